@@ -12,7 +12,9 @@ from components.workspaces.workspace_list import unknown_workspace
 
 from bandgap.foundation.errors import BandgapError
 
-st.set_page_config(page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto")
+st.set_page_config(
+    page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto"
+)
 
 page = st.navigation(
     {

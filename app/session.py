@@ -19,7 +19,11 @@ Value = TypeVar("Value")
 KEPT = "kept-address"  # key of the hidden field
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_REPORT, _FORGETS, _REPLACES = "reported_workspaces", "forgets_workspaces", "replaces_history_entries"
+_REPORT, _FORGETS, _REPLACES = (
+    "reported_workspaces",
+    "forgets_workspaces",
+    "replaces_history_entries",
+)
 _CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source", "runs")
 
 
@@ -96,7 +100,9 @@ def _keep(values: Mapping[str, str] | None = None) -> str:
     """Let the page in the browser keep these values in a hidden field, and return what is in it."""
     if values is not None:
         st.session_state[KEPT] = urlencode(values)
-    return str(st.sidebar.text_input("What this page shows", key=KEPT, label_visibility="collapsed"))
+    return str(
+        st.sidebar.text_input("What this page shows", key=KEPT, label_visibility="collapsed")
+    )
 
 
 def workspace() -> str:
@@ -185,7 +191,11 @@ def _write_address() -> None:
     """
     if not st.session_state.get(_REPLACES, False):
         return
-    others = {key: value for key, value in st.query_params.to_dict().items() if key not in ("ws", *_CHOICES)}
+    others = {
+        key: value
+        for key, value in st.query_params.to_dict().items()
+        if key not in ("ws", *_CHOICES)
+    }
     wanted = others | {key: value for key, value in _values().items() if value}
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)

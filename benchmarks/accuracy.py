@@ -21,7 +21,13 @@ from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, recomputed_sentence, reusable_fits
+from bandgap.runs.compared_fits import (
+    ComparedFit,
+    append_fit,
+    read_fits,
+    recomputed_sentence,
+    reusable_fits,
+)
 from bandgap.runs.comparison import Comparison, compare, compared_of, facts_by_method, levels_of
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
@@ -72,15 +78,24 @@ def run_accuracy(
 
     Raises InputError when a file is missing in `data`, and where `out` is the folder of a run or source model.
     """
-    comparison = Comparison({name: {} for name in config.methods}, config.sizes, config.seeds, config.n_test)
-    missing = [name for name in (*(path for path, _ in SOURCES.values()), TARGET) if not (data / name).is_file()]
+    comparison = Comparison(
+        {name: {} for name in config.methods}, config.sizes, config.seeds, config.n_test
+    )
+    missing = [
+        name
+        for name in (*(path for path, _ in SOURCES.values()), TARGET)
+        if not (data / name).is_file()
+    ]
     if missing:
         raise InputError(f"{data} has no {missing[0]}. Give the folder that holds the data sets.")
     check_table_folder(out, RESULTS, "source")
     settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
 
     def train() -> Path:
-        sets = {name: _labelled(data / path, level, progress=progress) for name, (path, level) in SOURCES.items()}
+        sets = {
+            name: _labelled(data / path, level, progress=progress)
+            for name, (path, level) in SOURCES.items()
+        }
         return train_sources_run(
             sets,
             descriptor=PRESETS[PRESET],
@@ -93,7 +108,10 @@ def run_accuracy(
             **settings,
         )
 
-    request = {name: getattr(config, name) for name in ("members", "source_seed", "hidden", "displacement_angstrom")}
+    request = {
+        name: getattr(config, name)
+        for name in ("members", "source_seed", "hidden", "displacement_angstrom")
+    }
     made_of = {
         "data": [file_digest(data / path) for path, _ in SOURCES.values()],
         "descriptor": fingerprint(PRESETS[PRESET]),

@@ -102,7 +102,11 @@ def run_chains(
 
 
 def _collect(
-    ours: list[Connection], *, limit_s: float, enough: Callable[[Floats], bool], look: Callable[[float], None]
+    ours: list[Connection],
+    *,
+    limit_s: float,
+    enough: Callable[[Floats], bool],
+    look: Callable[[float], None],
 ) -> ChainRun:
     chains = [_Progress() for _ in ours]
     while not all(chain.ready for chain in chains):
@@ -128,7 +132,9 @@ def _collect(
 def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
     draws = _draws(chains)
     shares = [sum(len(b) for b in c.blocks) for c in chains]
-    sampling = [sum(c.seconds) * draws.shape[1] / share for c, share in zip(chains, shares, strict=True)]
+    sampling = [
+        sum(c.seconds) * draws.shape[1] / share for c, share in zip(chains, shares, strict=True)
+    ]
     return ChainRun(
         draws,
         float(np.mean([c.prepare_s for c in chains])),
@@ -150,7 +156,9 @@ def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float)
         try:
             message = ours[ours.index(pipe)].recv()  # type: ignore[arg-type]
         except EOFError as error:
-            raise BandgapError("benchmark posterior: a chain's process ended early; its error is above.") from error
+            raise BandgapError(
+                "benchmark posterior: a chain's process ended early; its error is above."
+            ) from error
         chains[ours.index(pipe)].take(*message)  # type: ignore[arg-type]
 
 

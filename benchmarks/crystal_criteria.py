@@ -62,7 +62,10 @@ def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: in
     """
     means = _means(fits, figure, n)
     peers = {peer.name for peer in PEERS}
-    ours, theirs = ({name: mean for name, mean in means.items() if (name in peers) == kind} for kind in (False, True))
+    ours, theirs = (
+        {name: mean for name, mean in means.items() if (name in peers) == kind}
+        for kind in (False, True)
+    )
     if not ours or not theirs:
         return None
     pair = [min(side, key=side.__getitem__) for side in (ours, theirs)]

@@ -14,12 +14,17 @@ from bandgap.runs.compared_fits import DIFFERENCES, ComparedFit
 _log = logging.getLogger(__name__)
 
 
-def facts_of(labelled: LabelledSet, n_test: int, descriptor: DescriptorConfig, *, source: str = "") -> dict[str, Any]:
+def facts_of(
+    labelled: LabelledSet, n_test: int, descriptor: DescriptorConfig, *, source: str = ""
+) -> dict[str, Any]:
     """Return what fits depend on beside method, size and seed, by the names of `DIFFERENCES`.
 
     `source` is the fingerprint of the networks that a method starts from, "" where it starts from none.
     """
-    rows = [[r.id, r.content, float(gap)] for r, gap in zip(labelled.records, labelled.gaps_eV, strict=True)]
+    rows = [
+        [r.id, r.content, float(gap)]
+        for r, gap in zip(labelled.records, labelled.gaps_eV, strict=True)
+    ]
     facts = {"data": fingerprint(rows), "n_test": n_test, "descriptor": fingerprint(descriptor)}
     facts["version"] = importlib.metadata.version("bandgap")
     return facts | ({"source": source} if source else {})
@@ -29,7 +34,11 @@ def tell_of_others(fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: 
     """Say in the log that these kept fits of one method are made again, and why; nothing where there are none."""
     if not fits:
         return
-    other = [words for name, words in DIFFERENCES.items() if any(f.made_of.get(name) != facts.get(name) for f in fits)]
+    other = [
+        words
+        for name, words in DIFFERENCES.items()
+        if any(f.made_of.get(name) != facts.get(name) for f in fits)
+    ]
     known = all(fit.made_of for fit in fits)
     why = f"were made with {' and '.join(other)}" if known else "do not say what they were made of"
     _log.warning("%s: fits of %s %s and are made again (%d)", file, fits[0].method, why, len(fits))

@@ -66,8 +66,12 @@ def _gaussian_process(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Flo
 
     scaler = StandardScaler().fit(x)
     inputs, wide = scaler.transform(x), float(np.sqrt(x.shape[1]))
-    kernel = ConstantKernel(1.0) * Matern(wide, (0.05 * wide, 100.0 * wide), nu=1.5) + WhiteKernel(0.1, (1e-4, 4.0))
-    process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed)
+    kernel = ConstantKernel(1.0) * Matern(wide, (0.05 * wide, 100.0 * wide), nu=1.5) + WhiteKernel(
+        0.1, (1e-4, 4.0)
+    )
+    process = GaussianProcessRegressor(
+        kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed
+    )
     with few_blas_threads(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         mean, sd = process.fit(inputs, gaps).predict(scaler.transform(test), return_std=True)
@@ -93,7 +97,9 @@ def _kernel_ridge(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Floats,
                 left_out = cross_val_predict(model, kernel, gaps - shift, cv=folds) + shift
                 found.append((float(np.sqrt(np.mean((left_out - gaps) ** 2))), length, penalty))
         error, length, penalty = min(found)
-        model = KernelRidge(alpha=penalty, kernel="precomputed").fit(np.exp(-own / length), gaps - shift)
+        model = KernelRidge(alpha=penalty, kernel="precomputed").fit(
+            np.exp(-own / length), gaps - shift
+        )
         mean = np.asarray(model.predict(np.exp(-far / length)) + shift, dtype=np.float64)
     return mean, np.full(len(test), error)
 
@@ -116,7 +122,12 @@ def _boosting(seed: int) -> Any:
     from sklearn.ensemble import GradientBoostingRegressor
 
     return GradientBoostingRegressor(
-        n_estimators=400, learning_rate=0.05, max_depth=4, subsample=0.7, max_features=0.3, random_state=seed
+        n_estimators=400,
+        learning_rate=0.05,
+        max_depth=4,
+        subsample=0.7,
+        max_features=0.3,
+        random_state=seed,
     )
 
 
@@ -141,6 +152,11 @@ PEERS: Final = (
     Peer("Magpie, random forest", _magpie, _with_cross_validated_sd(_forest)),
     Peer("Magpie, gradient boosting", _magpie, _with_cross_validated_sd(_boosting)),
     Peer("CHGNet features, Gaussian process", _chgnet, _gaussian_process, package="chgnet"),
-    Peer("CHGNet, two layers, Gaussian process", _chgnet_two_layers, _gaussian_process, package="chgnet"),
+    Peer(
+        "CHGNet, two layers, Gaussian process",
+        _chgnet_two_layers,
+        _gaussian_process,
+        package="chgnet",
+    ),
     Peer("CHGNet features, ridge", _chgnet, _with_cross_validated_sd(_ridge), package="chgnet"),
 )

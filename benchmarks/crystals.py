@@ -70,20 +70,40 @@ class CrystalSet:
     @property
     def proposed(self) -> str:
         """The method without levels that is proposed for the set: a transfer where the shipped molecules know most."""
-        return propose(Target({}, self.level_of_theory), transfers=self.source == "molecules").method
+        return propose(
+            Target({}, self.level_of_theory), transfers=self.source == "molecules"
+        ).method
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {
     "perovskites": CrystalSet(
-        "dj_perovskite_hse/cifs.zip", "dj_perovskite_hse/dj_perovskite_hse.csv", "HSE", (100, 250), 103, "inorganic"
+        "dj_perovskite_hse/cifs.zip",
+        "dj_perovskite_hse/dj_perovskite_hse.csv",
+        "HSE",
+        (100, 250),
+        103,
+        "inorganic",
     ),
-    "inorganic": CrystalSet("mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700),
-    "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700, "molecules"),
+    "inorganic": CrystalSet(
+        "mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700
+    ),
+    "organic": CrystalSet(
+        "omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700, "molecules"
+    ),
 }
-METHODS: Final = ("stacking", "parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
+METHODS: Final = (
+    "stacking",
+    "parts_gp",
+    "gaussian_process",
+    "kernel_ridge",
+    "random_forest",
+    "gradient_boosting",
+)
 PRESET: Final = "any-elements"  # of the source
 SOURCE_SET: Final = "inorganic"
-WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=SnapshotConfig())  # for every method
+WITH_EXTRAS: Final = SourceConfig(
+    variational=kl_weights_to_try(), snapshots=SnapshotConfig()
+)  # for every method
 
 
 @dataclass(frozen=True)
@@ -169,14 +189,23 @@ def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
 
 def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
     file, sizes = job.out / f"{name}.jsonl", job.config.sizes or SETS[name].sizes
-    kept = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}  # the last ones, as errors are
+    kept = {
+        (fit.method, fit.n, fit.seed): fit for fit in read_fits(file)
+    }  # the last ones, as errors are
     labelled = _labelled(SETS[name], job)
     for who in entrants(job.config, name):
         wanted = [(who, n, seed) for n in sizes for seed in job.config.seeds]
         entrant = _entrant(who, labelled, SETS[name], job)
-        made_of = facts_of(labelled, job.config.n_test or SETS[name].n_test, entrant.descriptor, source=entrant.source)
+        made_of = facts_of(
+            labelled,
+            job.config.n_test or SETS[name].n_test,
+            entrant.descriptor,
+            source=entrant.source,
+        )
         done = {key: kept[key] for key in wanted if key in kept and kept[key].made_of == made_of}
-        tell_of_others([kept[key] for key in wanted if key in kept and key not in done], made_of, file)
+        tell_of_others(
+            [kept[key] for key in wanted if key in kept and key not in done], made_of, file
+        )
         yield from done.values()
         left = [key for key in wanted if key not in done]
         if not left:
@@ -200,7 +229,13 @@ def _fits_of(
     """
     who, n_test = wanted[0][0], made_of["n_test"]
     note = progress_of(who, job.progress)
-    table = learnable(labelled.records, labelled.gaps_eV, descriptor=entrant.descriptor, progress=note, **job.settings)
+    table = learnable(
+        labelled.records,
+        labelled.gaps_eV,
+        descriptor=entrant.descriptor,
+        progress=note,
+        **job.settings,
+    )
     ids = [record.id for record in labelled.records]
     row = {name: k for k, name in enumerate(table.ids)}
     for position, (_, n, seed) in enumerate(wanted):
@@ -217,7 +252,9 @@ def _fits_of(
         figures = heldout_figures(draws, test.gaps_eV)
         fit = ComparedFit(who, n, seed, figures, seconds, warnings=warnings, made_of=made_of)
         scores = crps_mixture_each(test.gaps_eV, draws.centres_eV, sds=draws.sds_eV)
-        errors_eV, crps_eV = (dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores))
+        errors_eV, crps_eV = (
+            dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores)
+        )
         yield fit, errors_eV, crps_eV
 
 
@@ -231,7 +268,9 @@ def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _
         members = open_sources(folder).load(verify=False)
         own = next(iter(members[0].values())).descriptor
         taken = descriptor_taken(own, get_method(who), elements) or own
-        weights = fingerprint([source_fingerprint(model) for member in members for model in member.values()])
+        weights = fingerprint(
+            [source_fingerprint(model) for member in members for model in member.values()]
+        )
         return _Entrant(taken, functools.partial(_own_draws, who, taken, members), weights)
     descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
     return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
@@ -250,7 +289,9 @@ def _own_draws(
     start = grown_members(members, descriptor, data.features) or [
         {"none": no_source(descriptor, data.features, data.gaps_eV)}
     ]
-    posterior = fit_members(method, start, data, method.configure({}), head=next(iter(start[0])), seed=seed)
+    posterior = fit_members(
+        method, start, data, method.configure({}), head=next(iter(start[0])), seed=seed
+    )
     return posterior.predictive_draws(test.features)
 
 
@@ -288,9 +329,13 @@ def _trained_source(job: _Job) -> Path:
 
 def _labelled(where: CrystalSet, job: _Job) -> LabelledSet:
     """Return the structures of a set that can be used and have a gap."""
-    records: list[StructureRecord] = read_paths([job.data / where.structures], progress=job.progress)
+    records: list[StructureRecord] = read_paths(
+        [job.data / where.structures], progress=job.progress
+    )
     if where.table:
-        labels = read_labels(job.data / where.table, column=LABEL, level_of_theory=where.level_of_theory)
+        labels = read_labels(
+            job.data / where.table, column=LABEL, level_of_theory=where.level_of_theory
+        )
         gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
     else:
         gaps = labels_from_info(records, LABEL, unit="eV")

@@ -16,7 +16,12 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.batch.rows import FirstLayer, Samples, first_layer
 from bandgap.inference.batch.training import StackTraining, train_stack
 from bandgap.inference.network.scales import Scales
-from bandgap.inference.network.whitened_network import gradient, hidden_features, integrate_output, whiten
+from bandgap.inference.network.whitened_network import (
+    gradient,
+    hidden_features,
+    integrate_output,
+    whiten,
+)
 from benchmarks.stopwatch import timed
 
 
@@ -36,12 +41,22 @@ class GpuBenchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.n, self.p, self.one_by_one, self.gradients, self.epochs, self.repeats, *self.hidden)
+        counts = (
+            self.n,
+            self.p,
+            self.one_by_one,
+            self.gradients,
+            self.epochs,
+            self.repeats,
+            *self.hidden,
+        )
         if min(counts) < 1 or min(*self.chains, *self.samples) < 1:
             raise ConfigError(f"benchmark gpu: {self}. Accepted: whole numbers from 1.")
 
 
-def run_benchmark(config: GpuBenchmark, *, device: str = "cuda", progress: Progress = no_progress) -> dict[str, Any]:
+def run_benchmark(
+    config: GpuBenchmark, *, device: str = "cuda", progress: Progress = no_progress
+) -> dict[str, Any]:
     """Measure on one device; raises ConfigError that says so where it is "cuda" and there is none."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
@@ -63,8 +78,16 @@ def measure_gradients(
 ) -> dict[int, dict[str, float]]:
     """Return milliseconds of one gradient of all chains, and of one chain's share, by number of chains."""
     layers, x = _problem(config)
-    y = torch.randn(config.n, generator=torch.Generator().manual_seed(config.seed), dtype=torch.float64)
-    net = whiten([layer.float() for layer in layers], torch.from_numpy(x), y, device=place, dtype=torch.float32)
+    y = torch.randn(
+        config.n, generator=torch.Generator().manual_seed(config.seed), dtype=torch.float64
+    )
+    net = whiten(
+        [layer.float() for layer in layers],
+        torch.from_numpy(x),
+        y,
+        device=place,
+        dtype=torch.float32,
+    )
     result = {}
     for chains in config.chains:
         generator = torch.Generator().manual_seed(config.seed)
@@ -80,7 +103,9 @@ def measure_gradients(
                 gradient(net, z, scales, hidden, output)  # noqa: B023
 
         steps(3)
-        spent = [timed(lambda: steps(config.gradients), device=place)[1] for _ in range(config.repeats)]
+        spent = [
+            timed(lambda: steps(config.gradients), device=place)[1] for _ in range(config.repeats)
+        ]
         each = 1e3 * float(np.median(spent)) / config.gradients
         result[chains] = {"all_chains": each, "each_chain": each / chains}
         progress(Update("gradients of the sampler", len(result), len(config.chains)))
@@ -92,7 +117,9 @@ def measure_nptl(
 ) -> dict[str, dict[str, float]]:
     """Return seconds a sample one by one and together, their ratio, and MB a sample (CUDA: torch's own peak)."""
     layers, x = _problem(config)
-    layer = first_layer(layers[0], x, trained=np.ones(config.n, dtype=np.bool_), coordinates="row_space")
+    layer = first_layer(
+        layers[0], x, trained=np.ones(config.n, dtype=np.bool_), coordinates="row_space"
+    )
     between = [t.T.float().contiguous() for t in layers[1:-1]]
     _train(config, layer, between, [0], place)  # the first use of a device loads its libraries
 
@@ -113,13 +140,19 @@ def measure_nptl(
         each = float(np.median(spent)) / count
         result[f"{count} at once"] = {"seconds_each": each, "ratio": alone / each}
         if place.type == "cuda":
-            result[f"{count} at once"]["MB_each"] = torch.cuda.max_memory_allocated(place) / 1e6 / count
+            result[f"{count} at once"]["MB_each"] = (
+                torch.cuda.max_memory_allocated(place) / 1e6 / count
+            )
         progress(Update("NPTL", number, len(config.samples)))
     return result
 
 
 def _train(
-    config: GpuBenchmark, layer: FirstLayer, between: list[torch.Tensor], numbers: Any, place: torch.device
+    config: GpuBenchmark,
+    layer: FirstLayer,
+    between: list[torch.Tensor],
+    numbers: Any,
+    place: torch.device,
 ) -> None:
     count, n, last = len(numbers), config.n, config.hidden[-1]
     rng = np.random.default_rng(config.seed)
@@ -137,7 +170,9 @@ def _train(
     train_stack([layer], between, samples, config=training, seed=config.seed, device=place)
 
 
-def _problem(config: GpuBenchmark) -> tuple[list[torch.Tensor], np.ndarray[Any, np.dtype[np.float64]]]:
+def _problem(
+    config: GpuBenchmark,
+) -> tuple[list[torch.Tensor], np.ndarray[Any, np.dtype[np.float64]]]:
     """Return layers (out, in + 1) and rows x (n, p)."""
     rng = np.random.default_rng(config.seed)
     widths = (config.p, *config.hidden, 1)

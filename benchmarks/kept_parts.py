@@ -37,7 +37,9 @@ class Parts:
                 words = "parts of another version of bandgap, measured again where asked for"
                 _LOG.warning("%s: %s: %d", file, words, others)
 
-    def get(self, name: str, settings: Mapping[str, Any], measure: Callable[[], Figures]) -> Figures:
+    def get(
+        self, name: str, settings: Mapping[str, Any], measure: Callable[[], Figures]
+    ) -> Figures:
         """Return the figures of a part, measured where the file does not hold them; `found` counts where it does."""
         key = _key(name, settings, _version())
         if key in self._kept:
@@ -46,7 +48,12 @@ class Parts:
         figures = measure()
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            line = {"part": name, "settings": dict(settings), "version": _version(), "figures": figures}
+            line = {
+                "part": name,
+                "settings": dict(settings),
+                "version": _version(),
+                "figures": figures,
+            }
             append_line(self._file, line)
         return figures
 
@@ -62,7 +69,10 @@ def kept_source(folder: Path, made_of: Mapping[str, Any], train: Callable[[], Pa
     if manifest_kind(folder) is not None:
         if _read_record(record) == now:
             return folder
-        _LOG.warning("%s: made of other data, with other settings or by another version, and trained again", folder)
+        _LOG.warning(
+            "%s: made of other data, with other settings or by another version, and trained again",
+            folder,
+        )
     record.unlink(missing_ok=True)
     train()
     record.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")

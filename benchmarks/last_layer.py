@@ -31,16 +31,29 @@ from benchmarks.last_layer_speed import SpeedRun, measure_fits, measure_sweeps
 MIN_SWEEPS = 20
 LEVEL = 0.95
 HORSESHOE, PCP, PCP_SOURCE = "horseshoe", "PCP", "PCP, shape of the source's error"
-RIDGE, RIDGE_TARGET, OLS, SHIFT = "ridge on the change", "ridge on the target", "least squares", "source and shift"
+RIDGE, RIDGE_TARGET, OLS, SHIFT = (
+    "ridge on the change",
+    "ridge on the target",
+    "least squares",
+    "source and shift",
+)
 EXPECTED: dict[tuple[Change, int], dict[str, tuple[float, float]]] = {  # test mean squared errors
-    ("sparse", 500): {HORSESHOE: (0.36, 0.37), PCP: (0.47, 0.47), PCP_SOURCE: (0.555, 0.555), RIDGE_TARGET: (0.6, 0.6)},
+    ("sparse", 500): {
+        HORSESHOE: (0.36, 0.37),
+        PCP: (0.47, 0.47),
+        PCP_SOURCE: (0.555, 0.555),
+        RIDGE_TARGET: (0.6, 0.6),
+    },
     ("sparse", 2000): {HORSESHOE: (0.32, 0.32), PCP: (0.365, 0.365), PCP_SOURCE: (0.38, 0.38)}
     | {RIDGE_TARGET: (0.385, 0.385)},
     ("dense", 500): {HORSESHOE: (0.49, 0.54), PCP: (0.45, 0.5), RIDGE_TARGET: (0.65, 0.65)},
     ("dense", 2000): {HORSESHOE: (0.37, 0.4), PCP: (0.36, 0.38), RIDGE_TARGET: (0.41, 0.41)},
 }
 EXPECTED_SHIFT = {"sparse": (0.8, 0.8), "dense": (0.81, 0.81)}
-UNSCALED: dict[str, Any] = {"standardise": "source", "gap_scale": "source"}  # the design has the source's own scales
+UNSCALED: dict[str, Any] = {
+    "standardise": "source",
+    "gap_scale": "source",
+}  # the design has the source's own scales
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +73,12 @@ class LastLayerBenchmark:
 
     def __post_init__(self) -> None:
         s = self.speed
-        if not self.sizes or min(self.sizes) < 5 or min(s.chains, s.warmup, s.repeats) < 1 or s.sweeps < MIN_SWEEPS:
+        if (
+            not self.sizes
+            or min(self.sizes) < 5
+            or min(s.chains, s.warmup, s.repeats) < 1
+            or s.sweeps < MIN_SWEEPS
+        ):
             raise ConfigError(
                 f"benchmark last-layer: {self.sizes} rows, {s.chains} chains, {s.warmup} warm-up sweeps, {s.sweeps} "
                 f"sweeps in {s.repeats} parts. Accepted: at least 5 rows, {MIN_SWEEPS} sweeps, and one of the rest."
@@ -71,7 +89,9 @@ class LastLayerBenchmark:
             )
 
 
-def run_benchmark(config: LastLayerBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+def run_benchmark(
+    config: LastLayerBenchmark, *, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Measure on the processor with one thread; return plain values."""
     with few_blas_threads():
         sizes = {n: _measure_size(config, n, progress) for n in config.sizes}
@@ -87,7 +107,11 @@ def run_benchmark(config: LastLayerBenchmark, *, progress: Progress = no_progres
 
 
 def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dict[str, Any]:
-    task, units, seed = make_task(config.design, n, seed=config.seed), config.design.units, config.seed
+    task, units, seed = (
+        make_task(config.design, n, seed=config.seed),
+        config.design.units,
+        config.seed,
+    )
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
 
@@ -97,8 +121,12 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
     rows, run = problem.rows[:WATCHED_ROWS, problem.kept], config.speed
     return {
         "n_dropped": units - problem.n_changes,
-        "speed": measure_sweeps(problem.regression, rows, units=units, run=run, seed=seed, progress=progress),
-        "pcp": measure_fits(fit_pcp, units=units, repeats=config.speed.repeats, seed=seed, progress=progress),
+        "speed": measure_sweeps(
+            problem.regression, rows, units=units, run=run, seed=seed, progress=progress
+        ),
+        "pcp": measure_fits(
+            fit_pcp, units=units, repeats=config.speed.repeats, seed=seed, progress=progress
+        ),
         "methods": measure_methods(
             task, change=config.design.change, sampler=config.sampler, seed=seed, progress=progress
         )
@@ -114,7 +142,12 @@ def _measure_dead(config: LastLayerBenchmark, progress: Progress) -> dict[str, A
 
 
 def measure_methods(
-    task: LastLayerTask, *, change: Change, sampler: HorseshoeConfig, seed: int, progress: Progress = no_progress
+    task: LastLayerTask,
+    *,
+    change: Change,
+    sampler: HorseshoeConfig,
+    seed: int,
+    progress: Progress = no_progress,
 ) -> dict[str, dict[str, Any]]:
     """Return the test error, the coverage and mean width of 95 % intervals, and dropped units, of every method."""
     result, n = {}, task.data.gaps_eV.size
@@ -145,7 +178,10 @@ def judge(posterior: Posterior, task: LastLayerTask, *, seed: int) -> dict[str, 
     drawn = posterior.predictive_draws(task.x_test)
     figures = posterior.diagnostics.figures
     noise = np.random.default_rng([seed, 3]).standard_normal(drawn.centres_eV.shape)
-    new = drawn.centres_eV + np.broadcast_to(drawn.sds_eV, drawn.sds_eV.shape).reshape(len(noise), -1) * noise
+    new = (
+        drawn.centres_eV
+        + np.broadcast_to(drawn.sds_eV, drawn.sds_eV.shape).reshape(len(noise), -1) * noise
+    )
     low, high = np.quantile(new, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
     found = _figures(task.y_test, drawn.flat_means_eV.mean(axis=0), low, high)
     if figures.get("rows_left") == 0.0:
@@ -153,7 +189,9 @@ def judge(posterior: Posterior, task: LastLayerTask, *, seed: int) -> dict[str, 
     return found | {"n_dropped": int(figures["n_dropped"]) if "n_dropped" in figures else None}
 
 
-def _fits(task: LastLayerTask, sampler: HorseshoeConfig, seed: int) -> dict[str, Callable[[], Posterior]]:
+def _fits(
+    task: LastLayerTask, sampler: HorseshoeConfig, seed: int
+) -> dict[str, Callable[[], Posterior]]:
     """Return the methods' fits by name."""
     source, data = task.source, task.data
     horseshoe = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
@@ -174,7 +212,9 @@ def _fits(task: LastLayerTask, sampler: HorseshoeConfig, seed: int) -> dict[str,
 
 def _without_rule(task: LastLayerTask, sampler: HorseshoeConfig, *, seed: int) -> Posterior:
     """Fit the horseshoe with a change of every unit, also where the training rows say nothing of it."""
-    problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source", min_ss=0.0)
+    problem = last_layer_problem(
+        task.source, task.data, statistics="source", gap_scale="source", min_ss=0.0
+    )
     draws, _ = sample_horseshoe(problem.regression, config=sampler, seed=seed)
     return problem.posterior(draws.delta, draws.sigma2, seed=seed, figures={})
 
@@ -184,7 +224,9 @@ def _source_and_shift(task: LastLayerTask) -> dict[str, Any]:
     unchanged = source_predictions_eV(task.source, task.data.features)
     error = task.data.gaps_eV - unchanged
     mean = source_predictions_eV(task.source, task.x_test) + error.mean()
-    half = float(ndtri(0.5 + LEVEL / 2)) * float(error.std(ddof=1)) * np.sqrt(1.0 + 1.0 / error.size)
+    half = (
+        float(ndtri(0.5 + LEVEL / 2)) * float(error.std(ddof=1)) * np.sqrt(1.0 + 1.0 / error.size)
+    )
     return _figures(task.y_test, mean, mean - half, mean + half) | {"n_dropped": None}
 
 

@@ -27,7 +27,9 @@ L2 = 1e-6  # the source's penalty, per row
 NOT_OF_STRUCTURES = MBTRConfig(  # the rows are numbers: a source needs some descriptor
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 
 Change = Literal["sparse", "dense"]
@@ -88,7 +90,9 @@ def make_task(design: LastLayerDesign, n: int, *, seed: int) -> LastLayerTask:
     x_test = _inputs(design, design.test_rows, rng)
 
     def gaps(rows: NDArray[np.float32], noise: np.random.Generator) -> Floats:
-        result: Floats = _features(hidden, rows) @ (first / np.sqrt(design.units) + change) + LEVEL_SHIFT
+        result: Floats = (
+            _features(hidden, rows) @ (first / np.sqrt(design.units) + change) + LEVEL_SHIFT
+        )
         return result + sigma * noise.standard_normal(len(rows))
 
     y_test, own = gaps(x_test, rng), np.random.default_rng([seed, 2, n])
@@ -109,7 +113,9 @@ def _hidden_layer(design: LastLayerDesign, rng: np.random.Generator) -> Params:
     return {"weight.1": torch.from_numpy(weight).float(), "bias.1": torch.from_numpy(bias).float()}
 
 
-def _source(design: LastLayerDesign, hidden: Params, x: NDArray[np.float32], h: Floats, y: Floats) -> SourceModel:
+def _source(
+    design: LastLayerDesign, hidden: Params, x: NDArray[np.float32], h: Floats, y: Floats
+) -> SourceModel:
     mean, level = h.mean(axis=0), float(y.mean())
     scatter = (h - mean).T @ (h - mean) + len(y) * L2 * np.eye(design.units)
     weights = np.linalg.solve(scatter, (h - mean).T @ (y - level))
@@ -132,7 +138,9 @@ def _change(design: LastLayerDesign, h: Floats, rng: np.random.Generator) -> Flo
     """Return the change of the output weights (units,), drawn in units of the features' standard deviations."""
     sd, change = h.std(axis=0), np.zeros(design.units)
     alive = np.arange(design.dead, design.units)
-    chosen = rng.choice(alive, design.changed, replace=False) if design.change == "sparse" else alive
+    chosen = (
+        rng.choice(alive, design.changed, replace=False) if design.change == "sparse" else alive
+    )
     chosen = chosen[sd[chosen] > 0]
     change[chosen] = rng.standard_normal(chosen.size) / sd[chosen]
     result: Floats = change * np.sqrt(design.change_variance) / float((h @ change).std())

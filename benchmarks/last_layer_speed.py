@@ -57,7 +57,9 @@ class Factorisations:
         total = 0.0
         for _ in range(count):
             self._factor[:] = self._matrix
-            _, spent = timed(partial(dpotrf, self._factor, lower=1, clean=0, overwrite_a=1), device=CPU)
+            _, spent = timed(
+                partial(dpotrf, self._factor, lower=1, clean=0, overwrite_a=1), device=CPU
+            )
             total += spent
         return total
 
@@ -89,11 +91,16 @@ def measure_sweeps(
             for chain in range(run.chains):
                 for side, walks in sides.items():
                     found, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
-                    watched[side][chain, turn] = [np.append(log_tau, rows @ delta) for log_tau, delta in found]
+                    watched[side][chain, turn] = [
+                        np.append(log_tau, rows @ delta) for log_tau, delta in found
+                    ]
                     seconds[side][repeat] += spent
                 seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
         progress(Update("measuring sweeps", repeat + 1, run.repeats))
-    rates = {side: run.chains * np.array([part.size for part in parts]) / spent for side, spent in seconds.items()}
+    rates = {
+        side: run.chains * np.array([part.size for part in parts]) / spent
+        for side, spent in seconds.items()
+    }
     halves = isinstance(update_of(problem), HalvesUpdate)
     return {
         "form": "p x p" if isinstance(form_of(problem), GramForm) else "n x n",
@@ -105,7 +112,12 @@ def measure_sweeps(
 
 
 def measure_fits(
-    fit: Callable[[], object], *, units: int, repeats: int, seed: int, progress: Progress = no_progress
+    fit: Callable[[], object],
+    *,
+    units: int,
+    repeats: int,
+    seed: int,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Return the seconds of `fit`, the median, and in (units x units) factorisations, timed before each fit."""
     factorisations, spent, each = Factorisations(units, seed=seed), [], []
@@ -114,7 +126,11 @@ def measure_fits(
         spent.append(timed(fit, device=CPU)[1])
         progress(Update("measuring fits", repeat + 1, repeats))
     in_dpotrf = np.array(spent) / np.array(each)
-    return {"seconds": float(np.median(spent)), "in_dpotrf": float(np.median(in_dpotrf)), "all": in_dpotrf.tolist()}
+    return {
+        "seconds": float(np.median(spent)),
+        "in_dpotrf": float(np.median(in_dpotrf)),
+        "all": in_dpotrf.tolist(),
+    }
 
 
 def _figures(watched: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
@@ -152,7 +168,11 @@ def _our_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator)
 
 
 def _plain_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
-    form, response, state = form_of(problem), Response(problem.square, problem.n, NoisePrior()), gibbs_start(problem)
+    form, response, state = (
+        form_of(problem),
+        Response(problem.square, problem.n, NoisePrior()),
+        gibbs_start(problem),
+    )
 
     def walk() -> tuple[float, Floats]:
         nonlocal state

@@ -23,7 +23,9 @@ from bandgap.inference.assumed_density.moments import layer_moments
 from bandgap.inference.assumed_density.rectified import rectified_moments, truncated_moments
 from benchmarks.uci import UciStudy, learned, read_split
 
-STEP: Final = 0.002  # of the grid; the kernel's curvature makes an error of STEP^2 / 4 of the difference
+STEP: Final = (
+    0.002  # of the grid; the kernel's curvature makes an error of STEP^2 / 4 of the difference
+)
 REACH: Final = 6.0  # beyond it the kernel is below 3e-16
 LEAST_DRAWS: Final = 2
 
@@ -72,7 +74,9 @@ class Shares:
 def message_distances(*, draws: int = 10_000, seed: int = 0) -> list[Distances]:
     """Return table 3.1; raises ConfigError for fewer than two draws."""
     if draws < LEAST_DRAWS:
-        raise ConfigError(f"benchmark messages: {draws} draws. Accepted: {LEAST_DRAWS} or more; the thesis has 10,000.")
+        raise ConfigError(
+            f"benchmark messages: {draws} draws. Accepted: {LEAST_DRAWS} or more; the thesis has 10,000."
+        )
     rng = np.random.default_rng(seed)
     return [_row(row, draws, rng) for row in TABLE_3_1]
 
@@ -96,7 +100,9 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
     plain = normal_mean + np.sqrt(normal_variance) * rng.standard_normal(draws)
     atom = np.where(on, r * (slab.delta + np.sqrt(slab.s) * rng.standard_normal(draws)), 0.0)
     zeros = 100.0 * float(np.mean(truth == 0.0))
-    return Distances(*row, zeros, *(squared_distance(truth, other) for other in (again, plain, atom)))
+    return Distances(
+        *row, zeros, *(squared_distance(truth, other) for other in (again, plain, atom))
+    )
 
 
 def squared_distance(a: Floats, b: Floats) -> float:
@@ -130,7 +136,12 @@ def squared_distance(a: Floats, b: Floats) -> float:
 
 
 def run_shares(
-    data: Path, *, sets: tuple[str, ...], passes: int = 40, seed: int = 0, progress: Progress = no_progress
+    data: Path,
+    *,
+    sets: tuple[str, ...],
+    passes: int = 40,
+    seed: int = 0,
+    progress: Progress = no_progress,
 ) -> Iterator[Shares]:
     """Yield rho of table 3.2's nets, means over the test rows of each set's first split, learned without biases."""
     for done, hidden in enumerate(TABLE_3_2):

@@ -56,7 +56,11 @@ class NptlBenchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.samples, self.repeats, self.epochs) < 1 or min(self.n, self.n_paired) < 10 or self.splits < 0:
+        if (
+            min(self.samples, self.repeats, self.epochs) < 1
+            or min(self.n, self.n_paired) < 10
+            or self.splits < 0
+        ):
             raise ConfigError(
                 f"benchmark nptl: {self.n} and {self.n_paired} rows, {self.samples} samples, {self.repeats} repeats, "
                 f"{self.splits} splits, {self.epochs} epochs. Accepted: at least 10 rows, whole numbers from 1."
@@ -73,7 +77,12 @@ def run_benchmark(
     """Measure on the demo's crystals and source; return plain values."""
     source, crystals = load_source(demo_source_folder()), load_demo("crystals")
     table = learnable(
-        crystals.records, crystals.gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+        crystals.records,
+        crystals.gaps_eV,
+        descriptor=source.descriptor,
+        cache=cache,
+        n_jobs=1,
+        progress=progress,
     )
     place = choose_device(device)
     return {
@@ -83,8 +92,12 @@ def run_benchmark(
         "optimiser": "Adam, learning rate 3e-4, cosine to 0",
         "epochs": config.epochs,
         "speed": measure_speed(config, source, table, device=device, progress=progress),
-        "memory_MB_per_sample": None if place.type == "cuda" else measure_memory(config, source, table),
-        "paired": measure_pairs(config, source, table, device=device, progress=progress) if config.splits else None,
+        "memory_MB_per_sample": None
+        if place.type == "cuda"
+        else measure_memory(config, source, table),
+        "paired": measure_pairs(config, source, table, device=device, progress=progress)
+        if config.splits
+        else None,
     }
 
 
@@ -97,7 +110,9 @@ def measure_speed(
     seconds: dict[str, list[float]] = {}
     predicted: dict[str, tuple[Floats, float]] = {}
     for repeat in range(config.repeats):
-        for name, side in _sides(config, source, data, x_test, device=device, progress=progress).items():
+        for name, side in _sides(
+            config, source, data, x_test, device=device, progress=progress
+        ).items():
             predicted[name], spent = timed(side, device=place)
             seconds.setdefault(name, []).append(spent)
         progress(Update("measuring speed", repeat + 1, config.repeats))
@@ -122,9 +137,14 @@ def measure_memory(config: NptlBenchmark, source: SourceModel, table: Table) -> 
     data, _, _ = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
     few, many = 20, 120
     result = {}
-    for name, training in (("row space", StackTraining()), ("all coordinates", StackTraining(coordinates="full"))):
+    for name, training in (
+        ("row space", StackTraining()),
+        ("all coordinates", StackTraining(coordinates="full")),
+    ):
         brief = replace(training, chunk=many, epochs=1)
-        peaks = [peak_memory_MB(_fit, source, data, count, brief, config.seed) for count in (few, many)]
+        peaks = [
+            peak_memory_MB(_fit, source, data, count, brief, config.seed) for count in (few, many)
+        ]
         result[name] = (peaks[1] - peaks[0]) / (many - few)
     return result
 
@@ -140,8 +160,12 @@ def measure_pairs(
     rows: list[dict[str, dict[str, float]]] = []
     for split in range(config.splits):
         data, x_test, y_test = _split(table, config.n_paired, config, seed=split)
-        ours = nptl.NptlConfig(samples=config.samples, choice_samples=min(10, config.samples), training=training)
-        plain = ensemble.EnsembleConfig(members=config.samples, fold_members=ours.choice_samples, training=training)
+        ours = nptl.NptlConfig(
+            samples=config.samples, choice_samples=min(10, config.samples), training=training
+        )
+        plain = ensemble.EnsembleConfig(
+            members=config.samples, fold_members=ours.choice_samples, training=training
+        )
         fits = {
             "nptl": nptl.fit(source, data, ours, seed=split, device=device),
             "ensemble": ensemble.fit(source, data, plain, seed=split, device=device),
@@ -166,11 +190,19 @@ def _paired(differences: list[float]) -> dict[str, float]:
 
 
 def _sides(
-    config: NptlBenchmark, source: SourceModel, data: TargetData, x_test: Floats, *, device: str, progress: Progress
+    config: NptlBenchmark,
+    source: SourceModel,
+    data: TargetData,
+    x_test: Floats,
+    *,
+    device: str,
+    progress: Progress,
 ) -> dict[str, Callable[[], tuple[Floats, float]]]:
     """Return the variants by name; each trains, fits its noise and returns gaps of the test rows (m, n) and sigma."""
     mask = held_out_masks(data.gaps_eV.size, rule="val", seed=config.seed)[0]
-    start = start_of(source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full")
+    start = start_of(
+        source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full"
+    )
     x, new = (start.standardiser.features(rows) for rows in (data.features, x_test))
 
     def loop(batch_size: int) -> tuple[Floats, float]:
@@ -195,12 +227,20 @@ def _sides(
         posterior = _fit(source, data, config.samples, changed, config.seed, device)
         return posterior.mean_draws_eV(x_test)[0], float(posterior.sigma_eV[0, 0])
 
-    sides: dict[str, Callable[[], tuple[Floats, float]]] = {LOOP: lambda: loop(64), LOOP_SMALL: lambda: loop(32)}
+    sides: dict[str, Callable[[], tuple[Floats, float]]] = {
+        LOOP: lambda: loop(64),
+        LOOP_SMALL: lambda: loop(32),
+    }
     return sides | {name: (lambda t=training: ours(t)) for name, training in VARIANTS.items()}
 
 
 def _fit(
-    source: SourceModel, data: TargetData, samples: int, training: StackTraining, seed: int, device: str = "cpu"
+    source: SourceModel,
+    data: TargetData,
+    samples: int,
+    training: StackTraining,
+    seed: int,
+    device: str = "cpu",
 ) -> NetworkPosterior:
     """Fit NPTL at alpha = 1, with its noise by a hold-out."""
     config = nptl.NptlConfig(samples=samples, alphas=(1.0,), sigma="val", training=training)
@@ -219,7 +259,9 @@ def _figures(y: Floats, means: Floats, sigma: float) -> dict[str, float]:
     }
 
 
-def _split(table: Table, n: int, config: NptlBenchmark, *, seed: int) -> tuple[TargetData, Floats, Floats]:
+def _split(
+    table: Table, n: int, config: NptlBenchmark, *, seed: int
+) -> tuple[TargetData, Floats, Floats]:
     split = permuted_split(table.ids, n_test=config.n_test, n_train=n, seed=seed)
     train, test = table.rows(split.train), table.rows(split.test)
     return TargetData(train.features, train.gaps_eV), test.features.astype(np.float64), test.gaps_eV

@@ -45,15 +45,23 @@ def check_numpyro() -> None:
 class NumpyroChain:
     """A chain of NumPyro's NUTS, alone in its process with one thread."""
 
-    def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int, rows: Rows = "all") -> None:
-        os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"] = ONE_THREAD, "cpu", "1"
+    def __init__(
+        self, problem: PosteriorProblem, *, seed: int, warmup: int, rows: Rows = "all"
+    ) -> None:
+        os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"] = (
+            ONE_THREAD,
+            "cpu",
+            "1",
+        )
         from jax import random
         from numpyro.infer import NUTS
 
         density = JointDensity(problem, rows)
         self._density, self._warmup = density, warmup
         self._kernel = NUTS(potential_fn=lambda q: -density(q), max_tree_depth=MAX_TREE_DEPTH)
-        self._state = self._kernel.init(random.key(seed), warmup, _start(problem, density, seed), (), {})
+        self._state = self._kernel.init(
+            random.key(seed), warmup, _start(problem, density, seed), (), {}
+        )
         self._key, self._run = random.key(seed + 1), None
 
     def prepare(self) -> None:
@@ -100,13 +108,19 @@ class JointDensity:
         test = TestInputs(wide_test @ first.T, wide_test, np.zeros((wide_test.shape[0], 0)))
         inputs = wide
         if rows == "row space":
-            inputs, test = row_space(torch.from_numpy(wide)).coordinates.numpy(), problem.test_inputs()
+            inputs, test = (
+                row_space(torch.from_numpy(wide)).coordinates.numpy(),
+                problem.test_inputs(),
+            )
         self._inputs, self._base = jnp.asarray(inputs), jnp.asarray(wide @ first.T)
         self._y, self._alpha = jnp.asarray(problem.y), jnp.asarray(problem.alpha)
         self._test = tuple(map(jnp.asarray, (test.coordinates, test.base, test.outside)))
         self._upper = [jnp.asarray(layer) for layer in problem.theta_hat[1:]]
         self._lam, self._noise_b, self._c0 = problem.lam, problem.noise_b, problem.c0
-        self.shapes = [(first.shape[0], inputs.shape[1]), *(layer.shape for layer in problem.theta_hat[1:])]
+        self.shapes = [
+            (first.shape[0], inputs.shape[1]),
+            *(layer.shape for layer in problem.theta_hat[1:]),
+        ]
 
     def __call__(self, state: State) -> Any:
         """Return the log density."""
@@ -117,8 +131,14 @@ class JointDensity:
         f = self._forward(state, scales, self._inputs, self._base)
         value = _pcp_log_density(t, self._alpha @ c, self._lam) + jnp.log(t)
         value += -2.0 * SIGMA_SHAPE * log_sigma - self._noise_b * jnp.exp(-2.0 * log_sigma)
-        value += jnp.sum(self._c0 * w - jnp.exp(w)) - 0.5 * sum(jnp.sum(z**2) for z in self._z(state))
-        return value - self._y.shape[0] * log_sigma - 0.5 * jnp.sum((self._y - f) ** 2) * jnp.exp(-2.0 * log_sigma)
+        value += jnp.sum(self._c0 * w - jnp.exp(w)) - 0.5 * sum(
+            jnp.sum(z**2) for z in self._z(state)
+        )
+        return (
+            value
+            - self._y.shape[0] * log_sigma
+            - 0.5 * jnp.sum((self._y - f) ** 2) * jnp.exp(-2.0 * log_sigma)
+        )
 
     def quantities(self, state: State, key: Any) -> Any:
         """Return log tau, log sigma, c and f at the test inputs; `key` draws what no row of the training set sees."""
@@ -187,6 +207,12 @@ def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State
     state = prior.start(1, log_sd=log_sd, generator=generator)
     tau, c = prior.tau_and_weights(state[0])
     w = torch.log(c) + np.log(len(c) * problem.c0)  # the sum of exp(w) at its prior mean
-    z = {f"z{i + 1}": START_SPREAD * rng.normal(size=shape) for i, shape in enumerate(density.shapes)}
-    scales = {"log_tau": torch.log(tau).numpy(), "log_sigma": prior.log_sigma(state[0]).numpy(), "w": w.numpy()}
+    z = {
+        f"z{i + 1}": START_SPREAD * rng.normal(size=shape) for i, shape in enumerate(density.shapes)
+    }
+    scales = {
+        "log_tau": torch.log(tau).numpy(),
+        "log_sigma": prior.log_sigma(state[0]).numpy(),
+        "w": w.numpy(),
+    }
     return {name: jnp.asarray(value, dtype=jnp.float32) for name, value in (z | scales).items()}

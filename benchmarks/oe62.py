@@ -66,7 +66,12 @@ class CrossValidation:
 
 
 def write_large(
-    path: Path, real: Path, *, rows: int = PUBLISHED_ROWS, n_bytes: int = PUBLISHED_BYTES, progress: Progress
+    path: Path,
+    real: Path,
+    *,
+    rows: int = PUBLISHED_ROWS,
+    n_bytes: int = PUBLISHED_BYTES,
+    progress: Progress,
 ) -> int:
     """Write a file in the published layout, of so many rows and about so many bytes; return its size.
 
@@ -82,14 +87,18 @@ def write_large(
     n_levels = max(1, round(room / (len(_MADE_UP) * _CHARACTERS_A_LEVEL)))
     rng = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
-        file.write(f'{{"columns":{json.dumps([*columns, *made_up])},"index":{json.dumps([*range(rows)])},"data":[')
+        file.write(
+            f'{{"columns":{json.dumps([*columns, *made_up])},"index":{json.dumps([*range(rows)])},"data":['
+        )
         for k in range(rows):
             row = dict(zip(columns, data[k % len(data)], strict=True))
             if k >= len(data):
                 row["xyz_pbe_relaxed"] = _displaced(row["xyz_pbe_relaxed"], rng)
             homo = row[LEVELS[LEVEL][0]][-1]
             occupied = np.round(homo - np.linspace(20.0, 0.0, n_levels) ** 1.1, 5).tolist()
-            file.write(f"{',' if k else ''}{json.dumps([*row.values(), *(occupied, [0.1]) * len(_MADE_UP)])}")
+            file.write(
+                f"{',' if k else ''}{json.dumps([*row.values(), *(occupied, [0.1]) * len(_MADE_UP)])}"
+            )
             if k % 5000 == 0:
                 progress(Update("writing a file of the published size", k, rows))
         file.write("]}")
@@ -102,12 +111,20 @@ def _displaced(xyz: str, rng: np.random.Generator) -> str:
     cells = [line.split() for line in lines[2:]]
     moved = np.array([cell[1:4] for cell in cells], dtype=np.float64)
     moved += rng.normal(0.0, DISPLACED_ANGSTROM, moved.shape)
-    atoms = [f"{cell[0]} {x:.8f} {y:.8f} {z:.8f}" for cell, (x, y, z) in zip(cells, moved, strict=True)]
+    atoms = [
+        f"{cell[0]} {x:.8f} {y:.8f} {z:.8f}" for cell, (x, y, z) in zip(cells, moved, strict=True)
+    ]
     return "\n".join([*lines[:2], *atoms, ""])
 
 
 def run_size(
-    data: Path, *, rows: int, split: tuple[int, int], max_epochs: int, jobs: int = 1, progress: Progress = no_progress
+    data: Path,
+    *,
+    rows: int,
+    split: tuple[int, int],
+    max_epochs: int,
+    jobs: int = 1,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Return size, time and peak memory of reading and of `train-source` on a file of the published layout.
 
@@ -133,7 +150,14 @@ def run_size(
             "--device",
             "cpu",
         )
-        more = ("--split", f"{split[0]},{split[1]}", "--max-epochs", max_epochs, "--out", Path(folder) / "source")
+        more = (
+            "--split",
+            f"{split[0]},{split[1]}",
+            "--max-epochs",
+            max_epochs,
+            "--out",
+            Path(folder) / "source",
+        )
         training = measure((*words, *more))
     return {
         "rows": rows, "bytes": n_bytes, "split": list(split),
@@ -152,7 +176,11 @@ def _figures(measured: Measured) -> dict[str, Any]:
 
 
 def cross_validate(
-    data: Path, config: CrossValidation, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+    data: Path,
+    config: CrossValidation,
+    *,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for every preset and model: root mean square and mean absolute error over all molecules, in eV.
 
@@ -170,8 +198,12 @@ def cross_validate(
         for k in range(config.folds):
             progress(Update(f"cross-validation with {preset}", k, config.folds))
             used, left = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            for name, predicted in _predictions(table, used, left, preset=preset, config=config, progress=progress):
-                errors.setdefault(name, np.full(len(table), np.nan))[left] = predicted - table.gaps_eV[left]
+            for name, predicted in _predictions(
+                table, used, left, preset=preset, config=config, progress=progress
+            ):
+                errors.setdefault(name, np.full(len(table), np.nan))[left] = (
+                    predicted - table.gaps_eV[left]
+                )
         for name, found in errors.items():
             by_fold = [float(np.sqrt(np.mean(found[fold == k] ** 2))) for k in range(config.folds)]
             yield {
@@ -214,7 +246,10 @@ def kernel_ridge(x: NDArray[np.floating[Any]], y: Floats, new: NDArray[np.floati
     with few_blas_threads():
         distances = rows.own_distances("cityblock")
         lengths = typical_distance(distances) * np.array(config.lengths)
-        fits = [best_ridge(np.exp(-distances / s), y - y.mean(), penalties=config.penalties) for s in lengths]
+        fits = [
+            best_ridge(np.exp(-distances / s), y - y.mean(), penalties=config.penalties)
+            for s in lengths
+        ]
         best = int(np.argmin([fit.mean_square for fit in fits]))
         kernel = np.exp(-rows.distances(new, "cityblock") / lengths[best])
         predicted: Floats = y.mean() + kernel @ fits[best].coefficients

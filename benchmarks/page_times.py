@@ -19,13 +19,22 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 VISITS = 5  # of a page with the result of many structures
 
 
-def visit(home: Home, choices: Mapping[str, str], *, visits: int, pages: Sequence[str] = ()) -> dict[str, Any]:
+def visit(
+    home: Home, choices: Mapping[str, str], *, visits: int, pages: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return times of visits by page, the process's peak memory (MB) and heavy modules, of the pages named or of all.
 
     `choices` are the query parameters of the pages. Raises BandgapError where a page shows an error.
     """
     found = subprocess.run(
-        [sys.executable, "-m", "benchmarks.page_visits", json.dumps(dict(choices)), str(visits), *pages],
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.page_visits",
+            json.dumps(dict(choices)),
+            str(visits),
+            *pages,
+        ],
         cwd=CHECKOUT,
         env={**os.environ, "BANDGAP_HOME": str(home.folder.resolve()), "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -33,7 +42,9 @@ def visit(home: Home, choices: Mapping[str, str], *, visits: int, pages: Sequenc
         check=False,
     )
     if found.returncode:
-        raise BandgapError(f"The pages could not be visited: {found.stderr.strip().splitlines()[-1:]}")
+        raise BandgapError(
+            f"The pages could not be visited: {found.stderr.strip().splitlines()[-1:]}"
+        )
     result: dict[str, Any] = json.loads(found.stdout.strip().splitlines()[-1])
     return result
 
@@ -46,17 +57,26 @@ class PageScale:
         self._home, self._pages = Home(folder), pages
         self._workspace, self._run = add_trained(self._home)
 
-    def __call__(self, file: Path, size: int, progress: Progress) -> Iterator[tuple[str, float, float, int]]:
+    def __call__(
+        self, file: Path, size: int, progress: Progress
+    ) -> Iterator[tuple[str, float, float, int]]:
         """Yield every page with the result of the file: its name, seconds of clock and processor, peak memory (bytes).
 
         The structures are checked and predicted by the jobs of the dashboard before; seconds are medians of visits.
         """
         progress(Update(f"the jobs of {size:,} structures"))
         dataset, prediction = add_predicted(self._home, self._workspace, self._run, file)
-        choices = {"ws": self._workspace, "data": dataset, "run": self._run, "prediction": prediction}
+        choices = {
+            "ws": self._workspace,
+            "data": dataset,
+            "run": self._run,
+            "prediction": prediction,
+        }
         for page in self._pages:
             progress(Update(f"the page {page} with {size:,} structures"))
             found = visit(self._home, choices, visits=VISITS, pages=[page])
             times = found["pages"][page]
-            clock, processor = (float(np.median(times[name])) for name in ("clock_s", "processor_s"))
+            clock, processor = (
+                float(np.median(times[name])) for name in ("clock_s", "processor_s")
+            )
             yield f"page {page}", clock, processor, int(1e6 * found["memory_MB"])

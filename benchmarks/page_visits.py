@@ -21,10 +21,18 @@ TIMEOUT_S = 120.0
 def main() -> None:
     """Read the query parameters, the number of visits and the pages (none: all of them) from the command line."""
     choices, visits, wanted = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    paths = [path for path in sorted((app_folder() / "views").glob("*.py")) if not wanted or path.stem in wanted]
+    paths = [
+        path
+        for path in sorted((app_folder() / "views").glob("*.py"))
+        if not wanted or path.stem in wanted
+    ]
     pages = {path.stem: visited(path, choices, visits) for path in paths}
     peak = peak_memory_bytes()["process"]
-    result = {"pages": pages, "memory_MB": (peak or 0) / 1e6, "heavy": [m for m in HEAVY if m in sys.modules]}
+    result = {
+        "pages": pages,
+        "memory_MB": (peak or 0) / 1e6,
+        "heavy": [m for m in HEAVY if m in sys.modules],
+    }
     sys.stdout.write(json.dumps(result) + "\n")
 
 

@@ -17,7 +17,9 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.json_lines import append_line, read_lines
 
 Floats = NDArray[np.float64]
-Errors = Mapping[int, Mapping[str, float]]  # eV, by seed of the split and by id of the structure; scores likewise
+Errors = Mapping[
+    int, Mapping[str, float]
+]  # eV, by seed of the split and by id of the structure; scores likewise
 
 RESAMPLES = 2_000
 
@@ -31,7 +33,9 @@ class Difference:
     upper_eV: float
 
 
-def rmse_difference(first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
+def rmse_difference(
+    first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Difference:
     """Return the RMSE of the first minus that of the second, means over the splits that both were tested on.
 
     Structures that only one of them has predicted are left out. Raises InputError where no split has two in common.
@@ -39,7 +43,9 @@ def rmse_difference(first: Errors, second: Errors, *, resamples: int = RESAMPLES
     return _difference(first, second, np.square, np.sqrt, resamples=resamples, seed=seed)
 
 
-def mean_difference(first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
+def mean_difference(
+    first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Difference:
     """Return the mean of the first minus that of the second, of scores such as the CRPS, as `rmse_difference` does."""
     return _difference(first, second, np.asarray, np.asarray, resamples=resamples, seed=seed)
 
@@ -92,20 +98,26 @@ def _difference(
     """Return the difference of a figure of mean losses, which are those of every value, with its interval."""
     splits = [_common(first[key], second[key]) for key in sorted(set(first) & set(second))]
     if not splits or min(len(one) for one, _ in splits) < 2:
-        raise InputError("The two methods were tested on no common structures. Compare them on the same splits.")
+        raise InputError(
+            "The two methods were tested on no common structures. Compare them on the same splits."
+        )
     generator = np.random.default_rng(seed)
     found, drawn = 0.0, np.zeros(resamples)
     for one, other in splits:
         losses = loss(np.stack([one, other], axis=1))
         found += _first_minus_second(figure(losses.mean(axis=0))).item() / len(splits)
-        drawn += _first_minus_second(figure(resampled_means(losses, resamples, generator))) / len(splits)
+        drawn += _first_minus_second(figure(resampled_means(losses, resamples, generator))) / len(
+            splits
+        )
     lower, upper = np.quantile(drawn, [0.025, 0.975])
     return Difference(found, float(lower), float(upper))
 
 
 def _common(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence[Floats]:
     ids = sorted(set(first) & set(second))
-    return [np.array([errors[name] for name in ids], dtype=np.float64) for errors in (first, second)]
+    return [
+        np.array([errors[name] for name in ids], dtype=np.float64) for errors in (first, second)
+    ]
 
 
 def _first_minus_second(figures: Floats) -> Floats:

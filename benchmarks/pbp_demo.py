@@ -64,18 +64,33 @@ def run_benchmark(
     """Measure on the demo's crystals and source; return plain values, a list over splits for every side."""
     source, crystals = load_source(demo_source_folder()), load_demo("crystals")
     table = learnable(
-        crystals.records, crystals.gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+        crystals.records,
+        crystals.gaps_eV,
+        descriptor=source.descriptor,
+        cache=cache,
+        n_jobs=1,
+        progress=progress,
     )
     sides: dict[str, list[dict[str, float]]] = {}
     for number in range(config.splits):
-        for name, figures in compare_sides(source, table, config, seed=config.seed + number).items():
+        for name, figures in compare_sides(
+            source, table, config, seed=config.seed + number
+        ).items():
             sides.setdefault(name, []).append(figures)
         progress(Update("splits", number + 1, config.splits))
     weights = sum(layer.numel() for layer in source.params.values())
-    return {"n": config.n, "n_test": config.n_test, "splits": config.splits, "weights": weights, "sides": sides}
+    return {
+        "n": config.n,
+        "n_test": config.n_test,
+        "splits": config.splits,
+        "weights": weights,
+        "sides": sides,
+    }
 
 
-def compare_sides(source: SourceModel, table: Table, config: PbpDemo, *, seed: int) -> dict[str, dict[str, float]]:
+def compare_sides(
+    source: SourceModel, table: Table, config: PbpDemo, *, seed: int
+) -> dict[str, dict[str, float]]:
     """Return figures of every side on one split: RMSE and CRPS in eV, coverage of 90 %, the weights' share, seconds."""
     split = permuted_split(table.ids, n_test=config.n_test, n_train=config.n, seed=seed)
     train, test = table.rows(split.train), table.rows(split.test)
@@ -91,12 +106,17 @@ def compare_sides(source: SourceModel, table: Table, config: PbpDemo, *, seed: i
     for name, fit in fits.items():
         clock, started = time.perf_counter(), time.process_time()
         posterior = fit()
-        spent = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - started}
+        spent = {
+            "seconds": time.perf_counter() - clock,
+            "cpu_seconds": time.process_time() - started,
+        }
         found[name] = _figures(posterior, test.features, test.gaps_eV) | spent
     return found
 
 
-def from_scratch(data: TargetData, *, widths: tuple[int, ...], seed: int) -> FactorisedNetworkPosterior:
+def from_scratch(
+    data: TargetData, *, widths: tuple[int, ...], seed: int
+) -> FactorisedNetworkPosterior:
     """Take rows in from a random start, standardised by themselves: a network that knows of no source."""
     scale = fit_standardiser(data.features, data.gaps_eV)
     x, y = np.clip(scale.features(data.features), -CLIP, CLIP), scale.gaps(data.gaps_eV)
@@ -106,7 +126,9 @@ def from_scratch(data: TargetData, *, widths: tuple[int, ...], seed: int) -> Fac
     return FactorisedNetworkPosterior(scale, belief.weights, belief.noise, CLIP)
 
 
-def _figures(posterior: Any, features: NDArray[np.floating[Any]], gaps_eV: Floats) -> dict[str, float]:
+def _figures(
+    posterior: Any, features: NDArray[np.floating[Any]], gaps_eV: Floats
+) -> dict[str, float]:
     draws = posterior.predictive_draws(features)
     mean = draws.flat_means_eV.mean(0)
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])

@@ -38,15 +38,23 @@ class GibbsState:
 
 
 def gibbs_sweep(
-    state: GibbsState, form: CoefficientForm, moment: Floats, response: Response, rng: np.random.Generator
+    state: GibbsState,
+    form: CoefficientForm,
+    moment: Floats,
+    response: Response,
+    rng: np.random.Generator,
 ) -> GibbsState:
     """Draw every block once from its full conditional."""
     p = moment.size
     form.factor(np.clip(state.tau2 * state.local, SMALLEST, LARGEST))
     delta = form.draw(float(np.sqrt(state.sigma2)), rng)
     squares = delta**2
-    residual = max(response.square - 2.0 * float(moment @ delta) + float(delta @ form.gram_times(delta)), 0.0)
-    rate = response.prior.scale + 0.5 * (residual + float((squares / state.local).sum()) / state.tau2)
+    residual = max(
+        response.square - 2.0 * float(moment @ delta) + float(delta @ form.gram_times(delta)), 0.0
+    )
+    rate = response.prior.scale + 0.5 * (
+        residual + float((squares / state.local).sum()) / state.tau2
+    )
     sigma2 = rate / float(rng.standard_gamma(response.prior.shape + 0.5 * (response.n + p)))
     local = (1.0 / state.zeta + squares / (2.0 * state.tau2 * sigma2)) / rng.standard_exponential(p)
     local = np.clip(local, SMALLEST, LARGEST)

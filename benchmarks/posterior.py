@@ -30,7 +30,11 @@ from benchmarks.posterior_chain import ProductChain
 from benchmarks.posterior_problem import Floats, PosteriorProblem, demo_problem
 
 OURS, ALL, ROW_SPACE = "bandgap", "NumPyro NUTS, all inputs", "NumPyro NUTS, row space"
-SIDES: Mapping[str, MakeChain] = {OURS: ProductChain, ALL: make_chain("all"), ROW_SPACE: make_chain("row space")}
+SIDES: Mapping[str, MakeChain] = {
+    OURS: ProductChain,
+    ALL: make_chain("all"),
+    ROW_SPACE: make_chain("row space"),
+}
 MEDIAN = "prediction"  # the median over test predictions
 RHAT_PREDICTION, RHAT_SCALE = 1.01, 1.05  # what chains must reach
 MIN_DRAWS = 20  # of every chain
@@ -54,14 +58,20 @@ class PosteriorBenchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.n, self.n_test) < 10 or min(self.repeats, self.chains - 1) < 1 or self.warmup < 20:
+        if (
+            min(self.n, self.n_test) < 10
+            or min(self.repeats, self.chains - 1) < 1
+            or self.warmup < 20
+        ):
             raise ConfigError(
                 f"benchmark posterior: {self.n} crystals, {self.n_test} test predictions, {self.chains} chains, "
                 f"{self.repeats} repeats, {self.warmup} iterations of warm-up. Accepted: at least 10 crystals and test "
                 "predictions, 2 chains, 1 repeat and 20 iterations."
             )
         if not (self.ess > 0 and self.minutes > 0):
-            raise ConfigError(f"benchmark posterior: ess {self.ess:g}, minutes {self.minutes:g}. Accepted: above 0.")
+            raise ConfigError(
+                f"benchmark posterior: ess {self.ess:g}, minutes {self.minutes:g}. Accepted: above 0."
+            )
 
 
 def run_benchmark(
@@ -79,7 +89,12 @@ def run_benchmark(
     result = _begun(config, file)
     repeats = result["repeats"]
     repeats += [{} for _ in range(config.repeats - len(repeats))]
-    missing = [(repeat, name) for repeat in range(config.repeats) for name in SIDES if name not in repeats[repeat]]
+    missing = [
+        (repeat, name)
+        for repeat in range(config.repeats)
+        for name in SIDES
+        if name not in repeats[repeat]
+    ]
     if not missing:
         return result
     if any(repeats) and result.get("bandgap") != version("bandgap"):
@@ -89,23 +104,40 @@ def run_benchmark(
         )
     check_numpyro()
     result |= _machine()
-    problem = demo_problem(config.n, n_test=config.n_test, seed=config.seed, cache=cache, progress=progress)
+    problem = demo_problem(
+        config.n, n_test=config.n_test, seed=config.seed, cache=cache, progress=progress
+    )
     for repeat, name in missing:
-        repeats[repeat][name] = measure_side(config, problem, name, repeat=repeat, progress=progress)
+        repeats[repeat][name] = measure_side(
+            config, problem, name, repeat=repeat, progress=progress
+        )
         _save(result, file)
     return result
 
 
 def measure_side(
-    config: PosteriorBenchmark, problem: PosteriorProblem, name: str, *, repeat: int, progress: Progress
+    config: PosteriorBenchmark,
+    problem: PosteriorProblem,
+    name: str,
+    *,
+    repeat: int,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Run the chains of a side; return seconds, and ESS, R-hat, mean, sd and its Monte-Carlo error by quantity."""
-    places = np.random.SeedSequence([config.seed, repeat, list(SIDES).index(name)]).generate_state(config.chains)
+    places = np.random.SeedSequence([config.seed, repeat, list(SIDES).index(name)]).generate_state(
+        config.chains
+    )
     names = problem.names
 
     def look(spent_s: float) -> None:
         minutes = max(1, round(config.minutes))
-        progress(Update(f"{name}, run {repeat + 1} of {config.repeats}", min(minutes, int(spent_s / 60)), minutes))
+        progress(
+            Update(
+                f"{name}, run {repeat + 1} of {config.repeats}",
+                min(minutes, int(spent_s / 60)),
+                minutes,
+            )
+        )
 
     run = run_chains(
         SIDES[name],
@@ -132,7 +164,10 @@ def side_figures(run: ChainRun, names: tuple[str, ...]) -> dict[str, Any]:
         "sampling_s": run.sampling_s,
         "wall_s": run.wall_s,
         "ess": shown,
-        "rhat": {**_by_name(rhat[: _scales(names)], names), MEDIAN: float(rhat[_scales(names) :].max())},
+        "rhat": {
+            **_by_name(rhat[: _scales(names)], names),
+            MEDIAN: float(rhat[_scales(names) :].max()),
+        },
         "worst": worst,
         "ess_per_s": shown[worst] / run.sampling_s,
         "ess_per_s_with_warmup": shown[worst] / (run.sampling_s + run.warmup_s),
@@ -144,7 +179,10 @@ def side_figures(run: ChainRun, names: tuple[str, ...]) -> dict[str, Any]:
 
 def shown_ess(ess: Floats, names: tuple[str, ...]) -> dict[str, float]:
     """Return the ESS of every scale and, as `prediction`, the median of those of the predictions."""
-    return {**_by_name(ess[: _scales(names)], names), MEDIAN: float(np.median(ess[_scales(names) :]))}
+    return {
+        **_by_name(ess[: _scales(names)], names),
+        MEDIAN: float(np.median(ess[_scales(names) :])),
+    }
 
 
 def compare_sides(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +217,10 @@ def _by_name(values: Floats, names: tuple[str, ...]) -> dict[str, float]:
 
 def suffice(draws: Floats, names: tuple[str, ...], ess: float) -> bool:
     """Return whether the smallest ESS and every R-hat suffice."""
-    if draws.shape[1] < MIN_DRAWS or min(shown_ess(diagnostics.ess_bulk(draws), names).values()) < ess:
+    if (
+        draws.shape[1] < MIN_DRAWS
+        or min(shown_ess(diagnostics.ess_bulk(draws), names).values()) < ess
+    ):
         return False
     rhat, scales = diagnostics.rhat(draws), _scales(names)
     return bool(rhat[:scales].max() <= RHAT_SCALE and rhat[scales:].max() <= RHAT_PREDICTION)

@@ -26,7 +26,9 @@ class ProductChain:
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
         config = SamplerConfig(warmup=warmup, draws=ENDLESS, coordinates="partially centred")
-        self._records: Iterator[Record] = Chain(self._net, self._prior, config, 1, self._generator, host).iterate()
+        self._records: Iterator[Record] = Chain(
+            self._net, self._prior, config, 1, self._generator, host
+        ).iterate()
 
     def prepare(self) -> None:
         """Do nothing: loops that no earlier process has compiled and kept are compiled in warm-up, and count."""
@@ -57,7 +59,9 @@ class PredictingNetwork:
         )
         self._theta_hat = [torch.from_numpy(layer) for layer in problem.theta_hat]
 
-    def predict(self, record: Record, prior: ScalePrior, *, generator: torch.Generator) -> torch.Tensor:
+    def predict(
+        self, record: Record, prior: ScalePrior, *, generator: torch.Generator
+    ) -> torch.Tensor:
         """Return f, (chain, m)."""
         s = prior.scales(record.state).s.float()[:, :, None, None]
         chains, width = record.z[0].shape[:2]

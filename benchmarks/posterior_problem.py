@@ -24,14 +24,18 @@ from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.sampled_network import centred, rows_for_source
 
 Floats = NDArray[np.float64]
-SMALLEST_VARIANCE = 1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding
+SMALLEST_VARIANCE = (
+    1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding
+)
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorProblem:
     """Standardised rows x (n, p), y (n,) and test inputs (m, p); source weights; settings of the prior."""
 
-    theta_hat: tuple[NDArray[np.float32], ...]  # (out, in + 1) a layer, the bias being the last column
+    theta_hat: tuple[
+        NDArray[np.float32], ...
+    ]  # (out, in + 1) a layer, the bias being the last column
     x: Floats
     y: Floats
     x_test: Floats
@@ -52,7 +56,9 @@ class PosteriorProblem:
 
     def scale_prior(self) -> PointEstimateScales:
         """Return the product's prior of the scales."""
-        return point_estimate_scales(torch.from_numpy(self.alpha), lam=self.lam, noise_b=self.noise_b, c0=self.c0)
+        return point_estimate_scales(
+            torch.from_numpy(self.alpha), lam=self.lam, noise_b=self.noise_b, c0=self.c0
+        )
 
     def network(self) -> WhitenedNetwork:
         """Return the product's network, ready for sampling."""
@@ -86,7 +92,11 @@ def test_inputs(rows: RowSpace, wide: Floats, theta_hat_1: NDArray[np.float32]) 
     rest = wide - coordinates @ basis.T
     values, vectors = np.linalg.eigh(rest @ rest.T)
     keep = values > SMALLEST_VARIANCE * float((wide**2).sum(1).max())
-    return TestInputs(wide @ theta_hat_1.astype(np.float64).T, coordinates, vectors[:, keep] * np.sqrt(values[keep]))
+    return TestInputs(
+        wide @ theta_hat_1.astype(np.float64).T,
+        coordinates,
+        vectors[:, keep] * np.sqrt(values[keep]),
+    )
 
 
 def with_one(x: Floats) -> Floats:
@@ -100,7 +110,12 @@ def demo_problem(
     """Return the problem of `n` crystals of the demo and its source network, at the defaults of BTL-PCP-PE."""
     source, crystals = load_source(demo_source_folder()), load_demo("crystals")
     table = learnable(
-        crystals.records, crystals.gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+        crystals.records,
+        crystals.gaps_eV,
+        descriptor=source.descriptor,
+        cache=cache,
+        n_jobs=1,
+        progress=progress,
     )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
     train, test, config = table.rows(split.train), table.rows(split.test), BtlPcpConfig()

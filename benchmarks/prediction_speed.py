@@ -63,9 +63,13 @@ class SpeedBenchmark:
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or min(self.jobs, default=0) < 1:
-            raise ConfigError(f"benchmark predict: {self.repeats} repeats, {self.jobs} jobs. Accepted: numbers from 1.")
+            raise ConfigError(
+                f"benchmark predict: {self.repeats} repeats, {self.jobs} jobs. Accepted: numbers from 1."
+            )
         if self.against is not None and not (self.against / "bandgap" / "cli").is_dir():
-            raise ConfigError(f"{self.against} is no checkout of bandgap. Name the folder that holds bandgap/cli.")
+            raise ConfigError(
+                f"{self.against} is no checkout of bandgap. Name the folder that holds bandgap/cli."
+            )
 
 
 def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _MAIN) -> Measured:
@@ -74,8 +78,16 @@ def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _M
     A small process starts it and reads its use, as the peak of a process counts what its parent held when it began.
     """
     command = [sys.executable, "-P", "-c", program, *map(str, words)]
-    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home, tempfile.TemporaryFile() as said:
-        kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
+    with (
+        tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home,
+        tempfile.TemporaryFile() as said,
+    ):
+        kept = {
+            "PYTHONPATH": str(checkout),
+            "BANDGAP_HOME": home,
+            "OMP_NUM_THREADS": "1",
+            "BANDGAP_THREADS": "1",
+        }
         launched = subprocess.run(
             [sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(command)],
             env={**os.environ, **kept}, stdout=subprocess.PIPE, stderr=said, check=True,
@@ -96,15 +108,25 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
     """
     records = Spool(stream_paths([config.structures], limits=STREAM_LIMITS))
     sides = {"this": THIS} | ({} if config.against is None else {"other": config.against})
-    runs = [(side, jobs) for jobs in config.jobs for side in sides if side == "this" or jobs == config.jobs[0]]
-    found: dict[str, list[tuple[Measured, Measured]]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
+    runs = [
+        (side, jobs)
+        for jobs in config.jobs
+        for side in sides
+        if side == "this" or jobs == config.jobs[0]
+    ]
+    found: dict[str, list[tuple[Measured, Measured]]] = {
+        f"{side}, {jobs} jobs": [] for side, jobs in runs
+    }
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
         one = Path(folder) / "one.extxyz"
         write_copies(one, [next(record for record in records if record.status != "refused")], 1)
         for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
             for side, jobs in runs:
                 rest = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
-                words = [("predict", "--model", config.model, "--structures", f) for f in (config.structures, one)]
+                words = [
+                    ("predict", "--model", config.model, "--structures", f)
+                    for f in (config.structures, one)
+                ]
                 whole, start = (measure((*w, *rest), checkout=sides[side]) for w in words)
                 if repeat:
                     found[f"{side}, {jobs} jobs"].append((whole, start))
@@ -112,11 +134,16 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
     return {
         "n": len(records),
         "load": os.getloadavg()[0],
-        "runs": {k: _medians([whole for whole, _ in v]) | _starts([start for _, start in v]) for k, v in found.items()},
+        "runs": {
+            k: _medians([whole for whole, _ in v]) | _starts([start for _, start in v])
+            for k, v in found.items()
+        },
     }
 
 
-def write_copies(path: Path, records: Sequence[StructureRecord], n: int, *, gaps: bool = False) -> None:
+def write_copies(
+    path: Path, records: Sequence[StructureRecord], n: int, *, gaps: bool = False
+) -> None:
     """Write so many structures as extXYZ: the records, and then copies of them with displaced atoms.
 
     With `gaps` every one has a made-up gap_eV, which falls with its number of atoms.
@@ -125,7 +152,10 @@ def write_copies(path: Path, records: Sequence[StructureRecord], n: int, *, gaps
         for copy in range(-(-n // len(records))):
             chosen = list(records[: n - copy * len(records)])
             moved = displaced(chosen, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else chosen
-            keys = [{"id": f"{r.id}_{copy}"} | ({"gap_eV": 2 + 40 / (10 + r.n_atoms)} if gaps else {}) for r in moved]
+            keys = [
+                {"id": f"{r.id}_{copy}"} | ({"gap_eV": 2 + 40 / (10 + r.n_atoms)} if gaps else {})
+                for r in moved
+            ]
             file.writelines(extxyz_blocks(moved, keys))
 
 

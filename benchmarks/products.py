@@ -53,7 +53,9 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
         "settings": asdict(config),
         "ms": {side: statistics.median(times) for side, times in spent.items()},
         "taken": next(side for side, product in SIDES.items() if product is multiply),
-        "openblas": sorted({lib["architecture"] for lib in threadpool_info() if lib["internal_api"] == "openblas"}),
+        "openblas": sorted(
+            {lib["architecture"] for lib in threadpool_info() if lib["internal_api"] == "openblas"}
+        ),
     }
 
 

@@ -46,7 +46,12 @@ class SampleWorkspace:
 
 
 def build_workspace(
-    home: Home, *, structures: int, runs: int, sampler: Mapping[str, object] = BRIEF, progress: Progress
+    home: Home,
+    *,
+    structures: int,
+    runs: int,
+    sampler: Mapping[str, object] = BRIEF,
+    progress: Progress,
 ) -> SampleWorkspace:
     """Fill a new workspace; `sampler` are the settings of the Bayesian run, whose chains the default is too short for.
 
@@ -101,7 +106,9 @@ def add_crystals(home: Home, workspace: str) -> str:
     library, store = Library(home), JobStore(home)
     dataset = library.add_dataset(workspace, NAME, files=[("crystals.extxyz", _first_crystals())])
     _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
-    gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(dtype=np.float64)
+    gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(
+        dtype=np.float64
+    )
     labels = {"source": "demo", "matched": CHECKED}
     library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory="GFN1-xTB")
     return dataset.id
@@ -135,11 +142,18 @@ def _work(store: JobStore, job: Job) -> None:
     work_all(store.home)
     ended = store.job(job.workspace, job.id)
     if ended is None or ended.state != "finished":
-        raise BandgapError(f"The job {job.title} of the sample workspace did not finish: {ended and ended.error}")
+        raise BandgapError(
+            f"The job {job.title} of the sample workspace did not finish: {ended and ended.error}"
+        )
 
 
 def _train(
-    library: Library, store: JobStore, workspace: str, dataset: str, method: str, settings: Mapping[str, object]
+    library: Library,
+    store: JobStore,
+    workspace: str,
+    dataset: str,
+    method: str,
+    settings: Mapping[str, object],
 ) -> str:
     request = SPLIT.changed(method=method, settings=settings)
     title = f"{library.methods()[method].title}, n = {request.n}"
@@ -155,14 +169,18 @@ def _copy(library: Library, store: JobStore, workspace: str, original: str, numb
     assert run is not None
     request, title = run.request.changed(seed=number + 1), f"{run.title}, copy {number + 1}"
     target = library.dataset(workspace, run.dataset)
-    started = start_transfer(store, library, target, source=run.source, request=request, title=title)
+    started = start_transfer(
+        store, library, target, source=run.source, request=request, title=title
+    )
     shutil.copytree(store.home.run_folder(original), store.home.run_folder(started.run))
     store.claim("sample")
     store.end(started.job.id, "finished")
     return started.run
 
 
-def _repeat(library: Library, workspace: str, dataset: str, structures: int, *, progress: Progress) -> str:
+def _repeat(
+    library: Library, workspace: str, dataset: str, structures: int, *, progress: Progress
+) -> str:
     """Return the id of a data set of that many structures, which repeat those of another one."""
     progress(Update("repeating structures", 0, 1))
     verdicts = library.verdicts(dataset)
@@ -174,5 +192,7 @@ def _repeat(library: Library, workspace: str, dataset: str, structures: int, *, 
     )
     source = shapes_path(library.home, dataset)
     shapes = [load_shape(source, k) for k in range(CHECKED)]
-    save_shapes(shapes_path(library.home, large.id), [shapes[k % CHECKED] for k in range(structures)])
+    save_shapes(
+        shapes_path(library.home, large.id), [shapes[k % CHECKED] for k in range(structures)]
+    )
     return large.id

@@ -73,9 +73,16 @@ def run_scale(
 
 
 def _commands(
-    config: ScaleBenchmark, file: Path, records: Sequence[StructureRecord], size: int, *, progress: Progress
+    config: ScaleBenchmark,
+    file: Path,
+    records: Sequence[StructureRecord],
+    size: int,
+    *,
+    progress: Progress,
 ) -> Iterator[tuple[str, float, float, int]]:
-    elements = sorted({str(symbol) for record in records if record.atoms for symbol in record.atoms.symbols})
+    elements = sorted(
+        {str(symbol) for record in records if record.atoms for symbol in record.atoms.symbols}
+    )
     out = file.with_suffix("")
     settings: dict[str, tuple[object, ...]] = {
         "check": (file,),
@@ -91,7 +98,13 @@ def _commands(
 
 
 def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int) -> dict[str, Any]:
-    return {"task": task, "n": n, "clock_s": clock_s, "processor_s": processor_s, "peak_MB": peak_bytes / _MB}
+    return {
+        "task": task,
+        "n": n,
+        "clock_s": clock_s,
+        "processor_s": processor_s,
+        "peak_MB": peak_bytes / _MB,
+    }
 
 
 def above(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -103,7 +116,9 @@ def above(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if slope > MOST_TIME
     ]
     if memory > MOST_MEMORY:
-        found.append(f"predict: memory grows with the power {memory:g}; at most {MOST_MEMORY:g} is aimed at.")
+        found.append(
+            f"predict: memory grows with the power {memory:g}; at most {MOST_MEMORY:g} is aimed at."
+        )
     return found
 
 
@@ -115,7 +130,9 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigError("A figure needs matplotlib, which is not installed. Run pip install matplotlib.") from None
+        raise ConfigError(
+            "A figure needs matplotlib, which is not installed. Run pip install matplotlib."
+        ) from None
     figure = Figure(figsize=(11.0, 3.4), layout="constrained")
     axes = figure.subplots(1, 2)
     for axis, name, label in zip(
@@ -126,8 +143,23 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             own = [row for row in rows if row["task"] == task]
             words = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
             style = "--" if task.startswith("page") else "-"
-            axis.plot([row["n"] for row in own], [row[name] for row in own], style, marker="o", ms=4, label=words)
+            axis.plot(
+                [row["n"] for row in own],
+                [row[name] for row in own],
+                style,
+                marker="o",
+                ms=4,
+                label=words,
+            )
         axis.set(xscale="log", yscale="log", xlabel="structures", ylabel=label)
         axis.grid(alpha=0.3)
-        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, title="task (slope)", title_fontsize=8)
-    figure.savefig(path, dpi=130, metadata={"Software": None} if path.suffix == ".png" else {"Date": None})
+        axis.legend(
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+            fontsize=8,
+            title="task (slope)",
+            title_fontsize=8,
+        )
+    figure.savefig(
+        path, dpi=130, metadata={"Software": None} if path.suffix == ".png" else {"Date": None}
+    )

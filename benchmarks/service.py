@@ -39,7 +39,9 @@ class ServiceBenchmark:
     requests: int = 3_400
 
 
-def run_benchmark(config: ServiceBenchmark, *, model: Path, progress: Progress = no_progress) -> dict[str, Any]:
+def run_benchmark(
+    config: ServiceBenchmark, *, model: Path, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Return times (ms), requests per second, errors and memory (MB) for every number of clients, and the atoms.
 
     `processor_ms` is the service's own time on a core for a request, which other work on the machine hardly changes.
@@ -47,20 +49,30 @@ def run_benchmark(config: ServiceBenchmark, *, model: Path, progress: Progress =
     rows, done, total = [], 0, len(config.clients) * config.requests
     with _served(model) as (port, process):
         records = _crystals(_elements(port))
-        bodies = [block.encode() for block in extxyz_blocks(records, [{"id": record.id} for record in records])]
+        bodies = [
+            block.encode()
+            for block in extxyz_blocks(records, [{"id": record.id} for record in records])
+        ]
         _ask(port, bodies, WARM_UP)
         start_MB = _memory_MB(process)
         for clients in config.clients:
             progress(Update(f"{clients} clients", done, total))
             before = _processor_s(process)
             row = _measured(port, bodies, clients=clients, requests=config.requests)
-            spent = None if before is None else 1e3 * (_processor_s(process) or before) - 1e3 * before
+            spent = (
+                None if before is None else 1e3 * (_processor_s(process) or before) - 1e3 * before
+            )
             own = None if spent is None else spent / config.requests
             rows.append(row | {"processor_ms": own, "memory_MB": _memory_MB(process)})
             done += config.requests
         progress(Update("asked", done, total))
     atoms = [record.n_atoms for record in records]
-    return {"settings": asdict(config), "atoms": [min(atoms), max(atoms)], "start_MB": start_MB, "rows": rows}
+    return {
+        "settings": asdict(config),
+        "atoms": [min(atoms), max(atoms)],
+        "start_MB": start_MB,
+        "rows": rows,
+    }
 
 
 def _elements(port: int) -> set[str]:
@@ -74,9 +86,13 @@ def _elements(port: int) -> set[str]:
 
 def _crystals(elements: set[str]) -> list[StructureRecord]:
     """Return crystals of the demo of these elements, those nearest to the size that is asked for."""
-    fitting = [record for record in load_demo("crystals").records if elements_of(record) <= elements]
+    fitting = [
+        record for record in load_demo("crystals").records if elements_of(record) <= elements
+    ]
     if not fitting:
-        raise BandgapError(f"No crystal of the demo consists of the model's elements: {' '.join(sorted(elements))}.")
+        raise BandgapError(
+            f"No crystal of the demo consists of the model's elements: {' '.join(sorted(elements))}."
+        )
     return sorted(fitting, key=lambda record: abs(record.n_atoms - TARGET_ATOMS))[:STRUCTURES]
 
 
@@ -84,7 +100,9 @@ def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) ->
     shares = [requests // clients + (i < requests % clients) for i in range(clients)]
     found: list[tuple[list[float], int]] = []
     threads = [
-        threading.Thread(target=lambda n=n, i=i: found.append(_ask(port, bodies[i:] + bodies[:i], n)))
+        threading.Thread(
+            target=lambda n=n, i=i: found.append(_ask(port, bodies[i:] + bodies[:i], n))
+        )
         for i, n in enumerate(shares)
     ]
     started = time.perf_counter()
@@ -148,7 +166,9 @@ def _processor_s(process: "subprocess.Popen[str]") -> float | None:
     """Return the seconds that all threads of a process have computed, None where the system does not say."""
     try:
         text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
-        ticks = [int(number) for number in text.rpartition(")")[2].split()[11:13]]  # in user and in system mode
+        ticks = [
+            int(number) for number in text.rpartition(")")[2].split()[11:13]
+        ]  # in user and in system mode
         return sum(ticks) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
         return None

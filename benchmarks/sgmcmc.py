@@ -38,9 +38,19 @@ from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
 
 OURS, EXACT = "btl_pcp_sg", "btl_pcp_pe"
-RIVALS: Final[Mapping[str, str]] = {"ensemble": "members", "nptl": "samples"}  # setting that holds their networks
-FEW, MANY, GROWTH = 8, 400, 8  # networks of the first fit, at most, and at most times as many as in the fit before
-REFITS, NEAR = 3, 0.9  # fits after the first, which end once a rival takes this share of the sampler's time
+RIVALS: Final[Mapping[str, str]] = {
+    "ensemble": "members",
+    "nptl": "samples",
+}  # setting that holds their networks
+FEW, MANY, GROWTH = (
+    8,
+    400,
+    8,
+)  # networks of the first fit, at most, and at most times as many as in the fit before
+REFITS, NEAR = (
+    3,
+    0.9,
+)  # fits after the first, which end once a rival takes this share of the sampler's time
 FILE = Path("qm9_gap") / "qm9_gap.extxyz.gz"
 
 
@@ -64,7 +74,11 @@ class SgmcmcBenchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.n, self.n_exact, *self.sizes) < 50 or min(self.n_test, self.timed) < 20 or max(self.sizes) > self.n:
+        if (
+            min(self.n, self.n_exact, *self.sizes) < 50
+            or min(self.n_test, self.timed) < 20
+            or max(self.sizes) > self.n
+        ):
             raise ConfigError(
                 f"benchmark sgmcmc: {self.n} rows, {self.n_test} for testing, {self.n_exact} with HMC, sizes "
                 f"{self.sizes}, {self.timed} timed iterations. Accepted: at least 50 rows, 20 for testing, 20 "
@@ -95,7 +109,10 @@ def run_benchmark(
 
     def of_split(own: SgmcmcBenchmark) -> dict[str, Any]:
         train, test = rows(own.seed)
-        return {"sides": equal_time(source, train, test, own), "steps": cost_of_a_step(source, train, own)}
+        return {
+            "sides": equal_time(source, train, test, own),
+            "steps": cost_of_a_step(source, train, own),
+        }
 
     def of_share(share: float) -> dict[str, float]:
         train, test = rows(config.seed)
@@ -105,16 +122,22 @@ def run_benchmark(
     own = replace(config, repeats=1, prune_shares=())
     about = asdict(own) | {"data": digest}  # what the figures of a part depend on
     splits: list[dict[str, Any]] = []
-    for repeat in reversed(range(config.repeats)):  # the first split last, as the rest is measured on it
+    for repeat in reversed(
+        range(config.repeats)
+    ):  # the first split last, as the rest is measured on it
         progress(Update("equal time", len(splits), config.repeats))
         split = replace(own, seed=config.seed + repeat)
         splits.insert(0, parts.get("split", about | {"seed": split.seed}, partial(of_split, split)))
     pruned = {}
     for share in config.prune_shares:
         progress(Update("pruning", message=f"share {share:g}"))
-        pruned[f"{share:g}"] = parts.get("pruned", about | {"prune_share": share}, partial(of_share, share))
+        pruned[f"{share:g}"] = parts.get(
+            "pruned", about | {"prune_share": share}, partial(of_share, share)
+        )
     progress(Update("agreement with HMC"))
-    agreement = parts.get("agreement", about, lambda: compare_with_exact(source, *rows(config.seed), config))
+    agreement = parts.get(
+        "agreement", about, lambda: compare_with_exact(source, *rows(config.seed), config)
+    )
     return {
         "n": config.n,
         "n_test": config.n_test,
@@ -129,7 +152,13 @@ def run_benchmark(
 
 
 def read_rows(
-    data: Path, source: SourceModel, *, count: int, seed: int, cache: DescriptorCache | None, progress: Progress
+    data: Path,
+    source: SourceModel,
+    *,
+    count: int,
+    seed: int,
+    cache: DescriptorCache | None,
+    progress: Progress,
 ) -> Table:
     """Return molecules in a random order, described as the source's are."""
     path = data / FILE
@@ -137,14 +166,20 @@ def read_rows(
         raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
     records = read_paths([path])
     if count > len(records):
-        raise InputError(f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows.")
+        raise InputError(
+            f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows."
+        )
     order = np.random.default_rng(seed).permutation(len(records))[:count]
     chosen = [records[i] for i in order]
     gaps = labels_from_info(chosen, "gap_eV")
-    return learnable(chosen, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress)
+    return learnable(
+        chosen, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+    )
 
 
-def equal_time(source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark) -> dict[str, dict[str, float]]:
+def equal_time(
+    source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark
+) -> dict[str, dict[str, float]]:
     """Return figures of every side, rivals with as many networks as fit into the time of the sampler."""
     data = TargetData(train.features, train.gaps_eV)
     found = {OURS: measured(source, data, ours(config), test, config)}
@@ -174,7 +209,11 @@ def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
 
 
 def measured(
-    source: SourceModel, data: TargetData, settings: Mapping[str, Any], test: Table, config: SgmcmcBenchmark
+    source: SourceModel,
+    data: TargetData,
+    settings: Mapping[str, Any],
+    test: Table,
+    config: SgmcmcBenchmark,
 ) -> dict[str, float]:
     """Return figures of the sampler: errors, seconds of fit and prediction, megabytes of its stored draws."""
     posterior, seconds = timed_fit(OURS, source, data, settings, seed=config.seed)
@@ -221,7 +260,9 @@ def figures(posterior: Posterior, test: Table) -> dict[str, float]:
     }
 
 
-def compare_with_exact(source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark) -> dict[str, Any]:
+def compare_with_exact(
+    source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark
+) -> dict[str, Any]:
     """Return how predictions of both samplers of one posterior differ, at few rows."""
     few = train.rows(np.arange(config.n_exact))
     data, found, each = TargetData(few.features, few.gaps_eV), {}, {}
@@ -261,7 +302,9 @@ def cost_of_a_step(source: SourceModel, train: Table, config: SgmcmcBenchmark) -
         part = train.rows(np.arange(n))
         data, spent = TargetData(part.features, part.gaps_eV), []
         for draws in (20, 20 + config.timed):
-            settings = {"sampler": {"warmup": 10, "draws": draws, "search": 10, "keep": 8, "step": 1e-8}}
+            settings = {
+                "sampler": {"warmup": 10, "draws": draws, "search": 10, "keep": 8, "step": 1e-8}
+            }
             spent.append(timed_fit(OURS, source, data, settings, seed=config.seed)[1])
         found[str(n)] = 1e3 * (spent[1] - spent[0]) / config.timed
     return found

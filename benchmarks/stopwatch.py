@@ -42,7 +42,9 @@ def peak_memory_MB(work: Callable[..., object], *arguments: Any) -> float:
     try:
         peak = float(ours.recv())
     except EOFError as error:
-        raise RuntimeError("The process whose memory was to be measured ended early; its error is above.") from error
+        raise RuntimeError(
+            "The process whose memory was to be measured ended early; its error is above."
+        ) from error
     finally:
         child.join()
     return peak

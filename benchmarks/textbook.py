@@ -44,14 +44,25 @@ def textbook_nptl(
         return torch.from_numpy(values).float().to(device)
 
     y, used = start.y[start.trained], x[start.trained]
-    rows, labels = place(np.vstack([used, used])), place(np.append(y, start.probe.predict(start.hidden[start.trained])))
+    rows, labels = (
+        place(np.vstack([used, used])),
+        place(np.append(y, start.probe.predict(start.hidden[start.trained]))),
+    )
     networks = []
     for m in range(samples):
         drawn = block_weights(y.size, blocks=blocks, alpha=alpha, rng=stream(seed, m, "weights"))
         weights = place(np.append(drawn.data, drawn.pseudo))
         network = network_of(source, start).to(device)
         generator = torch.Generator().manual_seed(m)
-        train(network, rows, labels, weights, config=config, batch_size=batch_size, generator=generator)
+        train(
+            network,
+            rows,
+            labels,
+            weights,
+            config=config,
+            batch_size=batch_size,
+            generator=generator,
+        )
         networks.append(network)
         progress(Update(f"textbook loop, batches of {batch_size}", m + 1, samples))
     return networks
@@ -87,7 +98,9 @@ def train(
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.epochs)
     for _ in range(config.epochs):
-        for batch in torch.split(torch.randperm(y.shape[0], generator=generator).to(y.device), batch_size):
+        for batch in torch.split(
+            torch.randperm(y.shape[0], generator=generator).to(y.device), batch_size
+        ):
             optimiser.zero_grad()
             loss = 0.5 * (weights[batch] * (y[batch] - network(x[batch]).squeeze(-1)) ** 2).mean()
             loss.backward()

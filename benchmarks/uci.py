@@ -48,8 +48,13 @@ class UciStudy:
     def __post_init__(self) -> None:
         unknown = [name for name in self.sets if name not in PAPER]
         if unknown:
-            raise ConfigError(f"benchmark uci: no set {unknown[0]!r}. Accepted: {', '.join(PAPER)}.")
-        if min(self.passes, self.splits, *self.hidden) < 1 or not 1 <= self.batch_size <= MOST_AT_ONCE:
+            raise ConfigError(
+                f"benchmark uci: no set {unknown[0]!r}. Accepted: {', '.join(PAPER)}."
+            )
+        if (
+            min(self.passes, self.splits, *self.hidden) < 1
+            or not 1 <= self.batch_size <= MOST_AT_ONCE
+        ):
             raise ConfigError(
                 f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, batch_size "
                 f"{self.batch_size}. Accepted: whole numbers from 1, at most {MOST_AT_ONCE} rows at once."
@@ -95,7 +100,9 @@ def read_split(data: Path, name: str, number: int) -> Split:
     table, splits = folder / f"{name}.csv.gz", folder / f"{name}.test_indices.json.gz"
     for path in (table, splits):
         if not path.is_file():
-            raise InputError(f"{folder} has no {path.name}. Give the folder that holds the UCI sets.")
+            raise InputError(
+                f"{folder} has no {path.name}. Give the folder that holds the UCI sets."
+            )
     with gzip.open(table, "rt", encoding="utf-8") as file:
         rows = np.loadtxt(file, delimiter=",", skiprows=1)
     with gzip.open(splits, "rt", encoding="utf-8") as file:
@@ -107,7 +114,9 @@ def read_split(data: Path, name: str, number: int) -> Split:
     return Split(rows[~test, :-1], rows[~test, -1], rows[test, :-1], rows[test, -1])
 
 
-def learned(split: Split, config: UciStudy, *, number: int) -> tuple[Belief, Callable[[Floats], Floats]]:
+def learned(
+    split: Split, config: UciStudy, *, number: int
+) -> tuple[Belief, Callable[[Floats], Floats]]:
     """Take in the standardised training rows of a split of this number; return the belief, and the rows' scale."""
     mean, sd = split.x.mean(0), split.x.std(0)
     sd[sd == 0] = 1.0
@@ -122,7 +131,9 @@ def learned(split: Split, config: UciStudy, *, number: int) -> tuple[Belief, Cal
     widths = (x.shape[1], *config.hidden, 1)
     belief = start = fresh_belief(widths, biased=config.biased, rng=rng)
     for done in range(config.passes):
-        belief, _ = take_in(belief, x, y, rng=rng, batch=config.batch_size if done else 1, atoms=atoms)
+        belief, _ = take_in(
+            belief, x, y, rng=rng, batch=config.batch_size if done else 1, atoms=atoms
+        )
         belief = with_average(belief, start, n=y.size) if averaged and not done else belief
         belief = refine_prior(belief, order="together" if averaged else "one by one")
     return belief, scaled
@@ -134,7 +145,9 @@ def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
     belief, scaled = learned(split, config, number=number)
     seconds = time.perf_counter() - started
     y_mean, y_sd = float(split.y.mean()), float(split.y.std())
-    found = predict(belief, scaled(split.x_test), atoms=config.method == "sspbp", y_mean=y_mean, y_sd=y_sd)
+    found = predict(
+        belief, scaled(split.x_test), atoms=config.method == "sspbp", y_mean=y_mean, y_sd=y_sd
+    )
     place = found.cdf(split.y_test)
     return UciFit(
         name,

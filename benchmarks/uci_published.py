@@ -38,7 +38,9 @@ class Row:
     log_density: Printed
 
 
-def published(name: str, *, method: Literal["pbp", "sspbp"], hidden: tuple[int, ...], biased: bool) -> Row | None:
+def published(
+    name: str, *, method: Literal["pbp", "sspbp"], hidden: tuple[int, ...], biased: bool
+) -> Row | None:
     """Return the thesis's row of a set, None where it has none, as of other nets and of the set energy."""
     found = _THESIS.get((hidden, biased), {}).get(name)
     if found is None:

@@ -39,7 +39,10 @@ from benchmarks.vecchia_rows import FILE, Rows, read_rows
 TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
 FIELD_NEIGHBOURS: Final = 15
 LEVEL: Final = 0.95
-FEWER_ROWS: Final = (500, 5_000)  # to which a process is fitted too, its likelihood left to `gp.fit`
+FEWER_ROWS: Final = (
+    500,
+    5_000,
+)  # to which a process is fitted too, its likelihood left to `gp.fit`
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,10 @@ class VecchiaBenchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.n, self.n_test, self.neighbours, self.chain_draws, self.repeats) < 1 or self.chain_sites < 50:
+        if (
+            min(self.n, self.n_test, self.neighbours, self.chain_draws, self.repeats) < 1
+            or self.chain_sites < 50
+        ):
             raise ConfigError(
                 "benchmark vecchia: accepted are whole numbers from 1, and at least 50 sites for the chains."
             )
@@ -83,13 +89,19 @@ def accuracy(
     parts, digest = parts or Parts(), file_digest(data / FILE)
 
     def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
-        train, test = read_rows(data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress)
+        train, test = read_rows(
+            data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress
+        )
         sides = compare_sides(train, test, own, progress=progress)
         fewer = fits_of_fewer_rows(train, settings=gp.GPConfig(), seed=own.seed, progress=progress)
         return {"sides": sides, "fewer_rows": fewer}
 
-    splits = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
-    found = [parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits]
+    splits = [
+        replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
+    ]
+    found = [
+        parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits
+    ]
     return {**medians(found), "each": [split["sides"] for split in found]}
 
 
@@ -100,7 +112,15 @@ def fits_of_fewer_rows(
     found = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
         part, started = train.part(slice(n)), time.process_time()
-        gp.fit(part.points, part.y, settings, covariates=part.trend, seed=seed, device="cpu", progress=progress)
+        gp.fit(
+            part.points,
+            part.y,
+            settings,
+            covariates=part.trend,
+            seed=seed,
+            device="cpu",
+            progress=progress,
+        )
         found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
     return found
 
@@ -112,13 +132,22 @@ def compare_sides(
     settings = gp.GPConfig(neighbours=config.neighbours, likelihood="vecchia")
     started = time.process_time()
     fitted = gp.fit(
-        train.points, train.y, settings, covariates=train.trend, seed=config.seed, device="cpu", progress=progress
+        train.points,
+        train.y,
+        settings,
+        covariates=train.trend,
+        seed=config.seed,
+        device="cpu",
+        progress=progress,
     )
     middle = time.process_time()
     found = fitted.predict(test.points, test.trend)
     ended = time.process_time()
     sd = np.hypot(found.sds, found.noise[:, None])
-    sides = {"vecchia": _figures(test, found.means, sd) | {"fit_s": middle - started, "predict_s": ended - middle}}
+    sides = {
+        "vecchia": _figures(test, found.means, sd)
+        | {"fit_s": middle - started, "predict_s": ended - middle}
+    }
     sides["vecchia"] |= {"smoothness": fitted.nu, "neighbours": float(config.neighbours)}
     if not config.rivals:
         return sides
@@ -129,7 +158,9 @@ def compare_sides(
         "seed": config.seed,
     }
     rivals: dict[str, Callable[[], Found]] = {
-        "SVGP": lambda: gpytorch_process("svgp", train, test, inducing=config.inducing, progress=progress, **common),
+        "SVGP": lambda: gpytorch_process(
+            "svgp", train, test, inducing=config.inducing, progress=progress, **common
+        ),
         "VNNGP": lambda: gpytorch_process(
             "vnngp", train, test, inducing=config.rival_neighbours, progress=progress, **common
         ),
@@ -138,7 +169,11 @@ def compare_sides(
     for name, rival in rivals.items():
         other = rival()
         figures = _figures(test, other.mean[None], other.sd[None])
-        sides[name] = figures | {"fit_s": other.fit_s, "predict_s": other.predict_s, "passes": float(other.passes)}
+        sides[name] = figures | {
+            "fit_s": other.fit_s,
+            "predict_s": other.predict_s,
+            "passes": float(other.passes),
+        }
     return sides
 
 
@@ -149,7 +184,9 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
         blocks = field_of(n, seed=config.seed, order="random")
         index = np.random.default_rng(n).choice(n, min(250, n), replace=False)
         whole = _seconds(lambda b=blocks: _gradient(b, None), config.repeats)  # type: ignore[misc]
-        step = _seconds(lambda b=blocks, i=index: [_gradient(b, i) for _ in range(20)], config.repeats)  # type: ignore[misc]
+        step = _seconds(
+            lambda b=blocks, i=index: [_gradient(b, i) for _ in range(20)], config.repeats
+        )  # type: ignore[misc]
         rows.append({"n": float(n), "pass_s": whole, "step_s": step / 20})
         progress(Update("passes", done + 1, len(config.sizes)))
     x, y = np.log([row["n"] for row in rows]), np.log([row["pass_s"] for row in rows])
@@ -157,19 +194,28 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
     return {"sizes": rows, "slope": slope, "neighbours": FIELD_NEIGHBOURS}
 
 
-def chains(config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress) -> dict[str, Any]:
+def chains(
+    config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's.
 
     Fields are parts that `parts` may keep.
     """
     parts = parts or Parts()
-    fields = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
-    each = [parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress)) for own in fields]
+    fields = [
+        replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
+    ]
+    each = [
+        parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress))
+        for own in fields
+    ]
     most = {name: max(found["apart"][name] for found in each) for name in each[0]["apart"]}
     return {**medians(each), "apart": most, "each": each}
 
 
-def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+def chains_on_field(
+    config: VecchiaBenchmark, *, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Return effective draws a second of SGRLD and Metropolis on one density, and how far their means are apart.
 
     Seconds are those of the draws: both warm up, which a long chain of either forgets. `apart` is in Monte-Carlo
@@ -178,13 +224,18 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
     blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
-    warmup, lengths = 200, {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
+    warmup, lengths = (
+        200,
+        {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1},
+    )
     fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
     slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
     draws, seconds = {}, {}
     runs: dict[str, Callable[[], Draws]] = {
         "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
-        "Metropolis": lambda: sample_metropolis(target, mode, slow, seed=config.seed, progress=progress),
+        "Metropolis": lambda: sample_metropolis(
+            target, mode, slow, seed=config.seed, progress=progress
+        ),
     }
     for name, run in runs.items():
         started = time.process_time()
@@ -204,7 +255,8 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
         "apart": {name: float(v) for name, v in zip(target.names, away / errors, strict=True)},
         "apart_sd": {name: float(v) for name, v in zip(target.names, away / sd, strict=True)},
         "sd_ratio": {
-            name: float(v) for name, v in zip(target.names, draws["SGRLD"].eta.std(axis=(0, 1)) / sd, strict=True)
+            name: float(v)
+            for name, v in zip(target.names, draws["SGRLD"].eta.std(axis=(0, 1)) / sd, strict=True)
         },
     }
 
@@ -221,9 +273,11 @@ def _figures(test: Rows, centres: Any, sds: Any) -> dict[str, float]:
 def _rates(draws: Draws, seconds: float) -> dict[str, float]:
     both = np.concatenate([draws.eta, draws.beta], axis=-1)
     worst = float(ess_bulk(both).min())
-    return {"seconds": seconds, "draws": float(both.shape[0] * both.shape[1]), "worst_ess": worst} | {
-        "worst_ess_per_s": worst / seconds
-    }
+    return {
+        "seconds": seconds,
+        "draws": float(both.shape[0] * both.shape[1]),
+        "worst_ess": worst,
+    } | {"worst_ess_per_s": worst / seconds}
 
 
 def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:

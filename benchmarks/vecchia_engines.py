@@ -23,7 +23,9 @@ STEP_SITES, STEPS = 250, 20
 CPU: Final = torch.device("cpu")
 
 
-def engines(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, list[dict[str, float]]]:
+def engines(
+    config: VecchiaBenchmark, *, progress: Progress = no_progress
+) -> dict[str, list[dict[str, float]]]:
     """Return seconds of either engine and how many times the loops' the tensors take, by device, a row for each field.
 
     The numbers of neighbours are those of the other parts' fields and of a fit.
@@ -39,7 +41,9 @@ def engines(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> di
         for name, device in devices.items():
             sides = {"loops": (sites_on(blocks, "loops", device=CPU), CPU)}
             sides["batched"] = (sites_on(blocks, "batched", device=device), device)
-            whole = _in_turn(sides, lambda sites: sites.terms(None, TRUTH, np.zeros(1)), config.repeats)
+            whole = _in_turn(
+                sides, lambda sites: sites.terms(None, TRUTH, np.zeros(1)), config.repeats
+            )
             step = _in_turn(sides, lambda sites, i=index: _steps(sites, i), config.repeats)  # type: ignore[misc]
             row = {"n": float(n), "neighbours": float(m)}
             for work, seconds, times in (("pass", whole, 1), ("step", step, STEPS)):

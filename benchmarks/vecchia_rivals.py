@@ -67,7 +67,9 @@ def gpytorch_process(
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
-        model, step = (_svgp if kind == "svgp" else _vnngp)(gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing)
+        model, step = (_svgp if kind == "svgp" else _vnngp)(
+            gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing
+        )
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
     best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
     done = best_pass = 0
@@ -86,7 +88,13 @@ def gpytorch_process(
             score = float(np.mean(-np.log(sd) - 0.5 * ((held - mean) / sd) ** 2))
             done, since = done + 1, since + 1
             if score > best + 1e-3:
-                best, best_state, since, best_pass, fit_s = score, _state(model, likelihood), 0, done, spent
+                best, best_state, since, best_pass, fit_s = (
+                    score,
+                    _state(model, likelihood),
+                    0,
+                    done,
+                    spent,
+                )
             progress(Update(kind, done, passes, values={"log density": score}))
         if best_state is not None:
             model.load_state_dict(best_state[0])
@@ -103,7 +111,9 @@ def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> Found:
 
     some = train.part(slice(rows))
     left, line = straight(some, test)
-    kernel = ConstantKernel(float(left.var())) * Matern(3.0, nu=nu) + WhiteKernel(0.1 * float(left.var()))
+    kernel = ConstantKernel(float(left.var())) * Matern(3.0, nu=nu) + WhiteKernel(
+        0.1 * float(left.var())
+    )
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a scale at its bound
@@ -128,7 +138,9 @@ def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
     return np.concatenate(means), np.concatenate(sds)
 
 
-def _svgp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int) -> tuple[Any, Callable[[], Any]]:
+def _svgp(
+    gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int
+) -> tuple[Any, Callable[[], Any]]:
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # gpytorch is untyped
         def __init__(self, points: Any) -> None:
             distribution = gpytorch.variational.CholeskyVariationalDistribution(len(points))
@@ -140,7 +152,9 @@ def _svgp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: in
             self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=nu))
 
         def forward(self, points: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(points), self.covar_module(points))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(points), self.covar_module(points)
+            )
 
     model = Model(x[torch.randperm(len(x))[:size]].clone())
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
@@ -154,7 +168,9 @@ def _svgp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: in
     return model, one_pass
 
 
-def _vnngp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int) -> tuple[Any, Callable[[], Any]]:
+def _vnngp(
+    gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int
+) -> tuple[Any, Callable[[], Any]]:
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # gpytorch is untyped
         def __init__(self, points: Any) -> None:
             distribution = gpytorch.variational.MeanFieldVariationalDistribution(len(points))
@@ -166,7 +182,9 @@ def _vnngp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: i
             self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=nu))
 
         def forward(self, points: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(points), self.covar_module(points))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(points), self.covar_module(points)
+            )
 
         def __call__(self, points: Any, prior: bool = False, **more: Any) -> Any:
             return self.variational_strategy(x=points, prior=False, **more)

@@ -52,7 +52,9 @@ def read_rows(
     records = read_paths([path], progress=progress)
     gaps = np.asarray(labels_from_info(records, "gap_eV", unit="eV"), dtype=np.float64)
     source = load_source(demo_source_folder())
-    table = learnable(records, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress)
+    table = learnable(
+        records, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+    )
     if n + n_test > len(table.ids):
         raise InputError(
             f"{n} rows and {n_test} for testing: {path.name} has {len(table.ids)} that can be learned from."

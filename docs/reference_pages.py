@@ -60,7 +60,11 @@ def _command(command: click.Command, name: str) -> Iterator[str]:
 def _parameter(parameter: click.Parameter) -> str:
     if parameter.name == "help":
         return ""
-    name = f"`{max(parameter.opts, key=len)}`" if isinstance(parameter, click.Option) else f"`{parameter.metavar}`"
+    name = (
+        f"`{max(parameter.opts, key=len)}`"
+        if parameter.param_type_name == "option"
+        else f"`{parameter.metavar}`"
+    )
     help_text = _cell(getattr(parameter, "help", "") or "")
     return f"| {name} | {help_text} | {_cell(_default(parameter))} |"
 

@@ -50,7 +50,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run the whole suite in a process for each core, and files that are named on the command line in this process."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MAX_WORKERS)
+    return min(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        MAX_WORKERS,
+    )
 
 
 def pytest_sessionfinish() -> None:
@@ -67,7 +70,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip browser tests where there is no Chromium."""
     if CHROMIUM is None and item.get_closest_marker("browser"):
-        pytest.skip("no chromium on the PATH; install it (Debian: apt-get install chromium) to run the browser tests")
+        pytest.skip(
+            "no chromium on the PATH; install it (Debian: apt-get install chromium) to run the browser tests"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -79,5 +84,7 @@ def pytest_runtest_makereport(
     if IN_CI and report.skipped and item.get_closest_marker("browser"):
         report.outcome = "failed"
         reason = call.excinfo.value if call.excinfo else "no reason given"
-        report.longrepr = f"{item.nodeid} was skipped, but CI=true demands the browser tests: {reason}"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, but CI=true demands the browser tests: {reason}"
+        )
     return report

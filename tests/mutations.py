@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 
-LIMIT_S = 5.0  # of processor time, so that a busy machine is no hang; a mutation takes some milliseconds
+LIMIT_S = (
+    5.0  # of processor time, so that a busy machine is no hang; a mutation takes some milliseconds
+)
 QUICK_SEED = 18
 _SHOWN = 10
 _LARGEST = 1_000_000  # bytes that one change adds
@@ -57,7 +59,9 @@ class TooSlow(BaseException):
     """A mutation took longer than the limit; not an Exception, so that nothing on the way takes it for a bad file."""
 
 
-def run_mutations(check: Callable[[Random], object], *, count: int, fresh: bool, capsys: Any) -> None:
+def run_mutations(
+    check: Callable[[Random], object], *, count: int, fresh: bool, capsys: Any
+) -> None:
     """Call `check` with the generator of every mutation; collect what it raises, a warning included, and show it all.
 
     The seed is `BANDGAP_MUTATION_SEED`, else a new one where `fresh`, and is printed.
@@ -72,13 +76,19 @@ def run_mutations(check: Callable[[Random], object], *, count: int, fresh: bool,
         try:
             with warnings.catch_warnings(), time_limit(LIMIT_S):
                 warnings.simplefilter("error")
-                warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
+                warnings.filterwarnings(
+                    "ignore", message="Please use atoms.calc", category=FutureWarning
+                )
                 check(Random(f"{seed}-{number}"))
         except (Exception, TooSlow):
             n_faults += 1
-            faults += [f"BANDGAP_MUTATION_SEED={seed} BANDGAP_MUTATION={number}:\n{traceback.format_exc(-3)}"]
+            faults += [
+                f"BANDGAP_MUTATION_SEED={seed} BANDGAP_MUTATION={number}:\n{traceback.format_exc(-3)}"
+            ]
     if faults:
-        pytest.fail(f"{n_faults} of {count:,} mutations:\n" + "\n".join(faults[:_SHOWN]), pytrace=False)
+        pytest.fail(
+            f"{n_faults} of {count:,} mutations:\n" + "\n".join(faults[:_SHOWN]), pytrace=False
+        )
 
 
 def assert_sentence(text: str) -> None:
@@ -133,7 +143,10 @@ def wrapped(rng: Random, data: bytes, name: str) -> tuple[bytes, str]:
         if kind == "bomb":
             members = {f"{k}.xyz": bytes(3_000_000) for k in range(2)}
         data = _zip(
-            members, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+            members,
+            rng.choice(
+                (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+            ),
         )
         if kind == "lie":
             data = _lie(rng, data)
@@ -145,14 +158,18 @@ def _zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for member, content in members.items():
-            archive.writestr(zipfile.ZipInfo(member) if method == zipfile.ZIP_STORED else member, content)
+            archive.writestr(
+                zipfile.ZipInfo(member) if method == zipfile.ZIP_STORED else member, content
+            )
     return buffer.getvalue()
 
 
 def _lie(rng: Random, data: bytes) -> bytes:
     """Overwrite sizes, flags, methods and offsets of a zip archive's entries."""
     at = data.find(b"PK\x01\x02")
-    field, width = rng.choice(((8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (38, 4), (42, 4)))
+    field, width = rng.choice(
+        ((8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (38, 4), (42, 4))
+    )
     value = rng.choice((0, 1, 8, 99, 2**16 - 1, 2**31, 2**32 - 1, rng.getrandbits(32)))
     return data[: at + field] + value.to_bytes(4, "little")[:width] + data[at + field + width :]
 
@@ -210,12 +227,16 @@ def _lines(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     return b"\n".join(lines)
 
 
-def _replaced(rng: Random, data: bytes, pattern: re.Pattern[bytes], values: Sequence[bytes]) -> bytes:
+def _replaced(
+    rng: Random, data: bytes, pattern: re.Pattern[bytes], values: Sequence[bytes]
+) -> bytes:
     places = list(pattern.finditer(data))
     if not places:
         return data
     count = rng.choice((1, 1, 1, 2, 3, len(places) // 3, len(places)))
-    chosen = sorted(rng.sample(places, min(max(count, 1), len(places))), key=lambda match: match.start())
+    chosen = sorted(
+        rng.sample(places, min(max(count, 1), len(places))), key=lambda match: match.start()
+    )
     value = rng.choice(values)
     parts, at = [], 0
     for place in chosen:
@@ -236,13 +257,19 @@ def _tokens(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def _nudge(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Give numbers a value near another of the file: doubled atoms, thin cells, wrong counts."""
     numbers = _NUMBER.findall(data)
-    near = [*rng.sample(numbers, min(4, len(numbers))), b"%.3g" % rng.uniform(-2, 2), b"%d" % rng.randrange(20)]
+    near = [
+        *rng.sample(numbers, min(4, len(numbers))),
+        b"%.3g" % rng.uniform(-2, 2),
+        b"%d" % rng.randrange(20),
+    ]
     return _replaced(rng, data, _NUMBER, near)
 
 
 def _utf16(rng: Random, data: bytes) -> bytes:
     text = data.decode("utf-8", errors="replace")
-    return text.encode(rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "utf-7")))
+    return text.encode(
+        rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "utf-7"))
+    )
 
 
 def _latin1(rng: Random, data: bytes) -> bytes:
@@ -255,9 +282,22 @@ def _nul(rng: Random, data: bytes) -> bytes:
 
 
 def _ends(rng: Random, data: bytes) -> bytes:
-    return data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"\x1a\n", b"\x0b", b"\xc2\x85", b"\xe2\x80\xa8", b"")))
+    return data.replace(
+        b"\n", rng.choice((b"\r\n", b"\r", b"\x1a\n", b"\x0b", b"\xc2\x85", b"\xe2\x80\xa8", b""))
+    )
 
 
 BYTES: tuple[Change, ...] = (_flip, _delete, _double, _splice, _cut)
-CHANGES: tuple[Change, ...] = (*BYTES, _lines, _lines, _numbers, _numbers, _numbers, _tokens, _tokens, _nudge, _nudge)
+CHANGES: tuple[Change, ...] = (
+    *BYTES,
+    _lines,
+    _lines,
+    _numbers,
+    _numbers,
+    _numbers,
+    _tokens,
+    _tokens,
+    _nudge,
+    _nudge,
+)
 ENCODINGS: tuple[Callable[[Random, bytes], bytes], ...] = (_utf16, _latin1, _nul, _ends)

@@ -18,7 +18,10 @@ SEED = 2 if RECORDING else 3  # of what is computed anew
 def recorded(name: str, problem: np.ndarray) -> dict[str, np.ndarray]:
     """Read what is recorded of a problem, which is known by some numbers (k,) of it."""
     path = FOLDER / f"{name}.json"
-    found = {key: np.array(values) for key, values in json.loads(path.read_text(encoding="utf-8")).items()}
+    found = {
+        key: np.array(values)
+        for key, values in json.loads(path.read_text(encoding="utf-8")).items()
+    }
     message = f"{path.name} is of another problem"
     np.testing.assert_allclose(found.pop("problem"), problem, rtol=1e-5, atol=1e-6, err_msg=message)
     return found
@@ -28,5 +31,8 @@ def record(name: str, problem: np.ndarray, **moments: np.ndarray) -> None:
     """Write moments (k,) of a problem, where recording is asked for."""
     if RECORDING:
         FOLDER.mkdir(exist_ok=True)
-        digits = {key: [float(f"{v:.10g}") for v in values] for key, values in {"problem": problem, **moments}.items()}
+        digits = {
+            key: [float(f"{v:.10g}") for v in values]
+            for key, values in {"problem": problem, **moments}.items()
+        }
         (FOLDER / f"{name}.json").write_text(json.dumps(digits, indent=1) + "\n", encoding="utf-8")

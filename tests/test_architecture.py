@@ -83,7 +83,11 @@ def wrong_imports(module: str, imports: list[tuple[int, str]]) -> list[str]:
 
 def package_files() -> list[Path]:
     """Files that have a layer: all but `bandgap/__init__.py`, which imports its names lazily."""
-    return [p for p in python_files(PACKAGE) if p != PACKAGE / "__init__.py" and p != PACKAGE / "__main__.py"]
+    return [
+        p
+        for p in python_files(PACKAGE)
+        if p != PACKAGE / "__init__.py" and p != PACKAGE / "__main__.py"
+    ]
 
 
 def test_layers_every_module_of_the_package_has_one() -> None:
@@ -92,7 +96,11 @@ def test_layers_every_module_of_the_package_has_one() -> None:
 
 
 def test_modules_import_only_from_their_layer_and_those_above() -> None:
-    wrong = [text for path in package_files() for text in wrong_imports(module_name(path), imports_of(path))]
+    wrong = [
+        text
+        for path in package_files()
+        for text in wrong_imports(module_name(path), imports_of(path))
+    ]
     assert wrong == []
 
 
@@ -143,8 +151,15 @@ def test_circle_of_modules_is_found() -> None:
 
 
 def test_packages_say_what_belongs_in_them_and_what_does_not() -> None:
-    modules = {name: ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8")) for name in RANK}
-    silent = [name for name, module in modules.items() if "\nNot here: " not in (ast.get_docstring(module) or "")]
+    modules = {
+        name: ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8"))
+        for name in RANK
+    }
+    silent = [
+        name
+        for name, module in modules.items()
+        if "\nNot here: " not in (ast.get_docstring(module) or "")
+    ]
     assert silent == []
 
 
@@ -189,7 +204,9 @@ def test_app_imports_no_heavy_package_by_name() -> None:
 
 def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
     """Import every module of the package that the app names, in a fresh process, and look at sys.modules."""
-    wanted = sorted({m for path in python_files(APP) for _, m in imports_of(path) if m.startswith("bandgap")})
+    wanted = sorted(
+        {m for path in python_files(APP) for _, m in imports_of(path) if m.startswith("bandgap")}
+    )
     script = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"
@@ -200,20 +217,30 @@ def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
         "        getattr(importlib.import_module(module), attribute)\n"
         f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))\n"
     )
-    run = subprocess.run([sys.executable, "-c", script, *wanted], capture_output=True, text=True, cwd=ROOT, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", script, *wanted],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == []
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     script = f"import sys, bandgap; print(*sorted(set({(*HEAVY, 'numpy', 'pandas')!r}) & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert run.stdout.split() == []
 
 
 def test_public_names_all_exist() -> None:
     script = "import bandgap; [getattr(bandgap, name) for name in bandgap.__all__]"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert run.returncode == 0, run.stderr
 
 

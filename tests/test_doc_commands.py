@@ -53,7 +53,9 @@ def problems_of(words: list[str]) -> list[str]:
     if name is None:
         return [f"bandgap {words[0]}: no such command"]
     used = [word.partition("=")[0] for word in words if word.startswith("--")]
-    return [f"bandgap {name} {option}: no such option" for option in used if option not in options[name]]
+    return [
+        f"bandgap {name} {option}: no such option" for option in used if option not in options[name]
+    ]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])

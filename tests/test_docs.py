@@ -113,7 +113,9 @@ def test_every_setting_of_a_request_has_a_heading_and_its_help(name: str) -> Non
     section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     found = headings(section)
     assert [field.name for field in request_type.fields() if field.name not in found] == []
-    assert [field.name for field in request_type.fields() if field.setting.help not in section] == []
+    assert [
+        field.name for field in request_type.fields() if field.setting.help not in section
+    ] == []
 
 
 def tracked_files(*folders: str) -> list[Path]:
@@ -129,15 +131,25 @@ def test_every_environment_variable_has_a_heading() -> None:
         *sorted((ROOT / "data").rglob("*.py")),
         ROOT / "Dockerfile",
     ]
-    names = {name for path in files for name in VARIABLE.findall(path.read_text(encoding="utf-8", errors="ignore"))}
+    names = {
+        name
+        for path in files
+        for name in VARIABLE.findall(path.read_text(encoding="utf-8", errors="ignore"))
+    }
     assert {"BANDGAP_HOME", "BANDGAP_SERVICE_TOKEN", "BANDGAP_TEST_DATA"} <= names
     assert missing(sorted(names), "reference/environment.md") == []
 
 
 def test_no_environment_variable_is_documented_that_the_code_does_not_read() -> None:
-    documented = {name for name in headings(text_of("reference/environment.md")) if VARIABLE.fullmatch(name)}
+    documented = {
+        name for name in headings(text_of("reference/environment.md")) if VARIABLE.fullmatch(name)
+    }
     files = [*tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"), DOCS / "conf.py"]
-    texts = "\n".join(path.read_text(encoding="utf-8", errors="ignore") for path in files if path != Path(__file__))
+    texts = "\n".join(
+        path.read_text(encoding="utf-8", errors="ignore")
+        for path in files
+        if path != Path(__file__)
+    )
     assert [name for name in sorted(documented) if name not in texts] == []
 
 
@@ -159,7 +171,10 @@ def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> N
 
 
 def test_every_method_has_a_heading() -> None:
-    pages = [f"explanation/methods/{path.name}" for path in sorted((DOCS / "explanation/methods").glob("*.md"))]
+    pages = [
+        f"explanation/methods/{path.name}"
+        for path in sorted((DOCS / "explanation/methods").glob("*.md"))
+    ]
     assert missing(METHODS, *pages) == []
     assert missing(METHODS, "reference/settings.md") == []
 
@@ -168,7 +183,11 @@ def test_every_method_has_a_heading() -> None:
 def test_description_of_a_method_names_its_standing(name: str) -> None:
     for path in sorted((DOCS / "explanation/methods").glob("*.md")):
         if name in headings(path.read_text(encoding="utf-8")):
-            section = path.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+            section = (
+                path.read_text(encoding="utf-8")
+                .partition(f"\n## {name}\n")[2]
+                .partition("\n## ")[0]
+            )
             assert f"Standing: {METHODS[name].standing}." in section
             assert "**Model.**" in section and "**When to use it.**" in section
 
@@ -177,7 +196,11 @@ def test_description_of_a_method_names_its_standing(name: str) -> None:
 def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> None:
     config = PRESETS[name]
     assert missing([name], "explanation/descriptors.md") == []
-    row = next(line for line in text_of("explanation/descriptors.md").splitlines() if line.startswith(f"| `{name}` |"))
+    row = next(
+        line
+        for line in text_of("explanation/descriptors.md").splitlines()
+        if line.startswith(f"| `{name}` |")
+    )
     assert f"| {len(config.elements)}" in row
     assert f"| {n_features(config):,} |" in row
 
@@ -185,12 +208,18 @@ def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> Non
 def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
     text = text_of("reference/file-formats.md")
     assert missing([form.name for form in FORMATS], "reference/file-formats.md") == []
-    assert [suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text] == []
+    assert [
+        suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text
+    ] == []
 
 
 def test_every_public_name_is_in_the_python_reference() -> None:
     text = text_of("reference/python.md")
-    undocumented = [name for name in bandgap.__all__ if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)]
+    undocumented = [
+        name
+        for name in bandgap.__all__
+        if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)
+    ]
     assert undocumented == ["gp"]  # a module, which has a section of its own
     assert "automodule:: bandgap.inference.vecchia.gp" in text
 
@@ -200,7 +229,9 @@ def test_pages_link_to_files_that_exist() -> None:
     for page in sorted(DOCS.rglob("*.md")):
         if "_build" in page.parts:
             continue
-        for target in re.findall(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")
+        ):
             made = target.rpartition("/")[2] in MADE
             if "://" not in target and not made and not (page.parent / target).is_file():
                 broken.append(f"{page.relative_to(DOCS)}: {target}")
@@ -209,8 +240,17 @@ def test_pages_link_to_files_that_exist() -> None:
 
 def test_pages_name_no_absolute_path_of_a_machine() -> None:
     pattern = re.compile(r"(?<![\w.~:/])/(?:home|work|Users|root|tmp)/")
-    names = [*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "README.md"]
-    assert [str(path) for path in names if path.is_file() and pattern.search(path.read_text(encoding="utf-8"))] == []
+    names = [
+        *DOCS.rglob("*.md"),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "README.md",
+    ]
+    assert [
+        str(path)
+        for path in names
+        if path.is_file() and pattern.search(path.read_text(encoding="utf-8"))
+    ] == []
 
 
 def test_commands_page_is_not_in_the_repository() -> None:
@@ -226,7 +266,11 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
     from bandgap.sources.no_source import no_source
     from bandgap.transfer import TargetData
 
-    (code,) = re.findall(r"^```python\n(.*?)^```", text_of("development/adding-a-method.md"), re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```",
+        text_of("development/adding-a-method.md"),
+        re.MULTILINE | re.DOTALL,
+    )
     path = tmp_path / "shifted_source.py"
     path.write_text(code, encoding="utf-8")
     method = loaded(path).METHOD
@@ -236,7 +280,9 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
     gaps = 3.0 + rng.normal(size=20)
     source = no_source(descriptor, features, gaps)
     updates: list[object] = []
-    posterior = method.fit(source, TargetData(features, gaps), method.configure({}), seed=0, progress=updates.append)
+    posterior = method.fit(
+        source, TargetData(features, gaps), method.configure({}), seed=0, progress=updates.append
+    )
     means = posterior.predictive_draws(features).means_eV
     assert np.isfinite(means).all()
     assert len(updates) >= 4
@@ -246,11 +292,19 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
 def test_python_of_the_reference_runs(tmp_path: Path) -> None:
     """The example of the page Python leaves the run that the example of the page on run folders reads."""
     pages = ("reference/python.md", "reference/run-folder.md")
-    blocks = [re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL) for page in pages]
+    blocks = [
+        re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+        for page in pages
+    ]
     assert [len(found) for found in blocks] == [1, 1]
     script = "".join(block for found in blocks for block in found) + "print(request.method)\n"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip().endswith("last_layer_ridge")
@@ -266,7 +320,11 @@ def pinned_versions() -> dict[str, str]:
 def test_packages_of_the_documentation_have_a_pinned_version_that_is_accepted() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
-    assert {requirement.name for requirement in requirements} >= {"sphinx", "myst-nb", "pydata-sphinx-theme"}
+    assert {requirement.name for requirement in requirements} >= {
+        "sphinx",
+        "myst-nb",
+        "pydata-sphinx-theme",
+    }
     versions = pinned_versions()
     refused = [r.name for r in requirements if not r.specifier.contains(versions.get(r.name, "0"))]
     assert refused == []
@@ -276,7 +334,10 @@ def test_citation_file_has_the_version_of_the_package_and_the_paper() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {bandgap.__version__}\n" in text
     preferred = text.partition("\npreferred-citation:\n")[2].partition("\nreferences:\n")[0]
-    assert all(word in preferred for word in ("Abba", "Williams", "Reich", "Annals of Applied Statistics", "3241"))
+    assert all(
+        word in preferred
+        for word in ("Abba", "Williams", "Reich", "Annals of Applied Statistics", "3241")
+    )
 
 
 def test_pre_commit_runs_the_ruff_of_the_checks() -> None:
@@ -285,7 +346,11 @@ def test_pre_commit_runs_the_ruff_of_the_checks() -> None:
 
 
 def test_tasks_that_the_guides_name_are_in_the_makefile() -> None:
-    tasks = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    tasks = set(
+        re.findall(
+            r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
     guides = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "development").glob("*.md"))]
     guides += sorted((ROOT / ".github").rglob("*.*"))
     named: set[str] = set()

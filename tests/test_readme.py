@@ -78,7 +78,9 @@ def test_error_of_organic_crystals_is_that_of_the_proposal(levels_installed: boo
     organic = Target({("C", "H", "N"): 100}, "PBE", n=100)
     proposal = propose(organic, transfers=True, levels_installed=levels_installed)
     row = "organic, PBE" if levels_installed else "organic, PBE, without electron levels"
-    (cells,) = re.findall(rf"^\| {row} \| `demo` \| `(\w+)`[^|]*\| ([^|]*) \|", README, re.MULTILINE)
+    (cells,) = re.findall(
+        rf"^\| {row} \| `demo` \| `(\w+)`[^|]*\| ([^|]*) \|", README, re.MULTILINE
+    )
     method, error = cells
     assert method == proposal.method
     assert f"RMSE {error} eV" in proposal.measured

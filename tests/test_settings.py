@@ -12,7 +12,11 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import BandgapError, ConfigError
 
-REQUIRED: dict[str, Any] = {"step": 0.01, "n_features": 3, "species": ("H", "C")}  # fields without a default
+REQUIRED: dict[str, Any] = {
+    "step": 0.01,
+    "n_features": 3,
+    "species": ("H", "C"),
+}  # fields without a default
 EMPTY = {"DescriptorConfig", "MBTRConfig"}  # a descriptor of nothing, which is refused
 MANY = 50  # settings classes at least, so that the search is known to find them
 
@@ -28,7 +32,11 @@ def settings_classes() -> Iterator[type]:
             continue
         for value in names:
             is_own = inspect.isclass(value) and value.__module__ == module.name
-            if is_own and dataclasses.is_dataclass(value) and value.__name__.endswith(("Config", "Limits")):
+            if (
+                is_own
+                and dataclasses.is_dataclass(value)
+                and value.__name__.endswith(("Config", "Limits"))
+            ):
                 yield value
 
 
@@ -42,7 +50,9 @@ def test_every_settings_class_accepts_its_defaults() -> None:
         missing = {
             field.name: REQUIRED[field.name]
             for field in dataclasses.fields(settings)
-            if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if field.init
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
         }
         try:
             constructed.append(settings(**missing))

@@ -10,7 +10,14 @@ from components.shared.waiting import run_anew_when
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, serve_command, transfer_command
+from bandgap.jobs.repeating import (
+    GAPS,
+    RUN,
+    STRUCTURES,
+    predict_command,
+    serve_command,
+    transfer_command,
+)
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
@@ -25,7 +32,9 @@ CITATIONS = (
 
 
 def page() -> None:
-    frame.heading("About", "What this server runs on, its limits, and how to repeat a run in a shell.")
+    frame.heading(
+        "About", "What this server runs on, its limits, and how to repeat a run in a shell."
+    )
     left, right = st.columns(2, gap="large")
     with left:
         server()
@@ -39,14 +48,18 @@ def server() -> None:
     st.subheader("Server", anchor=False)
     status = worker_status(stores.jobs().database)
     if status.alive:
-        st.write(f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago.")
+        st.write(
+            f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago."
+        )
     else:
         st.write(words.no_worker(status.age_s))
     system = stores.library().system()
     if system is None:
         run_anew_when(
             lambda: stores.library().is_registered("system"),
-            lambda: st.caption("Versions and device are known as soon as a worker has started here."),
+            lambda: st.caption(
+                "Versions and device are known as soon as a worker has started here."
+            ),
         )
         return
     st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'processor core')}.")
@@ -72,7 +85,11 @@ def space() -> None:
 
 def limit_sentence(quota: int) -> str:
     how = f"`bandgap app {QUOTA_OPTION}` or {QUOTA_VARIABLE} changes it"
-    return f"A workspace may take {words.size(quota)} ({how})." if quota else f"A workspace has no quota ({how})."
+    return (
+        f"A workspace may take {words.size(quota)} ({how})."
+        if quota
+        else f"A workspace has no quota ({how})."
+    )
 
 
 def repeat() -> None:

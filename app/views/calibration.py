@@ -20,7 +20,9 @@ from bandgap.predictions.interval_kinds import IntervalKind
 
 
 def page() -> None:
-    frame.heading("Calibration", "Whether the intervals hold what they state, measured on held-out crystals.")
+    frame.heading(
+        "Calibration", "Whether the intervals hold what they state, measured on held-out crystals."
+    )
     run = choose_run("Calibration is measured on the structures that a finished transfer held out.")
     if run is None:
         return
@@ -44,11 +46,15 @@ def page() -> None:
 def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:
     """Draw kind, level and all figures, with the calibrator on what it has not seen; return the level."""
     shown, before = heldout, None
-    if calibrator and st.toggle("With the calibrator", value=True, help=calibrator.sentence, key="calibrated"):
+    if calibrator and st.toggle(
+        "With the calibrator", value=True, help=calibrator.sentence, key="calibrated"
+    ):
         before = measured_part(heldout, calibrator)
         shown = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
     default: IntervalKind = calibrator.interval if calibrator and before else "prediction"
-    level, kind, there = choose_interval(shown.predictions.conformal, key=f"kind-{default}", default=default)
+    level, kind, there = choose_interval(
+        shown.predictions.conformal, key=f"kind-{default}", default=default
+    )
     if there:
         figures(shown, before, level=level, kind=kind)
     return level
@@ -57,7 +63,11 @@ def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:
 def figures(shown: HeldOut, before: HeldOut | None, *, level: float, kind: IntervalKind) -> None:
     """Draw every figure of one kind of interval; `before` are the same structures without the calibrator."""
     curve = coverage_of(shown, kind)
-    first = None if before is None else coverage_of(before, "prediction" if kind == "conformal" else kind)
+    first = (
+        None
+        if before is None
+        else coverage_of(before, "prediction" if kind == "conformal" else kind)
+    )
     st.markdown(coverage_sentence(curve, level, kind), width=720)
     left, right = st.columns(2, gap="large")
     with left:

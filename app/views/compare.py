@@ -8,7 +8,13 @@ from components.shared.run_choice import choose_level
 from components.shared.run_files import finished_runs, stored_run
 
 from bandgap.evaluation.paired import Figure
-from bandgap.evaluation.run_tables import FEWEST_RUNS, MOST_RUNS, StoredRun, distinct_labels, figures_table
+from bandgap.evaluation.run_tables import (
+    FEWEST_RUNS,
+    MOST_RUNS,
+    StoredRun,
+    distinct_labels,
+    figures_table,
+)
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 
@@ -16,7 +22,10 @@ _DEFAULT = 4  # runs that are shown before anything was chosen
 
 
 def page() -> None:
-    frame.heading("Compare", "Finished runs beside each other, and whether a difference is more than this test set.")
+    frame.heading(
+        "Compare",
+        "Finished runs beside each other, and whether a difference is more than this test set.",
+    )
     finished, runs = choose_runs()
     if not runs:
         return
@@ -62,7 +71,9 @@ def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
         _too_few(len(runs))
         return runs, []
     rows = list(runs.values())
-    names = distinct_labels([r.title for r in rows], [r.request.seed for r in rows], [r.id for r in rows])
+    names = distinct_labels(
+        [r.title for r in rows], [r.request.seed for r in rows], [r.id for r in rows]
+    )
     labels = dict(zip(runs, names, strict=True))
     asked = [run for run in session.chosen("runs").split(",") if run in runs][:MOST_RUNS]
     picked = st.multiselect(
@@ -85,11 +96,16 @@ def _read(chosen: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
     names, read = stores.dataset_names(session.workspace()), []
     for run in chosen:
         try:
-            read.append(stored_run(run, labels[run.id], data=names.get(run.dataset, "a deleted data set")))
+            read.append(
+                stored_run(run, labels[run.id], data=names.get(run.dataset, "a deleted data set"))
+            )
         except BandgapError as error:
             frame.problem(error, about=labels[run.id])
     if len(read) < FEWEST_RUNS:
-        st.info("Fewer than two of the chosen runs can be read. Choose others.", icon=":material/compare_arrows:")
+        st.info(
+            "Fewer than two of the chosen runs can be read. Choose others.",
+            icon=":material/compare_arrows:",
+        )
         return []
     return read
 
@@ -102,7 +118,11 @@ def _same_data(runs: dict[str, RunRow]) -> list[str]:
 
 
 def _too_few(count: int) -> None:
-    there = "There is no finished run yet." if not count else f"There is {words.count(count, 'finished run')} so far."
+    there = (
+        "There is no finished run yet."
+        if not count
+        else f"There is {words.count(count, 'finished run')} so far."
+    )
     frame.send_on(
         f"{there} Comparing needs at least {FEWEST_RUNS}: train with another method, or another number of labelled "
         "structures, on the same data and with the same seed.",

@@ -38,7 +38,11 @@ def page() -> None:
         if not job.active and not counts["all"] and st.button("Check the files again"):
             carry_out(lambda: uploads.check_again(job))
     if counts["all"]:
-        report(dataset, counts, stamp=f"{job.id if job else ''}-{dataset.labels}-{stores.home().folder}")
+        report(
+            dataset,
+            counts,
+            stamp=f"{job.id if job else ''}-{dataset.labels}-{stores.home().folder}",
+        )
     with st.expander("Add another data set"):
         upload_form()
         if not any(d.origin == "demo" for d in datasets):
@@ -61,7 +65,12 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
     known = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + known)
     view = st.segmented_control(
-        "View", VIEWS, default=VIEWS[0], required=True, key="data-view", label_visibility="collapsed"
+        "View",
+        VIEWS,
+        default=VIEWS[0],
+        required=True,
+        key="data-view",
+        label_visibility="collapsed",
     )
     match view:
         case "Known gaps":
@@ -82,7 +91,9 @@ def _overview(dataset: str, stamp: str) -> Overview:
 
 def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
     """Offer to rename or delete the chosen data set, beside the room of all; nothing is read while it is closed."""
-    with st.expander("Rename, delete, disk use", on_change="rerun", key=f"care-{dataset.id}") as folded:
+    with st.expander(
+        "Rename, delete, disk use", on_change="rerun", key=f"care-{dataset.id}"
+    ) as folded:
         if not folded.open:
             return
         left, right = st.columns(2, gap="large")
@@ -122,11 +133,15 @@ def _space(datasets: list[Dataset]) -> None:
     of = f" of at most {words.size(quota)}" if quota else ""
     runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
     st.write(f"This workspace takes **{words.size(taken.taken)}**{of}{runs}.")
-    st.caption(f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored.")
+    st.caption(
+        f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored."
+    )
     others = taken.uploads - sum(sizes[d.id] for d in datasets)
     names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])
     room_of = [words.size(sizes[d.id]) for d in datasets] + ([words.size(others)] if others else [])
-    tables.show(pd.DataFrame({"data set": names, "room": room_of}), alt="Room of every data set", rows=100)
+    tables.show(
+        pd.DataFrame({"data set": names, "room": room_of}), alt="Room of every data set", rows=100
+    )
 
 
 frame.show(page)

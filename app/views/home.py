@@ -106,7 +106,10 @@ def figures(holds: Holdings) -> None:
     shown = {
         "Data sets": (holds.datasets, words.count(holds.structures, "structure")),
         "Labelled structures": (holds.labelled, "in the data set with most of them"),
-        "Finished transfers": (holds.finished, words.count(holds.predictions, "prediction") + " made so far"),
+        "Finished transfers": (
+            holds.finished,
+            words.count(holds.predictions, "prediction") + " made so far",
+        ),
     }
     for column, (label, (value, detail)) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with column.container(border=True):
@@ -120,8 +123,12 @@ def offer(step: Step, *, primary: bool) -> None:
     second = False
     with st.container(horizontal=True, vertical_alignment="center"):
         if step.target == "demo":
-            st.page_link("views/data.py", label="Bring your own structures", icon=":material/upload_file:")
-        pressed = st.button(step.label, type="primary" if primary else "secondary", icon=ICONS[step.target])
+            st.page_link(
+                "views/data.py", label="Bring your own structures", icon=":material/upload_file:"
+            )
+        pressed = st.button(
+            step.label, type="primary" if primary else "secondary", icon=ICONS[step.target]
+        )
     if step.target == "demo":
         second = second_demo()
     if not pressed and not second:
@@ -134,9 +141,13 @@ def offer(step: Step, *, primary: bool) -> None:
 def steps() -> None:
     """Show the way in three steps, one sentence each."""
     st.subheader("Three steps", anchor=False)
-    for place, (column, (page, text)) in enumerate(zip(st.columns(len(STEPS)), STEPS.items(), strict=True), start=1):
+    for place, (column, (page, text)) in enumerate(
+        zip(st.columns(len(STEPS)), STEPS.items(), strict=True), start=1
+    ):
         with column.container(border=True, height="stretch"):
-            st.page_link(f"views/{page}.py", label=f"{place}. {words.sentence(page)}", icon=ICONS[page])
+            st.page_link(
+                f"views/{page}.py", label=f"{place}. {words.sentence(page)}", icon=ICONS[page]
+            )
             st.caption(text)
 
 
@@ -170,7 +181,9 @@ def next_step(holds: Holdings) -> Step | None:
         )
     if not holds.finished:
         known = words.count(holds.labelled, "labelled structure")
-        return Step("train", "Start a transfer", f"{known} can be learned from. Choose a method, and start.")
+        return Step(
+            "train", "Start a transfer", f"{known} can be learned from. Choose a method, and start."
+        )
     if not holds.predictions:
         text = "A model is ready. Predict the gaps of structures that have none, with an interval for each."
         return Step("predict", "Predict new structures", text)

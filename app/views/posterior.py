@@ -66,7 +66,9 @@ def heldout(table: pd.DataFrame) -> None:
         alt = "Predicted against known gaps of the held-out structures"
         figure(plots.parity, *columns, ids=ids, key="parity", alt=alt, caption=CAPTION)
     with right:
-        shown = table[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]]
+        shown = table[
+            ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
+        ]
         tables.show(shown, alt="Held-out structures, largest error first", columns=COLUMNS, rows=11)
         st.caption("Largest error first.")
 

@@ -10,7 +10,13 @@ from components.shared import frame, stores, uploads, words
 from components.shared.actions import carry_out
 from components.shared.job_panel import job_panel
 from components.shared.run_choice import choose, choose_run
-from components.shared.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
+from components.shared.run_files import (
+    extxyz_of,
+    read_calibrator,
+    read_details,
+    read_predictions,
+    read_run,
+)
 
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
@@ -22,7 +28,9 @@ UPLOAD, DATASET = "New files", "A data set of this workspace"
 
 
 def page() -> None:
-    frame.heading("Predict", "Band gaps of new structures, with intervals that say how sure the model is.")
+    frame.heading(
+        "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
+    )
     run = choose_run("Predicting needs a finished transfer.")
     if run is None:
         return
@@ -41,7 +49,9 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     names = {i: job.payload["name"] for i, job in by_id.items()}
     picked = next(iter(names))
     if len(names) > 1:
-        picked = choose("prediction", "Predicted structures", names, key="prediction-select", width=520)
+        picked = choose(
+            "prediction", "Predicted structures", names, key="prediction-select", width=520
+        )
     session.choose("prediction", picked)
     job = by_id[picked]
     if job.state != "finished":
@@ -93,7 +103,9 @@ def predict_form(run: RunRow) -> None:
     datasets = stores.library().datasets(session.workspace())
     origin = UPLOAD
     if datasets:
-        origin = st.radio("Structures", [UPLOAD, DATASET], horizontal=True, key=f"predict-origin-{run.id}")
+        origin = st.radio(
+            "Structures", [UPLOAD, DATASET], horizontal=True, key=f"predict-origin-{run.id}"
+        )
     with st.form(f"predict-{session.form_key('predict')}", border=False):
         asked = _chosen(datasets) if origin == DATASET else None
         files = [] if origin == DATASET else _files()
@@ -105,9 +117,15 @@ def predict_form(run: RunRow) -> None:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
         try:
-            read = None if table is None else read_labels(table.getvalue(), column=baseline, name=table.name)
+            read = (
+                None
+                if table is None
+                else read_labels(table.getvalue(), column=baseline, name=table.name)
+            )
             ask = partial(_submit, run, read)
-            job = ask(asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask))
+            job = ask(
+                asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask)
+            )
         except BandgapError as error:
             frame.problem(error)
             return
@@ -123,13 +141,19 @@ def _submit(run: RunRow, baselines: Labels | None, dataset: Dataset) -> Job:
     asked: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
     if baselines is not None:
         gaps = baselines.gaps_eV.tolist()
-        asked["baselines"] = {"ids": list(baselines.ids), "files": list(baselines.files), "gaps_eV": gaps}
+        asked["baselines"] = {
+            "ids": list(baselines.ids),
+            "files": list(baselines.files),
+            "gaps_eV": gaps,
+        }
     return stores.ask("predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **asked)
 
 
 def _files() -> list[Any]:
     return st.file_uploader(
-        "New structures", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
+        "New structures",
+        accept_multiple_files=True,
+        help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file.",
     )
 
 
@@ -145,7 +169,13 @@ def _baseline_table(name: str) -> Any:
 def _chosen(datasets: list[Dataset]) -> Dataset | None:
     by_id = {dataset.id: dataset for dataset in datasets}
     return by_id[
-        st.selectbox("Data set", list(by_id), format_func=lambda i: by_id[i].name, help=_DATASET_HELP, width=520)
+        st.selectbox(
+            "Data set",
+            list(by_id),
+            format_func=lambda i: by_id[i].name,
+            help=_DATASET_HELP,
+            width=520,
+        )
     ]
 
 

@@ -27,7 +27,10 @@ CAPTION = (
 
 
 def page() -> None:
-    frame.heading("Source models", "Networks that learned gaps from many structures; a transfer starts from one.")
+    frame.heading(
+        "Source models",
+        "Networks that learned gaps from many structures; a transfer starts from one.",
+    )
     begun = [job for kind in OWN for job in stores.jobs_of(kind).values()]
     active = [job for job in begun if job.active]
     for job in active:
@@ -57,13 +60,17 @@ def present(sources: dict[str, Source]) -> None:
     ids = list(sources)
     chosen = session.chosen("source") if session.chosen("source") in sources else ids[0]
     table, key = source_frame(sources), f"sources-{len(ids)}"
-    row = tables.pick(table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8)
+    row = tables.pick(
+        table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8
+    )
     if row is not None and ids[row] != chosen:
         session.choose("source", ids[row])
         st.rerun()
     source = sources[chosen]
     source_details(source)
-    if not source.problem and st.button(f"Transfer from {words.escaped(source.title)}", key="transfer-from"):
+    if not source.problem and st.button(
+        f"Transfer from {words.escaped(source.title)}", key="transfer-from"
+    ):
         session.choose("source", source.id)
         st.switch_page("views/train.py")
     if source.job:
@@ -78,8 +85,12 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
             "source model": [source.title for source in sources.values()],
             "structures": pd.array([card.get("n_structures") for card in cards], dtype="Int64"),
             "level of theory": [card.get("level_of_theory") or "not recorded" for card in cards],
-            "validation RMSE (eV)": pd.array([card.get("validation_rmse_eV") for card in cards], dtype="Float64"),
-            "features": pd.array([_features(source.manifest) for source in sources.values()], dtype="Int64"),
+            "validation RMSE (eV)": pd.array(
+                [card.get("validation_rmse_eV") for card in cards], dtype="Float64"
+            ),
+            "features": pd.array(
+                [_features(source.manifest) for source in sources.values()], dtype="Int64"
+            ),
             "licence": [_licence(card) for card in cards],
             "trained": [source.trained for source in sources.values()],
         }
@@ -90,7 +101,9 @@ SOURCE_COLUMNS = {
     "source model": st.column_config.TextColumn("source model", width=190),
     "structures": st.column_config.NumberColumn("structures", format="localized", width=80),
     "level of theory": st.column_config.TextColumn("level of theory", width=140),
-    "validation RMSE (eV)": st.column_config.NumberColumn("validation RMSE (eV)", format="%.2f", width=140),
+    "validation RMSE (eV)": st.column_config.NumberColumn(
+        "validation RMSE (eV)", format="%.2f", width=140
+    ),
     "features": st.column_config.NumberColumn("features", format="localized", width=70),
     "licence": st.column_config.TextColumn("licence", width=90),
     "trained": st.column_config.TextColumn("trained", width=100),
@@ -107,12 +120,24 @@ def source_details(source: Source) -> None:
         st.subheader(words.escaped(source.title), anchor=False)
         tables.card(source.card)
         st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
-        st.markdown(f"**Carries beside its weights**: {extras_sentence(source.manifest)}", help=_EXTRAS_HELP)
+        st.markdown(
+            f"**Carries beside its weights**: {extras_sentence(source.manifest)}", help=_EXTRAS_HELP
+        )
     with right:
-        history, scale = source.manifest.get("history"), source.manifest.get("gaps", {}).get("sd_eV")
+        history, scale = (
+            source.manifest.get("history"),
+            source.manifest.get("gaps", {}).get("sd_eV"),
+        )
         if history and scale:
             alt = "Error by epoch of the source's training"
-            figure(plots.learning_curve, history, sd_eV=scale, key="learning-curve", alt=alt, caption=CAPTION)
+            figure(
+                plots.learning_curve,
+                history,
+                sd_eV=scale,
+                key="learning-curve",
+                alt=alt,
+                caption=CAPTION,
+            )
         else:
             st.caption("This source model has no learning curve stored.")
 
@@ -120,8 +145,16 @@ def source_details(source: Source) -> None:
 def descriptor_sentence(manifest: Mapping[str, Any]) -> str:
     """Say of which terms and elements a source's descriptor is, and how long its vector."""
     descriptor, features = manifest.get("descriptor", {}), _features(manifest)
-    terms = [f"{k} ({descriptor[k]['function'].replace('_', ' ')})" for k in ("k1", "k2", "k3") if descriptor.get(k)]
-    parts = [words for name, words in _PARTS.items() if descriptor.get(name, "none") not in (None, False, "none")]
+    terms = [
+        f"{k} ({descriptor[k]['function'].replace('_', ' ')})"
+        for k in ("k1", "k2", "k3")
+        if descriptor.get(k)
+    ]
+    parts = [
+        words
+        for name, words in _PARTS.items()
+        if descriptor.get(name, "none") not in (None, False, "none")
+    ]
     if not (terms or parts) or features is None:
         return "not recorded"
     what = [f"MBTR, {' and '.join(terms)}", *parts] if terms else parts

@@ -13,7 +13,9 @@ from bandgap.jobs.store import Job
 
 
 def page() -> None:
-    frame.heading("Train", "Transfer a source model to your crystals, and learn how far to trust it.")
+    frame.heading(
+        "Train", "Transfer a source model to your crystals, and learn how far to trust it."
+    )
     library, workspace = stores.library(), session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)
@@ -21,17 +23,23 @@ def page() -> None:
     if runs:
         run_list(runs, jobs, {i: d.name for i, d in datasets.items()})
     if not datasets:
-        frame.send_on("There are no data yet. A transfer needs structures with known gaps.", to="data")
+        frame.send_on(
+            "There are no data yet. A transfer needs structures with known gaps.", to="data"
+        )
         return
     usable = {i: library.counts(i)["usable"] for i in datasets}
     if not registered("source", "method"):
         return
     if not runs:
         setup_form(datasets, usable)
-        st.caption("Runs appear here. You may close this page while one is running: the address brings you back to it.")
+        st.caption(
+            "Runs appear here. You may close this page while one is running: the address brings you back to it."
+        )
         return
     shown = jobs.get(chosen_run(runs).job)
-    with st.expander("Start other transfers", expanded=not any(job.active for job in jobs.values())):
+    with st.expander(
+        "Start other transfers", expanded=not any(job.active for job in jobs.values())
+    ):
         setup_form(datasets, usable, primary=shown is None or shown.state not in STOPPED)
 
 
@@ -48,7 +56,9 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
     follow(jobs)
     st.subheader("Runs", anchor=False)
     table, key = tables.run_frame(runs, jobs, names), f"runs-{len(runs)}"
-    row = tables.pick(table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8)
+    row = tables.pick(
+        table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
+    )
     cancel_all(jobs)
     care_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:

@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import compare, data, demo, prediction, services, serving, sources, structures, training
+from bandgap.cli import (
+    compare,
+    data,
+    demo,
+    prediction,
+    services,
+    serving,
+    sources,
+    structures,
+    training,
+)
 from bandgap.cli.commands import CheckedCommand, PlainErrors, SpeciesCommand
 
 COLLECTED_AT = 50_000
@@ -41,7 +51,10 @@ def _show_version(is_requested: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and end.")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Print the version and end."
+        ),
     ] = False,
 ) -> None:
     pass

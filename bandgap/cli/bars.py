@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 
 from bandgap.cli.report import duration
@@ -44,10 +51,16 @@ class _PhaseBars:
 
     def __call__(self, update: Update, /) -> None:
         if update.phase not in self._tasks:
-            self._tasks[update.phase] = self._bars.add_task(update.phase, total=update.total, figures="")
-        figures = "  ".join(f"{name} {value:.3g}" for name, value in update.values.items() if name != RATE)
+            self._tasks[update.phase] = self._bars.add_task(
+                update.phase, total=update.total, figures=""
+            )
+        figures = "  ".join(
+            f"{name} {value:.3g}" for name, value in update.values.items() if name != RATE
+        )
         figures = pace(update) if RATE in update.values else figures or update.message
-        self._bars.update(self._tasks[update.phase], completed=update.done, total=update.total, figures=figures)
+        self._bars.update(
+            self._tasks[update.phase], completed=update.done, total=update.total, figures=figures
+        )
 
 
 class _PhaseLines:
@@ -66,7 +79,11 @@ class _PhaseLines:
             total = f" ({update.total:,})" if update.total else ""
             message = f": {update.message}" if update.message and not update.total else ""
             self._print(f"{update.phase}{total}{message}")
-        elif RATE in update.values and update.total and time.monotonic() - self._last_line_at >= EVERY_S:
+        elif (
+            RATE in update.values
+            and update.total
+            and time.monotonic() - self._last_line_at >= EVERY_S
+        ):
             self._print(f"{update.phase}: {update.done:,} of {update.total:,}, {pace(update)}")
 
     def _print(self, line: str) -> None:
@@ -112,4 +129,6 @@ def pace(update: Update) -> str:
     rate = update.values[RATE]
     n_remaining = (update.total or update.done) - update.done
     text = f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
-    return f"{text}, about {duration(n_remaining / rate)} left" if rate > 0 and n_remaining else text
+    return (
+        f"{text}, about {duration(n_remaining / rate)} left" if rate > 0 and n_remaining else text
+    )

@@ -35,7 +35,10 @@ class PlainErrors(TyperGroup):
             typer.echo(f"Error: {_os_error(error)}", err=True)
             raise typer.Exit(EXIT_ERROR) from error
         except MemoryError as error:
-            typer.echo("Error: out of memory. Use fewer structures or a descriptor with fewer features.", err=True)
+            typer.echo(
+                "Error: out of memory. Use fewer structures or a descriptor with fewer features.",
+                err=True,
+            )
             raise typer.Exit(EXIT_ERROR) from error
 
 

@@ -8,7 +8,14 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, chosen_descriptor, descriptor_cache, load_gaps, load_structures, say
+from bandgap.cli.inputs import (
+    LabelChoice,
+    chosen_descriptor,
+    descriptor_cache,
+    load_gaps,
+    load_structures,
+    say,
+)
 from bandgap.cli.report import print_table
 from bandgap.cli.request_options import parse_settings
 from bandgap.cli.training import source_path
@@ -30,7 +37,12 @@ COLUMNS = {
 def compare(
     source: options.Source,
     structures: options.Structures,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted comparison resumes.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder of the results; an interrupted comparison resumes."
+        ),
+    ],
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
@@ -40,19 +52,28 @@ def compare(
     methods: Annotated[
         list[str],
         typer.Option(
-            "--method", help="A method to compare, also NAME+levels; may be repeated. Default: the quick ones."
+            "--method",
+            help="A method to compare, also NAME+levels; may be repeated. Default: the quick ones.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sizes: Annotated[
-        list[int], typer.Option("--n", min=1, help="Labelled structures to learn from; may be repeated.")
+        list[int],
+        typer.Option("--n", min=1, help="Labelled structures to learn from; may be repeated."),
     ] = [100, 250],  # noqa: B006
-    n_test: Annotated[int, typer.Option(min=2, help="Labelled structures held back for testing.")] = 300,
+    n_test: Annotated[
+        int, typer.Option(min=2, help="Labelled structures held back for testing.")
+    ] = 300,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits: seeds 0, 1, ...")] = 5,
     conformal_share: options.ConformalShare = 0.0,
     first_seed: Annotated[int, typer.Option(min=0, help="The first of these seeds.")] = 0,
-    head: Annotated[str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")] = None,
+    head: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")
+    ] = None,
     settings: Annotated[
-        list[str], typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A setting of one method. May be repeated.")
+        list[str],
+        typer.Option(
+            "--set", metavar="METHOD.NAME=VALUE", help="A setting of one method. May be repeated."
+        ),
     ] = [],  # noqa: B006 - typer copies it
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
@@ -70,9 +91,21 @@ def compare(
     from bandgap.descriptors.electron_levels import refuse_own_gaps
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
-    from bandgap.runs.compared_fits import append_fit, fit_key, read_fits, recomputed_sentence, reusable_fits
+    from bandgap.runs.compared_fits import (
+        append_fit,
+        fit_key,
+        read_fits,
+        recomputed_sentence,
+        reusable_fits,
+    )
     from bandgap.runs.compared_tables import tables_for
-    from bandgap.runs.comparison import Comparison, compare_given, entrant_of, facts_by_method, levels_of
+    from bandgap.runs.comparison import (
+        Comparison,
+        compare_given,
+        entrant_of,
+        facts_by_method,
+        levels_of,
+    )
     from bandgap.storage.result_folders import check_table_folder
 
     set_threads()
@@ -104,10 +137,16 @@ def compare(
             progress=progress,
         )
         if compared.unable:
-            able = {name: values for name, values in settings_by_method.items() if name not in compared.unable}
+            able = {
+                name: values
+                for name, values in settings_by_method.items()
+                if name not in compared.unable
+            }
             comparison = replace(comparison, methods=able)
             unable_text = ", ".join(compared.unable)
-            say(f"Not compared, as the source model lacks elements of too many structures: {unable_text}.")
+            say(
+                f"Not compared, as the source model lacks elements of too many structures: {unable_text}."
+            )
         for text in compared.left_out(len(records)):
             say(text)
         out.mkdir(parents=True, exist_ok=True)
@@ -116,7 +155,9 @@ def compare(
         if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
             say(sentence)
         fits = reusable_fits(stored_fits, facts)
-        for fit in compare_given(compared, comparison, head=head, device=device, done=fits, progress=progress):
+        for fit in compare_given(
+            compared, comparison, head=head, device=device, done=fits, progress=progress
+        ):
             append_fit(out / RESULTS, fit)
             fits.append(fit)
     key_end = (conformal_share, compared.tested_on)
@@ -130,7 +171,11 @@ def quick_methods(*, transfers: bool = True) -> list[str]:
     """Return the methods that take seconds; without a source, those that do not transfer."""
     from bandgap.transfer import METHODS
 
-    quick = [name for name, method in METHODS.items() if method.duration.startswith(("seconds", "a second"))]
+    quick = [
+        name
+        for name, method in METHODS.items()
+        if method.duration.startswith(("seconds", "a second"))
+    ]
     return [name for name in quick if transfers or not METHODS[name].transfers]
 
 
@@ -153,14 +198,22 @@ def print_comparison(fits: "Sequence[ComparedFit]") -> None:
     for figure, title in COLUMNS.items():
         rows = []
         for name, row in summary(fits, figure).items():
-            cells = [f"{row[n][0]:.3f}" + ("" if seeds < 2 else f" +- {row[n][1]:.3f}") for n in sizes]
+            cells = [
+                f"{row[n][0]:.3f}" + ("" if seeds < 2 else f" +- {row[n][1]:.3f}") for n in sizes
+            ]
             if any(cell[0].isdigit() for cell in cells):
                 rows.append((name, *cells))
         if rows:
-            typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
+            typer.echo(
+                f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else "")
+            )
             print_table(("", *(f"n = {n}" for n in sizes)), rows)
     for fit in fits:
         if fit.failed:
-            typer.echo(f"Not fitted: {fit.method}, n = {fit.n}, seed {fit.seed}: {fit.failed}", err=True)
-    for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
+            typer.echo(
+                f"Not fitted: {fit.method}, n = {fit.n}, seed {fit.seed}: {fit.failed}", err=True
+            )
+    for warning in dict.fromkeys(
+        f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings
+    ):
         typer.echo(f"Warning: {warning}", err=True)

@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 
 _WORKSPACE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Workspace = Annotated[
-    str, typer.Option(help="The workspace: the text after ws= in the address of the dashboard, or the whole address.")
+    str,
+    typer.Option(
+        help="The workspace: the text after ws= in the address of the dashboard, or the whole address."
+    ),
 ]
 
 
 def add_data(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, a zip archive or a folder.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A file, a zip archive or a folder.")
+    ],
     workspace: Workspace,
-    name: Annotated[str, typer.Option(help="Name of the data set; default: that of the file or folder.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the data set; default: that of the file or folder.")
+    ] = "",
 ) -> None:
     """Add a data set to a workspace of the dashboard on this machine; the worker checks the files.
 
@@ -49,13 +56,19 @@ def add_data(
             id, "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
         ),
     )
-    say(f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts.")
+    say(
+        f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts."
+    )
 
 
 def add_source(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What train-source or train-sources wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="What train-source or train-sources wrote.")
+    ],
     workspace: Workspace,
-    name: Annotated[str, typer.Option(help="Name of the source model; default: that of the folder.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the source model; default: that of the folder.")
+    ] = "",
 ) -> None:
     """Add a source model to a workspace of the dashboard on this machine.
 
@@ -73,7 +86,9 @@ def add_source(
         check_source(folder)
     job = add_folder(jobs, library, id, folder, name=" ".join(name.split())[:MAX_NAME])
     state = "is there already" if job.state == "finished" else "is stored"
-    say(f"The source model {job.payload['name']!r} {state}; open the page Source models to see its card.")
+    say(
+        f"The source model {job.payload['name']!r} {state}; open the page Source models to see its card."
+    )
 
 
 def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
@@ -96,8 +111,13 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
     home = open_home()
     library = Library(home)
     with library.database.reading() as connection:
-        if connection.execute("SELECT 1 FROM workspace WHERE id = ?", (match.group(),)).fetchone() is None:
-            say(f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?")
+        if (
+            connection.execute("SELECT 1 FROM workspace WHERE id = ?", (match.group(),)).fetchone()
+            is None
+        ):
+            say(
+                f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?"
+            )
     return JobStore(home), library, match.group()
 
 
@@ -109,15 +129,21 @@ def _root() -> None:
     """Published data sets."""
 
 
-@published.command(cls=CheckedCommand, epilog="Example: bandgap data fetch oe62 --out oe62 --file df_5k.json")
+@published.command(
+    cls=CheckedCommand, epilog="Example: bandgap data fetch oe62 --out oe62 --file df_5k.json"
+)
 def fetch(
     name: Annotated[Literal["oe62"], typer.Argument(metavar="NAME", help="The data set: oe62.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to download to.")] = Path("oe62"),
     file: Annotated[
         Literal["df_62k.json", "df_31k.json", "df_5k.json"],
-        typer.Option(help="Which of its files: 61,489 molecules (387 MB), those with water, or those with GW (51 MB)."),
+        typer.Option(
+            help="Which of its files: 61,489 molecules (387 MB), those with water, or those with GW (51 MB)."
+        ),
     ] = "df_62k.json",
-    address: Annotated[str | None, typer.Option(help="Another address with the files and SHA512sums.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Another address with the files and SHA512sums.")
+    ] = None,
 ) -> None:
     """Download a published data set and verify its checksums; the same command resumes an interrupted download.
 
@@ -130,4 +156,6 @@ def fetch(
     del name  # there is only one
     with progress_bars() as progress:
         path = fetch(file, out, base=address or OE62, progress=progress)
-    typer.echo(f"{path}: complete, checksum verified ({path.stat().st_size:,} bytes). Licence: CC BY-SA 4.0.")
+    typer.echo(
+        f"{path}: complete, checksum verified ({path.stat().st_size:,} bytes). Licence: CC BY-SA 4.0."
+    )

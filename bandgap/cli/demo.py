@@ -18,10 +18,15 @@ N_TEST = 300
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and their CSV.")] = Path("bandgap-demo"),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the runs and their CSV.")
+    ] = Path("bandgap-demo"),
     which: Annotated[
         Literal["molecular", "inorganic"],
-        typer.Option("--name", help="molecular: molecules to crystals; inorganic: crystals of the Materials Project."),
+        typer.Option(
+            "--name",
+            help="molecular: molecules to crystals; inorganic: crystals of the Materials Project.",
+        ),
     ] = "molecular",
     seed: options.Seed = 0,
     device: options.Device = "auto",
@@ -38,25 +43,41 @@ def demo(
 
     set_threads()
     if which == "inorganic":
-        inorganic.demo(out / f"inorganic-seed-{seed}", seed=seed, device=device, json_file=json_file)
+        inorganic.demo(
+            out / f"inorganic-seed-{seed}", seed=seed, device=device, json_file=json_file
+        )
         return
     started = time.perf_counter()
     folders = {name: out / f"seed-{seed}" / name for name in METHODS}
     for folder in folders.values():
         check_result_folder(folder, kind="run")
     with progress_bars() as progress:
-        manifests = {name: _run(name, folder, seed, device, progress) for name, folder in folders.items()}
+        manifests = {
+            name: _run(name, folder, seed, device, progress) for name, folder in folders.items()
+        }
     figures = {name: run_figures(manifest) for name, manifest in manifests.items()}
     seconds = round(time.perf_counter() - started, 1)
-    result = {"methods": figures, "seed": seed, "n_train": N_TRAIN, "n_test": N_TEST, "seconds": seconds}
+    result = {
+        "methods": figures,
+        "seed": seed,
+        "n_train": N_TRAIN,
+        "n_test": N_TEST,
+        "seconds": seconds,
+    }
     names = dict.fromkeys(name for row in figures.values() for name in row)
-    rows = [(label(name), *(shown(name, row.get(name)) for row in figures.values())) for name in names]
+    rows = [
+        (label(name), *(shown(name, row.get(name)) for row in figures.values())) for name in names
+    ]
     print_table(("", *figures), rows)
-    typer.echo(f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all.")
+    typer.echo(
+        f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all."
+    )
     for name, folder in folders.items():
         for warning in manifests[name]["warnings"]:
             typer.echo(f"Warning: {name}: {warning}", err=True)
-        typer.echo(f"{folder / 'predictions.csv'}: the test crystals by {name}; the folder is the run.")
+        typer.echo(
+            f"{folder / 'predictions.csv'}: the test crystals by {name}; the folder is the run."
+        )
     write_figures(json_file, result)
 
 

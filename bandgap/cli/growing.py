@@ -72,7 +72,12 @@ def write_growing(
         if table.note:
             say(table.note)
         chunks = predict_chunks(
-            records, plan, n=records.known_len, first=table.rows, baseline_eV=baseline_eV, progress=progress
+            records,
+            plan,
+            n=records.known_len,
+            first=table.rows,
+            baseline_eV=baseline_eV,
+            progress=progress,
         )
         for chunk in chunks:
             if not is_tally_printed and records.is_read:
@@ -101,7 +106,9 @@ def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: P
 
     n_refused = counts["refused"]
     n_predicted = counts["ok"] + counts["warning"]
-    typer.echo(f"{n_predicted:,} predicted gaps and {n_refused:,} refused structures written to {out}")
+    typer.echo(
+        f"{n_predicted:,} predicted gaps and {n_refused:,} refused structures written to {out}"
+    )
     if extxyz is not None:
         typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
     if calibrator := load_calibrator(plan.model_folder):
@@ -111,4 +118,6 @@ def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: P
     if n_predicted:
         say(domain_counts(counts))
     if counts[UNLIKE]:
-        say(f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain.")
+        say(
+            f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain."
+        )

@@ -36,12 +36,18 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
     seconds = round(time.perf_counter() - started, 1)
     n_train, n_test = (len(manifests[TRANSFERS[0]]["split"][part]) for part in ("train", "test"))
     rows = [
-        (name, "PBE" if name in TRANSFERS else "none", *(shown(key, row.get(key)) for key in FIGURES))
+        (
+            name,
+            "PBE" if name in TRANSFERS else "none",
+            *(shown(key, row.get(key)) for key in FIGURES),
+        )
         for name, row in figures.items()
     ]
     print_table(("method", "from", *map(_short, FIGURES)), rows, text_columns=("method", "from"))
     typer.echo("Coverage and width are of the 95 % interval of the held-out crystals.")
-    typer.echo(f"{n_train} labelled and {n_test} held-out crystals, PBE; {shown('seconds', seconds)} in all.")
+    typer.echo(
+        f"{n_train} labelled and {n_test} held-out crystals, PBE; {shown('seconds', seconds)} in all."
+    )
     difference = _difference(folders, manifests)
     typer.echo(difference["words"])
     for name, manifest in manifests.items():

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from bandgap.structures.records import Records
     from bandgap.structures.spool import Spool, Tally
 
-READ_FIRST_BYTES = 64 * 2**20  # largest input read before predicting: about 100,000 molecules, ten seconds
+READ_FIRST_BYTES = (
+    64 * 2**20
+)  # largest input read before predicting: about 100,000 molecules, ten seconds
 
 
 def say(text: str) -> None:
@@ -144,7 +146,9 @@ class LabelChoice:
             )
 
 
-def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[NDArray[np.float64], str]:
+def load_gaps(
+    records: Sequence[StructureRecord], choice: LabelChoice
+) -> tuple[NDArray[np.float64], str]:
     """Return the gap (n,) in eV of every record, NaN where there is none, and the level of theory.
 
     Labels and structures that do not match are reported on stderr. Raises InputError when no structure has a
@@ -157,7 +161,9 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
 
         gaps = labels_from_info(records, choice.key, unit=choice.unit)
         level_of_theory = choice.level_of_theory
-        say(f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}.")
+        say(
+            f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}."
+        )
     else:
         assert choice.table is not None  # a LabelChoice has exactly one of the two
         gaps, level_of_theory = _gaps_of_table(records, choice.table, choice)
@@ -169,7 +175,9 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     return gaps, level_of_theory
 
 
-def load_labelled(paths: Sequence[Path], choice: LabelChoice, *, baseline: str = "", progress: Progress) -> LabelledSet:
+def load_labelled(
+    paths: Sequence[Path], choice: LabelChoice, *, baseline: str = "", progress: Progress
+) -> LabelledSet:
     """Read structures with their gaps, and with the baseline of this name if one is given."""
     from bandgap.datasets.table import LabelledSet
 
@@ -206,11 +214,17 @@ def load_baseline(
         from bandgap.datasets.gaps import baselines_from_info, baselines_of_run
 
         values = (baselines_of_run if of_stored_run else baselines_from_info)(records, name)
-        say(f"{np.isfinite(values).sum():,} of {len(records):,} structures have a baseline under {name!r}.")
+        say(
+            f"{np.isfinite(values).sum():,} of {len(records):,} structures have a baseline under {name!r}."
+        )
     else:
         values, _ = _gaps_of_table(records, table, LabelChoice(None, table, column=name))
     if not np.isfinite(values).any():
-        where = f"the key {name!r} of extXYZ files" if table is None else f"the column {name!r} of {table}"
+        where = (
+            f"the key {name!r} of extXYZ files"
+            if table is None
+            else f"the column {name!r} of {table}"
+        )
         raise InputError(f"None of the {len(records):,} structures has a baseline by {where}.")
     return values
 
@@ -220,7 +234,9 @@ def descriptor_of(preset: str | None, species: Sequence[str] | None) -> MBTRConf
     from bandgap.descriptors import config_for
 
     if (preset is None) == (species is None):
-        raise typer.BadParameter("give either --preset (such as oe62-16) or --species (such as H C N O).")
+        raise typer.BadParameter(
+            "give either --preset (such as oe62-16) or --species (such as H C N O)."
+        )
     return config_for(preset=preset, species=species)
 
 
@@ -237,10 +253,14 @@ def descriptor_cache() -> DescriptorCache:
     return DescriptorCache(open_home().cache)
 
 
-def _gaps_of_table(records: Records, table: Path, choice: LabelChoice) -> tuple[NDArray[np.float64], str]:
+def _gaps_of_table(
+    records: Records, table: Path, choice: LabelChoice
+) -> tuple[NDArray[np.float64], str]:
     from bandgap.datasets.labels import match_labels, read_labels
 
-    labels = read_labels(table, unit=choice.unit, column=choice.column, level_of_theory=choice.level_of_theory)
+    labels = read_labels(
+        table, unit=choice.unit, column=choice.column, level_of_theory=choice.level_of_theory
+    )
     matched = match_labels([r.id for r in records], [r.file for r in records], labels)
     for sentence in (*labels.problems, *matched.problems, matched.summary):
         say(sentence)

@@ -19,21 +19,31 @@ Unit = Literal["eV", "Hartree"]
 
 Structures = Annotated[
     list[Path],
-    typer.Option(help="A structure file, a folder, a zip archive or a gzipped extXYZ file. May be repeated."),
+    typer.Option(
+        help="A structure file, a folder, a zip archive or a gzipped extXYZ file. May be repeated."
+    ),
 ]
 Label = Annotated[
     str | None,
-    typer.Option(metavar="KEY", help="The gaps are in the extXYZ files, under this key, such as gap_eV or gap_Ha."),
+    typer.Option(
+        metavar="KEY",
+        help="The gaps are in the extXYZ files, under this key, such as gap_eV or gap_Ha.",
+    ),
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(metavar="CSV", help="The gaps are in this table: an id or file column, and a column such as gap_eV."),
+    typer.Option(
+        metavar="CSV",
+        help="The gaps are in this table: an id or file column, and a column such as gap_eV.",
+    ),
 ]
 LabelUnit = Annotated[
     Unit | None,
     typer.Option(help="Unit of the gaps, where the table's header or the key does not name it."),
 ]
-GapColumn = Annotated[str | None, typer.Option("--column", help="The gap column of the table, where it has several.")]
+GapColumn = Annotated[
+    str | None, typer.Option("--column", help="The gap column of the table, where it has several.")
+]
 BaselineColumn = Annotated[
     str | None,
     typer.Option(
@@ -46,13 +56,23 @@ BaselineColumn = Annotated[
 ]
 LevelOfTheory = Annotated[
     str,
-    typer.Option(help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."),
+    typer.Option(
+        help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the same seed gives the same result.")]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of every random number; the same seed gives the same result."),
+]
 Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="Folder to write; an older result of the same kind in it is replaced.")
+    Path,
+    typer.Option(
+        metavar="DIR", help="Folder to write; an older result of the same kind in it is replaced."
+    ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
+Jobs = Annotated[
+    int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")
+]
 Engine = Annotated[
     Literal["local", "dask"] | None,
     typer.Option(
@@ -63,7 +83,8 @@ Engine = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        metavar="ADDRESS", help="Address of the Dask scheduler, such as tcp://HOST:8786; default: BANDGAP_SCHEDULER."
+        metavar="ADDRESS",
+        help="Address of the Dask scheduler, such as tcp://HOST:8786; default: BANDGAP_SCHEDULER.",
     ),
 ]
 Source = Annotated[
@@ -75,10 +96,16 @@ Source = Annotated[
     ),
 ]
 OwnPreset = Annotated[
-    str | None, typer.Option("--preset", metavar="NAME", help="With --source none: another descriptor, by its name.")
+    str | None,
+    typer.Option(
+        "--preset", metavar="NAME", help="With --source none: another descriptor, by its name."
+    ),
 ]
 OwnSpecies = Annotated[
-    str | None, typer.Option("--species", metavar="SYMBOLS", help="With --source none: a descriptor of these elements.")
+    str | None,
+    typer.Option(
+        "--species", metavar="SYMBOLS", help="With --source none: a descriptor of these elements."
+    ),
 ]
 Preset = Annotated[
     str | None,
@@ -89,13 +116,21 @@ Preset = Annotated[
 ]
 Species = Annotated[
     str | None,
-    typer.Option(metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."),
+    typer.Option(
+        metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."
+    ),
 ]
 Variational = Annotated[
-    bool, typer.Option("--variational", help="Also fit a variational posterior of the weights (minutes).")
+    bool,
+    typer.Option(
+        "--variational", help="Also fit a variational posterior of the weights (minutes)."
+    ),
 ]
 Snapshots = Annotated[
-    int | None, typer.Option(metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data.")
+    int | None,
+    typer.Option(
+        metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data."
+    ),
 ]
 Interval = Annotated[
     Literal["prediction", "credible", "conformal"],
@@ -112,8 +147,12 @@ ConformalShare = Annotated[
         "95 % needs at least 19 structures.",
     ),
 ]
-Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
+Level = Annotated[
+    float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
+]
 
 
 def species_list(text: str | None) -> list[str] | None:
@@ -121,7 +160,9 @@ def species_list(text: str | None) -> list[str] | None:
     return text.replace(",", " ").split() if text else None
 
 
-def variational_configs(is_requested: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
+def variational_configs(
+    is_requested: bool, *, max_steps: int | None = None
+) -> tuple[VariationalConfig, ...]:
     """Return the settings to try for the variational fit, of at most `max_steps` each.
 
     Empty if not requested.
@@ -151,5 +192,7 @@ def parse_split(text: str) -> tuple[int, int]:
     """
     words = text.replace(",", " ").split()
     if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
-        raise typer.BadParameter(f"--split {text!r}. Write two whole numbers from 1, such as 40000,10000.")
+        raise typer.BadParameter(
+            f"--split {text!r}. Write two whole numbers from 1, such as 40000,10000."
+        )
     return int(words[0]), int(words[1])

@@ -14,7 +14,14 @@ from bandgap.foundation.replacement import check_writable
 OUTPUTS: Final = ("out", "extxyz", "json_file", "parts_file", "figure")
 """Parameters of commands that name a file or folder to write; all other paths are read."""
 
-_SUFFIXES: Final = (".unfinished.json", ".unfinished.json.part", ".part", ".partial", ".csv", ".csv.unfinished.json")
+_SUFFIXES: Final = (
+    ".unfinished.json",
+    ".unfinished.json.part",
+    ".part",
+    ".partial",
+    ".csv",
+    ".csv.unfinished.json",
+)
 """Endings of files that are written next to an output while it grows."""
 
 _REMEDY: Final = "Give another place to write to."
@@ -29,10 +36,16 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
     folder is read with all files in it.
     """
     outputs = [(name, path) for name in paths if name in OUTPUTS for path in _paths_of(paths[name])]
-    inputs = [(name, path) for name in paths if name not in OUTPUTS for path in _paths_of(paths[name])]
+    inputs = [
+        (name, path) for name in paths if name not in OUTPUTS for path in _paths_of(paths[name])
+    ]
     for number, (name, path) in enumerate(outputs):
         for other, earlier in outputs[:number]:
-            if any(_is_same(file, earlier_file) for file in _written(path) for earlier_file in _written(earlier)):
+            if any(
+                _is_same(file, earlier_file)
+                for file in _written(path)
+                for earlier_file in _written(earlier)
+            ):
                 raise InputError(
                     f"{labels[name]} {path} and {labels[other]} {earlier} are the same file, or one is written next to "
                     "the other while it grows. Give each another name."
@@ -54,15 +67,21 @@ def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
         return
     for written in _written(path):
         if _is_same(written, source):
-            raise InputError(f"{output}: {written} is also given as {given}, and would be overwritten. {_REMEDY}")
+            raise InputError(
+                f"{output}: {written} is also given as {given}, and would be overwritten. {_REMEDY}"
+            )
         if not source.is_dir():
             continue
         if manifest_kind(source) and written.resolve().is_relative_to(source.resolve()):
             raise InputError(f"{output} is in {given}, the folder of a stored result. {_REMEDY}")
         if written.is_file() and (file := _same_file_under(source, written)):
-            raise InputError(f"{output}: {file} is read, as it is in {given}, and would be overwritten. {_REMEDY}")
+            raise InputError(
+                f"{output}: {file} is read, as it is in {given}, and would be overwritten. {_REMEDY}"
+            )
     if manifest_kind(path) and source.resolve().is_relative_to(path.resolve()):
-        raise InputError(f"{output} contains {given}, and would be replaced with all that is in it. {_REMEDY}")
+        raise InputError(
+            f"{output} contains {given}, and would be replaced with all that is in it. {_REMEDY}"
+        )
 
 
 def _paths_of(value: Any) -> Iterator[Path]:

@@ -47,7 +47,9 @@ Baselines = Annotated[
 
 @takes_request(PredictRequest)
 def predict(
-    model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
+    model: Annotated[
+        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+    ],
     structures: options.Structures,
     out: Annotated[
         Path,
@@ -76,7 +78,9 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows while structures are
     predicted; if the command is killed, the same command resumes.
     """
-    ahead = spool_ahead(structures) if request.n_jobs > 1 else None  # reads while packages are imported
+    ahead = (
+        spool_ahead(structures) if request.n_jobs > 1 else None
+    )  # reads while packages are imported
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.forks import can_fork
@@ -93,11 +97,15 @@ def predict(
     with progress_bars() as progress:
         records = spool_structures(structures, progress=progress) if ahead is None else ahead
         if baselines is not None and not name:
-            raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
+            raise typer.BadParameter(
+                "--baselines: this run was trained without a baseline. Leave the option out."
+            )
         plan = ChunkPlan(model, request, cache=descriptor_cache())
         baseline = None
         if name:
-            baseline = load_baseline(records.without_atoms(), name, table=baselines, of_stored_run=True)
+            baseline = load_baseline(
+                records.without_atoms(), name, table=baselines, of_stored_run=True
+            )
         counts = write_growing(
             records,
             plan,
@@ -111,7 +119,9 @@ def predict(
 
 
 def compute_next(
-    model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
+    model: Annotated[
+        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+    ],
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],
     count: Annotated[int, typer.Option(min=1, help="How many structures to rank.")] = 10,
@@ -137,7 +147,13 @@ def compute_next(
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.next_structures import DISTANCE, REDUCTION, SD, Criterion, next_structures
+    from bandgap.predictions.next_structures import (
+        DISTANCE,
+        REDUCTION,
+        SD,
+        Criterion,
+        next_structures,
+    )
     from bandgap.runs.prediction import predict_with_details
     from bandgap.storage.manifests import read_manifest
 
@@ -145,18 +161,24 @@ def compute_next(
     criteria: dict[RankBy, Criterion] = {"reduction": REDUCTION, "sd": SD, "distance": DISTANCE}
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if baselines is not None and not name:
-        raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
+        raise typer.BadParameter(
+            "--baselines: this run was trained without a baseline. Leave the option out."
+        )
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         baseline = load_baseline(records, name, table=baselines) if name else None
         predictions, details = predict_with_details(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
-    ranked = next_structures(predictions, details, criterion=criteria[rank_by], count=count, spread=spread)
+    ranked = next_structures(
+        predictions, details, criterion=criteria[rank_by], count=count, spread=spread
+    )
     columns = ranked.columns(predictions, details)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(csv_of_columns(columns), encoding="utf-8", newline="")
-    typer.echo(f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by {ranked.criterion}, written to {out}")
+    typer.echo(
+        f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by {ranked.criterion}, written to {out}"
+    )
     if ranked.n_not_ranked:
         say(
             f"{ranked.n_not_ranked:,} structures have a warning on the content of the file and no rank; read the "
@@ -165,7 +187,9 @@ def compute_next(
 
 
 def evaluate(
-    predictions: Annotated[Path, typer.Option(metavar="CSV", help="Table that `bandgap predict` wrote.")],
+    predictions: Annotated[
+        Path, typer.Option(metavar="CSV", help="Table that `bandgap predict` wrote.")
+    ],
     structures: options.Structures,
     label: options.Label = None,
     labels: options.Labels = None,
@@ -219,11 +243,15 @@ def evaluate(
     )
     print_figures(figures)
     if rows["interval"].iloc[0] == "credible":
-        say("These are credible intervals of the mean: gaps fall outside them more often than the level says.")
+        say(
+            "These are credible intervals of the mean: gaps fall outside them more often than the level says."
+        )
     write_figures(json_file, figures)
 
 
-def _unique_by_id(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> dict[str, float]:
+def _unique_by_id(
+    records: Sequence[StructureRecord], gaps: NDArray[np.float64]
+) -> dict[str, float]:
     """Return the gaps by id, without ids of several structures."""
     counts = Counter(record.id for record in records)
     return {r.id: float(gap) for r, gap in zip(records, gaps, strict=True) if counts[r.id] == 1}

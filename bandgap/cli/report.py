@@ -27,7 +27,9 @@ _LABELS = {q.column: q.axis for q in Quantity} | {
 def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a run in display order: metrics, diagnostics, seconds."""
     figures = dict(manifest.get("metrics", {}))
-    figures |= {k: manifest["diagnostics"][k] for k in DIAGNOSTICS if k in manifest.get("diagnostics", {})}
+    figures |= {
+        k: manifest["diagnostics"][k] for k in DIAGNOSTICS if k in manifest.get("diagnostics", {})
+    }
     if "elapsed_s" in manifest:
         figures["seconds"] = round(manifest["elapsed_s"]["all"], 1)
     return figures
@@ -41,7 +43,9 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     if sentence := left_out_sentence(manifest):
         typer.echo(sentence)
     source = manifest.get("source", {})
-    rows = card_rows(manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap"))
+    rows = card_rows(
+        manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap")
+    )
     for name, text in rows.items():
         typer.echo(f"source, {name}: {text}")
     if "card" in manifest:
@@ -67,7 +71,9 @@ def print_extras(folder: Path) -> None:
 
     members = open_sources(folder).members
     for name in members[0]:
-        sentences = dict.fromkeys(extras_sentence(read_manifest(member[name], kind="source")) for member in members)
+        sentences = dict.fromkeys(
+            extras_sentence(read_manifest(member[name], kind="source")) for member in members
+        )
         typer.echo(f"{name}, beyond its point estimate: {'; in other networks: '.join(sentences)}")
 
 
@@ -87,7 +93,10 @@ def print_table(
 ) -> None:
     """Print a table; `text_columns` (default: the first) are aligned left, all others right."""
     left_columns = text_columns or columns[:1]
-    table = Table(*(Column(name, justify="left" if name in left_columns else "right") for name in columns), box=None)
+    table = Table(
+        *(Column(name, justify="left" if name in left_columns else "right") for name in columns),
+        box=None,
+    )
     for row in rows:
         table.add_row(*row)
     Console(width=width).print(table)
@@ -143,4 +152,6 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, remainder = divmod(round(seconds), 60)
-    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return (
+        f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    )

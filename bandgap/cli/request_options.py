@@ -86,7 +86,10 @@ def _parameter(field: RequestField) -> inspect.Parameter:
     )
     hint, default = _hint_and_default(field)
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[hint, option],
     )
 
 

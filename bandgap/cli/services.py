@@ -18,14 +18,23 @@ PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "strea
 def app(
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token or --behind-proxy."),
+        typer.Option(
+            help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token or --behind-proxy."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")] = 8501,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")
+    ] = 8501,
     quota_gb: Annotated[
         str | None,
-        typer.Option(metavar="GB", help="Disk space of a workspace, 0 for no limit; instead of BANDGAP_QUOTA_GB (10)."),
+        typer.Option(
+            metavar="GB",
+            help="Disk space of a workspace, 0 for no limit; instead of BANDGAP_QUOTA_GB (10).",
+        ),
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the dashboard in the browser.")] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the dashboard in the browser.")
+    ] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -39,7 +48,9 @@ def app(
     ] = False,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Host name that browsers use for this server. May be repeated."),
+        typer.Option(
+            metavar="NAME", help="Host name that browsers use for this server. May be repeated."
+        ),
     ] = None,
     behind_proxy: Annotated[
         bool,
@@ -123,9 +134,13 @@ def _descriptors() -> str:
     text = b'2\nLattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\nC 0 0 0\nO 1.2 0 0\n'
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        result = featurize(read_structures(text, "carbon-monoxide.extxyz"), config_for(species=["C", "O"]))
+        result = featurize(
+            read_structures(text, "carbon-monoxide.extxyz"), config_for(species=["C", "O"])
+        )
     if result.n_computed != 1:
-        raise BandgapError("a test crystal could not be described. Install ase below 3.27 (dscribe#165).")
+        raise BandgapError(
+            "a test crystal could not be described. Install ase below 3.27 (dscribe#165)."
+        )
     return f"{result.features.shape[1]} features of a test crystal"
 
 
@@ -141,7 +156,9 @@ def _data_directory() -> str:
     home = open_home()
     with tempfile.TemporaryFile(dir=home.folder):
         pass
-    source = "BANDGAP_HOME" if os.environ.get("BANDGAP_HOME") else "default; BANDGAP_HOME changes it"
+    source = (
+        "BANDGAP_HOME" if os.environ.get("BANDGAP_HOME") else "default; BANDGAP_HOME changes it"
+    )
     return f"{home.folder} ({source})"
 
 
@@ -151,7 +168,9 @@ def _demo_data() -> str:
     crystals = load_demo("crystals")
     source = demo_source_folder()
     if not (Path(source) / "manifest.json").is_file():
-        raise BandgapError(f"the demo source network is missing in {source}. Install bandgap again.")
+        raise BandgapError(
+            f"the demo source network is missing in {source}. Install bandgap again."
+        )
     return f"{len(crystals.records):,} crystals and a source network"
 
 

@@ -17,9 +17,14 @@ def serve(
             "where a request names none.",
         ),
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8600,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")
+    ] = 8600,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 admits other machines, and needs a token.")
+        str,
+        typer.Option(
+            help="Address to listen on; 0.0.0.0 admits other machines, and needs a token."
+        ),
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
@@ -29,14 +34,23 @@ def serve(
             "BANDGAP_SERVICE_TOKEN. Without a token only requests from this machine are answered.",
         ),
     ] = None,
-    max_mb: Annotated[int, typer.Option(min=1, metavar="MB", help="Largest body of a request.")] = 20,
+    max_mb: Annotated[
+        int, typer.Option(min=1, metavar="MB", help="Largest body of a request.")
+    ] = 20,
     max_structures: Annotated[
         int, typer.Option(min=1, metavar="N", help="Largest number of structures in a request.")
     ] = 1000,
     max_waiting: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests accepted at the same time; further ones are answered 429.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Requests accepted at the same time; further ones are answered 429.",
+        ),
     ] = 64,
-    seconds: Annotated[float, typer.Option(min=1.0, metavar="S", help="Longest time of a request.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="Longest time of a request.")
+    ] = 60.0,
 ) -> None:
     """Serve predictions of runs over HTTP. The values are those of `bandgap predict`, as JSON.
 
@@ -54,5 +68,11 @@ def serve(
         ) from error
     from bandgap.jobs.service.limits import ServiceLimits
 
-    limits = ServiceLimits(1_000_000 * max_mb, max_structures, max_waiting=max_waiting, seconds=seconds)
-    raise typer.Exit(run_service(model, host=host, port=port, token_file=token_file, limits=limits, say=typer.echo))
+    limits = ServiceLimits(
+        1_000_000 * max_mb, max_structures, max_waiting=max_waiting, seconds=seconds
+    )
+    raise typer.Exit(
+        run_service(
+            model, host=host, port=port, token_file=token_file, limits=limits, say=typer.echo
+        )
+    )

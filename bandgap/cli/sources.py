@@ -10,7 +10,14 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
+from bandgap.cli.inputs import (
+    LabelChoice,
+    descriptor_cache,
+    descriptor_of,
+    load_gaps,
+    load_structures,
+    say,
+)
 from bandgap.cli.report import print_extras, print_figures, print_run, print_sources
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
@@ -25,18 +32,32 @@ VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice as many as for the
 def train_sources(
     sets: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=PATH...", help="Every labelled set: a name, and a file, folder or archive."),
+        typer.Argument(
+            metavar="NAME=PATH...",
+            help="Every labelled set: a name, and a file, folder or archive.",
+        ),
     ],
     out: options.Out,
-    label: Annotated[str, typer.Option(metavar="KEY", help="The key of the gaps in the extXYZ files of all sets.")],
+    label: Annotated[
+        str,
+        typer.Option(metavar="KEY", help="The key of the gaps in the extXYZ files of all sets."),
+    ],
     preset: options.Preset = None,
     species: options.Species = None,
     levels: Annotated[
-        list[str], typer.Option("--level", metavar="NAME=TEXT", help="The level of theory of a set, such as qm9=B3LYP.")
+        list[str],
+        typer.Option(
+            "--level", metavar="NAME=TEXT", help="The level of theory of a set, such as qm9=B3LYP."
+        ),
     ] = [],  # noqa: B006 - typer copies it
-    licences: Annotated[list[str], typer.Option("--licence", metavar="NAME=TEXT", help="The licence of a set.")] = [],  # noqa: B006 - typer copies it
+    licences: Annotated[
+        list[str], typer.Option("--licence", metavar="NAME=TEXT", help="The licence of a set.")
+    ] = [],  # noqa: B006 - typer copies it
     members: Annotated[
-        int, typer.Option(min=1, help="Networks to train; a transfer mixes their posteriors with equal weight.")
+        int,
+        typer.Option(
+            min=1, help="Networks to train; a transfer mixes their posteriors with equal weight."
+        ),
     ] = 1,
     powers: Annotated[
         list[float],
@@ -55,8 +76,12 @@ def train_sources(
             "deviation, so that networks depend less on how geometries were relaxed; 0 for none.",
         ),
     ] = DISPLACEMENT,
-    hidden: Annotated[str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")] = "512,256",
-    steps: Annotated[int | None, typer.Option(min=1, help="Training steps of each network.")] = None,
+    hidden: Annotated[
+        str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")
+    ] = "512,256",
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps of each network.")
+    ] = None,
     variational: options.Variational = False,
     snapshots: options.Snapshots = None,
     seed: options.Seed = 0,
@@ -95,7 +120,9 @@ def train_sources(
     descriptor = descriptor_of(preset, options.species_list(species))
     widths = whole_numbers(hidden)
     with progress_bars() as progress:
-        data = load_sets(files, label, levels=levels_by_set, licences=licences_by_set, progress=progress)
+        data = load_sets(
+            files, label, levels=levels_by_set, licences=licences_by_set, progress=progress
+        )
         training = JointTrainingConfig() if steps is None else JointTrainingConfig(steps=steps)
         folder = train_sources_run(
             data,
@@ -127,11 +154,16 @@ def train_sources(
 def source_extras(
     source: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Folder that `bandgap train-source(s)` wrote; it is changed."),
+        typer.Option(
+            metavar="DIR", help="Folder that `bandgap train-source(s)` wrote; it is changed."
+        ),
     ],
     sets: Annotated[
         list[str],
-        typer.Argument(metavar="[NAME=PATH...]", help="Of a source of several sets: its sets, as in train-sources."),
+        typer.Argument(
+            metavar="[NAME=PATH...]",
+            help="Of a source of several sets: its sets, as in train-sources.",
+        ),
     ] = [],  # noqa: B006 - typer copies it
     structures: options.Structures = [],  # noqa: B006 - typer copies it
     label: options.Label = None,
@@ -141,7 +173,9 @@ def source_extras(
     heads: Annotated[
         list[str],
         typer.Option(
-            "--head", metavar="NAME", help="Of the sets given, those to add to; default: all. May be repeated."
+            "--head",
+            metavar="NAME",
+            help="Of the sets given, those to add to; default: all. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     variational: options.Variational = False,
@@ -237,7 +271,9 @@ def named(words: Sequence[str], *, what: str) -> dict[str, str]:
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))
         if not (name and equals and text):
-            raise ConfigError(f"{what}: {word!r}. Write NAME=TEXT, such as qm9=qm9.extxyz.gz or qm9=B3LYP.")
+            raise ConfigError(
+                f"{what}: {word!r}. Write NAME=TEXT, such as qm9=qm9.extxyz.gz or qm9=B3LYP."
+            )
         if name in text_by_name:
             raise ConfigError(f"{what}: {name!r} is given twice. Give each set a name of its own.")
         text_by_name[name] = text
@@ -252,11 +288,15 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     """
     words = text.replace(",", " ").split()
     if not words or not all(word.isdigit() and int(word) for word in words):
-        raise ConfigError(f"--hidden {text!r}. Write the widths of the hidden layers, such as 512,256.")
+        raise ConfigError(
+            f"--hidden {text!r}. Write the widths of the hidden layers, such as 512,256."
+        )
     return tuple(int(word) for word in words)
 
 
-def _check_sets(sets: list[str], label: str | None, *, structures: list[Path], labels: Path | None) -> None:
+def _check_sets(
+    sets: list[str], label: str | None, *, structures: list[Path], labels: Path | None
+) -> None:
     if not sets or label is None or structures or labels is not None:
         raise typer.BadParameter(
             "this is a source of several sets: give them as NAME=PATH, as in train-sources, and their gaps by --label "

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 def check(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Files, folders, zip archives or gzipped extXYZ files.")
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Files, folders, zip archives or gzipped extXYZ files."
+        ),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on each line instead of a table.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 when a structure is refused.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 when a structure is refused.")
+    ] = False,
 ) -> None:
     """Check for every structure whether it can be used, and list its problems.
 
@@ -71,8 +76,12 @@ def featurize(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         cost = estimate(config, len(records))
-        say(f"{cost.n_features:,} features for each of {len(records):,} structures, {cost.n_bytes / 1e6:,.1f} MB.")
-        computed = featurize(records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
+        say(
+            f"{cost.n_features:,} features for each of {len(records):,} structures, {cost.n_bytes / 1e6:,.1f} MB."
+        )
+        computed = featurize(
+            records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+        )
     problems = [
         "; ".join(filter(None, (record.problem, problem.text if problem else "")))
         for record, problem in zip(records, computed.problems, strict=True)
@@ -87,7 +96,9 @@ def featurize(
         status=np.where(refused, "refused", np.array([r.status for r in records])),
         problem=np.array(problems),
     )
-    typer.echo(f"{out}: {int((~refused).sum()):,} of {len(records):,} structures have a descriptor.")
+    typer.echo(
+        f"{out}: {int((~refused).sum()):,} of {len(records):,} structures have a descriptor."
+    )
     for record, problem in zip(records, problems, strict=True):
         if problem:
             say(f"{record.id}: {problem}")
@@ -112,7 +123,10 @@ def _print_table(records: list[StructureRecord]) -> None:
 
     styles = {"ready": "green", "warning": "yellow", "refused": "red"}
     names = ("file", "structure", "verdict", "formula", "atoms", "periodic", "problem")
-    columns = (Column(name, overflow="fold", justify="right" if name == "atoms" else "left") for name in names)
+    columns = (
+        Column(name, overflow="fold", justify="right" if name == "atoms" else "left")
+        for name in names
+    )
     table = Table(*columns, box=None)
     for record in records:
         table.add_row(

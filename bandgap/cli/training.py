@@ -52,10 +52,16 @@ def train_source(
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
     oe62: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An OE62 file such as df_62k.json, instead of --structures.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="An OE62 file such as df_62k.json, instead of --structures."
+        ),
     ] = None,
     level: Annotated[
-        str, typer.Option(help="Gaps of the OE62 file to use: pbe, pbe0, pbe0_water, gw or another level in it.")
+        str,
+        typer.Option(
+            help="Gaps of the OE62 file to use: pbe, pbe0, pbe0_water, gw or another level in it."
+        ),
     ] = "pbe0",
     level_of_theory: options.LevelOfTheory = "",
     engine: options.Engine = None,
@@ -83,12 +89,16 @@ def train_source(
     with progress_bars() as progress:
         if oe62 is not None:
             if structures or label or labels:
-                raise typer.BadParameter("--oe62 contains structures and gaps: leave out --structures and --label(s).")
+                raise typer.BadParameter(
+                    "--oe62 contains structures and gaps: leave out --structures and --label(s)."
+                )
             data = _oe62_set(oe62, level, level_of_theory, progress=progress)
         else:
             if not structures:
                 raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
-            choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
+            choice = LabelChoice(
+                label, labels, unit=unit, column=column, level_of_theory=level_of_theory
+            )
             data = load_labelled(structures, choice, progress=progress)
         clock = EpochClock(progress, f"training the {'graph' if is_graph else 'source'} network")
         folder = train_source_run(data, request, out=out, cache=descriptor_cache(), progress=clock)
@@ -121,7 +131,13 @@ def transfer(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
     list_methods: Annotated[
-        bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="List the methods and exit.")
+        bool,
+        typer.Option(
+            "--list-methods",
+            is_eager=True,
+            callback=_list_methods,
+            help="List the methods and exit.",
+        ),
     ] = False,
     *,
     request: TransferRequest,

@@ -54,12 +54,16 @@ class DescriptorCache:
     def put_many(self, rows: Mapping[str, NDArray[np.float32]]) -> None:
         """Store vectors by key; those already stored are replaced."""
         if rows:
-            packed = [(key, zlib.compress(row.astype("<f4").tobytes(), 1)) for key, row in rows.items()]
+            packed = [
+                (key, zlib.compress(row.astype("<f4").tobytes(), 1)) for key, row in rows.items()
+            ]
             self._guarded(lambda db: _insert(db, packed, self.max_bytes), default=None)
 
     def __len__(self) -> int:
         """Return the number of stored vectors."""
-        return self._guarded(lambda db: int(db.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]), default=0)
+        return self._guarded(
+            lambda db: int(db.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]), default=0
+        )
 
     def clear(self) -> None:
         """Remove every stored vector."""
@@ -75,10 +79,14 @@ class DescriptorCache:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF
                 damaged = code in _DAMAGED or isinstance(error, (ValueError, TypeError))
                 if damaged and attempt == 1:
-                    _log.warning("descriptor cache %s is damaged (%s): it is rebuilt", self.path, error)
+                    _log.warning(
+                        "descriptor cache %s is damaged (%s): it is rebuilt", self.path, error
+                    )
                     self._remove()
                     continue
-                _log.warning("descriptor cache %s cannot be used (%s): going on without it", self.path, error)
+                _log.warning(
+                    "descriptor cache %s cannot be used (%s): going on without it", self.path, error
+                )
                 return default
         return default
 
@@ -86,7 +94,9 @@ class DescriptorCache:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
-            self.path.touch(mode=0o600)  # as the structures that it describes may be secret; -wal and -shm follow it
+            self.path.touch(
+                mode=0o600
+            )  # as the structures that it describes may be secret; -wal and -shm follow it
         with contextlib.closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
@@ -103,8 +113,12 @@ class DescriptorCache:
 def _select(db: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[str, bytes]]:
     marks = ",".join("?" * len(keys))
     now = int(time.time())
-    rows = db.execute(f"SELECT key, value, used_s FROM vectors WHERE key IN ({marks})", list(keys)).fetchall()
-    stale = [(now, key) for key, _, used_s in rows if now - used_s > 3600]  # a write per hour, not one per read
+    rows = db.execute(
+        f"SELECT key, value, used_s FROM vectors WHERE key IN ({marks})", list(keys)
+    ).fetchall()
+    stale = [
+        (now, key) for key, _, used_s in rows if now - used_s > 3600
+    ]  # a write per hour, not one per read
     db.executemany("UPDATE vectors SET used_s = ? WHERE key = ?", stale)
     return [(key, value) for key, value, _ in rows]
 
@@ -112,10 +126,12 @@ def _select(db: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[str, byte
 def _insert(db: sqlite3.Connection, packed: Sequence[tuple[str, bytes]], max_bytes: int) -> None:
     now = int(time.time())
     db.executemany(
-        "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", [(key, now, len(value), value) for key, value in packed]
+        "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)",
+        [(key, now, len(value), value) for key, value in packed],
     )
     pages, free, page_bytes = (
-        int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+        int(db.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
     )
     stored = (pages - free) * page_bytes
     if stored > max_bytes:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-STATISTICS: Final = ("mean", "mean absolute deviation", "smallest", "largest", "range", "of the most frequent")
+STATISTICS: Final = (
+    "mean",
+    "mean absolute deviation",
+    "smallest",
+    "largest",
+    "range",
+    "of the most frequent",
+)
 
 
 def property_statistics(numbers: NDArray[np.integer], properties: Floats) -> Floats:

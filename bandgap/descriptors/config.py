@@ -17,7 +17,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import composition, electron_levels, graphs, neighbours, potentials, size, soap
+from bandgap.descriptors import (
+    composition,
+    electron_levels,
+    graphs,
+    neighbours,
+    potentials,
+    size,
+    soap,
+)
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
 from bandgap.descriptors.potentials import check_potential
@@ -48,9 +56,13 @@ def _in_order(species: tuple[str, ...]) -> tuple[str, ...]:
         raise ConfigError("no species given. Accepted: chemical symbols, such as H C N O.")
     for symbol in species:
         if symbol not in ELEMENTS:
-            raise ConfigError(f"{symbol!r} is not a chemical element. Accepted: chemical symbols, such as H C Cl.")
+            raise ConfigError(
+                f"{symbol!r} is not a chemical element. Accepted: chemical symbols, such as H C Cl."
+            )
         if species.count(symbol) > 1:
-            raise ConfigError(f"the species name {symbol} {species.count(symbol)} times. Give every element once.")
+            raise ConfigError(
+                f"the species name {symbol} {species.count(symbol)} times. Give every element once."
+            )
     return tuple(sorted(species, key=ELEMENTS.index))
 
 
@@ -76,18 +88,24 @@ class Term:
     def __post_init__(self) -> None:
         """Raise ConfigError for a grid that is empty or a weighting that is incomplete."""
         if not self.minimum < self.maximum:
-            raise ConfigError(f"MBTR grid runs from {self.minimum} to {self.maximum}. The minimum must be smaller.")
+            raise ConfigError(
+                f"MBTR grid runs from {self.minimum} to {self.maximum}. The minimum must be smaller."
+            )
         if self.n < 2:
             raise ConfigError(f"MBTR grid has {self.n} points. Accepted: 2 or more.")
         if not self.sigma > 0:
             raise ConfigError(f"MBTR sigma is {self.sigma}. Accepted: a positive number.")
-        if self.weighting != "none" and not (self.cutoff_angstrom and 0 < self.cutoff_angstrom < math.inf):
+        if self.weighting != "none" and not (
+            self.cutoff_angstrom and 0 < self.cutoff_angstrom < math.inf
+        ):
             raise ConfigError(
                 f"MBTR weighting {self.weighting!r} has cutoff_angstrom {self.cutoff_angstrom}. "
                 "Accepted: a positive number of angstroms."
             )
         if self.weighting == "exp" and not (self.threshold and 0 < self.threshold < 1):
-            raise ConfigError(f"MBTR weighting 'exp' has threshold {self.threshold}. Accepted: above 0, below 1.")
+            raise ConfigError(
+                f"MBTR weighting 'exp' has threshold {self.threshold}. Accepted: above 0, below 1."
+            )
 
 
 @dataclass(frozen=True)
@@ -137,13 +155,17 @@ class DescriptorConfig:
         for order, term in self.terms:
             name = f"k{order}"
             if term.function not in _FUNCTIONS[order]:
-                raise ConfigError(f"{name} has function {term.function!r}. Accepted: {', '.join(_FUNCTIONS[order])}.")
+                raise ConfigError(
+                    f"{name} has function {term.function!r}. Accepted: {', '.join(_FUNCTIONS[order])}."
+                )
             if term.weighting not in _WEIGHTINGS[order]:
                 raise ConfigError(
                     f"{name} has weighting {term.weighting!r}. Accepted: {', '.join(_WEIGHTINGS[order])}."
                 )
         if self.normalisation not in _NORMALISATIONS:
-            raise ConfigError(f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}.")
+            raise ConfigError(
+                f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}."
+            )
         check_levels(self.levels)
         check_potential(self.potential)
         if not self.terms and not any(part.alike for part, _ in parts_of(self)):
@@ -180,7 +202,9 @@ class DescriptorConfig:
     def reach_angstrom(self) -> float:
         """Distance up to which DScribe collects the neighbours of a cell: the largest of all its cutoffs."""
         twice = {"smooth_cutoff": 2.0}  # from one neighbour of the apex to the other
-        reaches = [twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms]
+        reaches = [
+            twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms
+        ]
         return max([*reaches, *(part.reach_angstrom(value) for part, value in parts_of(self))])
 
 
@@ -205,7 +229,9 @@ def parts_of(config: DescriptorConfig) -> list[tuple[Part, Any]]:
     return list(config.parts)
 
 
-def similarity_features(features: NDArray[np.floating[Any]], config: DescriptorConfig) -> NDArray[np.floating[Any]]:
+def similarity_features(
+    features: NDArray[np.floating[Any]], config: DescriptorConfig
+) -> NDArray[np.floating[Any]]:
     """Return the features (n, p) whose directions say how alike structures are: all but the size and the levels."""
     others = sum(part.width(value) for part, value in parts_of(config) if not part.alike)
     return features[:, :-others] if others else features
@@ -222,7 +248,11 @@ def feature_blocks(config: DescriptorConfig) -> tuple[tuple[str, slice], ...]:
 
     In a triple, the middle element is the apex of the angle.
     """
-    blocks = [(name, term.n) for order, term in config.terms for name in _block_names(order, config.species)]
+    blocks = [
+        (name, term.n)
+        for order, term in config.terms
+        for name in _block_names(order, config.species)
+    ]
     blocks += [(part.name(value), part.width(value)) for part, value in parts_of(config)]
     names, widths = zip(*blocks, strict=True)
     return tuple(zip(names, _places(widths), strict=True))
@@ -236,7 +266,10 @@ def estimate(config: DescriptorConfig, n_structures: int) -> Estimate:
 
 def _places(widths: Sequence[int]) -> list[slice]:
     """Return the places of neighbours of these widths, from 0 on."""
-    return [slice(end - width, end) for width, end in zip(widths, itertools.accumulate(widths), strict=True)]
+    return [
+        slice(end - width, end)
+        for width, end in zip(widths, itertools.accumulate(widths), strict=True)
+    ]
 
 
 def _n_blocks(order: int, n: int) -> int:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 Levels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
 
 METHOD: Final = "GFN1-xTB"
-SUPERCELL: Final = "GFN1-xTB-supercell"  # of a supercell, where the cell is small: at more k points than Gamma
+SUPERCELL: Final = (
+    "GFN1-xTB-supercell"  # of a supercell, where the cell is small: at more k points than Gamma
+)
 
 
 def check_levels(levels: str) -> None:

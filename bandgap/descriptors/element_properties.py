@@ -167,7 +167,9 @@ Pu 24 244 913 3 7 187 1.28 2 0 0 6 8 0 0 0 8 8 18.08 0 0.3180036375 11
 Am 26 243 1449 3 7 180 1.3 2 0 0 7 9 0 0 0 7 7 18.08 0 0.3180036375 194
 Cm 28 247 1618 3 7 169 1.3 2 0 1 7 10 0 0 9 7 16 18.08 0 0.3180036375 194
 """
-KNOWN: Final = tuple(line.split()[0] for line in _TABLE.strip().split("\n"))  # elements, by atomic number
+KNOWN: Final = tuple(
+    line.split()[0] for line in _TABLE.strip().split("\n")
+)  # elements, by atomic number
 
 
 @cache

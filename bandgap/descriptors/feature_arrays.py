@@ -26,7 +26,9 @@ def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDAr
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # else a full disk would end the process while it writes
+                os.posix_fallocate(
+                    file.fileno(), 0, size
+                )  # else a full disk would end the process while it writes
             else:
                 file.truncate(size)
         except OSError as error:
@@ -34,7 +36,9 @@ def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDAr
                 f"{n:,} structures x {n_features:,} features need {size / 1e9:.2f} GB on the disk of "
                 f"{folder or tempfile.gettempdir()} ({error.strerror}). Free some, or name another folder by TMPDIR."
             ) from error
-        array: NDArray[np.float32] = np.memmap(file, dtype=np.float32, mode="r+", shape=(n, n_features))
+        array: NDArray[np.float32] = np.memmap(
+            file, dtype=np.float32, mode="r+", shape=(n, n_features)
+        )
     for start in range(0, n, _ROWS):
         array[start : start + _ROWS] = np.nan
     _release(array)
@@ -49,7 +53,9 @@ def chosen_rows(features: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArr
         return features[rows]
     for start in range(0, rows.size, _ROWS):
         block = rows[start : start + _ROWS]
-        features[start : start + block.size] = features[block]  # the right side is a copy, and rows only move up
+        features[start : start + block.size] = features[
+            block
+        ]  # the right side is a copy, and rows only move up
     _release(features)
     return features[: rows.size]
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from bandgap.networks.megnet import Graphs, Megnet
 
-TIE_ANGSTROM: Final = 0.01  # neighbours no farther than this behind the last one that is taken are taken too
+TIE_ANGSTROM: Final = (
+    0.01  # neighbours no farther than this behind the last one that is taken are taken too
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class GraphBody:
 
     config: GraphConfig
     digest: str
-    weights: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata=APART)
+    weights: Mapping[str, Any] = field(
+        default_factory=dict, repr=False, compare=False, metadata=APART
+    )
 
     @classmethod
     def of(cls, config: GraphConfig, weights: Mapping[str, Any]) -> "GraphBody":
@@ -46,7 +50,9 @@ def digest_of(weights: Mapping[str, Any]) -> str:
     found = hashlib.sha256()
     for name in sorted(weights):
         values = weights[name].detach().cpu().numpy()
-        found.update(f"{name}{values.shape}".encode() + np.ascontiguousarray(values, dtype="<f4").tobytes())
+        found.update(
+            f"{name}{values.shape}".encode() + np.ascontiguousarray(values, dtype="<f4").tobytes()
+        )
     return found.hexdigest()[:16]
 
 
@@ -77,7 +83,9 @@ def graph_of(atoms: "Atoms", config: GraphConfig) -> "Graphs":
     )
 
 
-def _nearest(atom: NDArray[np.intp], distances: NDArray[np.float64], n_atoms: int, most: int) -> NDArray[np.intp]:
+def _nearest(
+    atom: NDArray[np.intp], distances: NDArray[np.float64], n_atoms: int, most: int
+) -> NDArray[np.intp]:
     """Return which bonds (bond,) end at an atom as one of its nearest, in the order of atoms and distances."""
     order = np.lexsort((distances, atom))
     first = np.searchsorted(atom[order], np.arange(n_atoms))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from bandgap.descriptors.config import DescriptorConfig
 
 
-def grown_descriptor(descriptor: "DescriptorConfig", elements: Collection[str]) -> "DescriptorConfig":
+def grown_descriptor(
+    descriptor: "DescriptorConfig", elements: Collection[str]
+) -> "DescriptorConfig":
     """Return the descriptor for these elements too; raises ConfigError for what is no chemical symbol.
 
     Parts behind the terms of MBTR keep the elements that they know; a descriptor without terms stays as it is.
@@ -24,7 +26,9 @@ def grown_descriptor(descriptor: "DescriptorConfig", elements: Collection[str]) 
     return replace(descriptor, species=(*descriptor.species, *new)) if new else descriptor
 
 
-def elements_beyond(entry: Mapping[str, Any], elements: Collection[str]) -> tuple[set[str], set[str]]:
+def elements_beyond(
+    entry: Mapping[str, Any], elements: Collection[str]
+) -> tuple[set[str], set[str]]:
     """Return which elements a descriptor lacks, and which of these it cannot be grown by, from a manifest's entry.
 
     >>> elements_beyond({"composition": True}, ["Pb", "I", "Og"])

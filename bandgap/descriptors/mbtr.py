@@ -33,7 +33,9 @@ def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
     parts = [_normalised(part, config, atoms=plain) for part in found]
     if config.roots:
         parts = [np.sqrt(np.maximum(part, 0.0)) for part in parts]
-    return np.concatenate([*parts, *(part.describe(plain, value) for part, value in parts_of(config))])
+    return np.concatenate(
+        [*parts, *(part.describe(plain, value) for part, value in parts_of(config))]
+    )
 
 
 def obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
@@ -91,10 +93,14 @@ def _plain_copy(atoms: Atoms) -> Atoms:
 def _full_cell(atoms: Atoms) -> NDArray[np.float64]:
     """Return the cell (3, 3) with vectors filled in that are missing along open axes, as in a slab without vacuum."""
     missing_along_periodic = (atoms.pbc & ~atoms.cell.any(1)).any()
-    return np.asarray((atoms.cell if missing_along_periodic else atoms.cell.complete()).array, dtype=np.float64)
+    return np.asarray(
+        (atoms.cell if missing_along_periodic else atoms.cell.complete()).array, dtype=np.float64
+    )
 
 
-def _normalised(part: NDArray[np.float64], config: DescriptorConfig, *, atoms: Atoms) -> NDArray[np.float64]:
+def _normalised(
+    part: NDArray[np.float64], config: DescriptorConfig, *, atoms: Atoms
+) -> NDArray[np.float64]:
     if config.normalisation == "per_atom":
         part = part / len(atoms)
     elif config.normalisation == "per_heavy_atom":

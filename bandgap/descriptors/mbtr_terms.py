@@ -83,7 +83,10 @@ def _add_second(found: Floats, atoms: Atoms, species: tuple[str, ...], term: Ter
     parameters: dict[bytes, float] = {}
     if term.weighting == "exp":
         assert term.threshold is not None  # as above
-        parameters = {b"scale": -math.log(term.threshold) / term.cutoff_angstrom, b"threshold": term.threshold}
+        parameters = {
+            b"scale": -math.log(term.threshold) / term.cutoff_angstrom,
+            b"threshold": term.threshold,
+        }
     wrapper = MBTRWrapper(_places(species), n, images.tolist())
     of_atoms = (numbers.tolist(), positions.tolist(), distances.tolist(), neighbours)
     how = (term.function.encode(), term.weighting.encode(), parameters)
@@ -91,7 +94,9 @@ def _add_second(found: Floats, atoms: Atoms, species: tuple[str, ...], term: Ter
     wrapper.get_k2(found, np.zeros((0, 0, 0)), True, False, *of_atoms, *how, *grid)
 
 
-def _surroundings(atoms: Atoms, cutoff: float) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+def _surroundings(
+    atoms: Atoms, cutoff: float
+) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
     """Return numbers and positions of the atoms and of all images within the cutoff, and the cell (3,) of each."""
     if not atoms.pbc.any():
         return atoms.numbers, atoms.positions, np.zeros((len(atoms), 3), dtype=np.int64)
@@ -104,7 +109,9 @@ def _surroundings(atoms: Atoms, cutoff: float) -> tuple[NDArray[np.int64], Float
 @lru_cache(maxsize=16)
 def _places(species: tuple[str, ...]) -> dict[int, int]:
     """Return the place of every element, by atomic number, in their order."""
-    return {z: place for place, z in enumerate(sorted(ELEMENTS.index(symbol) + 1 for symbol in species))}
+    return {
+        z: place for place, z in enumerate(sorted(ELEMENTS.index(symbol) + 1 for symbol in species))
+    }
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors.element_properties import KNOWN, PROPERTIES, element_properties, scaled_properties
+from bandgap.descriptors.element_properties import (
+    KNOWN,
+    PROPERTIES,
+    element_properties,
+    scaled_properties,
+)
 from bandgap.descriptors.parts import Part
 
 if TYPE_CHECKING:
@@ -28,8 +33,15 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 FARTHEST_ANGSTROM: Final = 6.0
-LEAST: Final = 1e-3  # added to the sum of an atom's weights: what leaves an atom alone does so without a jump
-GEOMETRY: Final = ("effective number of neighbours", "mean distance", "its deviation", "mean relative distance")
+LEAST: Final = (
+    1e-3  # added to the sum of an atom's weights: what leaves an atom alone does so without a jump
+)
+GEOMETRY: Final = (
+    "effective number of neighbours",
+    "mean distance",
+    "its deviation",
+    "mean relative distance",
+)
 STATISTICS: Final = ("mean", "mean absolute deviation", "smallest", "largest", "range")
 WIDTH: Final = len(STATISTICS) * (len(PROPERTIES) + len(GEOMETRY))
 
@@ -77,7 +89,9 @@ def weights(i: Indices, vectors: Floats) -> Floats:
     ends = np.flatnonzero(np.diff(i)) + 1
     for start, stop in zip([0, *ends], [*ends, len(i)], strict=True):
         own, square = vectors[start:stop], squares[start:stop]
-        place = np.clip(2.0 * (square - own @ own.T) / square[:, None], 0.0, 1.0)  # (neighbour, who may hide it)
+        place = np.clip(
+            2.0 * (square - own @ own.T) / square[:, None], 0.0, 1.0
+        )  # (neighbour, who may hide it)
         np.fill_diagonal(place, 1.0)
         found[start:stop] *= np.prod(place**2 * (3.0 - 2.0 * place), axis=1)
     return found

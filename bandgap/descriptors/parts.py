@@ -26,7 +26,13 @@ class Part:
     name: Callable[[Any], str]  # of their block in the vector
     describe: "Callable[[Atoms, Any], NDArray[np.float64]]"  # (width,); raises NoFeaturesError
     elements: Callable[[Any], Sequence[str]] = lambda value: ELEMENTS  # that it describes
-    reach_angstrom: Callable[[Any], float] = lambda value: 0.0  # of DScribe, whose matrix of distances is dense
-    alike: bool = False  # their directions say how alike structures are; such parts stand before the others
+    reach_angstrom: Callable[[Any], float] = lambda value: (
+        0.0
+    )  # of DScribe, whose matrix of distances is dense
+    alike: bool = (
+        False  # their directions say how alike structures are; such parts stand before the others
+    )
     slow: bool = False  # a structure takes seconds, not milliseconds
-    check: Callable[[Any], None] = lambda value: None  # raises ConfigError before any work without its package
+    check: Callable[[Any], None] = lambda value: (
+        None
+    )  # raises ConfigError before any work without its package

@@ -95,7 +95,26 @@ K2 = Term(
 PRESETS: dict[str, DescriptorConfig] = {
     "thesis-1260": DescriptorConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=K1, k2=K2),
     "oe62-16": DescriptorConfig(
-        species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=K1, k2=K2
+        species=(
+            "H",
+            "Li",
+            "B",
+            "C",
+            "N",
+            "O",
+            "F",
+            "Si",
+            "P",
+            "S",
+            "Cl",
+            "As",
+            "Se",
+            "Br",
+            "Te",
+            "I",
+        ),
+        k1=K1,
+        k2=K2,
     ),
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
@@ -104,7 +123,9 @@ for _name in ("chgnet", "chgnet-two-layers"):
     PRESETS[_name] = DescriptorConfig(potential=_name)
 
 
-def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> DescriptorConfig:
+def config_for(
+    *, preset: str | None = None, species: Sequence[str] | None = None
+) -> DescriptorConfig:
     """Return the settings of a named preset, or the presets' settings for the user's own species.
 
     Raises ConfigError for an unknown preset or element, for an element given twice, for a text instead of a list of
@@ -113,13 +134,19 @@ def config_for(*, preset: str | None = None, species: Sequence[str] | None = Non
     names = ", ".join(PRESETS)
     if (preset is None) == (species is None):
         found = "neither preset nor species" if preset is None else "both preset and species"
-        raise ConfigError(f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O.")
+        raise ConfigError(
+            f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O."
+        )
     if isinstance(species, str):
-        raise ConfigError(f"species is the text {species!r}. Give a list of symbols, such as ['H', 'Cl'].")
+        raise ConfigError(
+            f"species is the text {species!r}. Give a list of symbols, such as ['H', 'Cl']."
+        )
     if species is not None:
         return DescriptorConfig(species=tuple(species), k1=K1, k2=K2)
     if preset not in PRESETS:
-        raise ConfigError(f"preset is {preset!r}. Accepted: {names}; or give the species themselves.")
+        raise ConfigError(
+            f"preset is {preset!r}. Accepted: {names}; or give the species themselves."
+        )
     return PRESETS[preset]
 
 

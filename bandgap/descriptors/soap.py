@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 PLAIN: Final = "none"
-PADDING: Final = float(np.sqrt(-2.0 * np.log(0.001)))  # in standard deviations of a density, as DScribe has it
+PADDING: Final = float(
+    np.sqrt(-2.0 * np.log(0.001))
+)  # in standard deviations of a density, as DScribe has it
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ class Soap:
             )
         for name in self.weights:
             if name not in PROPERTIES or self.weights.count(name) > 1:
-                raise ConfigError(f"SOAP has the weight {name!r}. Accepted, each once: {', '.join(PROPERTIES)}.")
+                raise ConfigError(
+                    f"SOAP has the weight {name!r}. Accepted, each once: {', '.join(PROPERTIES)}."
+                )
 
 
 def spectra(atoms: "Atoms", settings: Soap) -> Floats:
@@ -69,7 +73,10 @@ def spectra(atoms: "Atoms", settings: Soap) -> Floats:
     present = tuple(sorted(set(atoms.symbols)))
     periodic = bool(atoms.pbc.any())
     found = np.stack(
-        [_engine(present, settings, name, periodic).create_single(atoms) for name in (PLAIN, *settings.weights)],
+        [
+            _engine(present, settings, name, periodic).create_single(atoms)
+            for name in (PLAIN, *settings.weights)
+        ],
         axis=1,
     )
     return np.asarray(found / np.linalg.norm(found[:, :1], axis=2, keepdims=True), dtype=np.float64)
@@ -106,14 +113,19 @@ def _engine(present: tuple[str, ...], settings: Soap, weight: str, periodic: boo
         sigma=settings.sigma_angstrom,
         periodic=periodic,
         average="off",
-        compression={"mode": "mu2", "species_weighting": {symbol: of_element[symbol] for symbol in present}},
+        compression={
+            "mode": "mu2",
+            "species_weighting": {symbol: of_element[symbol] for symbol in present},
+        },
         dtype="float64",
     )
 
 
 PART: Final = Part(
     "soap",
-    width=lambda settings: 0 if settings is None else 2 * (1 + len(settings.weights)) * _components(settings),
+    width=lambda settings: (
+        0 if settings is None else 2 * (1 + len(settings.weights)) * _components(settings)
+    ),
     name=lambda settings: "SOAP",
     describe=soap,
     elements=lambda settings: KNOWN,

@@ -66,11 +66,15 @@ def electrons(
     if cell is not None:
         periodic = {"lattice": cell * BOHR_PER_ANGSTROM, "periodic": np.ones(3, dtype=bool)}
     try:
-        calculator: Any = calculator_class(method, numbers, positions * BOHR_PER_ANGSTROM, **periodic)
+        calculator: Any = calculator_class(
+            method, numbers, positions * BOHR_PER_ANGSTROM, **periodic
+        )
         calculator.set("verbosity", 0)
         result: Any = calculator.singlepoint()
     except (RuntimeError, ValueError) as error:
-        raise NoLevelsError("the calculation did not converge; check geometry, hydrogens and charge") from error
+        raise NoLevelsError(
+            "the calculation did not converge; check geometry, hydrogens and charge"
+        ) from error
     energies = np.ravel(result.get("orbital-energies")) * EV_PER_HARTREE
     occupied = np.ravel(result.get("orbital-occupations")) > 1.0
     if occupied.all() or not occupied.any():
@@ -88,7 +92,9 @@ def levels_eV(atoms: "Atoms", *, method: Method, supercell: bool = False) -> Flo
     if supercell:
         atoms = atoms.repeat(repeats(atoms))  # type: ignore[no-untyped-call]
     cell = np.asarray(atoms.cell.complete().array, dtype=np.float64) if atoms.pbc.any() else None
-    state = electrons(np.asarray(atoms.numbers), np.asarray(atoms.positions), method=method, cell=cell)
+    state = electrons(
+        np.asarray(atoms.numbers), np.asarray(atoms.positions), method=method, cell=cell
+    )
     return np.array([state.gap_eV, state.homo_eV, state.lumo_eV])
 
 

@@ -23,12 +23,18 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
 
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
-CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
+CHUNK_ATOMS = (
+    1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
+)
 CHUNK_STRUCTURES = 64
-SLOW_CHUNK_ATOMS = 200  # with a slow part such as electron levels, which take a hundred times as long
+SLOW_CHUNK_ATOMS = (
+    200  # with a slow part such as electron levels, which take a hundred times as long
+)
 SLOW_PROCESSES_FROM = 40  # structures with a slow part
 PROCESSES_FROM_ATOMS = 200_000  # about 5 s of work in one process
-CACHE_BATCH = 1_000  # structures looked up in the cache, or added to it, at once: each time takes 20 ms
+CACHE_BATCH = (
+    1_000  # structures looked up in the cache, or added to it, at once: each time takes 20 ms
+)
 
 Row = NDArray[np.float32] | str  # a vector, or why there is none
 
@@ -96,7 +102,11 @@ def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_byte
     if need.n_bytes <= budget_bytes:
         return
     fewer = f"fewer species (now {len(config.species)}: {' '.join(config.species)})"
-    of_terms = [fewer, *(["no k3"] if config.k3 is not None else []), "fewer grid points"] if config.terms else []
+    of_terms = (
+        [fewer, *(["no k3"] if config.k3 is not None else []), "fewer grid points"]
+        if config.terms
+        else []
+    )
     ways = [*of_terms, "fewer structures"]
     raise BudgetError(
         f"{n_structures:,} structures x {need.n_features:,} features need {need.n_bytes / 1e9:.2f} GB, more than the "
@@ -104,10 +114,16 @@ def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_byte
     )
 
 
-def _places_by_key(records: Sequence[StructureRecord], config: DescriptorConfig) -> dict[str, list[int]]:
+def _places_by_key(
+    records: Sequence[StructureRecord], config: DescriptorConfig
+) -> dict[str, list[int]]:
     """Return the rows of every distinct structure that is not refused, by cache key."""
-    newer = {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
-    chosen = {name: value for name, value in to_dict(config).items() if name not in newer}  # as keys were without them
+    newer = (
+        {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
+    )
+    chosen = {
+        name: value for name, value in to_dict(config).items() if name not in newer
+    }  # as keys were without them
     settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": _version()})
     places: dict[str, list[int]] = {}
     for i, record in enumerate(records):
@@ -128,7 +144,11 @@ def _atoms(record: StructureRecord) -> Atoms:
 
 
 def _rows(
-    structures: Mapping[str, Atoms], config: DescriptorConfig, *, cache: DescriptorCache | None, n_jobs: int
+    structures: Mapping[str, Atoms],
+    config: DescriptorConfig,
+    *,
+    cache: DescriptorCache | None,
+    n_jobs: int,
 ) -> Generator[tuple[Mapping[str, Row], bool], None, None]:
     """Yield rows by key, chunk after chunk, and whether they were computed: first the cached ones, then the others."""
     missing = dict(structures)
@@ -162,7 +182,9 @@ def _computed(
     if not _pays_processes(missing, config):
         yield from (_compute_chunk(chunk, config) for chunk in chunks)
         return
-    with contextlib.closing(mapped(_compute_chunk, ((chunk, config) for chunk in chunks), n_jobs=n_jobs)) as rows:
+    with contextlib.closing(
+        mapped(_compute_chunk, ((chunk, config) for chunk in chunks), n_jobs=n_jobs)
+    ) as rows:
         yield from rows
 
 
@@ -170,9 +192,14 @@ def _pays_processes(missing: Mapping[str, Atoms], config: DescriptorConfig) -> b
     """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
     if _is_slow(config):
         return len(missing) > SLOW_PROCESSES_FROM
-    weights = {False: 1, True: 4}  # an atom of a crystal takes about four times as long as one of a molecule
+    weights = {
+        False: 1,
+        True: 4,
+    }  # an atom of a crystal takes about four times as long as one of a molecule
     work = sum(len(atoms) * weights[bool(atoms.pbc.any())] for atoms in missing.values())
-    return work > PROCESSES_FROM_ATOMS or (config.k3 is not None and len(missing) > CHUNK_STRUCTURES)
+    return work > PROCESSES_FROM_ATOMS or (
+        config.k3 is not None and len(missing) > CHUNK_STRUCTURES
+    )
 
 
 def _is_slow(config: DescriptorConfig) -> bool:
@@ -208,4 +235,8 @@ def _compute(atoms: Atoms, config: DescriptorConfig) -> Row:
     except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
         _log.exception("the descriptor of a structure of %d atoms failed", len(atoms))
         return f"could not be described by DScribe ({type(error).__name__}: {error})."
-    return row if np.isfinite(row).all() else "has a descriptor that is not finite; check its positions and cell."
+    return (
+        row
+        if np.isfinite(row).all()
+        else "has a descriptor that is not finite; check its positions and cell."
+    )

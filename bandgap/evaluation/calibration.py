@@ -57,7 +57,12 @@ def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
     """
     observed, stored = _with_quantiles(y, quantiles)
     scores = ndtri(LEVELS)
-    values = np.array([np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf) for j in range(observed.size)])
+    values = np.array(
+        [
+            np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf)
+            for j in range(observed.size)
+        ]
+    )
     return np.clip(ndtr(values), LEVELS[0] / 2.0, 1.0 - LEVELS[0] / 2.0)
 
 
@@ -75,7 +80,9 @@ def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]
     observed = np.asarray(y, dtype=np.float64)
     stored = np.asarray(quantiles, dtype=np.float64)
     if observed.ndim != 1 or observed.size == 0 or stored.shape != (LEVELS.size, observed.size):
-        raise InputError(f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), ({LEVELS.size}, n).")
+        raise InputError(
+            f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), ({LEVELS.size}, n)."
+        )
     if not (np.isfinite(observed).all() and np.isfinite(stored).all()):
         raise InputError(
             "y or quantiles contain values that are not finite. Leave out refused or unlabelled structures."

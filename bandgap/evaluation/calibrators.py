@@ -107,7 +107,9 @@ class Calibrator:
             predictions,
             sd_new_eV=self.factor * predictions.sd_new_eV,
             quantiles_new=mean + self.factor * (predictions.quantiles_new - mean),
-            conformal=None if run_scores is None else ConformalScores(run_scores.ids, run_scores.scores / self.factor),
+            conformal=None
+            if run_scores is None
+            else ConformalScores(run_scores.ids, run_scores.scores / self.factor),
         )
 
 
@@ -121,7 +123,12 @@ def smallest_set(kind: CalibratorKind, *, level: float = 0.95) -> int:
 
 
 def fit_calibrator(
-    heldout: HeldOut, kind: CalibratorKind, *, share: float = 0.5, seed: int = 0, level: float = 0.95
+    heldout: HeldOut,
+    kind: CalibratorKind,
+    *,
+    share: float = 0.5,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Calibrator:
     """Fit a calibrator on a part of the held-out structures, and measure it on the others.
 
@@ -142,11 +149,15 @@ def fit_calibrator(
         Where a part is too small, with the number that is needed, and for a share outside (0, 1).
     """
     if not 0.0 < share < 1.0:
-        raise InputError(f"calibration share is {share:g}. Accepted: above 0 and below 1, such as 0.5.")
+        raise InputError(
+            f"calibration share is {share:g}. Accepted: above 0 and below 1, such as 0.5."
+        )
     n = round(share * len(heldout))
     n_needed = smallest_set(kind, level=level)
     if n < n_needed or len(heldout) - n < MIN_TEST:
-        purpose = f"a {100 * level:g} % conformal interval" if kind == "conformal" else "variance scaling"
+        purpose = (
+            f"a {100 * level:g} % conformal interval" if kind == "conformal" else "variance scaling"
+        )
         purpose = purpose[:1].upper() + purpose[1:]
         raise InputError(
             f"{100 * share:.0f} % of {len(heldout)} held-out structures are {n} to calibrate and {len(heldout) - n} to "
@@ -179,7 +190,11 @@ def measured_part(heldout: HeldOut, calibrator: Calibrator) -> HeldOut:
 
 def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
     """Write a calibrator to the folder of a run, atomically; it replaces an earlier one."""
-    text = json.dumps({"schema": SCHEMA, "artifact": "calibrator", **asdict(calibrator)}, indent=1, allow_nan=False)
+    text = json.dumps(
+        {"schema": SCHEMA, "artifact": "calibrator", **asdict(calibrator)},
+        indent=1,
+        allow_nan=False,
+    )
     partial = folder / f"{FILE}.part"
     partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(folder / FILE)
@@ -216,12 +231,16 @@ def _changes(test: HeldOut, calibrator: Calibrator) -> list[Change]:
     after = calibrator.apply(before)
     conformal = calibrator.kind == "conformal"
     levels = [
-        level for level in REPORT_LEVELS if not conformal or len(calibrator) >= smallest_set("conformal", level=level)
+        level
+        for level in REPORT_LEVELS
+        if not conformal or len(calibrator) >= smallest_set("conformal", level=level)
     ]
     return [
         Change(
             level,
-            *_coverage_and_width(test.gaps_eV, before.interval(level), after.interval(level, calibrator.interval)),
+            *_coverage_and_width(
+                test.gaps_eV, before.interval(level), after.interval(level, calibrator.interval)
+            ),
         )
         for level in levels
     ]
@@ -241,7 +260,9 @@ def _coverage_and_width(
 
 def _remedy(n: int, needed: int) -> str:
     if n >= needed + MIN_TEST:
-        return f"Choose a share between {100 * needed / n:.0f} and {100 * (n - MIN_TEST) / n:.0f} %."
+        return (
+            f"Choose a share between {100 * needed / n:.0f} and {100 * (n - MIN_TEST) / n:.0f} %."
+        )
     return "Train again with more held out, or choose the other kind or a lower level."
 
 
@@ -253,10 +274,16 @@ def _checked(values: Mapping[str, Any]) -> Calibrator:
     changes: Sequence[Mapping[str, float]] = values["changes"]
     rows = {name: tuple(values[name]) for name in ("ids", "files", "scores")}
     calibrator = Calibrator(**{**values, **rows, "changes": tuple(Change(**c) for c in changes)})
-    if calibrator.kind not in KINDS or not calibrator.ids or len(calibrator.files) != len(calibrator.ids):
+    if (
+        calibrator.kind not in KINDS
+        or not calibrator.ids
+        or len(calibrator.files) != len(calibrator.ids)
+    ):
         raise ValueError(
             f"kind {calibrator.kind!r} on {len(calibrator)} structures; accepted: {', '.join(KINDS)} on at least one"
         )
-    if calibrator.conformal is None and not (np.isfinite(calibrator.factor) and calibrator.factor > 0):
+    if calibrator.conformal is None and not (
+        np.isfinite(calibrator.factor) and calibrator.factor > 0
+    ):
         raise ValueError(f"factor {calibrator.factor}; accepted: a finite number above 0")
     return calibrator

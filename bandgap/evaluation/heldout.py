@@ -62,7 +62,9 @@ class HeldOut:
 
 def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     """Return the predictions of these rows, in this order."""
-    texts: dict[str, Any] = {name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS}
+    texts: dict[str, Any] = {
+        name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS
+    }
     numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
     return replace(predictions, **texts, **numbers)
 
@@ -95,7 +97,9 @@ def load_heldout(folder: Path, manifest: Mapping[str, Any]) -> HeldOut:
     return HeldOut(predictions, gaps)
 
 
-def figures_at(heldout: HeldOut, level: float, kind: IntervalKind = "prediction") -> dict[str, float]:
+def figures_at(
+    heldout: HeldOut, level: float, kind: IntervalKind = "prediction"
+) -> dict[str, float]:
     """Return errors, CRPS, coverage and mean width (eV) at `level`, and the miscalibration area.
 
     R2 is NaN where all known gaps are equal. The area is that of the prediction intervals.

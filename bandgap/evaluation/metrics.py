@@ -17,7 +17,9 @@ from bandgap.foundation.errors import InputError
 Floats = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_STEP = 0.5  # grid step in smallest standard deviations: the trapezoidal rule is then exact to rounding
+_STEP = (
+    0.5  # grid step in smallest standard deviations: the trapezoidal rule is then exact to rounding
+)
 _REACH = 8.5  # standard deviations at which a normal distribution function is 0 or 1 to rounding
 
 
@@ -53,7 +55,9 @@ def r2(y: ArrayLike, mean: ArrayLike) -> float:
     observed, predicted = _pair(y, mean, names=("y", "mean"))
     total = float(np.sum((observed - observed.mean()) ** 2))
     if total == 0.0:
-        raise InputError(f"R2 of {observed.size} values that are all {observed[0]:g}: there is no variance to explain.")
+        raise InputError(
+            f"R2 of {observed.size} values that are all {observed[0]:g}: there is no variance to explain."
+        )
     return float(1.0 - np.sum((observed - predicted) ** 2) / total)
 
 
@@ -65,7 +69,9 @@ def nll_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
     """
     observed, predicted = _pair(y, mean, names=("y", "mean"))
     spread = _positive(_pair(y, sd, names=("y", "sd"))[1], name="sd")
-    return float(np.mean(0.5 * _LOG_2PI + np.log(spread) + 0.5 * ((observed - predicted) / spread) ** 2))
+    return float(
+        np.mean(0.5 * _LOG_2PI + np.log(spread) + 0.5 * ((observed - predicted) / spread) ** 2)
+    )
 
 
 def nll_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
@@ -91,7 +97,9 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
     """
     observed, predicted = _pair(y, mean, names=("y", "mean"))
     spread = _positive(_pair(y, sd, names=("y", "sd"))[1], name="sd")
-    return float(np.mean(_expected_distance(observed - predicted, spread) - spread / np.sqrt(np.pi)))
+    return float(
+        np.mean(_expected_distance(observed - predicted, spread) - spread / np.sqrt(np.pi))
+    )
 
 
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
@@ -191,7 +199,9 @@ def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
     """
     level, share = _pair(levels, coverages, names=("levels", "coverages"))
     if np.any(np.diff(level) <= 0) or level[0] <= 0 or level[-1] >= 1:
-        raise InputError(f"levels must increase strictly inside (0, 1); found {level[0]:g} to {level[-1]:g}.")
+        raise InputError(
+            f"levels must increase strictly inside (0, 1); found {level[0]:g} to {level[-1]:g}."
+        )
     x = np.concatenate([[0.0], level, [1.0]])
     gap = np.concatenate([[0.0], share - level, [0.0]])
     left = gap[:-1]
@@ -237,7 +247,13 @@ def evaluate_predictions(
 
 
 def evaluate_gaussian(
-    y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float = 0.95
+    y: ArrayLike,
+    mean: ArrayLike,
+    *,
+    sd: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    level: float = 0.95,
 ) -> dict[str, float]:
     """Return the figures of `evaluate_predictions` from means and standard deviations (n,) alone.
 
@@ -253,7 +269,9 @@ def _point_figures(y: ArrayLike, mean: ArrayLike) -> dict[str, float]:
     return {"rmse_eV": rmse(y, mean), "mae_eV": mae(y, mean)}
 
 
-def _interval_figures(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float) -> dict[str, float]:
+def _interval_figures(
+    y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float
+) -> dict[str, float]:
     percent = f"{100 * level:g}"
     return {
         f"coverage_{percent}": coverage(y, lower, upper=upper),
@@ -272,7 +290,9 @@ def _expected_distance(shift: Floats, sd: Floats) -> Floats:
 def _vector(values: ArrayLike, *, name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} has shape {array.shape}. Accepted: one row of at least one number.")
+        raise InputError(
+            f"{name} has shape {array.shape}. Accepted: one row of at least one number."
+        )
     _finite(array, name=name)
     return array
 
@@ -292,7 +312,9 @@ def _pair(first: ArrayLike, second: ArrayLike, *, names: tuple[str, str]) -> tup
     a = _vector(first, name=names[0])
     b = _vector(second, name=names[1])
     if a.size != b.size:
-        raise InputError(f"len({names[0]})={a.size} but len({names[1]})={b.size}. Give one value for each structure.")
+        raise InputError(
+            f"len({names[0]})={a.size} but len({names[1]})={b.size}. Give one value for each structure."
+        )
     return a, b
 
 
@@ -301,9 +323,13 @@ def _mixture(y: ArrayLike, means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Fl
     centres = np.asarray(means, dtype=np.float64)
     spreads = np.asarray(sds, dtype=np.float64)
     if centres.ndim != 2 or centres.shape[0] == 0 or centres.shape[1] != observed.size:
-        raise InputError(f"means has shape {centres.shape} but len(y)={observed.size}. Accepted: (draw, len(y)).")
+        raise InputError(
+            f"means has shape {centres.shape} but len(y)={observed.size}. Accepted: (draw, len(y))."
+        )
     if spreads.shape not in (centres.shape[:1], centres.shape):
-        raise InputError(f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n).")
+        raise InputError(
+            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n)."
+        )
     _finite(centres, name="means")
     _finite(spreads, name="sds")
     _positive(spreads, name="sds")
@@ -313,7 +339,9 @@ def _mixture(y: ArrayLike, means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Fl
 
 def _positive(array: Floats, *, name: str) -> Floats:
     if np.any(array <= 0):
-        raise InputError(f"{name} contains {array.min():g}. Accepted: standard deviations above zero.")
+        raise InputError(
+            f"{name} contains {array.min():g}. Accepted: standard deviations above zero."
+        )
     return array
 
 
@@ -321,4 +349,6 @@ def _ordered(lower: Floats, upper: Floats) -> None:
     bad = np.flatnonzero(lower > upper)
     if bad.size:
         i = int(bad[0])
-        raise InputError(f"lower={lower[i]:g} is above upper={upper[i]:g} at position {i}. Were the two ends swapped?")
+        raise InputError(
+            f"lower={lower[i]:g} is above upper={upper[i]:g} at position {i}. Were the two ends swapped?"
+        )

@@ -57,7 +57,8 @@ def common_rows(first: HeldOut, second: HeldOut) -> tuple[Rows, Rows]:
     pairs = [
         (i, row_in_second[key])
         for i, key in enumerate(first.keys)
-        if key in row_in_second and abs(first.gaps_eV[i] - second.gaps_eV[row_in_second[key]]) <= SAME_GAP_EV
+        if key in row_in_second
+        and abs(first.gaps_eV[i] - second.gaps_eV[row_in_second[key]]) <= SAME_GAP_EV
     ]
     rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
@@ -97,7 +98,9 @@ def paired_difference(
             f"{n} structures were held out by both runs; a paired difference needs at least {MIN_COMMON}. Train one of "
             "them again with the data set, the seed and the number of held-out structures of the other."
         )
-    losses = np.stack([LOSSES[figure](run)[run_rows], LOSSES[figure](baseline)[baseline_rows]], axis=1)  # (n, 2)
+    losses = np.stack(
+        [LOSSES[figure](run)[run_rows], LOSSES[figure](baseline)[baseline_rows]], axis=1
+    )  # (n, 2)
     resampled = _difference(resampled_means(losses, resamples, np.random.default_rng(seed)), figure)
     lower, upper = np.quantile(resampled, [0.5 - level / 2.0, 0.5 + level / 2.0])
     difference = _difference(losses.mean(axis=0), figure)
@@ -110,7 +113,10 @@ def resampled_means(losses: Floats, resamples: int, generator: np.random.Generat
     step = max(1, _CHUNK // n)
     starts = range(0, resamples, step)
     return np.concatenate(
-        [losses[generator.integers(n, size=(min(step, resamples - k), n))].mean(axis=1) for k in starts]
+        [
+            losses[generator.integers(n, size=(min(step, resamples - k), n))].mean(axis=1)
+            for k in starts
+        ]
     )
 
 
@@ -126,7 +132,9 @@ def sentence(difference: PairedDifference, *, baseline: str) -> str:
     digits = decimals((difference.upper_eV - difference.lower_eV) / 2.0)
     if not difference.shown:
         values = (difference.lower_eV, difference.difference_eV, difference.upper_eV)
-        low, middle, high = (f"{round(value, digits) + 0.0:+.{digits}f}" for value in values)  # + 0.0: never "-0.00"
+        low, middle, high = (
+            f"{round(value, digits) + 0.0:+.{digits}f}" for value in values
+        )  # + 0.0: never "-0.00"
         return (
             f"no difference to {baseline} that this test set can show ({middle} eV on {difference.n:,} crystals, "
             f"{percent} interval {low} to {high})"

@@ -46,7 +46,12 @@ def coverage_of(heldout: HeldOut, kind: IntervalKind) -> CoverageCurve:
 def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
     """Return level, coverage, and the range of chance at each level."""
     lower, upper = curve.band()
-    values = {"level": curve.levels, "coverage": curve.coverages, "chance_lower": lower, "chance_upper": upper}
+    values = {
+        "level": curve.levels,
+        "coverage": curve.coverages,
+        "chance_lower": lower,
+        "chance_upper": upper,
+    }
     return pd.DataFrame(values)
 
 
@@ -94,7 +99,9 @@ def spread_table(heldout: HeldOut) -> pd.DataFrame:
     """
     n = len(heldout)
     order = np.argsort(heldout.predictions.sd_new_eV, kind="stable")
-    is_constant = np.ptp(heldout.predictions.sd_new_eV) <= ALIKE * heldout.predictions.sd_new_eV.max()
+    is_constant = (
+        np.ptp(heldout.predictions.sd_new_eV) <= ALIKE * heldout.predictions.sd_new_eV.max()
+    )
     groups = np.array_split(order, 1 if is_constant else max(1, min(GROUPS, n // LEAST_IN_GROUP)))
     rows = []
     for k, rows_of_group in enumerate(groups, start=1):
@@ -109,7 +116,9 @@ def spread_table(heldout: HeldOut) -> pd.DataFrame:
 
 def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
     """Return error, coverage and width of the structures with an element, the most frequent element first."""
-    elements_by_row = [sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas]
+    elements_by_row = [
+        sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas
+    ]
     counts = Counter(element for elements in elements_by_row for element in elements)
     rows_by_element = {
         element: [i for i, elements in enumerate(elements_by_row) if element in elements]
@@ -118,7 +127,9 @@ def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.Data
     return _slices(heldout, rows_by_element, level, kind, name="element")
 
 
-def formula_table(heldout: HeldOut, level: float, kind: IntervalKind, *, at_least: int = 2) -> pd.DataFrame:
+def formula_table(
+    heldout: HeldOut, level: float, kind: IntervalKind, *, at_least: int = 2
+) -> pd.DataFrame:
     """Return error, coverage and width by formula.
 
     Formulas of fewer than `at_least` structures share a row.
@@ -126,15 +137,23 @@ def formula_table(heldout: HeldOut, level: float, kind: IntervalKind, *, at_leas
     formulas = heldout.predictions.formulas
     ranked = [formula for formula, count in _ranked(Counter(formulas)) if count >= at_least]
     rows_by_formula = {
-        formula: [i for i, row_formula in enumerate(formulas) if row_formula == formula] for formula in ranked
+        formula: [i for i, row_formula in enumerate(formulas) if row_formula == formula]
+        for formula in ranked
     }
-    if other_rows := [i for i, row_formula in enumerate(formulas) if row_formula not in rows_by_formula]:
+    if other_rows := [
+        i for i, row_formula in enumerate(formulas) if row_formula not in rows_by_formula
+    ]:
         rows_by_formula[OTHERS] = other_rows
     return _slices(heldout, rows_by_formula, level, kind, name="formula")
 
 
 def _slices(
-    heldout: HeldOut, rows_by_value: Mapping[str, Sequence[int]], level: float, kind: IntervalKind, *, name: str
+    heldout: HeldOut,
+    rows_by_value: Mapping[str, Sequence[int]],
+    level: float,
+    kind: IntervalKind,
+    *,
+    name: str,
 ) -> pd.DataFrame:
     """Return error, coverage and width by the value of the column `name`."""
     lower, upper = heldout.predictions.interval(level, kind)

@@ -13,7 +13,13 @@ import pandas as pd
 
 from bandgap.datasets.gaps import mixed_levels_warning
 from bandgap.evaluation.heldout import HeldOut, figures_at
-from bandgap.evaluation.paired import Figure, PairedDifference, common_rows, paired_difference, sentence
+from bandgap.evaluation.paired import (
+    Figure,
+    PairedDifference,
+    common_rows,
+    paired_difference,
+    sentence,
+)
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.interval_kinds import check_level
 
@@ -60,9 +66,15 @@ def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[s
     ['a, seed 0', 'b', 'a, seed 1 (9999)', 'a, seed 1 (0000)']
     """
     title_counts = Counter(titles)
-    labels = [t if title_counts[t] == 1 else f"{t}, seed {seed}" for t, seed in zip(titles, seeds, strict=True)]
+    labels = [
+        t if title_counts[t] == 1 else f"{t}, seed {seed}"
+        for t, seed in zip(titles, seeds, strict=True)
+    ]
     label_counts = Counter(labels)
-    return [t if label_counts[t] == 1 else f"{t} ({id_[:4]})" for t, id_ in zip(labels, ids, strict=True)]
+    return [
+        t if label_counts[t] == 1 else f"{t} ({id_[:4]})"
+        for t, id_ in zip(labels, ids, strict=True)
+    ]
 
 
 def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
@@ -102,7 +114,9 @@ def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
     """
     settings_by_run = [dict(settings_of(run)) for run in runs]
     names = list(dict.fromkeys(name for settings in settings_by_run for name in settings))
-    values = {name: [settings.get(name, NOT_THERE) for settings in settings_by_run] for name in names}
+    values = {
+        name: [settings.get(name, NOT_THERE) for settings in settings_by_run] for name in names
+    }
     differing = {name: row for name, row in values.items() if len(set(row) - {NOT_THERE}) > 1}
     columns = {run.label: [row[k] for row in differing.values()] for k, run in enumerate(runs)}
     return pd.DataFrame({"setting": pd.Series(list(differing), dtype="str")} | columns)
@@ -130,7 +144,9 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "its content", str(source.get("fingerprint", ""))
     yield "device", run.device
     yield from _flat(manifest.get("config", {}))
-    yield from ((f"version of {name}", str(value)) for name, value in manifest.get("versions", {}).items())
+    yield from (
+        (f"version of {name}", str(value)) for name, value in manifest.get("versions", {}).items()
+    )
 
 
 def split_flags(run: StoredRun, baseline: StoredRun) -> list[str]:
@@ -185,7 +201,9 @@ def differences(
     return results
 
 
-def difference_table(results: Sequence[tuple[StoredRun, PairedDifference | None, str]]) -> pd.DataFrame:
+def difference_table(
+    results: Sequence[tuple[StoredRun, PairedDifference | None, str]],
+) -> pd.DataFrame:
     """Return differences as a data frame: run, difference and ends of its interval in eV, common structures."""
     return pd.DataFrame(
         {
@@ -205,7 +223,9 @@ def learning_table(points: Sequence[LearningPoint], figure: Figure) -> pd.DataFr
     """
     rows = []
     for method in dict.fromkeys(point.method for point in points):
-        method_points = [p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))]
+        method_points = [
+            p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))
+        ]
         sizes = sorted({point.n for point in method_points})
         if len(sizes) < 2:
             continue
@@ -231,7 +251,9 @@ def _tested_on_known(manifest: Mapping[str, Any]) -> bool:
 
 def _taken_and_left_out(run: StoredRun) -> tuple[int, int]:
     """Return how many labelled structures a run used, and how many it left out."""
-    return int(run.manifest.get("data", {}).get("n_labelled", 0)), len(run.manifest.get("left_out") or ())
+    return int(run.manifest.get("data", {}).get("n_labelled", 0)), len(
+        run.manifest.get("left_out") or ()
+    )
 
 
 def _number(value: Any) -> float:

@@ -14,7 +14,12 @@ from bandgap.foundation.errors import ConfigError
 T = TypeVar("T")
 APART: Final = {"apart": True}  # metadata of a field that is stored elsewhere, or not at all
 
-_WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
+_WORDS: dict[Any, str] = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -36,9 +41,13 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     unknown = sorted(set(values) - set(fields))
     if unknown:
-        raise ConfigError(f"{place}: unknown setting {unknown[0]!r}. Accepted: {', '.join(sorted(fields))}.")
+        raise ConfigError(
+            f"{place}: unknown setting {unknown[0]!r}. Accepted: {', '.join(sorted(fields))}."
+        )
     hints = typing.get_type_hints(cls)
-    built = {name: _build(hints[name], value, where=f"{place}.{name}") for name, value in values.items()}
+    built = {
+        name: _build(hints[name], value, where=f"{place}.{name}") for name, value in values.items()
+    }
     missing = [n for n, f in fields.items() if n not in built and _has_no_default(f)]
     if missing:
         raise ConfigError(f"{place}: setting {missing[0]!r} is missing.")
@@ -71,8 +80,14 @@ def _build(hint: Any, value: Any, *, where: str) -> Any:
         inner = [a for a in arguments if a is not type(None)]
         if value is None:
             return None
-        structured = [a for a in inner if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple]
-        return _build(structured[0], value, where=where) if structured and isinstance(value, (dict, list)) else value
+        structured = [
+            a for a in inner if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple
+        ]
+        return (
+            _build(structured[0], value, where=where)
+            if structured and isinstance(value, (dict, list))
+            else value
+        )
     if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         return from_dict(hint, value, where=where)
     if origin is tuple and isinstance(value, (list, tuple)):
@@ -92,8 +107,14 @@ def _checked(hint: Any, value: Any, *, where: str) -> Any:
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is float and numeric:
         return float(value)
-    fits = (isinstance(value, int) and numeric) if hint is int else hint in _WORDS and isinstance(value, hint)
-    if not fits and not (dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint)):
+    fits = (
+        (isinstance(value, int) and numeric)
+        if hint is int
+        else hint in _WORDS and isinstance(value, hint)
+    )
+    if not fits and not (
+        dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint)
+    ):
         raise ConfigError(f"{where}: found {value!r}. Accepted: {_WORDS.get(hint, _nested(hint))}.")
     return value
 

@@ -44,7 +44,9 @@ def csv_of_columns(columns_by_name: Mapping[str, Iterable[object]]) -> str:
 
 def _cell(value: object) -> str:
     if isinstance(value, str):
-        safe = defuse(value).replace('"', '""')  # quoted by hand: Python's writer leaves a lone CR bare before 3.13
+        safe = defuse(value).replace(
+            '"', '""'
+        )  # quoted by hand: Python's writer leaves a lone CR bare before 3.13
         return f'"{safe}"' if _QUOTED.search(value) else safe
     if value is None or _is_missing(value):
         return ""

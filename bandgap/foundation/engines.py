@@ -49,14 +49,18 @@ class Engine:
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
-            raise ConfigError(f"engine is {self.name!r}. Accepted: {', '.join(NAMES)} (--engine or {ENGINE}).")
+            raise ConfigError(
+                f"engine is {self.name!r}. Accepted: {', '.join(NAMES)} (--engine or {ENGINE})."
+            )
         if self.name == "dask" and not self.scheduler:
             raise ConfigError(
                 f"The engine dask needs the address of its scheduler: --scheduler tcp://HOST:8786, or {SCHEDULER}. "
                 "`dask scheduler` starts one and prints it."
             )
         if self.name == "local" and self.scheduler:
-            raise ConfigError(f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine dask.")
+            raise ConfigError(
+                f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine dask."
+            )
 
     @property
     def remote(self) -> bool:
@@ -91,7 +95,11 @@ def inside_map() -> bool:
 
 
 def mapped(
-    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int = 1, ahead: int = AHEAD
+    function: Callable[..., T],
+    tasks: Iterable[tuple[Any, ...]],
+    *,
+    n_jobs: int = 1,
+    ahead: int = AHEAD,
 ) -> Generator[T, None, None]:
     """Yield `function(*task)` for every task, in their order, by the engine in use.
 
@@ -119,7 +127,9 @@ def end_pools() -> None:
     """
     if multiprocessing.active_children():
         executor = get_reusable_executor(reuse=True, kill_workers=True)
-        if isinstance(executor, MemmappingExecutor):  # joblib's own; removes its files of large arrays too
+        if isinstance(
+            executor, MemmappingExecutor
+        ):  # joblib's own; removes its files of large arrays too
             executor.terminate(kill_workers=True)
         else:
             executor.shutdown(wait=True, kill_workers=True)
@@ -145,7 +155,9 @@ def _parallel(engine: Engine, n_jobs: int) -> Any:
     if not engine.remote:
         # Processes that grew by hundreds of MB or were idle for minutes are replaced, with a warning in the thread of
         # joblib that gives out the items. As an error it would end that thread, and the map would wait for ever.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="A worker stopped while some jobs", category=UserWarning
+        )
         return joblib.Parallel(n_jobs=n_jobs, backend="loky")
     with joblib.parallel_config(**_dask(engine.scheduler)):
         return joblib.Parallel(n_jobs=-1, batch_size=1)
@@ -165,9 +177,13 @@ def _dask(scheduler: str) -> dict[str, Any]:
             f"{scheduler} --nthreads 1` a worker."
         ) from error
     except ModuleNotFoundError as error:
-        raise ConfigError(f"bandgap is not installed where the workers of {scheduler} run: {error}.") from error
+        raise ConfigError(
+            f"bandgap is not installed where the workers of {scheduler} run: {error}."
+        ) from error
     if not found:
-        raise ConfigError(f"{scheduler} has no workers. Start some: `dask worker {scheduler} --nthreads 1`.")
+        raise ConfigError(
+            f"{scheduler} has no workers. Start some: `dask worker {scheduler} --nthreads 1`."
+        )
     _check_versions(scheduler, set(found.values()))
     return {"backend": "dask", "client": client}
 

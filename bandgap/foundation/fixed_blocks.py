@@ -24,10 +24,20 @@ def fixed_blocks(*arrays: Rows) -> Iterator[tuple[int, tuple[Rows, ...]]]:
     for start in range(0, max(n, 1), ROWS):
         own = min(ROWS, n - start)
         places = np.arange(start, start + ROWS).clip(max=max(n - 1, 0))
-        yield own, tuple(a[places] if n else np.zeros((ROWS, *a.shape[1:]), dtype=a.dtype) for a in arrays)
+        yield (
+            own,
+            tuple(
+                a[places] if n else np.zeros((ROWS, *a.shape[1:]), dtype=a.dtype) for a in arrays
+            ),
+        )
 
 
-def by_fixed_block(evaluate: Callable[..., tuple[Floats, ...]], *arrays: Rows) -> tuple[Floats, ...]:
+def by_fixed_block(
+    evaluate: Callable[..., tuple[Floats, ...]], *arrays: Rows
+) -> tuple[Floats, ...]:
     """Return what `evaluate` gives of rows, (..., n) each, for arrays (n, ...), of which it is given blocks."""
-    found = [tuple(part[..., :own] for part in evaluate(*blocks)) for own, blocks in fixed_blocks(*arrays)]
+    found = [
+        tuple(part[..., :own] for part in evaluate(*blocks))
+        for own, blocks in fixed_blocks(*arrays)
+    ]
     return tuple(np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))

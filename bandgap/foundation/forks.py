@@ -44,7 +44,9 @@ def mapped_by_forks(
     out: deque[Future[T]] = deque()
     gc.freeze()  # what is there stays: no fork looks through it for garbage, which copies its pages
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(
+        n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),)
+    )
     try:
         for task in tasks:
             with _quietly():
@@ -89,7 +91,9 @@ class ForkedItems(Iterator[T]):
             try:
                 found, error = self._receiver.recv()
             except EOFError:
-                error = BandgapError("A process that read was killed, probably as memory ran out. Try again.")
+                error = BandgapError(
+                    "A process that read was killed, probably as memory ran out. Try again."
+                )
             if error is None:
                 item: T = found
                 return item

@@ -30,5 +30,7 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], T], *, what: str) -
         try:
             built.append(build(parse_json(line, what="line")))
         except DAMAGE as error:
-            raise InputError(f"{path}, line {number}: no {what} ({error}). Remove the line, or the file.") from error
+            raise InputError(
+                f"{path}, line {number}: no {what} ({error}). Remove the line, or the file."
+            ) from error
     return built

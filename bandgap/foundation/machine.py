@@ -67,7 +67,9 @@ def with_own_threads(function: Callable[..., T], *arguments: Any) -> T:
 def _wanted_threads() -> int:
     text = os.environ.get("BANDGAP_THREADS", "1")
     if not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"BANDGAP_THREADS is {text!r}. Accepted: a whole number from 1. Unset it to use 1.")
+        raise ConfigError(
+            f"BANDGAP_THREADS is {text!r}. Accepted: a whole number from 1. Unset it to use 1."
+        )
     return int(text)
 
 
@@ -86,7 +88,9 @@ def choose_device(name: str = "auto") -> torch.device:
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device is {name!r}. Accepted: auto, cpu, cuda.")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device is 'cuda', but torch finds no CUDA device here. Use --device cpu or auto.")
+        raise ConfigError(
+            "device is 'cuda', but torch finds no CUDA device here. Use --device cpu or auto."
+        )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
@@ -100,7 +104,11 @@ def peak_memory_bytes() -> dict[str, int | None]:
 
 def _process_bytes() -> int | None:
     try:
-        line = next(row for row in _STATUS.read_text(encoding="ascii").splitlines() if row.startswith("VmHWM:"))
+        line = next(
+            row
+            for row in _STATUS.read_text(encoding="ascii").splitlines()
+            if row.startswith("VmHWM:")
+        )
         return 1024 * int(line.split()[1])
     except (OSError, StopIteration, ValueError, IndexError):
         return _usage_bytes()

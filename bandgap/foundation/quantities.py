@@ -13,9 +13,19 @@ class Quantity(Enum):
 
     ID = ("id", "structure", "", "The name of the structure in your files.")
     FILE = ("file", "file", "", "The file that holds the structure.")
-    FORMULA = ("formula", "formula", "", "Chemical formula (Hill order), of a crystal that of its cell.")
+    FORMULA = (
+        "formula",
+        "formula",
+        "",
+        "Chemical formula (Hill order), of a crystal that of its cell.",
+    )
     N_ATOMS = ("n_atoms", "atoms", "", "Number of atoms, of a crystal those in its cell.")
-    GAP = ("gap_eV", "band gap", "eV", "Energy between the highest occupied and the lowest unoccupied state.")
+    GAP = (
+        "gap_eV",
+        "band gap",
+        "eV",
+        "Energy between the highest occupied and the lowest unoccupied state.",
+    )
     MEAN = ("mean_eV", "predicted band gap", "eV", "Mean of the posterior predictive distribution.")
     SD = (
         "sd_eV",
@@ -35,16 +45,46 @@ class Quantity(Enum):
         *("conformal", "conformal interval", ""),
         "Its width rests on how far the model was off on crystals that it did not learn from, on no assumption.",
     )
-    DOMAIN = ("domain", "domain", "", "Whether the structure resembles what the model was trained on.")
+    DOMAIN = (
+        "domain",
+        "domain",
+        "",
+        "Whether the structure resembles what the model was trained on.",
+    )
     STATUS = ("status", "status", "", "ok, warning or refused.")
     PROBLEM = ("problem", "problem", "", "What is wrong with the structure, and what to do.")
-    RMSE = ("rmse_eV", "RMSE", "eV", "Root mean square error of the predicted gaps on held-out structures.")
-    MAE = ("mae_eV", "MAE", "eV", "Mean absolute error of the predicted gaps on held-out structures.")
-    NLL = ("nll", "NLL", "", "Mean negative log predictive density of the held-out gaps; lower is better.")
-    CRPS = ("crps_eV", "CRPS", "eV", "Continuous ranked probability score: error of the whole predicted distribution.")
+    RMSE = (
+        "rmse_eV",
+        "RMSE",
+        "eV",
+        "Root mean square error of the predicted gaps on held-out structures.",
+    )
+    MAE = (
+        "mae_eV",
+        "MAE",
+        "eV",
+        "Mean absolute error of the predicted gaps on held-out structures.",
+    )
+    NLL = (
+        "nll",
+        "NLL",
+        "",
+        "Mean negative log predictive density of the held-out gaps; lower is better.",
+    )
+    CRPS = (
+        "crps_eV",
+        "CRPS",
+        "eV",
+        "Continuous ranked probability score: error of the whole predicted distribution.",
+    )
     COVERAGE = ("coverage", "coverage", "", "Share of held-out gaps that fall in their interval.")
     WIDTH = ("width_eV", "mean width", "eV", "Mean full width of the intervals.")
-    R2 = ("r2", "R2", "", "Share of the variance of the held-out gaps that the predictions explain; 1 is all of it.")
+    R2 = (
+        "r2",
+        "R2",
+        "",
+        "Share of the variance of the held-out gaps that the predictions explain; 1 is all of it.",
+    )
     MISCALIBRATION = (
         *("miscalibration", "miscalibration area", ""),
         "Area between the curve of coverage against level and the diagonal: 0 is calibrated, 0.5 the worst.",
@@ -54,21 +94,46 @@ class Quantity(Enum):
         "Probability integral transform: the share of the predicted distribution below the known gap; spread evenly "
         "over 0 to 1 when the model is calibrated.",
     )
-    C = ("c", "layer weight c", "", "Share of the freedom to move away from the source model that a layer takes.")
+    C = (
+        "c",
+        "layer weight c",
+        "",
+        "Share of the freedom to move away from the source model that a layer takes.",
+    )
     KAPPA = (
         *("kappa", "share of the function", ""),
         "Share of the freedom to change the predicted gap that a layer takes: c weighted by how much its weights do.",
     )
-    LAYER_TAU = ("layer_tau", "scale tau of the layer", "", "Prior variance of the layer's weights: tau times c.")
-    TAU = ("tau", "global scale tau", "", "How far the weights may move away from the source model in all.")
-    SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")
+    LAYER_TAU = (
+        "layer_tau",
+        "scale tau of the layer",
+        "",
+        "Prior variance of the layer's weights: tau times c.",
+    )
+    TAU = (
+        "tau",
+        "global scale tau",
+        "",
+        "How far the weights may move away from the source model in all.",
+    )
+    SIGMA = (
+        "sigma_eV",
+        "noise sigma",
+        "eV",
+        "Scatter of the gaps that the network does not explain.",
+    )
     RHAT = (
         "rhat",
         "R-hat",
         "",
         f"Disagreement between chains; 1 means that they agree, above {RHAT_LIMIT} they do not yet.",
     )
-    ESS = ("ess_bulk", "effective draws", "", "Number of independent draws that carry the same information.")
+    ESS = (
+        "ess_bulk",
+        "effective draws",
+        "",
+        "Number of independent draws that carry the same information.",
+    )
 
     def __init__(self, column: str, label: str, unit: str, help_text: str) -> None:
         self.column = column
@@ -95,13 +160,18 @@ def quantity_words(name: str, names: Collection[str] = ()) -> str:
     >>> quantity_words("fit_max"), quantity_words("predictions")
     ('the fitted gaps of the training structures', 'the predicted gaps')
     """
-    functions = {"fit": "the fitted gaps of the training structures", "predictions": "the predicted gaps"}
+    functions = {
+        "fit": "the fitted gaps of the training structures",
+        "predictions": "the predicted gaps",
+    }
     if (function := functions.get(name.removesuffix("_max"))) is not None:
         return function
     if not re.fullmatch(r"c\d+", name):
         return name
     last = max((int(other[1:]) for other in names if re.fullmatch(r"c\d+", other)), default=0)
-    return f"{name}, the weight of " + ("the output layer" if int(name[1:]) == last else f"layer {name[1:]}")
+    return f"{name}, the weight of " + (
+        "the output layer" if int(name[1:]) == last else f"layer {name[1:]}"
+    )
 
 
 def worst_of(rhat: Mapping[str, float]) -> str:

@@ -90,7 +90,9 @@ class RequestField:
             case "text":
                 return "text"
             case "integers":
-                return "whole numbers" + (f", such as {self.setting.example}" if self.setting.example else "")
+                return "whole numbers" + (
+                    f", such as {self.setting.example}" if self.setting.example else ""
+                )
             case "texts":
                 return "a list of texts"
             case "settings":
@@ -105,7 +107,9 @@ class RequestField:
         ['lam=0.5', 'kind=a']
         """
         if self.kind == "settings":
-            return [f"{name}={v if isinstance(v, str) else json.dumps(v)}" for name, v in value.items()]
+            return [
+                f"{name}={v if isinstance(v, str) else json.dumps(v)}" for name, v in value.items()
+            ]
         if self.kind in ("integers", "texts"):
             return [",".join(map(str, value))]
         if self.kind == "number":
@@ -120,7 +124,9 @@ class Request(BaseModel):
     gives: `work` leaves them out.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
     execution: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **values: Any) -> None:
@@ -133,7 +139,11 @@ class Request(BaseModel):
     @classmethod
     def _plain_values(cls, values: Any) -> Any:
         """Turn numpy numbers into Python's, and lists into tuples, as JSON and pages give them."""
-        return {name: _plain(value) for name, value in values.items()} if isinstance(values, Mapping) else values
+        return (
+            {name: _plain(value) for name, value in values.items()}
+            if isinstance(values, Mapping)
+            else values
+        )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -161,7 +171,9 @@ class Request(BaseModel):
 
     def changed(self, **values: Any) -> Self:
         """Return a copy with some fields changed and checked."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **values})
+        return type(self)(
+            **{**{name: getattr(self, name) for name in self.model_fields_set}, **values}
+        )
 
     def command_options(self) -> list[tuple[str, str]]:
         """Return the command-line options that give this request; flags have an empty text."""
@@ -194,7 +206,9 @@ def _described(name: str, info: FieldInfo) -> RequestField:
         default=info.get_default(call_default_factory=True),
         setting=setting,
         optional=optional,
-        choices=tuple(map(str, typing.get_args(hint))) if typing.get_origin(hint) is Literal else (),
+        choices=tuple(map(str, typing.get_args(hint)))
+        if typing.get_origin(hint) is Literal
+        else (),
         minimum=bounds.get("ge"),
         maximum=bounds.get("le"),
         below=bounds.get("lt"),
@@ -213,7 +227,9 @@ def _kind_of(hint: Any) -> FieldKind:
         return "integers" if typing.get_args(hint)[0] is int else "texts"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "settings"
-    raise TypeError(f"a field of a request has the annotation {hint}, for which there is no widget and no option")
+    raise TypeError(
+        f"a field of a request has the annotation {hint}, for which there is no widget and no option"
+    )
 
 
 def _number_words(field: RequestField) -> str:

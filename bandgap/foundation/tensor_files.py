@@ -98,10 +98,14 @@ def mapped_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[np.gen
     if not isinstance(metadata, dict) or not all(isinstance(own, dict) for own in facts.values()):
         raise ValueError("a header of other values than tables")
     begin = 8 + length
-    return metadata, {name: _mapped(path, own, begin=begin, n_bytes=size - begin) for name, own in facts.items()}
+    return metadata, {
+        name: _mapped(path, own, begin=begin, n_bytes=size - begin) for name, own in facts.items()
+    }
 
 
-def _mapped(path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int) -> NDArray[np.generic]:
+def _mapped(
+    path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int
+) -> NDArray[np.generic]:
     """Map one tensor, of `n_bytes` of them all from byte `begin` on."""
     try:
         dtype, shape = np.dtype(_NAMES[facts["dtype"]]), tuple(int(size) for size in facts["shape"])
@@ -119,7 +123,9 @@ def _mapped(path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int) -
     return np.memmap(path, dtype=dtype, mode="r", offset=begin + first, shape=shape)
 
 
-def _header(tensors: Mapping[str, LongTensor], metadata: Mapping[str, str | Iterable[str]]) -> Iterator[str]:
+def _header(
+    tensors: Mapping[str, LongTensor], metadata: Mapping[str, str | Iterable[str]]
+) -> Iterator[str]:
     """Yield the header in pieces; JSON writes nothing but ASCII, so that each piece of a text stands for itself."""
     yield '{"__metadata__": {'
     for k, (name, text) in enumerate(metadata.items()):
@@ -143,7 +149,9 @@ def _header(tensors: Mapping[str, LongTensor], metadata: Mapping[str, str | Iter
 def _write(file: BinaryIO, tensor: LongTensor, *, where: str) -> None:
     written = sum(file.write(block) for block in tensor.blocks)
     if written != tensor.n_bytes:
-        raise ArtifactError(f"{where}: {written:,} bytes, but its shape {tensor.shape} needs {tensor.n_bytes:,}.")
+        raise ArtifactError(
+            f"{where}: {written:,} bytes, but its shape {tensor.shape} needs {tensor.n_bytes:,}."
+        )
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:

@@ -40,7 +40,9 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise ConfigError(f"checkpoint: every = {self.every}. Accepted: a number of iterations from 1.")
+            raise ConfigError(
+                f"checkpoint: every = {self.every}. Accepted: a number of iterations from 1."
+            )
 
     def of_part(self, number: int) -> "Checkpoint":
         """Return where one part of the run is kept, such as a group of chains (from 0): a file beside the others.
@@ -68,7 +70,9 @@ def write(path: Path, arrays: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
             beside.unlink()
 
 
-def read(path: Path, *, expected: Mapping[str, Any], device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read(
+    path: Path, *, expected: Mapping[str, Any], device: torch.device
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors, on `device`, and the facts; the facts named in `expected` must have these values.
 
     Raises ForeignCheckpointError on a file that is damaged, of another version, or of another run.
@@ -117,7 +121,11 @@ def _facts(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with the prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def content_of(*parts: Any) -> str:

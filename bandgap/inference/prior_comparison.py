@@ -73,7 +73,9 @@ def compare_with_prior(
     if not effective > 0:
         return None
     error = QUANTILE_99 * math.sqrt(1.0 / effective + 1.0 / prior.size)
-    return PriorComparison(scale, _kolmogorov_distance(posterior.ravel(), prior.ravel()), error, effective)
+    return PriorComparison(
+        scale, _kolmogorov_distance(posterior.ravel(), prior.ravel()), error, effective
+    )
 
 
 def _kolmogorov_distance(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> float:

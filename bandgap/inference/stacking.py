@@ -54,13 +54,19 @@ def stacking_weights(log_densities: Floats, *, prior_rows: float) -> Floats:
     return weights
 
 
-def fit_pool(log_densities: Floats, *, spreads: Floats, prior_rows: float, spread_sd: float) -> PoolFit:
+def fit_pool(
+    log_densities: Floats, *, spreads: Floats, prior_rows: float, spread_sd: float
+) -> PoolFit:
     """Choose weights and factor together, from log densities (row, member, spread) at these factors (spread,)."""
     members = log_densities.shape[1]
     fits = []
     for k, spread in enumerate(spreads):
         weights = stacking_weights(log_densities[:, :, k], prior_rows=prior_rows)
         pooled = logsumexp(log_densities[:, :, k], b=weights, axis=1)
-        prior = prior_rows / members * np.log(weights).sum() - 0.5 * (np.log(spread) / spread_sd) ** 2
-        fits.append((float(pooled.sum() + prior), PoolFit(weights, float(spread), float(pooled.mean()))))
+        prior = (
+            prior_rows / members * np.log(weights).sum() - 0.5 * (np.log(spread) / spread_sd) ** 2
+        )
+        fits.append(
+            (float(pooled.sum() + prior), PoolFit(weights, float(spread), float(pooled.mean())))
+        )
     return max(fits, key=lambda fit: fit[0])[1]

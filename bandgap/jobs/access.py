@@ -178,7 +178,9 @@ class AccessMiddleware:
         origins = request.headers.getlist("origin")
         if has_effect and not all(rules.accepts_origin(origin, host) for origin in origins):
             return _refusal(403, "Pages of other sites cannot use this server.")
-        if scope["path"] == OPEN_PATH or rules.accepts_cookie(request.cookies.get(rules.cookie, "")):
+        if scope["path"] == OPEN_PATH or rules.accepts_cookie(
+            request.cookies.get(rules.cookie, "")
+        ):
             return self._without_token(request) if rules.token is not None else None
         if rules.accepts_token(request.query_params.get(PARAMETER, "")):
             return self._without_token(request)
@@ -228,7 +230,9 @@ def _same_origin(scope: Scope) -> Scope:
 
 
 def _refusal(code: int, sentence: str) -> Response:
-    return PlainTextResponse(f"{sentence}\n", status_code=code, headers={"Cache-Control": "no-store"})
+    return PlainTextResponse(
+        f"{sentence}\n", status_code=code, headers={"Cache-Control": "no-store"}
+    )
 
 
 def _split(address: str) -> SplitResult | None:

@@ -28,10 +28,14 @@ KINDS: Final = ("source", "sources")  # of manifests: one set, or several sets o
 SUFFIXES: Final = (".json", ".safetensors")
 ARCHIVE: Final = "upload.zip"  # in the source's folder until the worker unpacks it
 LIMITS: Final = Limits(max_file_bytes=400_000_000, max_archive_bytes=400_000_000)
-_REMEDY: Final = "Give the folder that `bandgap train-source` or `bandgap train-sources` wrote (--out)"
+_REMEDY: Final = (
+    "Give the folder that `bandgap train-source` or `bandgap train-sources` wrote (--out)"
+)
 
 
-def add_folder(jobs: JobStore, library: Library, workspace: str, folder: Path, *, name: str = "") -> Job:
+def add_folder(
+    jobs: JobStore, library: Library, workspace: str, folder: Path, *, name: str = ""
+) -> Job:
     """Copy the folder of a source model into the data directory and ask for its check; the same again is one job.
 
     Raises InputError where it holds no source model, and over the workspace's quota.
@@ -40,7 +44,9 @@ def add_folder(jobs: JobStore, library: Library, workspace: str, folder: Path, *
     if kind not in KINDS:
         found = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
         raise InputError(f"{folder} {found}, not of a source model. {_REMEDY}.")
-    files = [(text, path) for text, path in files_below(folder, base=folder) if path.suffix in SUFFIXES]
+    files = [
+        (text, path) for text, path in files_below(folder, base=folder) if path.suffix in SUFFIXES
+    ]
     digest = hashlib.sha256()
     for text, path in files:
         with path.open("rb") as file:
@@ -52,7 +58,9 @@ def add_folder(jobs: JobStore, library: Library, workspace: str, folder: Path, *
             shutil.copyfile(path, out / text)
 
     n_bytes = sum(path.stat().st_size for _, path in files)
-    return _added(jobs, library, workspace, name or folder.resolve().name, digest.hexdigest(), n_bytes, write)
+    return _added(
+        jobs, library, workspace, name or folder.resolve().name, digest.hexdigest(), n_bytes, write
+    )
 
 
 def add_archive(jobs: JobStore, library: Library, workspace: str, data: bytes, *, name: str) -> Job:
@@ -61,7 +69,15 @@ def add_archive(jobs: JobStore, library: Library, workspace: str, data: bytes, *
     Raises InputError over the workspace's quota.
     """
     digest = hashlib.sha256(data).hexdigest()
-    return _added(jobs, library, workspace, name, digest, len(data), lambda out: (out / ARCHIVE).write_bytes(data))
+    return _added(
+        jobs,
+        library,
+        workspace,
+        name,
+        digest,
+        len(data),
+        lambda out: (out / ARCHIVE).write_bytes(data),
+    )
 
 
 def _added(
@@ -104,12 +120,20 @@ def unpack(folder: Path) -> None:
     if not archive.is_file():
         return
     try:
-        members = [member for member in unzip(archive, limits=LIMITS) if member.name.endswith(SUFFIXES)]
+        members = [
+            member for member in unzip(archive, limits=LIMITS) if member.name.endswith(SUFFIXES)
+        ]
     except Unreadable as error:
         raise InputError(f"The upload is {error}") from None
-    manifests = [member.name for member in members if Path(member.name).name == MANIFEST and _kind(member) in KINDS]
+    manifests = [
+        member.name
+        for member in members
+        if Path(member.name).name == MANIFEST and _kind(member) in KINDS
+    ]
     if not manifests:
-        raise InputError(f"The archive holds no source model: no {MANIFEST} in it is of one. {_REMEDY}, as a zip.")
+        raise InputError(
+            f"The archive holds no source model: no {MANIFEST} in it is of one. {_REMEDY}, as a zip."
+        )
     top = min(manifests, key=lambda name: name.count("/")).removesuffix(MANIFEST)
     for member in members:
         if not member.name.startswith(top):
@@ -121,7 +145,9 @@ def unpack(folder: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(member.content.whole())
         except OSError as error:
-            raise InputError(f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again.") from None
+            raise InputError(
+                f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again."
+            ) from None
     archive.unlink()
 
 
@@ -134,13 +160,19 @@ def check_source(folder: Path) -> None:
     from bandgap.sources.sets import open_sources
 
     sources, top = open_sources(folder), folder.resolve()
-    if not all(path.resolve().is_relative_to(top) for member in sources.members for path in member.values()):
-        raise InputError(f"The {MANIFEST} of the source model names a folder outside of its own. {_REMEDY}.")
+    if not all(
+        path.resolve().is_relative_to(top) for member in sources.members for path in member.values()
+    ):
+        raise InputError(
+            f"The {MANIFEST} of the source model names a folder outside of its own. {_REMEDY}."
+        )
     for member in sources.load():
         for model in member.values():
             curve = [value for epoch in model.history for value in (epoch.train, epoch.validation)]
             if not all(isinstance(value, (int, float)) for value in curve):
-                raise InputError(f"The errors by epoch in the source model's {MANIFEST} are no numbers. {_REMEDY}.")
+                raise InputError(
+                    f"The errors by epoch in the source model's {MANIFEST} are no numbers. {_REMEDY}."
+                )
 
 
 def _kind(member: Member) -> str:

@@ -76,7 +76,10 @@ def register_descriptors(library: Library) -> None:
     """Register the descriptor presets with their elements and numbers of features."""
     from bandgap.descriptors import PRESETS, n_features
 
-    entries = {name: PresetEntry(tuple(config.elements), n_features(config)) for name, config in PRESETS.items()}
+    entries = {
+        name: PresetEntry(tuple(config.elements), n_features(config))
+        for name, config in PRESETS.items()
+    }
     library.register_presets(entries)
 
 

@@ -24,7 +24,11 @@ log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300
-GROWING = ("transfer", "predict", "train_source")  # jobs that write much; a workspace at its quota starts none
+GROWING = (
+    "transfer",
+    "predict",
+    "train_source",
+)  # jobs that write much; a workspace at its quota starts none
 CANCEL_S = 0.25  # how often the request for the end is looked up
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
@@ -56,14 +60,18 @@ class JobProgress:
 
     def log(self, text: str) -> None:
         """Write a line of the job's log."""
-        self._store.add_event(self._job, "log", Update("log", message=text[:LOG_LENGTH]), since=time.time())
+        self._store.add_event(
+            self._job, "log", Update("log", message=text[:LOG_LENGTH]), since=time.time()
+        )
 
     def flush(self) -> None:
         """Write the last update if it was held back."""
         if self._pending is not None:
             now = time.monotonic()
             since = time.time() - (now - self._since)
-            self._store.add_event(self._job, "progress", self._pending, since=since, since_done=self._since_done)
+            self._store.add_event(
+                self._job, "progress", self._pending, since=since, since_done=self._since_done
+            )
             self._written, self._pending = now, None
 
 
@@ -139,14 +147,22 @@ def belong_to_worker() -> None:
     """Let this spawned process end when the worker ends, however that was, with all that it starts itself."""
     if os.name == "posix":
         os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends its children in order
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the worker, which ends its children in order
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    )
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _counts_anew(before: Update, now: Update) -> bool:
     """Return whether a new count began. Phases may alternate within one, as chains pass from warm-up to sampling."""
-    return now.total != before.total or now.done < before.done or (now.total is None and now.phase != before.phase)
+    return (
+        now.total != before.total
+        or now.done < before.done
+        or (now.total is None and now.phase != before.phase)
+    )
 
 
 def _end_with_parent() -> None:
@@ -160,7 +176,11 @@ def _end_with_parent() -> None:
 
 
 def _unexpected(job: Job, error: Exception) -> str:
-    if getattr(error, "errno", None) in _FULL or "os error 28" in str(error) or "StorageFull" in str(error):
+    if (
+        getattr(error, "errno", None) in _FULL
+        or "os error 28" in str(error)
+        or "StorageFull" in str(error)
+    ):
         return (
             "The disk of the server is full. What was stored before is safe, checkpoints of a sampler included: free "
             "some disk space, then go on or start again."

@@ -13,8 +13,12 @@ from typing import Any, Literal, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = 128  # connections that are accepted before any of them is handled: each takes a file descriptor
-SPARE_FILES = 2 * BACKLOG + 256  # descriptors for data, modules and connections that are being closed
+BACKLOG = (
+    128  # connections that are accepted before any of them is handled: each takes a file descriptor
+)
+SPARE_FILES = (
+    2 * BACKLOG + 256
+)  # descriptors for data, modules and connections that are being closed
 FILES = 8_192  # descriptors that are asked of the operating system
 
 Phase = Literal["headers", "body"]
@@ -58,7 +62,9 @@ def limited_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
 class LimitedProtocol(H11Protocol):
     """One connection. `waiting` holds those of the server that wait for their client, in the order of their wait."""
 
-    def __init__(self, limits: ConnectionLimits, waiting: "dict[LimitedProtocol, None]", **arguments: Any) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, waiting: "dict[LimitedProtocol, None]", **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
         self._limits = limits
         self._waiting = waiting
@@ -98,7 +104,9 @@ class LimitedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._response_timer = self.loop.call_later(self._limits.response_pause_s, self.transport.abort)
+        self._response_timer = self.loop.call_later(
+            self._limits.response_pause_s, self.transport.abort
+        )
 
     def resume_writing(self) -> None:
         super().resume_writing()

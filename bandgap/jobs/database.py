@@ -52,7 +52,9 @@ CREATE TABLE IF NOT EXISTS lock (name TEXT PRIMARY KEY, holder TEXT NOT NULL, pi
 """
 
 
-_transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar("_transactions", default=MappingProxyType({}))
+_transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
+    "_transactions", default=MappingProxyType({})
+)
 
 
 class StoreError(BandgapError):
@@ -76,7 +78,9 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with suppress(OSError):  # SQLite says it better; its -wal and -shm files take the rights of this one
+        with suppress(
+            OSError
+        ):  # SQLite says it better; its -wal and -shm files take the rights of this one
             if not path.exists():
                 path.touch(mode=0o600)
         with self._translated(), self._connection() as connection:
@@ -138,7 +142,9 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA synchronous = FULL")  # what was said to be stored outlives a power cut
+            connection.execute(
+                "PRAGMA synchronous = FULL"
+            )  # what was said to be stored outlives a power cut
             yield connection
         finally:
             connection.close()
@@ -150,8 +156,13 @@ class Database:
         except sqlite3.IntegrityError:
             raise
         except sqlite3.OperationalError as error:
-            raise StoreError(f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}") from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite's message may quote damaged bytes
+            raise StoreError(
+                f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}"
+            ) from error
+        except (
+            sqlite3.DatabaseError,
+            UnicodeDecodeError,
+        ) as error:  # SQLite's message may quote damaged bytes
             raise StoreError(
                 f"The store {self.path} is damaged: {error}. The runs beside it are safe. "
                 "Move this file away and start again; a new one is made."

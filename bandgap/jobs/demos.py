@@ -51,6 +51,10 @@ def _inorganic_folder() -> Path:
 DEMOS: Final[Mapping[Origin, Demo]] = {
     "demo": Demo("demo crystals", "demo", "demo molecules", _molecular_crystals, _molecules_folder),
     "demo-inorganic": Demo(
-        "Materials Project crystals", "inorganic", "inorganic crystals", _crystals_with_c_and_h, _inorganic_folder
+        "Materials Project crystals",
+        "inorganic",
+        "inorganic crystals",
+        _crystals_with_c_and_h,
+        _inorganic_folder,
     ),
 }

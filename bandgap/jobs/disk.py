@@ -28,7 +28,9 @@ class Store(Protocol):
 class Room:
     """Bytes: data sets by id and run folders of one workspace, the descriptor cache of all, and what is free."""
 
-    datasets: Mapping[str, int]  # uploaded files, and what was computed from them when they were checked
+    datasets: Mapping[
+        str, int
+    ]  # uploaded files, and what was computed from them when they were checked
     runs: int  # and source models of the workspace
     cache: int
     free: int
@@ -47,11 +49,15 @@ class Room:
 def room(store: Store, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
     own = "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind IN ('train_source', 'add_source')"
-    folders = [store.home.source_folder(row["subject"]) for row in store.database.rows(own, workspace)]
+    folders = [
+        store.home.source_folder(row["subject"]) for row in store.database.rows(own, workspace)
+    ]
     made = store.database.rows("SELECT id FROM run WHERE workspace = ?", workspace)
     runs = sum(map(folder_bytes, [*folders, *(store.home.run_folder(row["id"]) for row in made)]))
     sizes = dataset_sizes(store, workspace)
-    return Room(sizes, runs, folder_bytes(store.home.cache), shutil.disk_usage(store.home.cache).free)
+    return Room(
+        sizes, runs, folder_bytes(store.home.cache), shutil.disk_usage(store.home.cache).free
+    )
 
 
 def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:
@@ -82,7 +88,9 @@ def parsed_quota(text: str, *, given_as: str) -> int:
         if not 0.0 <= value < float("inf"):
             raise ValueError
     except ValueError:
-        raise ConfigError(f"{given_as} is {text!r}. Accepted: a number of GB such as 10, or 0 for no limit.") from None
+        raise ConfigError(
+            f"{given_as} is {text!r}. Accepted: a number of GB such as 10, or 0 for no limit."
+        ) from None
     return round(value * GIGABYTE)
 
 
@@ -108,5 +116,9 @@ def folder_bytes(folder: str | Path) -> int:
         for entry in entries:
             with suppress(OSError):
                 inside = entry.is_dir(follow_symlinks=False)
-                total += folder_bytes(entry.path) if inside else entry.stat(follow_symlinks=False).st_size
+                total += (
+                    folder_bytes(entry.path)
+                    if inside
+                    else entry.stat(follow_symlinks=False).st_size
+                )
     return total

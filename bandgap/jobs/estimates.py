@@ -44,7 +44,9 @@ class Work:
     def of(request: TransferRequest) -> "Work":
         """Return what a request asks for; it has a method and a number of structures, as pages give them."""
         sampler = request.settings.get("sampler", {})
-        iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
+        iterations = (
+            sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
+        )
         return Work(str(request.method), request.n or 0, iterations)
 
 
@@ -78,7 +80,9 @@ def describe_seconds(descriptor: Mapping[str, Any]) -> float:
     True
     """
     return DESCRIBE_S + sum(
-        seconds for name, seconds in PARTS_S.items() if descriptor.get(name) not in (None, False, "none")
+        seconds
+        for name, seconds in PARTS_S.items()
+        if descriptor.get(name) not in (None, False, "none")
     )
 
 
@@ -110,8 +114,14 @@ def estimate_transfer(
     if work.method not in costs:
         return None
     expected = reference_seconds(work, costs[work.method])
-    known = [(run, reference_seconds(run.work, costs[run.work.method])) for run in past if run.work.method in costs]
-    own = [run.seconds / seconds for run, seconds in known if run.work.method == work.method][:LAST_RUNS]
+    known = [
+        (run, reference_seconds(run.work, costs[run.work.method]))
+        for run in past
+        if run.work.method in costs
+    ]
+    own = [run.seconds / seconds for run, seconds in known if run.work.method == work.method][
+        :LAST_RUNS
+    ]
     others = [run.seconds / seconds for run, seconds in known if seconds > 2 * START_S][:LAST_RUNS]
     describe = atoms * atom_s + levels_atoms * LEVELS_S
     if own:
@@ -140,7 +150,9 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
         ]
 
 
-def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
+def finished_jobs(
+    jobs: JobStore, kind: str, *, limit: int
+) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
     """Return payload, result and seconds of the last finished jobs of a kind, of all workspaces, the newest first."""
     rows = jobs.database.rows(
         "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
@@ -153,7 +165,9 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
             (
                 dict(parse_json(row["payload"], what="payload")),
                 dict(parse_json(row["result"], what="result")),
-                max(row["finished"] - row["started"], 0.0),  # below 0 where the clock was set meanwhile
+                max(
+                    row["finished"] - row["started"], 0.0
+                ),  # below 0 where the clock was set meanwhile
             )
             for row in rows
             if row["started"]
@@ -190,11 +204,16 @@ def atoms_with_levels(
 def _finished_transfers(jobs: JobStore, dataset: Dataset) -> list[tuple[str, TransferRequest]]:
     """Return source and request of the finished transfers to a data set."""
     rows = jobs.database.rows(
-        "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
+        "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'",
+        dataset.workspace,
     )
     with row_damage_reported("job"):
         payloads = [parse_json(row["payload"], what="payload") for row in rows]
-        return [(p["source"], TransferRequest.of(p["request"])) for p in payloads if p["dataset"] == dataset.id]
+        return [
+            (p["source"], TransferRequest.of(p["request"]))
+            for p in payloads
+            if p["dataset"] == dataset.id
+        ]
 
 
 def _labelled_atoms(jobs: JobStore, dataset: Dataset) -> int:

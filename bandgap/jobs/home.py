@@ -89,9 +89,14 @@ class Home:
     def drop_uploads(self, digests: Iterable[str], *, older_than_s: float) -> None:
         """Remove stored uploads that were last asked for longer ago than this, and what unfinished writes left."""
         folder = self.folder / "uploads"
-        for path in [*(folder / digest for digest in digests if _HASH.fullmatch(digest)), *folder.glob("*.part")]:
+        for path in [
+            *(folder / digest for digest in digests if _HASH.fullmatch(digest)),
+            *folder.glob("*.part"),
+        ]:
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > (PARTIAL_S if path.suffix else older_than_s):
+                if time.time() - path.stat().st_mtime > (
+                    PARTIAL_S if path.suffix else older_than_s
+                ):
                     path.unlink()
 
     def read_upload(self, digest: str) -> bytes:
@@ -101,7 +106,9 @@ class Home:
         """
         path = self.folder / "uploads" / digest
         if not _HASH.fullmatch(digest) or not path.is_file():
-            raise InputError(f"The uploaded file {digest[:12]} is no longer in {path.parent}. Upload it again.")
+            raise InputError(
+                f"The uploaded file {digest[:12]} is no longer in {path.parent}. Upload it again."
+            )
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != digest:
             raise InputError(
@@ -128,9 +135,15 @@ def open_home(folder: Path | str | None = None) -> Home:
 
     One from before that others may read is closed to them; one that belongs to somebody else is warned of.
     """
-    chosen = folder or os.environ.get("BANDGAP_HOME") or platformdirs.user_data_dir("bandgap", appauthor=False)
+    chosen = (
+        folder
+        or os.environ.get("BANDGAP_HOME")
+        or platformdirs.user_data_dir("bandgap", appauthor=False)
+    )
     home = Home(_made(Path(chosen).expanduser().resolve()))
-    ours = home.database.exists() or not any(home.folder.iterdir())  # else it was named by mistake: ~ or /tmp
+    ours = home.database.exists() or not any(
+        home.folder.iterdir()
+    )  # else it was named by mistake: ~ or /tmp
     for path in (home.folder, *home.folder.glob(f"{home.database.name}*")) if ours else ():
         _close_to_others(path)
     return home

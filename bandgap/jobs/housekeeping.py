@@ -46,10 +46,15 @@ def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
     files, counts = library.files(dataset_id), library.counts(dataset_id)
     return Losses(
         files=len(files),
-        n_bytes=sum(file.n_bytes for file in files) + folder_bytes(library.home.dataset_folder(dataset_id)),
+        n_bytes=sum(file.n_bytes for file in files)
+        + folder_bytes(library.home.dataset_folder(dataset_id)),
         structures=counts["all"],
         gaps=counts["labelled"],
-        runs=tuple(run.title for run in library.runs(workspace, limit=1_000_000) if run.dataset == dataset_id),
+        runs=tuple(
+            run.title
+            for run in library.runs(workspace, limit=1_000_000)
+            if run.dataset == dataset_id
+        ),
     )
 
 
@@ -91,13 +96,18 @@ def drop_unused_uploads(library: Library) -> None:
     with library.database.reading() as connection:
         if connection.execute("SELECT 1 FROM workspace").fetchone() is None:
             return
-        named = {row["content"] for row in connection.execute("SELECT DISTINCT content FROM dataset_file")}
+        named = {
+            row["content"]
+            for row in connection.execute("SELECT DISTINCT content FROM dataset_file")
+        }
         known = {row["id"] for row in connection.execute("SELECT id FROM dataset")}
     for folder in (library.home.folder / "datasets").glob("*"):
         if folder.name not in known:
             shutil.rmtree(folder, ignore_errors=True)
     present = [path.name for path in (library.home.folder / "uploads").glob("*")]
-    library.home.drop_uploads([name for name in present if name not in named], older_than_s=SHARED_S)
+    library.home.drop_uploads(
+        [name for name in present if name not in named], older_than_s=SHARED_S
+    )
 
 
 def drop_left_sources(library: Library) -> None:
@@ -139,7 +149,9 @@ def rename_run(library: Library, run: RunRow, title: str) -> None:
     """Give a run another name; raises InputError for one that is empty or too long."""
     text = checked_name(title)
     with library.database.writing() as connection:
-        connection.execute("UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace))
+        connection.execute(
+            "UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace)
+        )
 
 
 def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
@@ -150,7 +162,9 @@ def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
     taken = folder_bytes(library.home.run_folder(run.id))
     if (job := jobs.job(run.workspace, run.job)) is not None:
         taken += folder_bytes(resuming.checkpoints_of(library.home, job.payload))
-    taken += sum(map(folder_bytes, {resuming.parts_of(library.home, job.payload) for job in predictions}))
+    taken += sum(
+        map(folder_bytes, {resuming.parts_of(library.home, job.payload) for job in predictions})
+    )
     return RunLosses(named, taken)
 
 
@@ -162,24 +176,36 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
     predictions, others = _predictions(jobs, run), _predictions(jobs, run, others=True)
-    own = [job for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000) if job.subject == run.id]
+    own = [
+        job
+        for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
+        if job.subject == run.id
+    ]
     for job in (*own, *predictions):
         if job.active:
-            raise InputError(f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run.")
+            raise InputError(
+                f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
+            )
     for job in own:
         resuming.drop(library.home, job.payload)
     for job in predictions:
         shutil.rmtree(resuming.parts_of(library.home, job.payload), ignore_errors=True)
     shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
     used = {str(job.payload["dataset"]) for job in others}
-    structures = json.dumps([s for job in predictions if (s := str(job.payload["dataset"])) not in used])
+    structures = json.dumps(
+        [s for job in predictions if (s := str(job.payload["dataset"])) not in used]
+    )
     mine = "id IN (SELECT value FROM json_each(?)) AND workspace = ?"
     sets = f"(SELECT id FROM dataset WHERE {mine} AND purpose = 'prediction')"
     with library.database.writing() as connection:
-        connection.execute("DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace))
+        connection.execute(
+            "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
+        )
         jobs.forget(run.workspace, [*own, *predictions])
         for table in ("structure", "dataset_file"):
-            connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", (structures, run.workspace))
+            connection.execute(
+                f"DELETE FROM {table} WHERE dataset IN {sets}", (structures, run.workspace)
+            )
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", (structures, run.workspace))
 
 

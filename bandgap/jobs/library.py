@@ -53,10 +53,17 @@ class Library:
         """
         check_upload(files)
         check_quota(self, workspace, adding=sum(len(data) for _, data in files))
-        kept = [*stored, *(StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files)]
-        dataset = Dataset(dataset_id or str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time())
+        kept = [
+            *stored,
+            *(StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files),
+        ]
+        dataset = Dataset(
+            dataset_id or str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time()
+        )
         with self.database.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
+            connection.execute(
+                "INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time())
+            )
             connection.execute(
                 "INSERT OR IGNORE INTO dataset (id, workspace, name, origin, purpose, created)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -76,9 +83,13 @@ class Library:
 
         Raises InputError when the workspace has none of that id.
         """
-        row = self.database.row("SELECT * FROM dataset WHERE id = ? AND workspace = ?", dataset_id, workspace)
+        row = self.database.row(
+            "SELECT * FROM dataset WHERE id = ? AND workspace = ?", dataset_id, workspace
+        )
         if row is None:
-            raise InputError("This workspace has no such data set. Choose one from the list, or upload it again.")
+            raise InputError(
+                "This workspace has no such data set. Choose one from the list, or upload it again."
+            )
         return _dataset(row)
 
     def datasets(self, workspace: str, *, purpose: Purpose = "training") -> list[Dataset]:
@@ -88,23 +99,39 @@ class Library:
 
     def files(self, dataset_id: str) -> list[StoredFile]:
         """Return the uploaded files of a data set in the order of the upload."""
-        rows = self.database.rows("SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", dataset_id)
+        rows = self.database.rows(
+            "SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", dataset_id
+        )
         return [StoredFile(row["name"], row["content"], row["n_bytes"]) for row in rows]
 
     def save_verdicts(
-        self, dataset_id: str, verdicts: Iterable[Verdict], *, first: int = 0, level_of_theory: str = ""
+        self,
+        dataset_id: str,
+        verdicts: Iterable[Verdict],
+        *,
+        first: int = 0,
+        level_of_theory: str = "",
     ) -> None:
         """Replace the verdicts of a data set from number `first` on, in the order in which its structures are read."""
         rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts, start=first)]
         with self.database.writing() as connection:
-            connection.execute("DELETE FROM structure WHERE dataset = ? AND row >= ?", (dataset_id, first))
-            connection.executemany("INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.execute(
+                "DELETE FROM structure WHERE dataset = ? AND row >= ?", (dataset_id, first)
+            )
+            connection.executemany(
+                "INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
             if level_of_theory:
-                connection.execute("UPDATE dataset SET level_of_theory = ? WHERE id = ?", (level_of_theory, dataset_id))
+                connection.execute(
+                    "UPDATE dataset SET level_of_theory = ? WHERE id = ?",
+                    (level_of_theory, dataset_id),
+                )
 
     def verdicts(self, dataset_id: str) -> list[Verdict]:
         """Return the verdicts of a data set in the order in which its structures are read."""
-        rows = self.database.rows("SELECT * FROM structure WHERE dataset = ? ORDER BY row", dataset_id)
+        rows = self.database.rows(
+            "SELECT * FROM structure WHERE dataset = ? ORDER BY row", dataset_id
+        )
         return [Verdict.of(row) for row in rows]
 
     def counts(self, dataset_id: str) -> dict[str, int]:
@@ -115,17 +142,33 @@ class Library:
         )
         by_status = {row["status"]: (int(row["n"]), int(row["gaps"])) for row in rows}
         labelled = sum(gaps for _, gaps in by_status.values())
-        statuses = {status: by_status.get(status, (0, 0))[0] for status in ("ready", "warning", "refused")}
+        statuses = {
+            status: by_status.get(status, (0, 0))[0] for status in ("ready", "warning", "refused")
+        }
         usable = labelled - by_status.get("refused", (0, 0))[1]
-        return {"all": sum(n for n, _ in by_status.values()), **statuses, "labelled": labelled, "usable": usable}
+        return {
+            "all": sum(n for n, _ in by_status.values()),
+            **statuses,
+            "labelled": labelled,
+            "usable": usable,
+        }
 
     def save_gaps(
-        self, dataset_id: str, gaps_eV: NDArray[np.float64], *, labels: Mapping[str, Any], level_of_theory: str
+        self,
+        dataset_id: str,
+        gaps_eV: NDArray[np.float64],
+        *,
+        labels: Mapping[str, Any],
+        level_of_theory: str,
     ) -> None:
         """Store the gap of every structure (NaN: none), where the gaps come from, and their level of theory."""
-        values = [(None if np.isnan(gap) else float(gap), dataset_id, k) for k, gap in enumerate(gaps_eV)]
+        values = [
+            (None if np.isnan(gap) else float(gap), dataset_id, k) for k, gap in enumerate(gaps_eV)
+        ]
         with self.database.writing() as connection:
-            connection.executemany("UPDATE structure SET gap_eV = ? WHERE dataset = ? AND row = ?", values)
+            connection.executemany(
+                "UPDATE structure SET gap_eV = ? WHERE dataset = ? AND row = ?", values
+            )
             connection.execute(
                 "UPDATE dataset SET labels = ?, level_of_theory = ? WHERE id = ?",
                 (json.dumps(dict(labels)), level_of_theory, dataset_id),
@@ -133,10 +176,13 @@ class Library:
 
     def save_numbers(self, dataset_id: str, name: str, values: NDArray[np.float64]) -> None:
         """Store a number of every structure (NaN: none) beside those of its file, such as a gap at a cheaper level."""
-        numbers = [(f'$."{name}"', float(v), dataset_id, k) for k, v in enumerate(values) if np.isfinite(v)]
+        numbers = [
+            (f'$."{name}"', float(v), dataset_id, k) for k, v in enumerate(values) if np.isfinite(v)
+        ]
         with self.database.writing() as connection:
             connection.executemany(
-                "UPDATE structure SET info = json_set(info, ?, ?) WHERE dataset = ? AND row = ?", numbers
+                "UPDATE structure SET info = json_set(info, ?, ?) WHERE dataset = ? AND row = ?",
+                numbers,
             )
 
     # -- runs
@@ -154,18 +200,34 @@ class Library:
     ) -> None:
         """Add a run with its request; the same run again changes nothing."""
         stored = (fingerprint(request.work), json.dumps(request.to_values()))
-        values = (run_id, workspace, job, dataset, source, str(request.method), title, *stored, time.time())
+        values = (
+            run_id,
+            workspace,
+            job,
+            dataset,
+            source,
+            str(request.method),
+            title,
+            *stored,
+            time.time(),
+        )
         with self.database.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute(
+                "INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
 
     def set_job(self, workspace: str, run_id: str, *, job: str) -> None:
         """Note the job that now works on a run."""
         with self.database.writing() as connection:
-            connection.execute("UPDATE run SET job = ? WHERE id = ? AND workspace = ?", (job, run_id, workspace))
+            connection.execute(
+                "UPDATE run SET job = ? WHERE id = ? AND workspace = ?", (job, run_id, workspace)
+            )
 
     def run(self, workspace: str, run_id: str) -> RunRow | None:
         """Return a run of this workspace, or None."""
-        row = self.database.row("SELECT * FROM run WHERE id = ? AND workspace = ?", run_id, workspace)
+        row = self.database.row(
+            "SELECT * FROM run WHERE id = ? AND workspace = ?", run_id, workspace
+        )
         return _run(row) if row else None
 
     def runs(self, workspace: str, *, limit: int = 500) -> list[RunRow]:
@@ -212,22 +274,32 @@ class Library:
         return self.database.row("SELECT 1 FROM catalogue WHERE kind = ? LIMIT 1", kind) is not None
 
     def _register(self, kind: Kind, entries: Mapping[str, Any]) -> None:
-        rows = [(kind, key, rank, json.dumps(to_dict(entry))) for rank, (key, entry) in enumerate(entries.items())]
+        rows = [
+            (kind, key, rank, json.dumps(to_dict(entry)))
+            for rank, (key, entry) in enumerate(entries.items())
+        ]
         with self.database.writing() as connection:
             connection.execute("DELETE FROM catalogue WHERE kind = ?", (kind,))
             connection.executemany("INSERT INTO catalogue VALUES (?, ?, ?, ?)", rows)
 
     def _entries(self, kind: Kind, entry_type: type[T]) -> dict[str, T]:
-        rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
+        rows = self.database.rows(
+            "SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind
+        )
         with row_damage_reported("catalogue"):
             bodies = {row["id"]: parse_json(row["body"], what="body") for row in rows}
         try:
             return {name: from_dict(entry_type, body) for name, body in bodies.items()}
-        except (ConfigError, TypeError):  # by another version of the worker; the next one that starts replaces it
+        except (
+            ConfigError,
+            TypeError,
+        ):  # by another version of the worker; the next one that starts replaces it
             return {}
 
 
-def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterable[StoredFile]) -> None:
+def _insert_files(
+    connection: sqlite3.Connection, dataset_id: str, files: Iterable[StoredFile]
+) -> None:
     rows = [(dataset_id, k, f.name, f.content, f.n_bytes) for k, f in enumerate(files)]
     connection.executemany("INSERT OR IGNORE INTO dataset_file VALUES (?, ?, ?, ?, ?)", rows)
 

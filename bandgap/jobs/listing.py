@@ -30,7 +30,13 @@ class Overview:
 
 
 def verdict_page(
-    library: Library, dataset_id: str, *, status: Status | None = None, search: str = "", limit: int, offset: int = 0
+    library: Library,
+    dataset_id: str,
+    *,
+    status: Status | None = None,
+    search: str = "",
+    limit: int,
+    offset: int = 0,
 ) -> tuple[list[tuple[int, Verdict]], int]:
     """Return one page of rows and verdicts, what needs attention first, and how many fit in all.
 
@@ -45,7 +51,9 @@ def verdict_page(
         values.append(search.strip())
     condition = " AND ".join(where)
     with library.database.reading() as connection:
-        (total,) = connection.execute(f"SELECT count(*) FROM structure WHERE {condition}", values).fetchone()
+        (total,) = connection.execute(
+            f"SELECT count(*) FROM structure WHERE {condition}", values
+        ).fetchone()
         rows = connection.execute(
             "SELECT structure.* FROM structure JOIN"  # sorts the numbers of the rows alone, not the rows
             f" (SELECT dataset AS d, row AS r, {_ORDER} AS o FROM structure WHERE {condition}"
@@ -58,7 +66,8 @@ def verdict_page(
 def overview(library: Library, dataset_id: str) -> Overview:
     """Return what a data set consists of."""
     rows = library.database.rows(
-        "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'", dataset_id
+        "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'",
+        dataset_id,
     )
     formulas = Counter(row["formula"] for row in rows)
     elements: Counter[str] = Counter()
@@ -70,7 +79,9 @@ def overview(library: Library, dataset_id: str) -> Overview:
         n_atoms=np.array([row["n_atoms"] for row in rows], dtype=np.int64),
         crystals=crystals,
         molecules=len(rows) - crystals,
-        gaps_eV=np.array([row["gap_eV"] for row in rows if row["gap_eV"] is not None], dtype=np.float64),
+        gaps_eV=np.array(
+            [row["gap_eV"] for row in rows if row["gap_eV"] is not None], dtype=np.float64
+        ),
         numbers=numbers_of(library, dataset_id),
     )
 
@@ -100,14 +111,17 @@ def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
 def first_usable(library: Library, dataset_id: str) -> int | None:
     """Return the first row that is not refused, None where all are."""
     row = library.database.row(
-        "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1", dataset_id
+        "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1",
+        dataset_id,
     )
     return None if row is None else int(row[0])
 
 
 def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
     """Return the verdict of one row, None where there is none."""
-    found = library.database.row("SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row)
+    found = library.database.row(
+        "SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row
+    )
     return None if found is None else Verdict.of(found)
 
 
@@ -120,7 +134,9 @@ def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:
         return np.fromiter((row[0] for row in rows), dtype=bool)
 
 
-def names_and_numbers(library: Library, dataset_id: str, name: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
+def names_and_numbers(
+    library: Library, dataset_id: str, name: str
+) -> tuple[list[str], list[str], NDArray[np.float64]]:
     """Return ids and files of the structures of a data set, and the number of this name (n,) of each, NaN for none."""
     found = library.database.rows(
         "SELECT id, file, json_extract(info, ?) FROM structure WHERE dataset = ? ORDER BY row",
@@ -128,4 +144,8 @@ def names_and_numbers(library: Library, dataset_id: str, name: str) -> tuple[lis
         dataset_id,
     )
     ids, files = ([row[k] for row in found] for k in (0, 1))
-    return ids, files, np.array([np.nan if row[2] is None else row[2] for row in found], dtype=np.float64)
+    return (
+        ids,
+        files,
+        np.array([np.nan if row[2] is None else row[2] for row in found], dtype=np.float64),
+    )

@@ -25,7 +25,11 @@ def acquire(database: Database, holder: str) -> bool:
     now = time.time()
     with database.writing() as connection:
         row = connection.execute("SELECT * FROM lock WHERE name = ?", (NAME,)).fetchone()
-        if row and row["holder"] != holder and not _dead(row["heartbeat"], pid=row["pid"], host=row["host"]):
+        if (
+            row
+            and row["holder"] != holder
+            and not _dead(row["heartbeat"], pid=row["pid"], host=row["host"])
+        ):
             return False
         connection.execute(
             "INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)",
@@ -58,7 +62,9 @@ def worker_status(database: Database) -> WorkerStatus:
 def _dead(heartbeat: float, *, pid: int, host: str) -> bool:
     if is_stale(heartbeat):
         return True
-    if host not in (here(), socket.gethostname()) or os.name != "posix":  # earlier versions wrote the name alone
+    if (
+        host not in (here(), socket.gethostname()) or os.name != "posix"
+    ):  # earlier versions wrote the name alone
         return False
     try:
         os.kill(pid, 0)

@@ -51,7 +51,9 @@ class OtherMachines:
 
     def look(self) -> tuple[list[sqlite3.Row], list[sqlite3.Row]]:
         """Return the rows of other machines that are not stale, and those of them that beat since an earlier look."""
-        fresh = self._database.rows("SELECT * FROM lock WHERE heartbeat >= ?", time.time() - STALE_S)
+        fresh = self._database.rows(
+            "SELECT * FROM lock WHERE heartbeat >= ?", time.time() - STALE_S
+        )
         others = [row for row in fresh if not is_here(row["host"])]
         now = {row["name"]: (row["holder"], row["heartbeat"]) for row in others}
         beating = [row for row in others if _beats(self._seen.get(row["name"]), now[row["name"]])]
@@ -96,7 +98,14 @@ class PagesRow:
             with database.writing() as connection:
                 connection.execute(
                     "INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)",
-                    (f"pages {_machine()}", self._holder, os.getpid(), here(), self._since, time.time()),
+                    (
+                        f"pages {_machine()}",
+                        self._holder,
+                        os.getpid(),
+                        here(),
+                        self._since,
+                        time.time(),
+                    ),
                 )
             _, beating = self._others.look()
         except StoreError as error:

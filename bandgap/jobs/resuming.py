@@ -61,13 +61,22 @@ def start_again(jobs: JobStore, library: Library, run: RunRow) -> Job:
     """
     last = jobs.job(run.workspace, run.job)
     if last is None:
-        raise InputError(f"{run.title}: the job of this run is no longer known. Start a new run with its settings.")
+        raise InputError(
+            f"{run.title}: the job of this run is no longer known. Start a new run with its settings."
+        )
     if last.state not in STOPPED:
-        raise InputError(f"{run.title} is {last.state}. Only a run that was interrupted, cancelled or failed goes on.")
+        raise InputError(
+            f"{run.title} is {last.state}. Only a run that was interrupted, cancelled or failed goes on."
+        )
     key = f"again-{last.id}"
     with jobs.database.writing():
         job = jobs.submit(
-            run.workspace, "transfer", title=last.title, payload=last.payload, subject=run.id, submit_key=key
+            run.workspace,
+            "transfer",
+            title=last.title,
+            payload=last.payload,
+            subject=run.id,
+            submit_key=key,
         )
         library.set_job(run.workspace, run.id, job=job.id)
     return job
@@ -95,7 +104,9 @@ def go_on(jobs: JobStore, prediction: Job) -> Job:
     Raised twice, it makes one job. Raises InputError where the prediction is at work or finished.
     """
     if prediction.state not in STOPPED:
-        raise InputError(f"{prediction.title} is {prediction.state}. Only a prediction that was stopped goes on.")
+        raise InputError(
+            f"{prediction.title} is {prediction.state}. Only a prediction that was stopped goes on."
+        )
     return jobs.submit(
         prediction.workspace,
         "predict",

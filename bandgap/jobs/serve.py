@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 PORTS_TO_TRY = 20
 START_S = 60.0  # the first start compiles Python files and can take long on a slow disk
 STOP_S = 15.0
-RESTART_S = (1.0, 30.0)  # pause before what ended is started again: doubles from the first to the second
+RESTART_S = (
+    1.0,
+    30.0,
+)  # pause before what ended is started again: doubles from the first to the second
 LONG_S = 600.0  # who lived that long is started again after the first pause
 
 
@@ -56,15 +59,21 @@ def free_port(host: str, wanted: int) -> int:
             try:
                 probe.bind((host, port))
             except PermissionError:
-                raise ConfigError(f"Port {port} needs the rights of an administrator. Choose one from 1024.") from None
+                raise ConfigError(
+                    f"Port {port} needs the rights of an administrator. Choose one from 1024."
+                ) from None
             except OverflowError:
                 break
             except OSError as error:
                 if error.errno in (98, 48, 10048):  # address in use: Linux, macOS, Windows
                     continue
-                raise ConfigError(f"Cannot listen on {host}: {error.strerror}. Use 127.0.0.1, or 0.0.0.0.") from error
+                raise ConfigError(
+                    f"Cannot listen on {host}: {error.strerror}. Use 127.0.0.1, or 0.0.0.0."
+                ) from error
             return int(probe.getsockname()[1])
-    raise ConfigError(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are taken on {host}. Choose another with --port.")
+    raise ConfigError(
+        f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are taken on {host}. Choose another with --port."
+    )
 
 
 def healthy(address: str) -> bool:
@@ -140,7 +149,12 @@ class _Kept:
     """A process that is started again when it ends by itself, with pauses that grow until it has lived for a while."""
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: dict[str, str], *, stdout: int | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: dict[str, str],
+        *,
+        stdout: int | None = None,
     ) -> None:
         self._name = name
         self._command = command
@@ -157,7 +171,9 @@ class _Kept:
             if now - self._since > LONG_S:
                 self._pause = RESTART_S[0]
             code, pause = self.process.returncode, self._pause
-            log.warning("the %s ended (exit code %s); starting it again in %.0f s", self._name, code, pause)
+            log.warning(
+                "the %s ended (exit code %s); starting it again in %.0f s", self._name, code, pause
+            )
             self._next, self._pause = now + pause, min(2 * pause, RESTART_S[1])
         if now >= self._next:
             _end(self.process)
@@ -168,7 +184,9 @@ class _Kept:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         self._since = time.monotonic()
-        return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE, stdout=self._stdout)
+        return subprocess.Popen(
+            self._command, env=self._environment, stdin=subprocess.PIPE, stdout=self._stdout
+        )
 
 
 def _page_command(rules: AccessRules) -> list[str]:
@@ -187,7 +205,10 @@ def _kept_command(program: str, *arguments: str) -> list[str]:
 
 def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
     """Return what page and worker share: data directory, threads, and the quota where one was given."""
-    threads, quota = os.environ.get("OMP_NUM_THREADS", "1"), {} if quota_gb is None else {QUOTA_VARIABLE: quota_gb}
+    threads, quota = (
+        os.environ.get("OMP_NUM_THREADS", "1"),
+        {} if quota_gb is None else {QUOTA_VARIABLE: quota_gb},
+    )
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
     return {**inherited, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
 
@@ -197,10 +218,14 @@ def _wait_until_healthy(page: _Kept, address: str, stopping: threading.Event) ->
     while not stopping.is_set() and not healthy(address):
         code = page.process.poll()
         if code is not None and code >= 0:
-            raise BandgapError(f"The page did not start (exit code {code}); its last lines above say why.")
+            raise BandgapError(
+                f"The page did not start (exit code {code}); its last lines above say why."
+            )
         page.keep()  # one that a signal ended, as when memory runs out
         if time.monotonic() > deadline:
-            raise BandgapError(f"The page did not answer at {address} within {START_S:.0f} s. Start it again.")
+            raise BandgapError(
+                f"The page did not answer at {address} within {START_S:.0f} s. Start it again."
+            )
         stopping.wait(0.2)
 
 

@@ -38,7 +38,9 @@ def allowed_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         return None
     folder = Path(text).expanduser()
     if not folder.is_dir():
-        raise InputError(f"{VARIABLE} names {folder}, which is no folder here. Whoever runs this server can set it.")
+        raise InputError(
+            f"{VARIABLE} names {folder}, which is no folder here. Whoever runs this server can set it."
+        )
     return folder.resolve()
 
 
@@ -64,14 +66,20 @@ def checked_file(folder: Path, name: str) -> Path:
             f"{name!r} is not the name of a file. Accepted: a file of the server's folder, without a path."
         )
     if not name.lower().endswith(SUFFIXES):
-        raise InputError(f"{name}: accepted are {' and '.join(SUFFIXES)} files in the layout of OE62.")
+        raise InputError(
+            f"{name}: accepted are {' and '.join(SUFFIXES)} files in the layout of OE62."
+        )
     try:
         path = (folder / name).resolve(strict=True)
         state = path.stat()
     except OSError:
-        raise InputError(f"{name}: the server's folder has no such file. Choose one from the list.") from None
+        raise InputError(
+            f"{name}: the server's folder has no such file. Choose one from the list."
+        ) from None
     if not path.is_relative_to(folder.resolve()):
-        raise InputError(f"{name} is a link that leads out of the server's folder. Put the file itself there.")
+        raise InputError(
+            f"{name} is a link that leads out of the server's folder. Put the file itself there."
+        )
     if not stat.S_ISREG(state.st_mode):
         raise InputError(f"{name} is not a file. Choose one from the list.")
     if state.st_size > MAX_FILE_BYTES:
@@ -95,7 +103,11 @@ def entries() -> list[str]:
     if folder is None:
         return []
     try:
-        names = [path.name for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink()]
+        names = [
+            path.name
+            for path in folder.iterdir()
+            if not path.name.startswith(".") and not path.is_symlink()
+        ]
     except OSError:
         return []
     return sorted(names)[:MAX_ENTRIES]

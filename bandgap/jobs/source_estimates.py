@@ -27,10 +27,16 @@ SNAPSHOTS = (2e-3, 24e-9, 64)
 FISHER_S = 2.5e-10  # a row and weight
 GRAPH_S = 1.2e-4  # an atom and epoch of MEGNet: 8 s for 2,000 crystals with 34 atoms each
 TRAINED_SHARE = 0.8  # of the rows; the others are held out
-VARIATIONAL_EPOCHS, SNAPSHOT_EPOCHS = 3 * 60, 30  # three weights of KL are tried; burn-in and snapshots
+VARIATIONAL_EPOCHS, SNAPSHOT_EPOCHS = (
+    3 * 60,
+    30,
+)  # three weights of KL are tried; burn-in and snapshots
 POINTS = 36  # of the descriptor, for every element and for every pair of elements
 OE62_ELEMENTS, OE62_ATOMS = 16, 43  # atoms: mean of the molecules with GW levels
-OE62_BYTES = {".json": 4_700, ".json.gz": 1_600}  # a molecule: df_62k.json, 61,489 molecules, has 290 MB
+OE62_BYTES = {
+    ".json": 4_700,
+    ".json.gz": 1_600,
+}  # a molecule: df_62k.json, 61,489 molecules, has 290 MB
 
 _SYMBOL = re.compile(r"[A-Z][a-z]?")
 
@@ -104,7 +110,9 @@ def reference_seconds(work: SourceWork) -> float:
     return seconds
 
 
-def work_asked(request: SourceRequest, given: Molecules, *, features: int, device: str) -> SourceWork:
+def work_asked(
+    request: SourceRequest, given: Molecules, *, features: int, device: str
+) -> SourceWork:
     """Return what a request asks for, with every epoch that it allows."""
     return SourceWork(
         given.n,
@@ -130,7 +138,9 @@ def molecules_of(library: Library, dataset: str) -> Molecules:
         dataset,
     )
     elements = {symbol for row in rows for symbol in _SYMBOL.findall(row["formula"])}
-    return Molecules(sum(row["n"] for row in rows), round(sum(row["atoms"] for row in rows)), len(elements))
+    return Molecules(
+        sum(row["n"] for row in rows), round(sum(row["atoms"] for row in rows)), len(elements)
+    )
 
 
 def molecules_in(file: ServerFile, *, past: Sequence[PastTraining] = ()) -> Molecules:

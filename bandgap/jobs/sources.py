@@ -18,7 +18,10 @@ from bandgap.sources.cards import joined_card
 from bandgap.storage.manifests import MANIFEST
 
 MAX_NAME = 80
-OWN = {"train_source": "here", "add_source": "elsewhere"}  # jobs that make a source the workspace's own, and where from
+OWN = {
+    "train_source": "here",
+    "add_source": "elsewhere",
+}  # jobs that make a source the workspace's own, and where from
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, So
     for source_id, entry in library.shipped_sources().items():
         folder = Path(entry.folder)
         manifest, _ = _manifest(folder)
-        found[source_id] = Source(source_id, entry.title, folder, manifest or {"card": dict(entry.card)})
+        found[source_id] = Source(
+            source_id, entry.title, folder, manifest or {"card": dict(entry.card)}
+        )
     for job in jobs.jobs(workspace, kinds=list(OWN), limit=500):
         if job.state == "finished":
             folder = library.home.source_folder(job.subject)
@@ -80,13 +85,17 @@ def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: s
 
     Raises InputError for one that is not the workspace's own, and while a job trains it or starts from it.
     """
-    own = [job for job in jobs.jobs(workspace, kinds=list(OWN), limit=500) if job.subject == source_id]
+    own = [
+        job for job in jobs.jobs(workspace, kinds=list(OWN), limit=500) if job.subject == source_id
+    ]
     if not own:
         raise InputError("This workspace has not trained that source model; it cannot delete it.")
     starting = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
     busy = [job for job in (*own, *starting) if job.active and _uses(job, source_id)]
     if busy:
-        raise InputError(f"{busy[0].title} is {busy[0].state}. Cancel it first, then delete the source model.")
+        raise InputError(
+            f"{busy[0].title} is {busy[0].state}. Cancel it first, then delete the source model."
+        )
     shutil.rmtree(library.home.source_folder(source_id), ignore_errors=True)
     jobs.forget(workspace, own)
 
@@ -103,12 +112,24 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     try:
         manifest = _read(folder)
         if manifest.get("kind") == "sources":
-            parts = [_read(folder / path) for member in manifest["members"] for path in member.values()]
+            parts = [
+                _read(folder / path) for member in manifest["members"] for path in member.values()
+            ]
             shared = set.intersection(*(set(part.get("extras", {})) for part in parts))
-            extras = {name: entry for name, entry in parts[0].get("extras", {}).items() if name in shared}
-            manifest = {**parts[0], "card": joined_card(manifest["cards"].values()), "extras": extras, "history": []}
+            extras = {
+                name: entry for name, entry in parts[0].get("extras", {}).items() if name in shared
+            }
+            manifest = {
+                **parts[0],
+                "card": joined_card(manifest["cards"].values()),
+                "extras": extras,
+                "history": [],
+            }
     except (OSError, ValueError) as error:
-        return {}, f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe."
+        return (
+            {},
+            f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe.",
+        )
     except DAMAGE:
         return {}, "its manifest is damaged. Train it again."
     return manifest, ""

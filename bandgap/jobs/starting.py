@@ -39,7 +39,9 @@ def start_transfer(
     """
     workspace = dataset.workspace
     work = fingerprint([dataset.id, _gaps(library, dataset), source, request.work])
-    earlier = [job for job in jobs.jobs(workspace, kinds=["transfer"], limit=10_000) if _work(job) == work]
+    earlier = [
+        job for job in jobs.jobs(workspace, kinds=["transfer"], limit=10_000) if _work(job) == work
+    ]
     if earlier and (earlier[0].active or earlier[0].state == "finished"):
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"

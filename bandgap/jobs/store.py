@@ -86,7 +86,14 @@ class JobStore:
     # -- what the dashboard does
 
     def submit(
-        self, workspace: str, kind: str, *, title: str, payload: Mapping[str, Any], subject: str, submit_key: str = ""
+        self,
+        workspace: str,
+        kind: str,
+        *,
+        title: str,
+        payload: Mapping[str, Any],
+        subject: str,
+        submit_key: str = "",
     ) -> Job:
         """Queue a job; the same `submit_key` in the same workspace returns the job that exists already."""
         job_id, now = str(uuid.uuid4()), time.time()
@@ -97,9 +104,21 @@ class JobStore:
                 "INSERT OR IGNORE INTO job"
                 " (id, workspace, kind, lane, title, payload, subject, submit_key, created, state)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')",
-                (job_id, workspace, kind, _LANES[kind], title, json.dumps(payload), subject, key, now),
+                (
+                    job_id,
+                    workspace,
+                    kind,
+                    _LANES[kind],
+                    title,
+                    json.dumps(payload),
+                    subject,
+                    key,
+                    now,
+                ),
             )
-            row = connection.execute("SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, key))
+            row = connection.execute(
+                "SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, key)
+            )
             return _job(row.fetchone())
 
     def request_cancel(self, workspace: str, job_id: str) -> None:
@@ -114,7 +133,9 @@ class JobStore:
 
     def job(self, workspace: str, job_id: str) -> Job | None:
         """Return a job of this workspace, or None."""
-        row = self.database.row("SELECT * FROM job WHERE id = ? AND workspace = ?", job_id, workspace)
+        row = self.database.row(
+            "SELECT * FROM job WHERE id = ? AND workspace = ?", job_id, workspace
+        )
         return _job(row) if row else None
 
     def latest(self, workspace: str, subject: str) -> Job | None:
@@ -126,7 +147,9 @@ class JobStore:
         )
         return _job(row) if row else None
 
-    def jobs(self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200) -> list[Job]:
+    def jobs(
+        self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200
+    ) -> list[Job]:
         """Return the newest jobs of a workspace, newest first."""
         marks = ", ".join("?" * len(kinds))
         query = f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}) ORDER BY rowid DESC LIMIT ?"
@@ -144,7 +167,9 @@ class JobStore:
 
     def events(self, job_id: str, *, last: int = 20) -> list[Event]:
         """Return the last events of a job, oldest first."""
-        rows = self.database.rows("SELECT * FROM event WHERE job = ? ORDER BY seq DESC LIMIT ?", job_id, last)
+        rows = self.database.rows(
+            "SELECT * FROM event WHERE job = ? ORDER BY seq DESC LIMIT ?", job_id, last
+        )
         return [_event(row) for row in reversed(rows)]
 
     # -- what the worker and its children do
@@ -176,7 +201,9 @@ class JobStore:
         now = time.time()
         with self.database.writing() as connection:
             connection.execute("UPDATE lock SET heartbeat = ? WHERE holder = ?", (now, worker))
-            connection.executemany("UPDATE job SET heartbeat = ? WHERE id = ?", [(now, job_id) for job_id in job_ids])
+            connection.executemany(
+                "UPDATE job SET heartbeat = ? WHERE id = ?", [(now, job_id) for job_id in job_ids]
+            )
             for job_id in job_ids if clock_step else ():
                 _move_times(connection, job_id, clock_step)
 
@@ -191,10 +218,21 @@ class JobStore:
         return row is None or row[0] is not None
 
     def add_event(
-        self, job_id: str, kind: Literal["progress", "log"], update: Update, *, since: float, since_done: int = 0
+        self,
+        job_id: str,
+        kind: Literal["progress", "log"],
+        update: Update,
+        *,
+        since: float,
+        since_done: int = 0,
     ) -> None:
         """Append an event to a job; the work was at `since_done` at the time `since`."""
-        body = {**vars(update), "values": dict(update.values), "since": since, "since_done": since_done}
+        body = {
+            **vars(update),
+            "values": dict(update.values),
+            "since": since,
+            "since_done": since_done,
+        }
         with self.database.writing() as connection:
             connection.execute(
                 "INSERT INTO event SELECT :job, coalesce(max(seq), 0) + 1, :time, :kind, :body"
@@ -202,7 +240,14 @@ class JobStore:
                 {"job": job_id, "time": time.time(), "kind": kind, "body": json.dumps(body)},
             )
 
-    def end(self, job_id: str, state: Ending, *, error: str = "", result: Mapping[str, Any] | None = None) -> bool:
+    def end(
+        self,
+        job_id: str,
+        state: Ending,
+        *,
+        error: str = "",
+        result: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Give an active job its final state; return whether it was still active."""
         with self.database.writing() as connection:
             cursor = connection.execute(
@@ -251,7 +296,9 @@ def _job(row: sqlite3.Row) -> Job:
             state = "interrupted"
         values = {name: row[name] for name in _COLUMNS}
         values |= {name: dict(parse_json(row[name], what=name)) for name in ("payload", "result")}
-        return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
+        return Job(
+            **{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None}
+        )
 
 
 def _event(row: sqlite3.Row) -> Event:

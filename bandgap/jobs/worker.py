@@ -85,12 +85,19 @@ class Worker:
         """Ask the loop to end; running jobs are ended and marked interrupted."""
         self._stopping = True
 
-    def serve(self, *, until: Callable[[], bool] = lambda: False, begin: Callable[[Home], None] | None = None) -> None:
+    def serve(
+        self,
+        *,
+        until: Callable[[], bool] = lambda: False,
+        begin: Callable[[Home], None] | None = None,
+    ) -> None:
         """Take the lock, call `begin`, then claim and run jobs until stopped.
 
         Raises BandgapError when another worker serves this data directory, or another machine.
         """
-        wait_for_other_machines(self._home, self.store.database, stopped=lambda: self._stopping or until())
+        wait_for_other_machines(
+            self._home, self.store.database, stopped=lambda: self._stopping or until()
+        )
         if not lock.acquire(self.store.database, self.name):
             raise BandgapError(
                 f"Another worker serves {self._home.folder} already. "
@@ -118,7 +125,9 @@ class Worker:
             self._beat = time.monotonic()
             jobs = [child.job.id for child in self._children.values()]
             self.store.beat(self.name, jobs, clock_step=clock_step)
-            if not lock.holds(self.store.database, self.name):  # this process slept, and another worker took over
+            if not lock.holds(
+                self.store.database, self.name
+            ):  # this process slept, and another worker took over
                 log.warning("another worker took over %s; ending", self._home.folder)
                 self._stopping = True
                 return
@@ -138,16 +147,16 @@ class Worker:
         limit = TIME_LIMITS_S.get(child.job.kind)
         if child.ended is not None:
             if now - child.ended > self._timing.exit_grace_s:
-                _signal(child.process, signal.SIGKILL)  # what it waits for must not hold up the next job
+                _signal(
+                    child.process, signal.SIGKILL
+                )  # what it waits for must not hold up the next job
         elif self.store.has_ended(child.job.id):
             child.ended = now
         elif child.asked_to_end is None:
             if self.store.cancel_requested(child.job.id):
                 child.asked_to_end = now
             elif limit is not None and now - child.started > limit:
-                child.error = (
-                    f"Reading these files took longer than {limit / 60:.0f} minutes. Upload them in smaller parts."
-                )
+                child.error = f"Reading these files took longer than {limit / 60:.0f} minutes. Upload them in smaller parts."
                 child.asked_to_end = now - self._timing.cancel_grace_s
         elif child.terminated is None and now - child.asked_to_end > self._timing.cancel_grace_s:
             _signal(child.process, signal.SIGTERM)
@@ -164,9 +173,15 @@ class Worker:
             self.store.end(child.job.id, "cancelled")
         else:
             code = child.process.exitcode
-            reason = " It was probably stopped by the system because memory ran out." if code == -signal.SIGKILL else ""
+            reason = (
+                " It was probably stopped by the system because memory ran out."
+                if code == -signal.SIGKILL
+                else ""
+            )
             self.store.end(
-                child.job.id, "failed", error=f"The computing process ended unexpectedly (exit code {code}).{reason}"
+                child.job.id,
+                "failed",
+                error=f"The computing process ended unexpectedly (exit code {code}).{reason}",
             )
 
     def _end_all(self) -> None:
@@ -176,11 +191,15 @@ class Worker:
             child.process.join(self._timing.kill_grace_s)
             _signal(child.process, signal.SIGKILL)
             child.process.join()
-            ended: Ending = "cancelled" if self.store.cancel_requested(child.job.id) else "interrupted"
+            ended: Ending = (
+                "cancelled" if self.store.cancel_requested(child.job.id) else "interrupted"
+            )
             self.store.end(
                 child.job.id,
                 ended,
-                error="" if ended == "cancelled" else "The worker was stopped while this job was running.",
+                error=""
+                if ended == "cancelled"
+                else "The worker was stopped while this job was running.",
             )
         self._children.clear()
 
@@ -205,7 +224,9 @@ def work_all(home: Home) -> int:
 
 def main() -> int:
     """Run the worker on the default data directory until SIGINT or SIGTERM; return the exit code."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # see bandgap.foundation.machine for the measurement behind this
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # see bandgap.foundation.machine for the measurement behind this
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
         engine_in_use()  # says at once what is wrong with BANDGAP_ENGINE

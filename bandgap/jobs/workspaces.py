@@ -36,12 +36,16 @@ class WorkspaceSummary:
 def open_workspace(library: Library, workspace: str) -> None:
     """Note that a workspace was opened, so that its address is known before anything is in it."""
     with library.database.writing() as connection:
-        connection.execute("INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time()))
+        connection.execute(
+            "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time())
+        )
 
 
 def has_workspace(library: Library, workspace: str) -> bool:
     """Return whether a workspace of this id was ever opened or filled here."""
-    query = "SELECT 1 FROM workspace WHERE id = ? UNION ALL SELECT 1 FROM opened_workspace WHERE id = ?"
+    query = (
+        "SELECT 1 FROM workspace WHERE id = ? UNION ALL SELECT 1 FROM opened_workspace WHERE id = ?"
+    )
     return library.database.row(query, workspace, workspace) is not None
 
 
@@ -60,7 +64,9 @@ def rename_workspace(library: Library, workspace: str, name: str) -> None:
     """Give a workspace a name; raises InputError for one that is empty or too long."""
     text = checked_name(name)
     with library.database.writing() as connection:
-        connection.execute("INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time()))
+        connection.execute(
+            "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time())
+        )
         connection.execute("UPDATE opened_workspace SET name = ? WHERE id = ?", (text, workspace))
 
 

@@ -26,7 +26,14 @@ class GraphConfig:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a network of nothing."""
-        sizes = (self.max_neighbours, self.embedding, self.hidden, self.width, self.blocks, self.steps)
+        sizes = (
+            self.max_neighbours,
+            self.embedding,
+            self.hidden,
+            self.width,
+            self.blocks,
+            self.steps,
+        )
         if not self.species or min(sizes) < 1 or self.centres < 2 or not self.cutoff_angstrom > 0:
             raise ConfigError(
                 f"graph network: elements {' '.join(self.species) or 'none'}, cutoff {self.cutoff_angstrom:g} angstroms"

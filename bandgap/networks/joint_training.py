@@ -38,13 +38,17 @@ class JointTrainingConfig:
     def __post_init__(self) -> None:
         counts_fine = min(self.batch_size, self.steps) >= 1 and self.warmup_steps >= 0
         shares_fine = 0 < self.validation_share < 1 and 0 <= self.dropout < 1
-        if not (counts_fine and shares_fine and self.learning_rate > 0 and self.largest_gradient > 0):
+        if not (
+            counts_fine and shares_fine and self.learning_rate > 0 and self.largest_gradient > 0
+        ):
             raise ConfigError(
                 f"joint training: {self}. Accepted: whole numbers from 1, shares inside (0, 1) (dropout may be 0), a "
                 "learning rate and a largest gradient above 0."
             )
         if self.weight_decay < 0:
-            raise ConfigError(f"joint training: weight decay {self.weight_decay}. Accepted: 0 or more.")
+            raise ConfigError(
+                f"joint training: weight decay {self.weight_decay}. Accepted: 0 or more."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +83,25 @@ def train_jointly(
     params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
     n_outputs = params[f"bias.{max(map(layer_of, params))}"].shape[0]
     if n_outputs != len(sets):
-        raise InputError(f"{len(sets)} source sets but a network with {n_outputs} outputs. Give one output for each.")
+        raise InputError(
+            f"{len(sets)} source sets but a network with {n_outputs} outputs. Give one output for each."
+        )
     _check_alternatives(sets, alternatives)
-    splits = tuple(split_rows(y.shape[0], share=config.validation_share, generator=generator) for _, y in sets)
-    shares = [len(part) for part in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)]
+    splits = tuple(
+        split_rows(y.shape[0], share=config.validation_share, generator=generator) for _, y in sets
+    )
+    shares = [
+        len(part)
+        for part in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)
+    ]
     batches = _batches(sets, alternatives, splits, shares, generator=generator)
     optimiser = torch.optim.AdamW(
         params.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: _rate(i, config))
-    which = torch.repeat_interleave(torch.arange(n_outputs), torch.tensor(shares)).to(sets[0][0].device)
+    which = torch.repeat_interleave(torch.arange(n_outputs), torch.tensor(shares)).to(
+        sets[0][0].device
+    )
     history: list[Epoch] = []
     recent = 0.0
     for i in range(config.steps):
@@ -109,7 +122,9 @@ def train_jointly(
     return JointlyTrained(final, splits, tuple(_errors(final, sets, splits)), tuple(history))
 
 
-def _errors(params: Params, sets: Sequence[tuple[Tensor, Tensor]], splits: Sequence[RowSplit]) -> list[float]:
+def _errors(
+    params: Params, sets: Sequence[tuple[Tensor, Tensor]], splits: Sequence[RowSplit]
+) -> list[float]:
     """Return the mean squared error of every set's own output on its held-out rows."""
     errors = []
     with torch.no_grad():
@@ -119,9 +134,14 @@ def _errors(params: Params, sets: Sequence[tuple[Tensor, Tensor]], splits: Seque
     return errors
 
 
-def _check_alternatives(sets: Sequence[tuple[Tensor, Tensor]], alternatives: Sequence[Tensor | None]) -> None:
+def _check_alternatives(
+    sets: Sequence[tuple[Tensor, Tensor]], alternatives: Sequence[Tensor | None]
+) -> None:
     shapes = [tuple(x.shape) for x, _ in sets]
-    found = [shape if other is None else tuple(other.shape) for shape, other in zip(shapes, alternatives, strict=False)]
+    found = [
+        shape if other is None else tuple(other.shape)
+        for shape, other in zip(shapes, alternatives, strict=False)
+    ]
     if alternatives and (found != shapes or len(alternatives) != len(sets)):
         raise InputError(
             f"source sets have features of shapes {shapes}, their alternatives {found}. Give as many rows and features."
@@ -137,7 +157,9 @@ def _batches(
     generator: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield x (b, p) and y (b,) without end: so many rows of every set, in the one or the other of its features."""
-    streams = [_rows(s.training, size, generator=generator) for s, size in zip(splits, sizes, strict=True)]
+    streams = [
+        _rows(s.training, size, generator=generator) for s, size in zip(splits, sizes, strict=True)
+    ]
     others = alternatives or [None] * len(sets)
     while True:
         rows = [next(stream) for stream in streams]

@@ -57,9 +57,13 @@ class Graphs:
             structures.append(structures[-1] + graph.n)
         return Graphs(
             torch.cat([graph.kinds for graph in graphs]),
-            torch.cat([graph.bonds + first for graph, first in zip(graphs, atoms, strict=False)], 1),
+            torch.cat(
+                [graph.bonds + first for graph, first in zip(graphs, atoms, strict=False)], 1
+            ),
             torch.cat([graph.distances for graph in graphs]),
-            torch.cat([graph.owner + first for graph, first in zip(graphs, structures, strict=False)]),
+            torch.cat(
+                [graph.owner + first for graph, first in zip(graphs, structures, strict=False)]
+            ),
             structures[-1],
         )
 
@@ -118,7 +122,9 @@ class Block(nn.Module):
         self.before = nn.ModuleList(nn.Identity() if first else dense(*sizes) for _ in range(3))
         self.layer = MetaLayer(NewBonds(config), NewAtoms(config), NewState(config))
 
-    def forward(self, atoms: Tensor, bonds: Tensor, state: Tensor, graphs: Graphs) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, atoms: Tensor, bonds: Tensor, state: Tensor, graphs: Graphs
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return atoms (atom, width), bonds (bond, width) and state (structure, width)."""
         old = (atoms, bonds, state)
         a, b, s = (before(value) for before, value in zip(self.before, old, strict=True))
@@ -134,7 +140,9 @@ class NewBonds(nn.Module):
         super().__init__()
         self.layers = dense(4 * config.width, config.hidden, config.hidden, config.width)
 
-    def forward(self, source: Tensor, end: Tensor, bonds: Tensor, state: Tensor, owner: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, end: Tensor, bonds: Tensor, state: Tensor, owner: Tensor
+    ) -> Tensor:
         """Return new bonds; `owner` (bond,) is the structure of each."""
         return self._result(torch.cat([source, end, bonds, state[owner]], 1))
 
@@ -151,7 +159,9 @@ class NewAtoms(nn.Module):
         super().__init__()
         self.layers = dense(3 * config.width, config.hidden, config.hidden, config.width)
 
-    def forward(self, atoms: Tensor, ends: Tensor, bonds: Tensor, state: Tensor, owner: Tensor) -> Tensor:
+    def forward(
+        self, atoms: Tensor, ends: Tensor, bonds: Tensor, state: Tensor, owner: Tensor
+    ) -> Tensor:
         """Return new atoms; `ends` (2, bond) are the atoms of each bond."""
         around = scatter(bonds, ends[1], dim=0, dim_size=atoms.shape[0], reduce="mean")
         result: Tensor = self.layers(torch.cat([atoms, around, state[owner]], 1))
@@ -166,7 +176,9 @@ class NewState(nn.Module):
         super().__init__()
         self.layers = dense(3 * config.width, config.hidden, config.hidden, config.width)
 
-    def forward(self, atoms: Tensor, ends: Tensor, bonds: Tensor, state: Tensor, owner: Tensor) -> Tensor:
+    def forward(
+        self, atoms: Tensor, ends: Tensor, bonds: Tensor, state: Tensor, owner: Tensor
+    ) -> Tensor:
         """Return the new state."""
         n = state.shape[0]
         mean_atom = scatter(atoms, owner, dim=0, dim_size=n, reduce="mean")

@@ -18,7 +18,9 @@ from bandgap.networks.row_blocks import Rows, row_blocks
 
 Params = dict[str, Tensor]
 
-BLOCK_ROWS = 1024  # rows a pass of the Fisher information: 10 MB of inputs in float64 for 1,260 features
+BLOCK_ROWS = (
+    1024  # rows a pass of the Fisher information: 10 MB of inputs in float64 for 1,260 features
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ def layer_of(name: str) -> int:
     return int(name.rsplit(".", 1)[1])
 
 
-def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
+def init_params(
+    config: NetworkConfig, *, generator: torch.Generator, dtype: torch.dtype = torch.float32
+) -> Params:
     """Draw Glorot-uniform weights and zero biases."""
     params: Params = {}
     for name, shape in config.shapes.items():
@@ -78,10 +82,15 @@ def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: tor
 def layers_of(params: Params) -> list[Tensor]:
     """Return parameters as one tensor (out, in + 1) a layer, the bias being the last column."""
     n_layers = layer_of(max(params, key=layer_of))
-    return [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
+    return [
+        torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1)
+        for i in range(1, n_layers + 1)
+    ]
 
 
-def forward(params: Params, x: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
+def forward(
+    params: Params, x: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None
+) -> Tensor:
     """Evaluate f(x; theta) for every row of `x` (n, features); leading dimensions of the parameters are kept.
 
     Parameters of shape (..., out, in) and (..., out) give values of shape (..., n), or (..., n, outputs) where there
@@ -95,7 +104,9 @@ def forward(params: Params, x: Tensor, *, dropout: float = 0.0, generator: torch
         if layer < n_layers:
             h = torch.relu(h)
             if dropout > 0:
-                kept = torch.rand(h.shape, generator=generator, dtype=h.dtype).to(h.device) >= dropout
+                kept = (
+                    torch.rand(h.shape, generator=generator, dtype=h.dtype).to(h.device) >= dropout
+                )
                 h = h * kept / (1.0 - dropout)
     return h.squeeze(-1)
 
@@ -104,7 +115,9 @@ def hidden_features(params: Params, x: Tensor) -> Tensor:
     """Evaluate the last hidden layer, (..., n, q), from the parameters of the hidden layers alone."""
     h = x
     for layer in range(1, max(map(layer_of, params)) + 1):
-        h = torch.relu(h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2))
+        h = torch.relu(
+            h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2)
+        )
     return h
 
 

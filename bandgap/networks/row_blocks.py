@@ -13,7 +13,9 @@ from torch import Tensor
 
 from bandgap.networks.standardise import Standardiser, powered
 
-IN_MEMORY_BYTES: Final = 300_000_000  # of features: what is larger stands on disk, and is standardised in parts
+IN_MEMORY_BYTES: Final = (
+    300_000_000  # of features: what is larger stands on disk, and is standardised in parts
+)
 ROWS_PER_BLOCK: Final = 1024  # rows that exist in float64 at once
 
 
@@ -53,7 +55,9 @@ class StandardisedRows:
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same rows, to be made on another device."""
-        return type(self)(self._raw, self._standardiser, used=self._used, silent=self._silent, device=device)
+        return type(self)(
+            self._raw, self._standardiser, used=self._used, silent=self._silent, device=device
+        )
 
     def _standardised(self, raw: NDArray[np.floating[Any]]) -> Tensor:
         scale = self._standardiser
@@ -61,9 +65,14 @@ class StandardisedRows:
             x = torch.from_numpy(scale.features(raw)).float()
         else:
             wide = powered(np.ascontiguousarray(raw[:, self._used], dtype=np.float64), scale.power)
-            x = torch.from_numpy((wide - scale.x_mean[self._used]) / scale.x_scale[self._used]).float()
+            x = torch.from_numpy(
+                (wide - scale.x_mean[self._used]) / scale.x_scale[self._used]
+            ).float()
         if self._silent is not None:
-            x[:, torch.from_numpy(self._silent if self._used is None else self._silent[self._used])] = 0.0
+            x[
+                :,
+                torch.from_numpy(self._silent if self._used is None else self._silent[self._used]),
+            ] = 0.0
         return x
 
 

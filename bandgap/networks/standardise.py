@@ -63,8 +63,12 @@ class Standardiser:
     def with_gaps_mapped(self, *, slope: float, intercept_eV: float) -> Self:
         """Return the same features with gaps g in eV mapped to intercept + slope g; raises InputError at slope <= 0."""
         if not slope > 0:
-            raise InputError(f"gaps cannot be mapped with slope {slope}. Accepted: a slope above 0.")
-        return replace(self, y_mean_eV=intercept_eV + slope * self.y_mean_eV, y_sd_eV=slope * self.y_sd_eV)
+            raise InputError(
+                f"gaps cannot be mapped with slope {slope}. Accepted: a slope above 0."
+            )
+        return replace(
+            self, y_mean_eV=intercept_eV + slope * self.y_mean_eV, y_sd_eV=slope * self.y_sd_eV
+        )
 
     def with_features_of(self, x: NDArray[np.floating]) -> Self:
         """Return the same gap scale with the feature statistics of `x` (n, p)."""
@@ -83,7 +87,13 @@ class Standardiser:
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
         """Build a standardiser from `to_arrays` and `scalars`."""
         x_mean, x_scale = arrays["x_mean"].numpy(), arrays["x_scale"].numpy()
-        return cls(x_mean, x_scale, scalars["y_mean_eV"], scalars["y_sd_eV"], float(scalars.get("x_power", 1.0)))
+        return cls(
+            x_mean,
+            x_scale,
+            scalars["y_mean_eV"],
+            scalars["y_sd_eV"],
+            float(scalars.get("x_power", 1.0)),
+        )
 
 
 def powered(x: NDArray[np.floating[Any]], power: float) -> NDArray[np.floating[Any]]:
@@ -91,7 +101,9 @@ def powered(x: NDArray[np.floating[Any]], power: float) -> NDArray[np.floating[A
     if power == 1.0:
         return x
     if not 0 < power < np.inf:
-        raise InputError(f"features cannot be raised to the power {power}. Accepted: a number above 0.")
+        raise InputError(
+            f"features cannot be raised to the power {power}. Accepted: a number above 0."
+        )
     result: NDArray[np.floating[Any]] = np.copysign(np.abs(x) ** power, x)
     return result
 
@@ -142,6 +154,8 @@ def fit_standardiser(x: NDArray[np.floating], y_eV: NDArray[np.floating]) -> Sta
     """Fit means and scales on a source set: features (n, p) and gaps (n,) in eV; raises InputError on constant gaps."""
     gaps = np.asarray(y_eV, dtype=np.float64)
     if gaps.std() <= 0:
-        raise InputError(f"all {gaps.size} gaps of the source set are {gaps[0]} eV. A source needs gaps that differ.")
+        raise InputError(
+            f"all {gaps.size} gaps of the source set are {gaps[0]} eV. A source needs gaps that differ."
+        )
     mean, scale = feature_statistics(x)
     return Standardiser(mean, scale, float(gaps.mean()), float(gaps.std()))

@@ -86,7 +86,9 @@ def collect_snapshots(
     Raises InputError when the walk diverges.
     """
     moving = {name: value.detach().clone().requires_grad_(True) for name, value in params.items()}
-    optimiser = torch.optim.SGD(list(moving.values()), lr=config.learning_rate, momentum=config.momentum)
+    optimiser = torch.optim.SGD(
+        list(moving.values()), lr=config.learning_rate, momentum=config.momentum
+    )
     n_epochs = config.burn_in + config.count
     total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in params.items()}
     squares = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in params.items()}
@@ -108,7 +110,9 @@ def collect_snapshots(
                 f"snapshots: SGD diverged in epoch {epoch + 1} at a learning rate of {config.learning_rate}. "
                 "Take a smaller learning_rate of the snapshots."
             )
-        progress(Update("snapshots of the source", epoch + 1, n_epochs, values={"train_mse": error}))
+        progress(
+            Update("snapshots of the source", epoch + 1, n_epochs, values={"train_mse": error})
+        )
         if epoch < config.burn_in:
             continue
         here = {name: value.detach().double() for name, value in moving.items()}
@@ -121,8 +125,13 @@ def collect_snapshots(
             kept.append(here)
     shift = {name: value / config.count for name, value in total.items()}
     mean = {name: params[name].double() + shift[name] for name in params}
-    diagonal = {name: (squares[name] / config.count - shift[name] ** 2).clamp(min=0.0).float() for name in params}
-    deviations = {name: torch.stack([(k[name] - mean[name]).float() for k in kept]) for name in params}
+    diagonal = {
+        name: (squares[name] / config.count - shift[name] ** 2).clamp(min=0.0).float()
+        for name in params
+    }
+    deviations = {
+        name: torch.stack([(k[name] - mean[name]).float() for k in kept]) for name in params
+    }
     return Snapshots({name: value.float() for name, value in mean.items()}, diagonal, deviations)
 
 
@@ -157,7 +166,9 @@ def snapshot_prior(
     a = eps + 0.5 * gamma * _flat({name: snapshots.diagonal[name].double() for name in names})
     scale = math.sqrt(gamma / (2 * (snapshots.rank - 1)))
     u = scale * torch.cat([snapshots.deviations[name].double().flatten(1).T for name in names])
-    lower = torch.linalg.cholesky(torch.eye(u.shape[1], dtype=torch.float64, device=u.device) + u.T @ (u / a[:, None]))
+    lower = torch.linalg.cholesky(
+        torch.eye(u.shape[1], dtype=torch.float64, device=u.device) + u.T @ (u / a[:, None])
+    )
     factor = torch.linalg.solve_triangular(lower, (u / a[:, None]).T, upper=False).T
     log_determinant = float(torch.log(a).sum() + 2 * torch.log(lower.diagonal()).sum())
     mean = {name: snapshots.mean[name].to(dtype) for name in names}

@@ -86,7 +86,9 @@ class Trained:
 def split_rows(n: int, *, share: float, generator: torch.Generator) -> RowSplit:
     """Hold out `share` of n rows at random, at least one; raises InputError below 3 rows."""
     if n < 3:
-        raise InputError(f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more.")
+        raise InputError(
+            f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more."
+        )
     order = torch.randperm(n, generator=generator)
     n_held = min(max(1, round(share * n)), n - 1)
     return RowSplit(order[n_held:], order[:n_held])
@@ -115,10 +117,15 @@ def train(
     if split is None:
         split = split_rows(y.shape[0], share=config.validation_share, generator=generator)
     held, rows = split.held_out, split.training
-    params = {n: value.detach().clone().requires_grad_(layer_of(n) not in frozen) for n, value in start.items()}
+    params = {
+        n: value.detach().clone().requires_grad_(layer_of(n) not in frozen)
+        for n, value in start.items()
+    }
     moving = [value for value in params.values() if value.requires_grad]
     if not moving:
-        raise ConfigError(f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out.")
+        raise ConfigError(
+            f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out."
+        )
     optimiser = torch.optim.Adam(moving, lr=config.learning_rate, eps=ADAM_EPS)
     best, best_params, waiting = float("inf"), {k: v.detach().clone() for k, v in params.items()}, 0
     history: list[Epoch] = []

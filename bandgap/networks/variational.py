@@ -57,8 +57,12 @@ class VariationalConfig:
 
     def __post_init__(self) -> None:
         if self.max_steps is not None and self.max_steps < 1:
-            raise ConfigError(f"variational: max_steps {self.max_steps}. Accepted: a whole number from 1, or none.")
-        if min(self.epochs, self.batch_size) < 1 or not (0 <= self.final_share <= 1 and 0 <= self.ramp_share <= 1):
+            raise ConfigError(
+                f"variational: max_steps {self.max_steps}. Accepted: a whole number from 1, or none."
+            )
+        if min(self.epochs, self.batch_size) < 1 or not (
+            0 <= self.final_share <= 1 and 0 <= self.ramp_share <= 1
+        ):
             raise ConfigError(
                 f"variational: {self.epochs} epochs, batch size {self.batch_size}, final share {self.final_share}, "
                 f"ramp share {self.ramp_share}. Accepted: whole numbers from 1, shares from 0 to 1."
@@ -130,8 +134,15 @@ def fit_variational(
     whole = prior or WeightPrior(*_default_prior(params))
     used = (x != 0).any(0)
     rows, narrow = x[:, used], WeightPrior(_narrow(whole.mean, used), _narrow(whole.sd, used))
-    q = _start(_narrow(params, used), y - forward(params, x).detach(), prior=narrow, start_sd=config.start_sd)
-    optimiser = torch.optim.Adam([*q.mean.values(), *q.log_sd.values(), q.log_noise], lr=config.learning_rate)
+    q = _start(
+        _narrow(params, used),
+        y - forward(params, x).detach(),
+        prior=narrow,
+        start_sd=config.start_sd,
+    )
+    optimiser = torch.optim.Adam(
+        [*q.mean.values(), *q.log_sd.values(), q.log_noise], lr=config.learning_rate
+    )
     n, step = y.shape[0], 0
     n_epochs = config.epochs_for(n)
     n_steps = n_epochs * math.ceil(n / config.batch_size)
@@ -175,7 +186,10 @@ class MeanField:
 
 def prior_sds(params: Params) -> dict[str, float]:
     """Return p_k of every parameter tensor: sqrt(2 / fan-in) for weights, 1 for biases."""
-    return {n: math.sqrt(2.0 / v.shape[-1]) if n.startswith("weight") else 1.0 for n, v in params.items()}
+    return {
+        n: math.sqrt(2.0 / v.shape[-1]) if n.startswith("weight") else 1.0
+        for n, v in params.items()
+    }
 
 
 def log_likelihoods(q: MeanField, x: Tensor, y: Tensor, *, generator: torch.Generator) -> Tensor:
@@ -199,7 +213,10 @@ def kl_divergence(
     """Return KL(q || p0) in nats, of all parameters together; p0 is N(centre, prior^2), or N(0, prior^2)."""
     total = torch.zeros_like(q.log_noise)
     for name, mean in q.mean.items():
-        log_sd, p = q.log_sd[name], torch.as_tensor(prior[name], dtype=mean.dtype, device=mean.device)
+        log_sd, p = (
+            q.log_sd[name],
+            torch.as_tensor(prior[name], dtype=mean.dtype, device=mean.device),
+        )
         away = mean if centre is None else mean - centre[name]
         squares = ((2 * log_sd).exp() + away**2) / (2 * p**2)
         total = total + (squares - log_sd + torch.log(p) - 0.5).sum()
@@ -215,9 +232,13 @@ def noise_log_prior(q: MeanField, b: float | None) -> Tensor:
 
 def _start(params: Params, residuals: Tensor, *, prior: WeightPrior, start_sd: float) -> MeanField:
     """Return q at the point estimate, its standard deviations `start_sd` or those of the prior where they are less."""
-    log_sd = {n: p.clamp(max=start_sd).float().log().requires_grad_(True) for n, p in prior.sd.items()}
+    log_sd = {
+        n: p.clamp(max=start_sd).float().log().requires_grad_(True) for n, p in prior.sd.items()
+    }
     mean = {n: v.detach().float().clone().requires_grad_(True) for n, v in params.items()}
-    return MeanField(mean, log_sd, residuals.float().std().clamp(min=1e-3).log().requires_grad_(True))
+    return MeanField(
+        mean, log_sd, residuals.float().std().clamp(min=1e-3).log().requires_grad_(True)
+    )
 
 
 def _default_prior(params: Params) -> tuple[Params, Params]:

@@ -5,15 +5,36 @@ Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energi
 Not here: sentences, and code that reads files.
 """
 
-from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure
+from bandgap.plots.calibration import (
+    coverage_figure,
+    pit_figure,
+    slices_figure,
+    spread_figure,
+    width_figure,
+)
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
-from bandgap.plots.structures import distance_percentiles, element_counts, size_histogram, structure_3d
-from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, template, theme_css
+from bandgap.plots.structures import (
+    distance_percentiles,
+    element_counts,
+    size_histogram,
+    structure_3d,
+)
+from bandgap.plots.style import (
+    BASELINE,
+    GOOD,
+    MIND,
+    MODEL,
+    OBSERVED,
+    PRIOR,
+    TEMPLATE,
+    template,
+    theme_css,
+)
 
 __all__ = [
     "BASELINE",

@@ -27,7 +27,9 @@ _HEIGHT = 340
 _SLICES = 20  # largest number of rows in a figure of slices
 
 
-def coverage_figure(table: pd.DataFrame, *, level: float, after: pd.DataFrame | None = None) -> go.Figure:
+def coverage_figure(
+    table: pd.DataFrame, *, level: float, after: pd.DataFrame | None = None
+) -> go.Figure:
     """Return coverage against level with the diagonal and the band of chance.
 
     `after` is the table of the calibrated intervals.
@@ -35,16 +37,28 @@ def coverage_figure(table: pd.DataFrame, *, level: float, after: pd.DataFrame | 
     fig = go.Figure()
     x = np.concatenate([table["level"], table["level"][::-1]])
     y = np.concatenate([table["chance_lower"], table["chance_upper"][::-1]])
-    fig.add_scatter(x=x, y=y, fill="toself", fillcolor=faint(BASELINE, 0.2), line={"width": 0}, hoverinfo="skip")
+    fig.add_scatter(
+        x=x, y=y, fill="toself", fillcolor=faint(BASELINE, 0.2), line={"width": 0}, hoverinfo="skip"
+    )
     fig.data[0].update(name="chance alone", mode="lines")
     add_line(fig, [0, 1], [0, 1], BASELINE, width=1, hoverinfo="skip", showlegend=False)
     hover = "level %{x:.0%}<br>coverage %{y:.0%}<extra></extra>"
     dash = "dot" if after is not None else "solid"
     name = "as trained" if after is not None else "intervals"
-    add_line(fig, table["level"], table["coverage"], MODEL, name=name, line_dash=dash, hovertemplate=hover)
+    add_line(
+        fig,
+        table["level"],
+        table["coverage"],
+        MODEL,
+        name=name,
+        line_dash=dash,
+        hovertemplate=hover,
+    )
     final_table, colour = (table, MODEL) if after is None else (after, GOOD)
     if after is not None:
-        add_line(fig, after["level"], after["coverage"], GOOD, name="calibrated", hovertemplate=hover)
+        add_line(
+            fig, after["level"], after["coverage"], GOOD, name="calibrated", hovertemplate=hover
+        )
     nearest_row = int(np.argmin(np.abs(final_table["level"].to_numpy() - level)))
     point = final_table.iloc[[nearest_row]]
     style = {"name": "at the level", "hovertemplate": hover, "showlegend": False}
@@ -59,11 +73,15 @@ def pit_figure(table: pd.DataFrame) -> go.Figure:
     """Return the PIT histogram with the range of chance of every bin."""
     middle = (table["from"] + table["to"]) / 2.0
     width = table["to"] - table["from"]
-    fig = go.Figure(go.Bar(x=middle, y=table["structures"], width=0.94 * width, marker={"color": MODEL}))
+    fig = go.Figure(
+        go.Bar(x=middle, y=table["structures"], width=0.94 * width, marker={"color": MODEL})
+    )
     fig.data[0].hovertemplate = "%{x:.2f}: %{y} structures<extra></extra>"
     for name, dash in (("chance_lower", "dot"), ("expected", "solid"), ("chance_upper", "dot")):
         height = table[name].iloc[0]
-        add_line(fig, [0, 1], [height, height], BASELINE, width=1.5, line_dash=dash, hoverinfo="skip")
+        add_line(
+            fig, [0, 1], [height, height], BASELINE, width=1.5, line_dash=dash, hoverinfo="skip"
+        )
     x = {"title": "PIT of the known gap (0 to 1)", "range": [0, 1]}
     return finished(fig, height=_HEIGHT, x=x, y={"title": "structures", "rangemode": "tozero"})
 
@@ -75,13 +93,17 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
     """
     highest = _spread_out(table["width_eV"])[1]
     fig = go.Figure()
-    add_line(fig, [0, highest], [0, highest / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False)
+    add_line(
+        fig, [0, highest], [0, highest / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False
+    )
     for inside, colour, symbol, name in (
         (True, MODEL, "circle", "in its interval"),
         (False, MIND, "diamond-open", "outside its interval"),
     ):
         rows = table[table["inside"] == inside]
-        add_points(fig, rows["width_eV"], rows["error_eV"], colour, symbol, 6, name=f"{name} ({len(rows)})")
+        add_points(
+            fig, rows["width_eV"], rows["error_eV"], colour, symbol, 6, name=f"{name} ({len(rows)})"
+        )
         fig.data[-1].update(
             customdata=np.stack([plain(rows["id"]), rows["formula"]], axis=1),
             hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error %{y:.2f} eV<extra></extra>",
@@ -89,7 +111,10 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
     low, high = _spread_out(table["width_eV"])
     fig.update_xaxes(title="width of the interval (eV)", range=[max(0.0, low), high])
-    fig.update_yaxes(title="absolute error (eV)", range=[0, 1.15 * max(float(table["error_eV"].max()), high / 2.0)])
+    fig.update_yaxes(
+        title="absolute error (eV)",
+        range=[0, 1.15 * max(float(table["error_eV"].max()), high / 2.0)],
+    )
     return fig
 
 
@@ -99,7 +124,16 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
     low, high = table["chance_lower_eV"], table["chance_upper_eV"]
     chance = bars(expected, low, high, colour=faint(BASELINE, 0.6), thickness=5)
     fig = go.Figure()
-    add_line(fig, expected, expected, BASELINE, width=1, hoverinfo="skip", name="as predicted", error_y=chance)
+    add_line(
+        fig,
+        expected,
+        expected,
+        BASELINE,
+        width=1,
+        hoverinfo="skip",
+        name="as predicted",
+        error_y=chance,
+    )
     inside = (table["rmse_eV"] >= low) & (table["rmse_eV"] <= high)
     hover = "predicted %{x:.2f} eV<br>found %{y:.2f} eV<br>%{customdata} structures<extra></extra>"
     for selection, colour, symbol, name in (
@@ -118,19 +152,35 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
 def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
     """Return coverage by element or formula (first column) with the range of chance, counts in the labels."""
     rows = table.head(_SLICES).iloc[::-1]
-    names = [f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)]
+    names = [
+        f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)
+    ]
     middle = np.full(len(rows), level)
-    fig = go.Figure(go.Scatter(x=middle, y=names, mode="markers", hoverinfo="skip", marker={"opacity": 0}))
-    chance = bars(middle, rows["chance_lower"], rows["chance_upper"], colour=faint(BASELINE, 0.6), thickness=5)
+    fig = go.Figure(
+        go.Scatter(x=middle, y=names, mode="markers", hoverinfo="skip", marker={"opacity": 0})
+    )
+    chance = bars(
+        middle, rows["chance_lower"], rows["chance_upper"], colour=faint(BASELINE, 0.6), thickness=5
+    )
     fig.data[0].error_x = chance
-    within = ((rows["coverage"] >= rows["chance_lower"]) & (rows["coverage"] <= rows["chance_upper"])).to_numpy()
+    within = (
+        (rows["coverage"] >= rows["chance_lower"]) & (rows["coverage"] <= rows["chance_upper"])
+    ).to_numpy()
     for selection, colour, symbol in ((within, MODEL, "circle"), (~within, MIND, "diamond-open")):
-        selected_names = [name for name, is_selected in zip(names, selection, strict=True) if is_selected]
+        selected_names = [
+            name for name, is_selected in zip(names, selection, strict=True) if is_selected
+        ]
         hover = "%{y}: %{x:.0%}<extra></extra>"
-        add_points(fig, rows["coverage"][selection], selected_names, colour, symbol, 9, hovertemplate=hover)
+        add_points(
+            fig, rows["coverage"][selection], selected_names, colour, symbol, 9, hovertemplate=hover
+        )
     fig.add_vline(x=level, line={"color": BASELINE, "width": 1, "dash": "dot"})
     least = float(min(rows["coverage"].min(), rows["chance_lower"].min()))
-    x = {"title": "gaps in their interval", "tickformat": ".0%", "range": [max(-0.02, least - 0.06), 1.03]}
+    x = {
+        "title": "gaps in their interval",
+        "tickformat": ".0%",
+        "range": [max(-0.02, least - 0.06), 1.03],
+    }
     y = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False}
     return finished(fig, height=max(200, 90 + 22 * len(rows)), x=x, y=y)
 

@@ -34,16 +34,27 @@ _POINTS = 500  # largest number of draws of a chain in a trace
 def traces(draws: ArrayLike, *, label: str) -> go.Figure:
     """Return the trace of every chain: draws (chain, draw) against their number, thinned if there are many."""
     values = np.asarray(draws, dtype=np.float64)
-    draw_numbers = np.linspace(0, values.shape[1] - 1, min(values.shape[1], _POINTS)).round().astype(int)
+    draw_numbers = (
+        np.linspace(0, values.shape[1] - 1, min(values.shape[1], _POINTS)).round().astype(int)
+    )
     fig = go.Figure()
     for k, chain in enumerate(values):
         name = f"chain {k + 1}"
         hover = f"{name}, draw %{{x}}: %{{y:.3g}}<extra></extra>"
         colour = CHAIN_COLOURS[k % len(CHAIN_COLOURS)]
         add_line(
-            fig, draw_numbers + 1, chain[draw_numbers], colour, width=1, name=name, opacity=0.75, hovertemplate=hover
+            fig,
+            draw_numbers + 1,
+            chain[draw_numbers],
+            colour,
+            width=1,
+            name=name,
+            opacity=0.75,
+            hovertemplate=hover,
         )
-    return finished(fig, height=260, x={"title": "draw after warm-up", "showgrid": False}, y={"title": label})
+    return finished(
+        fig, height=260, x={"title": "draw after warm-up", "showgrid": False}, y={"title": label}
+    )
 
 
 def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
@@ -53,7 +64,9 @@ def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
     values = np.asarray(draws, dtype=np.float64)
     ranks = rankdata(values).reshape(values.shape)
     bin_numbers = np.minimum(((ranks - 0.5) / values.size * bins).astype(int), bins - 1)
-    return np.stack([np.bincount(chain, minlength=bins) for chain in bin_numbers]).astype(np.float64)
+    return np.stack([np.bincount(chain, minlength=bins) for chain in bin_numbers]).astype(
+        np.float64
+    )
 
 
 def rank_plot(draws: ArrayLike, *, bins: int = 20) -> go.Figure:
@@ -72,10 +85,14 @@ def rank_plot(draws: ArrayLike, *, bins: int = 20) -> go.Figure:
         }
         steps = np.append(heights, heights[-1])
         hover = f"chain {k + 1}: %{{y:.0f}} draws<extra></extra>"
-        fig.add_scatter(x=edges, y=steps, mode="lines", name=f"chain {k + 1}", line=line, hovertemplate=hover)
+        fig.add_scatter(
+            x=edges, y=steps, mode="lines", name=f"chain {k + 1}", line=line, hovertemplate=hover
+        )
     fig.add_hline(y=values.shape[1] / bins, line={"color": BASELINE, "width": 1, "dash": "dot"})
     x = {"title": "rank among all draws (%)", "range": [0, 100], "showgrid": False}
-    return finished(fig, height=260, x=x, y={"title": "draws", "rangemode": "tozero"}, legend=LEGEND_ROW)
+    return finished(
+        fig, height=260, x=x, y={"title": "draws", "rangemode": "tozero"}, legend=LEGEND_ROW
+    )
 
 
 def energies(energy: ArrayLike) -> go.Figure:
@@ -90,6 +107,15 @@ def energies(energy: ArrayLike) -> go.Figure:
         (changes, OBSERVED, "dash", "change from draw to draw"),
     ):
         area: dict[str, Any] = {"fill": "tozeroy", "fillcolor": faint(colour, 0.12)}
-        add_line(fig, grid, density(draws, grid), colour, name=name, line_dash=dash, hoverinfo="skip", **area)
+        add_line(
+            fig,
+            grid,
+            density(draws, grid),
+            colour,
+            name=name,
+            line_dash=dash,
+            hoverinfo="skip",
+            **area,
+        )
     x = {"title": "energy (natural units)", "showgrid": False}
     return finished(fig, height=240, x=x, y={"visible": False}, legend=LEGEND_ROW)

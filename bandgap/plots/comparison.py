@@ -43,7 +43,9 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         (~better & ~worse, BASELINE, "circle-open", "no difference that this test set can show"),
     ):
         rows_of_group = rows[selection]
-        fig.add_scatter(x=rows_of_group["difference_eV"], y=rows_of_group.index, mode="markers", name=name)
+        fig.add_scatter(
+            x=rows_of_group["difference_eV"], y=rows_of_group.index, mode="markers", name=name
+        )
         fig.data[-1].update(
             marker=marker(colour, symbol, 10),
             error_x=bars(
@@ -54,16 +56,27 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
                 thickness=2,
             ),
             customdata=np.stack(
-                [plain(rows_of_group["run"]), rows_of_group["lower_eV"], rows_of_group["upper_eV"]], axis=1
+                [plain(rows_of_group["run"]), rows_of_group["lower_eV"], rows_of_group["upper_eV"]],
+                axis=1,
             ),
             hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
             "<extra></extra>",
         )
-    label_position = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
-    names = [label_position | {"y": k + 0.22, "text": run} for k, run in enumerate(plain(rows["run"]))]
+    label_position = {
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+    }
+    names = [
+        label_position | {"y": k + 0.22, "text": run} for k, run in enumerate(plain(rows["run"]))
+    ]
     zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
     zero |= {"line": {"color": BASELINE, "width": 1}}
-    fig.update_layout(template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero])
+    fig.update_layout(
+        template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero]
+    )
     ends = padded(np.append(rows[["lower_eV", "upper_eV"]].to_numpy().ravel(), 0.0))
     fig.update_xaxes(title=f"difference in {quantity.label} (eV)", range=list(ends))
     fig.update_yaxes(visible=False, range=[-0.5, len(rows) - 0.3])
@@ -76,7 +89,13 @@ def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
     for k, method in enumerate(table["method"].unique()):
         rows = table[table["method"] == method]
         value, colour = rows[quantity.column], _SERIES[k % len(_SERIES)]
-        fig.add_scatter(x=rows["n"], y=value, mode="lines+markers", name=method, line={"color": colour, "width": 2})
+        fig.add_scatter(
+            x=rows["n"],
+            y=value,
+            mode="lines+markers",
+            name=method,
+            line={"color": colour, "width": 2},
+        )
         fig.data[-1].update(
             marker=marker(colour, _SYMBOLS[k % len(_SYMBOLS)], 9),
             error_y=bars(value, rows["smallest_eV"], rows["largest_eV"], cap=3),

@@ -6,7 +6,17 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from bandgap.plots.style import BASELINE, LEGEND_ROW, MODEL, PRIOR, TEMPLATE, add_line, add_points, faint, finished
+from bandgap.plots.style import (
+    BASELINE,
+    LEGEND_ROW,
+    MODEL,
+    PRIOR,
+    TEMPLATE,
+    add_line,
+    add_points,
+    faint,
+    finished,
+)
 
 _POINTS = 400  # largest number of draws in a cloud
 
@@ -21,7 +31,9 @@ def ternary(c: ArrayLike, *, layers: Sequence[str], prior: ArrayLike | None = No
         if draws is None:
             continue
         values = np.asarray(draws, dtype=np.float64)
-        values = values[np.linspace(0, len(values) - 1, min(len(values), _POINTS)).round().astype(int)]
+        values = values[
+            np.linspace(0, len(values) - 1, min(len(values), _POINTS)).round().astype(int)
+        ]
         fig.add_scatterternary(
             a=values[:, 2],
             b=values[:, 0],
@@ -31,17 +43,37 @@ def ternary(c: ArrayLike, *, layers: Sequence[str], prior: ArrayLike | None = No
             marker={"color": faint(colour, 0.55), "symbol": symbol, "size": size},
             hovertemplate="%{b:.2f}, %{c:.2f}, %{a:.2f}<extra></extra>",
         )
-    axis = {"min": 0, "tickvals": [0.25, 0.5, 0.75], "ticks": "outside", "linewidth": 1, "color": BASELINE}
+    axis = {
+        "min": 0,
+        "tickvals": [0.25, 0.5, 0.75],
+        "ticks": "outside",
+        "linewidth": 1,
+        "color": BASELINE,
+    }
     titles = {"aaxis": layers[2], "baxis": layers[0], "caxis": layers[1]}
-    corners = {name: axis | {"title": {"text": title, "font": {"size": 12}}} for name, title in titles.items()}
+    corners = {
+        name: axis | {"title": {"text": title, "font": {"size": 12}}}
+        for name, title in titles.items()
+    }
     legend = {"orientation": "h", "x": 0, "y": -0.12, "yanchor": "top", "font": {"size": 11}}
-    fig.update_layout(template=TEMPLATE, height=340, showlegend=True, legend=legend, margin={"t": 32, "l": 40, "r": 40})
+    fig.update_layout(
+        template=TEMPLATE,
+        height=340,
+        showlegend=True,
+        legend=legend,
+        margin={"t": 32, "l": 40, "r": 40},
+    )
     fig.update_layout(ternary={"sum": 1, "bgcolor": "rgba(0,0,0,0)", **corners})
     return fig
 
 
 def layer_scales(
-    draws: ArrayLike, *, layers: Sequence[str], title: str, prior: ArrayLike | None = None, log: bool = True
+    draws: ArrayLike,
+    *,
+    layers: Sequence[str],
+    title: str,
+    prior: ArrayLike | None = None,
+    log: bool = True,
 ) -> go.Figure:
     """Return median, central half and central 95 % of a quantity of every layer from draws (draw, layer).
 
@@ -55,20 +87,49 @@ def layer_scales(
     ):
         if group_draws is None:
             continue
-        quantiles = np.quantile(np.asarray(group_draws, dtype=np.float64), [0.025, 0.25, 0.5, 0.75, 0.975], axis=0)
+        quantiles = np.quantile(
+            np.asarray(group_draws, dtype=np.float64), [0.025, 0.25, 0.5, 0.75, 0.975], axis=0
+        )
         y = np.arange(values.shape[1])[::-1] + shift
         for low, high, width in ((0, 4, 1.5), (1, 3, 5)):
             ends = np.stack([quantiles[low], quantiles[high], np.full(y.size, np.nan)], 1).ravel()
             heights = np.stack([y, y, np.full(y.size, np.nan)], 1).ravel()
             style = {"opacity": 1.0 if width < 2 else 0.5, "hoverinfo": "skip", "showlegend": False}
             add_line(fig, ends, heights, colour, width=width, **style)
-        hover = "median %{x:.2g} (95 %: %{customdata[0]:.2g} to %{customdata[1]:.2g})<extra></extra>"
+        hover = (
+            "median %{x:.2g} (95 %: %{customdata[0]:.2g} to %{customdata[1]:.2g})<extra></extra>"
+        )
         ends_95 = np.stack([quantiles[0], quantiles[4]], 1)
-        add_points(fig, quantiles[2], y, colour, symbol, 9, name=name, customdata=ends_95, hovertemplate=hover)
-    axis_type = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {"type": "linear", "range": [0, 1]}
+        add_points(
+            fig,
+            quantiles[2],
+            y,
+            colour,
+            symbol,
+            9,
+            name=name,
+            customdata=ends_95,
+            hovertemplate=hover,
+        )
+    axis_type = (
+        {"type": "log", "dtick": 1, "exponentformat": "power"}
+        if log
+        else {"type": "linear", "range": [0, 1]}
+    )
     names = list(layers)[::-1]
-    ticks = {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
-    return finished(fig, height=100 + 56 * values.shape[1], x={"title": title, **axis_type}, y=ticks, legend=LEGEND_ROW)
+    ticks = {
+        "tickmode": "array",
+        "tickvals": list(range(len(names))),
+        "ticktext": names,
+        "showgrid": False,
+    }
+    return finished(
+        fig,
+        height=100 + 56 * values.shape[1],
+        x={"title": title, **axis_type},
+        y=ticks,
+        legend=LEGEND_ROW,
+    )
 
 
 def feature_changes(
@@ -86,23 +147,39 @@ def feature_changes(
     if kept_share is not None:
         scale = [[0.0, BASELINE], [1.0, MODEL]]
         bar = {"title": {"text": "share kept"}, "thickness": 10, "len": 0.8}
-        markers |= {"color": np.asarray(kept_share), "cmin": 0, "cmax": 1, "colorscale": scale, "colorbar": bar}
+        markers |= {
+            "color": np.asarray(kept_share),
+            "cmin": 0,
+            "cmax": 1,
+            "colorscale": scale,
+            "colorbar": bar,
+        }
     fig = go.Figure(
         go.Scatter(
             x=change,
             y=names,
             mode="markers",
             marker=markers,
-            error_x={"type": "data", "array": spread, "thickness": 1, "width": 0, "color": faint(MODEL, 0.6)},
+            error_x={
+                "type": "data",
+                "array": spread,
+                "thickness": 1,
+                "width": 0,
+                "color": faint(MODEL, 0.6),
+            },
             hovertemplate="%{y}: %{x:.3f} eV<extra></extra>",
         )
     )
     fig.add_vline(x=0, line={"color": BASELINE, "width": 1, "dash": "dot"})
     x = {"title": "change of the gap for one standard deviation of the feature (eV)"}
-    return finished(fig, height=110 + 22 * len(names), x=x, y={"autorange": "reversed", "showgrid": False})
+    return finished(
+        fig, height=110 + 22 * len(names), x=x, y={"autorange": "reversed", "showgrid": False}
+    )
 
 
-def validation_curve(values: ArrayLike, scores: ArrayLike, *, name: str, chosen: float) -> go.Figure:
+def validation_curve(
+    values: ArrayLike, scores: ArrayLike, *, name: str, chosen: float
+) -> go.Figure:
     """Return held-out negative log predictive density (k,) against values (k,) of a setting, with a mark."""
     x = np.asarray(values, dtype=np.float64)
     y = np.asarray(scores, dtype=np.float64)

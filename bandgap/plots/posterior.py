@@ -13,7 +13,9 @@ from bandgap.plots.style import MODEL, PRIOR, Floats, add_line, density, faint, 
 _GRID_POINTS = 241
 
 
-def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None) -> go.Figure:
+def layer_weights(
+    c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None
+) -> go.Figure:
     """Return the posterior of the layer weights c, draws (draw, layer), and their prior, one row a layer.
 
     The prior is that of `prior_draws` (draw, layer). Without them it is Dirichlet(1, ..., 1), in
@@ -27,12 +29,24 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike
     fig = go.Figure()
     for k, (name, after, prior) in enumerate(zip(layers, densities, priors, strict=True)):
         base, peak = float(n_layers - 1 - k), max(after.max(), prior.max())
-        _ridge(fig, grid, base=base, height=0.82 * after / peak, colour=MODEL, name=name, filled=True)
+        _ridge(
+            fig, grid, base=base, height=0.82 * after / peak, colour=MODEL, name=name, filled=True
+        )
         prior_height = 0.82 * prior / peak
-        _ridge(fig, grid, base=base, height=prior_height, colour=PRIOR, name=f"prior, {name}", filled=False)
+        _ridge(
+            fig,
+            grid,
+            base=base,
+            height=prior_height,
+            colour=PRIOR,
+            name=f"prior, {name}",
+            filled=False,
+        )
     x = {"title": f"{Quantity.C.axis} (share, 0 to 1)", "range": [0, 1]}
     y = {"tickmode": "array", "tickvals": list(range(n_layers))[::-1], "ticktext": list(layers)}
-    return finished(fig, height=110 + 85 * n_layers, x=x, y=y | {"showgrid": False, "range": [-0.08, n_layers]})
+    return finished(
+        fig, height=110 + 85 * n_layers, x=x, y=y | {"showgrid": False, "range": [-0.08, n_layers]}
+    )
 
 
 def draws_density(
@@ -45,30 +59,59 @@ def draws_density(
     """
     values = np.asarray(draws, dtype=np.float64).ravel()
     axis_values = np.log10(values) if log else values
-    prior_values = None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
+    prior_values = (
+        None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
+    )
     all_values = (
         axis_values
         if prior_values is None
-        else np.concatenate([axis_values, _central(np.log10(prior_values) if log else prior_values)])
+        else np.concatenate(
+            [axis_values, _central(np.log10(prior_values) if log else prior_values)]
+        )
     )
     grid = np.linspace(*padded(all_values), _GRID_POINTS)
     x = 10**grid if log else grid
     fig = go.Figure()
-    add_line(fig, x, density(axis_values, grid), MODEL, fill="tozeroy", fillcolor=faint(MODEL), hoverinfo="skip")
+    add_line(
+        fig,
+        x,
+        density(axis_values, grid),
+        MODEL,
+        fill="tozeroy",
+        fillcolor=faint(MODEL),
+        hoverinfo="skip",
+    )
     if prior_values is not None:
         prior_density = density(np.log10(prior_values) if log else prior_values, grid)
-        add_line(fig, x, prior_density, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip")
+        add_line(
+            fig, x, prior_density, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip"
+        )
     fig.add_vline(x=float(np.median(values)), line={"color": MODEL, "width": 1, "dash": "dot"})
-    axis: dict[str, Any] = {"title": quantity.axis, "type": "log" if log else "linear", "showgrid": False}
+    axis: dict[str, Any] = {
+        "title": quantity.axis,
+        "type": "log" if log else "linear",
+        "showgrid": False,
+    }
     if log:
         ticks = _log_ticks(x)
         axis |= {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}
     return finished(fig, height=200, x=axis, y={"visible": False})
 
 
-def _ridge(fig: go.Figure, grid: Floats, *, base: float, height: Floats, colour: str, name: str, filled: bool) -> None:
+def _ridge(
+    fig: go.Figure,
+    grid: Floats,
+    *,
+    base: float,
+    height: Floats,
+    colour: str,
+    name: str,
+    filled: bool,
+) -> None:
     if filled:
-        fig.add_scatter(x=grid, y=np.full_like(grid, base), mode="lines", line={"width": 0}, hoverinfo="skip")
+        fig.add_scatter(
+            x=grid, y=np.full_like(grid, base), mode="lines", line={"width": 0}, hoverinfo="skip"
+        )
     area: dict[str, Any] = {"fill": "tonexty", "fillcolor": faint(colour)} if filled else {}
     dash = "solid" if filled else "dash"
     add_line(fig, grid, base + height, colour, name=name, line_dash=dash, hoverinfo="skip", **area)
@@ -93,7 +136,9 @@ def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) ->
     if draws is None:
         from scipy.stats import beta  # slow to import (a second)
 
-        flat = np.asarray(beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64)
+        flat = np.asarray(
+            beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64
+        )
         return [flat] * n_layers
     values = np.asarray(draws, dtype=np.float64)
     return [_share_density(values[:, k], grid) for k in range(n_layers)]

@@ -26,7 +26,9 @@ from bandgap.plots.style import (
     plain,
 )
 
-_INTERVAL_HOVER = "%{text}<br>%{y:.2f} eV (%{customdata[0]:.2f} to %{customdata[1]:.2f})<extra></extra>"
+_INTERVAL_HOVER = (
+    "%{text}<br>%{y:.2f} eV (%{customdata[0]:.2f} to %{customdata[1]:.2f})<extra></extra>"
+)
 
 
 def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
@@ -76,19 +78,34 @@ def parity(
             mode="markers",
             name=f"{name} ({np.count_nonzero(selection)})",
             marker=marker(colour, symbol, 6),
-            error_y=bars(mean[selection], lower[selection], upper[selection], colour=faint(colour, 0.4), thickness=0.8),
+            error_y=bars(
+                mean[selection],
+                lower[selection],
+                upper[selection],
+                colour=faint(colour, 0.4),
+                thickness=0.8,
+            ),
             customdata=plain(ids)[selection],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
     axis_range = {"range": list(ends), "constrain": "domain"}
     y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **axis_range}
     return finished(
-        fig, height=400, x={"title": f"observed {Quantity.GAP.axis}", **axis_range}, y=y, legend=LEGEND_INSIDE
+        fig,
+        height=400,
+        x={"title": f"observed {Quantity.GAP.axis}", **axis_range},
+        y=y,
+        legend=LEGEND_INSIDE,
     )
 
 
 def intervals(
-    mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str], unusual: ArrayLike
+    mean_eV: ArrayLike,
+    lower_eV: ArrayLike,
+    upper_eV: ArrayLike,
+    *,
+    ids: Sequence[str],
+    unusual: ArrayLike,
 ) -> go.Figure:
     """Return predictions (n,) in eV sorted by their mean, with intervals as bars.
 
@@ -120,7 +137,10 @@ def intervals(
     fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
     if is_unusual.any():
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
-    ticks = {"tick0": 1, "dtick": max(1, math.ceil(order.size / 8))}  # whole numbers, about eight of them
+    ticks = {
+        "tick0": 1,
+        "dtick": max(1, math.ceil(order.size / 8)),
+    }  # whole numbers, about eight of them
     fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
     fig.update_yaxes(title=Quantity.MEAN.axis)
     return fig

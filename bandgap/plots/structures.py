@@ -19,7 +19,20 @@ _PERIOD_ENDS = (2, 10, 18, 36, 54, 86)  # atomic numbers of the noble gases
 _BALLS = (0.44, 0.66, 0.80, 0.90, 1.0, 1.1, 1.1)  # diameters of atoms by period, angstrom
 _STICK = 0.16  # diameter of a bond, angstrom
 _WIDTH_PIXELS = 330.0  # approximate size of a structure in the figure
-_EDGES = ((0, 1), (0, 2), (0, 4), (1, 3), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7), (6, 7))
+_EDGES = (
+    (0, 1),
+    (0, 2),
+    (0, 4),
+    (1, 3),
+    (1, 5),
+    (2, 3),
+    (2, 6),
+    (3, 7),
+    (4, 5),
+    (4, 6),
+    (5, 7),
+    (6, 7),
+)
 
 
 def structure_3d(shape: Shape) -> go.Figure:
@@ -39,7 +52,9 @@ def structure_3d(shape: Shape) -> go.Figure:
         starts, ends = _half_bonds(shape, half_vectors, is_element)
         line = {"color": colour, "width": float(np.clip(_STICK * pixels, 2.0, 12.0))}
         x, y, z = _segments(starts, ends)
-        fig.add_scatter3d(x=x, y=y, z=z, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+        fig.add_scatter3d(
+            x=x, y=y, z=z, mode="lines", line=line, hoverinfo="skip", showlegend=False
+        )
         x, y, z = shape.positions[is_element].T
         fig.add_scatter3d(
             x=x,
@@ -48,7 +63,9 @@ def structure_3d(shape: Shape) -> go.Figure:
             mode="markers",
             name=symbol,
             marker={
-                "size": float(np.clip(_BALLS[int(np.searchsorted(_PERIOD_ENDS, number))] * pixels, 3.0, 40.0)),
+                "size": float(
+                    np.clip(_BALLS[int(np.searchsorted(_PERIOD_ENDS, number))] * pixels, 3.0, 40.0)
+                ),
                 "color": colour,
                 "opacity": 1.0,
                 "line": {"width": 1, "color": BASELINE},
@@ -58,7 +75,14 @@ def structure_3d(shape: Shape) -> go.Figure:
         )
     axis = {"visible": False, "showspikes": False}
     camera = {"projection": {"type": "orthographic"}, "eye": {"x": 1.1, "y": 1.3, "z": 0.7}}
-    scene = {"aspectmode": "data", "xaxis": axis, "yaxis": axis, "zaxis": axis, "camera": camera, "dragmode": "orbit"}
+    scene = {
+        "aspectmode": "data",
+        "xaxis": axis,
+        "yaxis": axis,
+        "zaxis": axis,
+        "camera": camera,
+        "dragmode": "orbit",
+    }
     legend = LEGEND_INSIDE | {"itemsizing": "constant"}
     fig.update_layout(template=TEMPLATE, height=420, scene=scene, showlegend=True, legend=legend)
     return fig
@@ -78,7 +102,12 @@ def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
             hovertemplate="%{x}: %{y} structures (%{customdata:.0f} %)<extra></extra>",
         )
     )
-    fig.update_layout(template=TEMPLATE, height=320, xaxis_title="element", yaxis_title="structures that contain it")
+    fig.update_layout(
+        template=TEMPLATE,
+        height=320,
+        xaxis_title="element",
+        yaxis_title="structures that contain it",
+    )
     fig.update_xaxes(type="category", showgrid=False)
     return fig
 
@@ -125,7 +154,9 @@ def distance_percentiles(percentiles: ArrayLike, *, far: float) -> go.Figure:
     if values.size:
         fig.add_hline(y=values.size / 20, line={"color": BASELINE, "width": 1, "dash": "dash"})
     fig.add_vrect(x0=100 * far, x1=100, fillcolor=faint(MIND, 0.12), line_width=0)
-    fig.update_layout(xaxis_title="percentile of the distance to the source (%)", yaxis_title="structures")
+    fig.update_layout(
+        xaxis_title="percentile of the distance to the source (%)", yaxis_title="structures"
+    )
     fig.update_xaxes(range=[0, 100])
     return fig
 
@@ -141,15 +172,21 @@ def _cell(fig: go.Figure, shape: Shape) -> None:
 
 def _pixels_per_angstrom(shape: Shape) -> float:
     corners = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) @ shape.cell
-    sides = np.ptp(np.concatenate([shape.positions, corners]) if shape.pbc.any() else shape.positions, axis=0)
+    sides = np.ptp(
+        np.concatenate([shape.positions, corners]) if shape.pbc.any() else shape.positions, axis=0
+    )
     return _WIDTH_PIXELS / max(float(np.linalg.norm(sides)), 4.0)
 
 
-def _half_bonds(shape: Shape, half_vectors: Floats, selected_atoms: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _half_bonds(
+    shape: Shape, half_vectors: Floats, selected_atoms: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
     """Return starts and ends (half bond, 3) of the halves of bonds at the selected atoms."""
     first, second = shape.bonds[:, 0].astype(int), shape.bonds[:, 1].astype(int)
     first_selected, second_selected = selected_atoms[first], selected_atoms[second]
-    starts = np.concatenate([shape.positions[first[first_selected]], shape.positions[second[second_selected]]])
+    starts = np.concatenate(
+        [shape.positions[first[first_selected]], shape.positions[second[second_selected]]]
+    )
     ends = starts + np.concatenate([half_vectors[first_selected], -half_vectors[second_selected]])
     return starts, ends
 

@@ -31,7 +31,14 @@ LEGEND_INSIDE = {
 LEGEND_ROW = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
 
 LEGEND_ABOVE = {
-    "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}},
+    "legend": {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"size": 12},
+    },
     "margin": {"t": 34},
 }
 
@@ -58,7 +65,11 @@ def template(*, dark: bool = False) -> go.layout.Template:
     }
     return go.layout.Template(
         layout={
-            "font": {"family": "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif", "size": 13, "color": ink},
+            "font": {
+                "family": "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif",
+                "size": 13,
+                "color": ink,
+            },
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "colorway": [MODEL, OBSERVED, GOOD, MIND, PRIOR, BASELINE],
@@ -94,7 +105,12 @@ def theme_css() -> str:
 
 
 def finished(
-    fig: go.Figure, *, height: int, x: dict[str, Any], y: dict[str, Any], legend: dict[str, Any] | None = None
+    fig: go.Figure,
+    *,
+    height: int,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    legend: dict[str, Any] | None = None,
 ) -> go.Figure:
     """Return the figure with the common template, settings of its axes and, if given, a legend."""
     fig.update_layout(template=TEMPLATE, height=height)
@@ -105,7 +121,9 @@ def finished(
     return fig
 
 
-def add_line(fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: float = 2, **options: Any) -> None:
+def add_line(
+    fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: float = 2, **options: Any
+) -> None:
     """Add a line; further options are those of a Plotly scatter, such as `line_dash`."""
     fig.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, **options)
 
@@ -147,15 +165,28 @@ def marker(colour: str, symbol: str, size: float) -> dict[str, Any]:
 
 
 def bars(
-    middle: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, colour: str = "", thickness: float = 1.0, cap: float = 0.0
+    middle: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    colour: str = "",
+    thickness: float = 1.0,
+    cap: float = 0.0,
 ) -> dict[str, Any]:
     """Return error bars of points `middle` (n,) from `lower` to `upper`.
 
     The default colour is that of the trace.
     """
     centre, low, high = (np.asarray(values, dtype=np.float64) for values in (middle, lower, upper))
-    error_bars = {"type": "data", "symmetric": False, "array": high - centre, "arrayminus": centre - low}
-    return error_bars | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
+    error_bars = {
+        "type": "data",
+        "symmetric": False,
+        "array": high - centre,
+        "arrayminus": centre - low,
+    }
+    return (
+        error_bars | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
+    )
 
 
 def density(values: Floats, grid: Floats) -> Floats:

@@ -130,4 +130,6 @@ __all__ = [
     "with_noise",
 ]
 
-__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})
+__getattr__ = names_of(
+    __name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()}
+)

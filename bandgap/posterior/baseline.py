@@ -87,7 +87,9 @@ class BaselinePosterior:
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return draws of the mean, (chain, draw, n), in eV, for raw features (n, p)."""
-        return self.rest.mean_draws_eV(features[:, : self.baseline.n_features]) + self._line_draws_eV(features)
+        return self.rest.mean_draws_eV(
+            features[:, : self.baseline.n_features]
+        ) + self._line_draws_eV(features)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return draws of the mean, and the components of a new observation moved and widened, for raw (n, p)."""
@@ -105,7 +107,9 @@ class BaselinePosterior:
         baseline = self.baseline
         slopes = baseline.slope + baseline.slope_sd * self._normal_scores(_SLOPE_STREAM)
         changes = baseline.outside_sd * self._normal_scores(_OUTSIDE_STREAM)
-        result: Floats = slopes * baseline.distances_eV(features) + changes * baseline.excess_eV(features)
+        result: Floats = slopes * baseline.distances_eV(features) + changes * baseline.excess_eV(
+            features
+        )
         return result
 
     def _normal_scores(self, stream: int) -> Floats:
@@ -128,6 +132,8 @@ class BaselinePosterior:
         return {"rest": rest, "baseline": asdict(self.baseline), "seed": self.seed}
 
     @classmethod
-    def around(cls, rest: Posterior, *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> "BaselinePosterior":
+    def around(
+        cls, rest: Posterior, *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> "BaselinePosterior":
         """Build a posterior from `scalars` and the posterior of the rest."""
         return cls(rest, Baseline(**scalars["baseline"]), scalars["seed"], diagnostics)

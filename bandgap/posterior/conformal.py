@@ -79,7 +79,9 @@ class ConformalPosterior:
         middle = predicted[self.fold[kept]]
         lower, upper = middle - size[:, None], middle + size[:, None]
         lower[-1], upper[-1] = lower.min(axis=0), upper.max(axis=0)
-        centres = np.concatenate([middle + self._inwards * (end - middle) for end in (lower, upper)])
+        centres = np.concatenate(
+            [middle + self._inwards * (end - middle) for end in (lower, upper)]
+        )
         return PredictiveDraws(self._mean_draws(predicted), centres, np.tile(sds, 2))
 
     def _mean_draws(self, predicted: Floats) -> Floats:
@@ -107,7 +109,10 @@ class ConformalPosterior:
         centres = self._inwards * size
         columns = [
             logsumexp(
-                np.logaddexp(norm.logpdf(error, c * centres, c * sds), norm.logpdf(error, -c * centres, c * sds)),
+                np.logaddexp(
+                    norm.logpdf(error, c * centres, c * sds),
+                    norm.logpdf(error, -c * centres, c * sds),
+                ),
                 b=others / (2.0 * counts),
                 axis=1,
             )
@@ -122,7 +127,9 @@ class ConformalPosterior:
 
     def _smoothed(self, size: Floats, mean_square: Floats | np.floating[Any]) -> Floats:
         """Return the sds of the normals that stand for errors of this size, given the mean square of all errors."""
-        result: Floats = np.maximum(self.smoothing * np.sqrt(size**2 + mean_square / 4.0), LEAST_SD_EV)
+        result: Floats = np.maximum(
+            self.smoothing * np.sqrt(size**2 + mean_square / 4.0), LEAST_SD_EV
+        )
         return result
 
     def _kept(self) -> NDArray[np.int64]:
@@ -145,11 +152,22 @@ class ConformalPosterior:
 
     def scalars(self) -> dict[str, Any]:
         """Return kind and scalars of the models, and the smoothing."""
-        return {"models": {"kind": self.models.kind, **self.models.scalars()}, "smoothing": self.smoothing}
+        return {
+            "models": {"kind": self.models.kind, **self.models.scalars()},
+            "smoothing": self.smoothing,
+        }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         stored = scalars["models"]
         models = MODELS[stored["kind"]].from_arrays(part(arrays, "models."), scalars=stored)
-        return cls(models, arrays["fold"].numpy(), arrays["errors_eV"].numpy(), scalars["smoothing"], diagnostics)
+        return cls(
+            models,
+            arrays["fold"].numpy(),
+            arrays["errors_eV"].numpy(),
+            scalars["smoothing"],
+            diagnostics,
+        )

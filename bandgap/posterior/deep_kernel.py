@@ -52,7 +52,9 @@ class DeepKernelPosterior:
     beta: Floats
     predict_from: int
     seed: int
-    precision: Floats | None = None  # (p, p), of beta given scales that are known: beta is integrated out
+    precision: Floats | None = (
+        None  # (p, p), of beta given scales that are known: beta is integrated out
+    )
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @classmethod
@@ -101,7 +103,9 @@ class DeepKernelPosterior:
         """Return what `seen` does to rounding, of every row as if it stood alone."""
 
         def block(rows: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-            points, trend = self._of_hidden(hidden_in_double(self.hidden, self.standardiser.features(rows))[-1])
+            points, trend = self._of_hidden(
+                hidden_in_double(self.hidden, self.standardiser.features(rows))[-1]
+            )
             return points.T, trend.T
 
         points, trend = by_fixed_block(block, features)
@@ -109,7 +113,11 @@ class DeepKernelPosterior:
 
     def _of_hidden(self, h: Floats) -> tuple[Floats, Floats]:
         ones = np.ones((len(h), 1))
-        trend = np.hstack([ones, h @ self.output[:-1, None] + self.output[-1]]) if self.output.size else ones
+        trend = (
+            np.hstack([ones, h @ self.output[:-1, None] + self.output[-1]])
+            if self.output.size
+            else ones
+        )
         return np.ascontiguousarray((h - self.centre) / self.scale), trend
 
     @property
@@ -141,7 +149,15 @@ class DeepKernelPosterior:
         points, trend = self._seen_apart(features)
         observed = Observed(self.points, self.trend, self.gaps)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
-        found = predict(observed, self.thetas, betas, points, trend, m=self.predict_from, precision_beta=self.precision)
+        found = predict(
+            observed,
+            self.thetas,
+            betas,
+            points,
+            trend,
+            m=self.predict_from,
+            precision_beta=self.precision,
+        )
         sd = np.sqrt(found.latent)
         draws = found.mean[:, None] + sd[:, None] * self._scores[:, :, None]
         noise = self.theta.reshape(-1, 4)[:, 3:]
@@ -182,7 +198,9 @@ class DeepKernelPosterior:
         return own | self.standardiser.scalars()
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         return cls(
             standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
@@ -196,7 +214,9 @@ class DeepKernelPosterior:
         )
 
 
-def _hidden(hidden: Params, standardiser: Standardiser, features: NDArray[np.floating[Any]]) -> Floats:
+def _hidden(
+    hidden: Params, standardiser: Standardiser, features: NDArray[np.floating[Any]]
+) -> Floats:
     with torch.no_grad():
         x = torch.from_numpy(standardiser.features(features)).float()
         return np.asarray(hidden_features(hidden, x).double().numpy(), dtype=np.float64)

@@ -79,7 +79,9 @@ def fours_of_rows(x: Floats, zero: Floats) -> FoursOfRows:
     return FoursOfRows(base, there.shape[1], order.astype(np.int64), starts, blocks, values)
 
 
-def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, blocks: NDArray[np.bool_]) -> DrawnLayers:
+def drawn_layers(
+    first: Singles, upper: Sequence[Singles], *, base: Floats, blocks: NDArray[np.bool_]
+) -> DrawnLayers:
     """Return the layers of a draw from their weights (width, inputs + 1), the bias last; of the first, some blocks."""
     p = base.size
     there = np.flatnonzero(np.repeat(blocks, FOUR))
@@ -95,7 +97,9 @@ def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, bloc
         above[:inputs, :width], above[-1, :width] = layer[:, :-1].T, layer[:, -1]
         behind += [_in_tiles(above[:-1]), above[-1]]
         widths.append(above.shape[1])
-    return DrawnLayers(_in_tiles(weights), constant, np.concatenate(behind), np.array(widths, dtype=np.int64))
+    return DrawnLayers(
+        _in_tiles(weights), constant, np.concatenate(behind), np.array(widths, dtype=np.int64)
+    )
 
 
 def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Floats:
@@ -114,7 +118,9 @@ def _filled(count: int, of: int = FOUR) -> int:
 
 
 @compiled
-def _gathered(different: Singles, there: NDArray[np.bool_], order: Places) -> tuple[Places, Places, Singles]:
+def _gathered(
+    different: Singles, there: NDArray[np.bool_], order: Places
+) -> tuple[Places, Places, Singles]:
     """Return starts, blocks and values of fours of rows (n, block, 4), taken in an order."""
     n, n_blocks = there.shape
     fours = (n + 3) // 4
@@ -166,7 +172,9 @@ def _in_tiles(weights: Singles) -> Singles:
 
 
 @compiled
-def _add_tile(units: int, weights: int, blocks: int, values: int, count: int, out: int, width: int) -> None:
+def _add_tile(
+    units: int, weights: int, blocks: int, values: int, count: int, out: int, width: int
+) -> None:
     """Add products of four rows `values` (count, 4, 4) with blocks of a tile's weights to `out`, all as addresses."""
     if units == UNITS:
         narrow_tile(weights, blocks, values, count, out, width)
@@ -224,12 +232,16 @@ def _first_layer(
 
 
 @compiled
-def _add_products(weights: int, inputs: int, width: int, blocks: int, values: int, out: int) -> None:
+def _add_products(
+    weights: int, inputs: int, width: int, blocks: int, values: int, out: int
+) -> None:
     """Add products of four rows `values` (inputs / 4, 4, 4) with all weights of a layer to `out` (4, width)."""
     unit = 0
     while unit < width:
         units = _units(unit, width)
-        _add_tile(units, weights + 4 * inputs * unit, blocks, values, inputs // 4, out + 4 * unit, width)
+        _add_tile(
+            units, weights + 4 * inputs * unit, blocks, values, inputs // 4, out + 4 * unit, width
+        )
         unit += units
 
 
@@ -258,7 +270,12 @@ def _evaluate(
                     for c in range(4):
                         v[b, s, c] = max(h[s * inputs + 4 * b + c], np.float32(0.0))
             _add_products(
-                upper.ctypes.data + 4 * offset, inputs, width, every.ctypes.data, v.ctypes.data, g.ctypes.data
+                upper.ctypes.data + 4 * offset,
+                inputs,
+                width,
+                every.ctypes.data,
+                v.ctypes.data,
+                g.ctypes.data,
             )
             offset += (inputs + 1) * width
             h, g = g, h

@@ -31,7 +31,9 @@ def _defined(vectors: int) -> Any:
     (input, units of the tile) stand together, and out[:, : units of the tile] of (4, width) float32 is added to.
     """
 
-    def tile(context: Any, weights: Any, blocks: Any, values: Any, count: Any, out: Any, width: Any) -> Any:
+    def tile(
+        context: Any, weights: Any, blocks: Any, values: Any, count: Any, out: Any, width: Any
+    ) -> Any:
         return types.void(*[types.intp] * 6), _instructions
 
     def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -46,7 +48,9 @@ def _defined(vectors: int) -> Any:
             return builder.add(index, ir.Constant(place, number))
 
         def spread(number: Any) -> Any:
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+            one = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
+            )
             zeros = ir.Constant(ir.VectorType(ir.IntType(32), UNITS), None)
             return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
 
@@ -67,12 +71,20 @@ def _defined(vectors: int) -> Any:
             for k in range(INPUTS):
                 line = plus(builder.mul(block, ir.Constant(place, INPUTS)), k)
                 line = builder.mul(line, ir.Constant(place, UNITS * vectors))
-                own = [builder.load(at(weights, plus(line, UNITS * v), vector, 4), align=4) for v in range(vectors)]
+                own = [
+                    builder.load(at(weights, plus(line, UNITS * v), vector, 4), align=4)
+                    for v in range(vectors)
+                ]
                 for row in range(ROWS):
-                    x = spread(builder.load(at(values, plus(of_block, INPUTS * row + k), single, 4)))
+                    x = spread(
+                        builder.load(at(values, plus(of_block, INPUTS * row + k), single, 4))
+                    )
                     for v in range(vectors):
                         product = builder.fmul(x, own[v], flags=_FUSED)
-                        builder.store(builder.fadd(builder.load(sums[row][v]), product, flags=_FUSED), sums[row][v])
+                        builder.store(
+                            builder.fadd(builder.load(sums[row][v]), product, flags=_FUSED),
+                            sums[row][v],
+                        )
         for row in range(ROWS):
             for v, where in enumerate(places(row)):
                 builder.store(builder.load(sums[row][v]), where, align=4)

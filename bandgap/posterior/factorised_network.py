@@ -74,13 +74,17 @@ class FactorisedNetworkPosterior:
         draws = mean + NORMAL_SCORES[:, None] * sd
         return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
 
-    def sampled_means_eV(self, features: NDArray[np.floating[Any]], *, draws: int, seed: int) -> Floats:
+    def sampled_means_eV(
+        self, features: NDArray[np.floating[Any]], *, draws: int, seed: int
+    ) -> Floats:
         """Return what draws of all weights predict, (draw, n), in eV, for raw features (n, p)."""
         rng, x = np.random.default_rng(seed), self._inputs(features)
         found = np.empty((draws, x.shape[0]))
         for draw in range(draws):
             z = x
-            for level, (mean, variance) in enumerate(zip(self.weights.means, self.weights.variances, strict=True)):
+            for level, (mean, variance) in enumerate(
+                zip(self.weights.means, self.weights.variances, strict=True)
+            ):
                 w = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
                 z = np.maximum(z, 0.0) if level else z
                 z = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(mean.shape[1])
@@ -96,7 +100,9 @@ class FactorisedNetworkPosterior:
     def to_arrays(self) -> dict[str, Tensor]:
         """Return means and variances of every layer, and the standardiser's arrays, as named tensors."""
         arrays = self.standardiser.to_arrays()
-        for level, (mean, variance) in enumerate(zip(self.weights.means, self.weights.variances, strict=True), start=1):
+        for level, (mean, variance) in enumerate(
+            zip(self.weights.means, self.weights.variances, strict=True), start=1
+        ):
             arrays |= {f"mean.{level}": _tensor(mean), f"variance.{level}": _tensor(variance)}
         return arrays
 
@@ -106,11 +112,14 @@ class FactorisedNetworkPosterior:
         return {**noise, "clip": self.clip, **self.standardiser.scalars()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         levels = range(1, sum(name.startswith("mean.") for name in arrays) + 1)
         means, variances = (
-            tuple(arrays[f"{part}.{level}"].numpy() for level in levels) for part in ("mean", "variance")
+            tuple(arrays[f"{part}.{level}"].numpy() for level in levels)
+            for part in ("mean", "variance")
         )
         return cls(
             standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
@@ -121,7 +130,9 @@ class FactorisedNetworkPosterior:
         )
 
 
-def clipped_features(standardiser: Standardiser, features: NDArray[np.floating[Any]], *, limit: float) -> Floats:
+def clipped_features(
+    standardiser: Standardiser, features: NDArray[np.floating[Any]], *, limit: float
+) -> Floats:
     """Return standardised features of raw ones (n, p), those beyond the limit moved to it."""
     result: Floats = np.clip(standardiser.features(features), -limit, limit)
     return result

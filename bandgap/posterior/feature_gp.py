@@ -15,13 +15,19 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import fixed_blocks
-from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
+from bandgap.inference.gaussian_process.sum_kernel import (
+    INTERCEPT_VARIANCE,
+    Kernels,
+    SumKernelProblem,
+)
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior.protocol import Diagnostics, Floats, part, tensors
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.sources.views import NetworkView, SourceNetwork
 
-LEAST_MOVE = 1e-9  # of a feature in units of its scale, below which it is where all training rows have it
+LEAST_MOVE = (
+    1e-9  # of a feature in units of its scale, below which it is where all training rows have it
+)
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
@@ -113,7 +119,9 @@ class FeatureGPPosterior(ScaleDraws):
         x = np.repeat(self.kernel_mean[None], len(self.inputs), axis=0)
         x[:, self.columns] = self.inputs
         x = np.hstack([x, self.levels])
-        return self._rows(x, [network.view(x[:, : len(self.kernel_mean)]) for network in self.networks])
+        return self._rows(
+            x, [network.view(x[:, : len(self.kernel_mean)]) for network in self.networks]
+        )
 
     @cached_property
     def _of_levels(self) -> LevelKernels | None:
@@ -128,13 +136,21 @@ class FeatureGPPosterior(ScaleDraws):
         grams = np.array([d.mean(axis=-1) for d in _diagonals(self._train, plain)])
         upper = np.triu_indices(len(self.inputs), 1)
         typical = [float(np.median(d[upper])) for d in self._distances(self._train, self._train)]
-        return Units(heads, first, np.where(grams > 0, grams, 1.0), np.array([t if t > 1e-3 else 1.0 for t in typical]))
+        return Units(
+            heads,
+            first,
+            np.where(grams > 0, grams, 1.0),
+            np.array([t if t > 1e-3 else 1.0 for t in typical]),
+        )
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
         seen = []
         for _, (block,) in fixed_blocks(features.astype(np.float64)):
-            views = [network.view_in_double(block[:, : len(self.kernel_mean)]) for network in self.networks]
+            views = [
+                network.view_in_double(block[:, : len(self.kernel_mean)])
+                for network in self.networks
+            ]
             rows = self._rows(block, views)
             seen.append((self._kernels(rows, self._train), self._own(rows)))
         n_grams = len(seen[0][0].grams)
@@ -143,7 +159,9 @@ class FeatureGPPosterior(ScaleDraws):
             at, own_scales = self.problem.conditional(theta), np.exp(2 * theta[:n_grams])
             level = INTERCEPT_VARIANCE + np.exp(2 * theta[n_grams])
             parts = [at(cross, level + own_scales @ own) for cross, own in seen]
-            found.append([np.concatenate(values)[: len(features)] for values in zip(*parts, strict=True)])
+            found.append(
+                [np.concatenate(values)[: len(features)] for values in zip(*parts, strict=True)]
+            )
         centres, latent = (np.stack(values) for values in zip(*found, strict=True))
         return centres, latent
 
@@ -155,7 +173,11 @@ class FeatureGPPosterior(ScaleDraws):
     def _own(self, rows: Rows) -> Floats:
         """Return the diagonals (Gram matrix, n) at rows, the mean over networks."""
         own: Floats = np.mean(_diagonals(rows, self._units), axis=0)
-        return own if self._of_levels is None else np.concatenate([own, self._of_levels.diagonals(rows.levels)])
+        return (
+            own
+            if self._of_levels is None
+            else np.concatenate([own, self._of_levels.diagonals(rows.levels)])
+        )
 
     def _distances(self, a: Rows, b: Rows) -> list[Floats]:
         moved = np.abs(b.scaled).max(0, initial=0.0) > LEAST_MOVE
@@ -164,7 +186,9 @@ class FeatureGPPosterior(ScaleDraws):
             moved[-1] = still[-1] = False
         away = np.abs(a.scaled[:, still])
         away[away <= LEAST_MOVE] = 0.0
-        distances: list[Floats] = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock") + away.sum(1)[:, None]]
+        distances: list[Floats] = [
+            cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock") + away.sum(1)[:, None]
+        ]
         if self.size_apart:
             distances.append(cdist(a.scaled[:, -1:], b.scaled[:, -1:], "cityblock"))
         return distances
@@ -175,9 +199,14 @@ class FeatureGPPosterior(ScaleDraws):
         grams = [np.zeros((len(a.scaled), len(b.scaled))) for _ in range(3)]
         for i, (u, v) in enumerate(zip(a.networks, b.networks, strict=True)):
             (heads_u, first_u), (heads_v, first_v) = _features(u, units, i), _features(v, units, i)
-            tangent = sum(s @ t.T for s, t in zip(u.slopes, v.slopes, strict=True)) * (u.z @ v.z.T + 1.0)
+            tangent = sum(s @ t.T for s, t in zip(u.slopes, v.slopes, strict=True)) * (
+                u.z @ v.z.T + 1.0
+            )
             parts = heads_u @ heads_v.T, first_u @ first_v.T, tangent
-            grams = [g + part / (k * mean) for g, part, mean in zip(grams, parts, units.grams[i], strict=True)]
+            grams = [
+                g + part / (k * mean)
+                for g, part, mean in zip(grams, parts, units.grams[i], strict=True)
+            ]
         if self._of_levels is not None:
             grams += self._of_levels.grams(a.levels, b.levels)
         distances = zip(self._distances(a, b), units.distances, strict=True)
@@ -185,7 +214,11 @@ class FeatureGPPosterior(ScaleDraws):
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
-        networks = {f"network.{i}.{k}": v for i, n in enumerate(self.networks) for k, v in n.to_arrays().items()}
+        networks = {
+            f"network.{i}.{k}": v
+            for i, n in enumerate(self.networks)
+            for k, v in n.to_arrays().items()
+        }
         return networks | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
@@ -194,7 +227,9 @@ class FeatureGPPosterior(ScaleDraws):
         return {"seed": self.seed, "size_apart": self.size_apart, "networks": networks}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         networks = [
             SourceNetwork.from_arrays(part(arrays, f"network.{i}."), scalars=own)
@@ -213,7 +248,10 @@ class FeatureGPPosterior(ScaleDraws):
 
 def _features(view: NetworkView, units: Units, network: int) -> tuple[Floats, Floats]:
     """Return a network's outputs and first hidden features, centred on the training rows and scaled."""
-    (heads_mean, heads_scale), (first_mean, first_scale) = units.heads[network], units.first[network]
+    (heads_mean, heads_scale), (first_mean, first_scale) = (
+        units.heads[network],
+        units.first[network],
+    )
     return (view.f - heads_mean) / heads_scale, (view.first - first_mean) / first_scale
 
 
@@ -223,7 +261,9 @@ def _diagonals(rows: Rows, units: Units) -> list[Floats]:
     for i, view in enumerate(rows.networks):
         heads, first = _features(view, units, i)
         tangent = (view.slopes**2).sum(axis=(0, 2)) * ((view.z**2).sum(axis=1) + 1.0)
-        result.append(np.array([(heads**2).sum(1), (first**2).sum(1), tangent]) / units.grams[i][:, None])
+        result.append(
+            np.array([(heads**2).sum(1), (first**2).sum(1), tangent]) / units.grams[i][:, None]
+        )
     return result
 
 

@@ -55,7 +55,9 @@ class LaplacianModels:
 
     def _of_distances(self, distances: Floats) -> tuple[Floats]:
         folds = zip(self.lengths, self.coefficients, strict=True)
-        return (self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),)
+        return (
+            self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),
+        )
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the number of features as named tensors."""
@@ -96,7 +98,10 @@ class TreeModels:
 
     def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)
-        return (self.intercepts[:, None] + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots]),)
+        return (
+            self.intercepts[:, None]
+            + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots]),
+        )
 
     def _sum_of_leaves(self, roots: NDArray[np.int64], x: NDArray[np.float32]) -> Floats:
         row = np.arange(len(x))

@@ -102,10 +102,15 @@ class GaussianProcessPosterior:
 
     def scalars(self) -> dict[str, Any]:
         """Return the kernel's scales and the scale of the gaps."""
-        return {"n_features": self.rows.n_features, **{name: getattr(self, name) for name in _SCALARS}}
+        return {
+            "n_features": self.rows.n_features,
+            **{name: getattr(self, name) for name in _SCALARS},
+        }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         return cls(
             TrainingRows.from_arrays(arrays, n_features=scalars["n_features"]),

@@ -15,7 +15,14 @@ from torch import Tensor
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.perceptron import Params, hidden_in_double
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors, with_noise
+from bandgap.posterior.protocol import (
+    Diagnostics,
+    Floats,
+    PredictiveDraws,
+    part,
+    tensors,
+    with_noise,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +80,9 @@ class LastLayerPosterior:
         return {"seed": self.seed, **self.standardiser.scalars()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         return cls(
             standardiser=Standardiser.from_arrays(arrays, scalars=scalars),

@@ -37,7 +37,9 @@ class PosteriorMixture:
     def __post_init__(self) -> None:
         sizes = {(m.n_chains, m.n_draws) for m in self.members}
         if len(sizes) != 1:
-            raise InputError(f"members of a mixture have (chains, draws) {sorted(sizes)}. Accepted: the same for all.")
+            raise InputError(
+                f"members of a mixture have (chains, draws) {sorted(sizes)}. Accepted: the same for all."
+            )
 
     @property
     def n_chains(self) -> int:
@@ -94,14 +96,23 @@ def mix(members: Sequence[Posterior]) -> Posterior:
         for i, m in enumerate(members)
         for text in m.diagnostics.warnings
     ]
-    return PosteriorMixture(tuple(members), Diagnostics(figures, tuple(warnings), _side_by_side(members)))
+    return PosteriorMixture(
+        tuple(members), Diagnostics(figures, tuple(warnings), _side_by_side(members))
+    )
 
 
 def _side_by_side(members: Sequence[Posterior]) -> dict[str, Floats]:
     """Return the records that all members have in the same shape, chains one after the other."""
     records = [m.diagnostics.record for m in members]
-    shapes = {name: {record[name].shape[1:] for record in records if name in record} for name in records[0]}
-    shared = [name for name in records[0] if all(name in record for record in records) and len(shapes[name]) == 1]
+    shapes = {
+        name: {record[name].shape[1:] for record in records if name in record}
+        for name in records[0]
+    }
+    shared = [
+        name
+        for name in records[0]
+        if all(name in record for record in records) and len(shapes[name]) == 1
+    ]
     return {name: np.concatenate([record[name] for record in records]) for name in shared}
 
 

@@ -63,7 +63,11 @@ class NetworkPosterior:
 
     def mean_draws_eV(self, features: NDArray[np.floating]) -> Floats:
         """Return f(x; theta) of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
-        (found,) = by_block(lambda x: (self._evaluate(x),), self.standardiser.features(features), rows=ROWS_PER_BLOCK)
+        (found,) = by_block(
+            lambda x: (self._evaluate(x),),
+            self.standardiser.features(features),
+            rows=ROWS_PER_BLOCK,
+        )
         return self.standardiser.gaps_eV(found)
 
     def predictive_draws(self, features: NDArray[np.floating]) -> PredictiveDraws:
@@ -86,7 +90,9 @@ class NetworkPosterior:
 
         def make(chain: int, draw: int, blocks: NDArray[np.bool_]) -> DrawnLayers:
             upper = [layer[chain, draw].numpy() for layer in self.upper]
-            return drawn_layers(self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks)
+            return drawn_layers(
+                self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks
+            )
 
         layers, there = held(self, make, present=rows.present, n_bytes=self._n_bytes)
         places = (np.cumsum(there) - 1)[rows.blocks]
@@ -99,7 +105,11 @@ class NetworkPosterior:
 
     @property
     def _n_bytes(self) -> int:
-        return 4 * self.sigma.size * (self.theta_hat_1.numel() + sum(layer[0, 0].numel() for layer in self.upper))
+        return (
+            4
+            * self.sigma.size
+            * (self.theta_hat_1.numel() + sum(layer[0, 0].numel() for layer in self.upper))
+        )
 
     def _first_weights(self, chain: int, draw: int) -> Tensor:
         """Return the first layer (width, p + 1) of a draw."""
@@ -133,7 +143,9 @@ class NetworkPosterior:
             pre = base + inside @ self.coordinates[chain, draw].T
             scale = float(self.scale_1[chain, draw])
             if scale > 0:
-                pre = pre + scale * (outside @ normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).T)
+                pre = pre + scale * (
+                    outside @ normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).T
+                )
             return pre
 
         return pre_activations
@@ -149,8 +161,14 @@ class NetworkPosterior:
             **self.standardiser.to_arrays(),
         }
         arrays |= {f"theta.{i + 2}": value for i, value in enumerate(self.upper)}
-        optional = {"c": self.layer_weights, "tau": self.tau, "layer_sensitivity": self.layer_sensitivity}
-        arrays |= {name: torch.from_numpy(value) for name, value in optional.items() if value is not None}
+        optional = {
+            "c": self.layer_weights,
+            "tau": self.tau,
+            "layer_sensitivity": self.layer_sensitivity,
+        }
+        arrays |= {
+            name: torch.from_numpy(value) for name, value in optional.items() if value is not None
+        }
         return {name: value.contiguous() for name, value in arrays.items()}
 
     def scalars(self) -> dict[str, Any]:
@@ -158,7 +176,9 @@ class NetworkPosterior:
         return {"seed": self.seed, **self.standardiser.scalars()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
 
         def numbers(name: str) -> Floats | None:
@@ -218,7 +238,9 @@ class ScaledNetworkPosterior(NetworkPosterior):
         return super().to_arrays() | {"sd.1": self.sd_1.contiguous()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         plain = NetworkPosterior.from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
         return cls(**{f.name: getattr(plain, f.name) for f in fields(plain)}, sd_1=arrays["sd.1"])
@@ -230,7 +252,9 @@ def normal_draw(seed: int, chain: int, draw: int, shape: tuple[int, ...]) -> Ten
     return torch.randn(shape, generator=torch.Generator().manual_seed(int(word) % 2**63))
 
 
-def first_layer_coordinates(displacement: Tensor, *, sd_1: Tensor, basis: Tensor, seed: int) -> Tensor:
+def first_layer_coordinates(
+    displacement: Tensor, *, sd_1: Tensor, basis: Tensor, seed: int
+) -> Tensor:
     """Return the coordinates of draws whose S z is `displacement` (chain, draw, width, r) in the basis (p + 1, r).
 
     For every unit with the diagonal matrix S of its row of `sd_1` (width, p + 1), basis' S (E + S basis coordinates) =

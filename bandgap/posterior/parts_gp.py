@@ -37,7 +37,12 @@ class PartsGPPosterior(ScaleDraws):
 
     @classmethod
     def before_draws(
-        cls, features: NDArray[np.floating[Any]], gaps_eV: Floats, *, parts: Sequence[slice], seed: int
+        cls,
+        features: NDArray[np.floating[Any]],
+        gaps_eV: Floats,
+        *,
+        parts: Sequence[slice],
+        seed: int,
     ) -> Self:
         """Return what draws of the scales are for: features (n, p) in their parts, and gaps (n,) in eV.
 
@@ -52,7 +57,9 @@ class PartsGPPosterior(ScaleDraws):
     def problem(self) -> ProductKernelProblem:
         """The training rows with their distances."""
         own = self._own
-        squares = tuple((cdist(x, x) / typical) ** 2 for x, typical in zip(own, self._typical, strict=True))
+        squares = tuple(
+            (cdist(x, x) / typical) ** 2 for x, typical in zip(own, self._typical, strict=True)
+        )
         return ProductKernelProblem(squares, (self.gaps_eV - self.y_mean_eV) / self.y_sd_eV)
 
     @cached_property
@@ -70,7 +77,9 @@ class PartsGPPosterior(ScaleDraws):
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
         new = self._by_part(self.rows.scaled(features))
-        squares = tuple((cdist(a, b) / t) ** 2 for a, b, t in zip(new, self._own, self._typical, strict=True))
+        squares = tuple(
+            (cdist(a, b) / t) ** 2 for a, b, t in zip(new, self._own, self._typical, strict=True)
+        )
         found = [self.problem.conditional(theta, squares) for theta in self.theta]
         centres, variances = (np.stack(values) for values in zip(*found, strict=True))
         return centres, variances
@@ -92,7 +101,8 @@ class PartsGPPosterior(ScaleDraws):
         weights /= weights.sum(axis=0)
         middle = (weights * means).sum(axis=0)
         columns = [
-            logsumexp(norm.logpdf(y, middle + c * (means - middle), c * sds), b=weights, axis=0) for c in spreads
+            logsumexp(norm.logpdf(y, middle + c * (means - middle), c * sds), b=weights, axis=0)
+            for c in spreads
         ]
         result: Floats = np.stack(columns, axis=1) - np.log(self.y_sd_eV)
         return result
@@ -106,7 +116,9 @@ class PartsGPPosterior(ScaleDraws):
         return {"seed": self.seed, "n_features": self.rows.n_features}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         rows = TrainingRows.from_arrays(arrays, n_features=scalars["n_features"])
         plain = {name: arrays[name].numpy() for name in _ARRAYS}

@@ -56,7 +56,9 @@ class PooledPosterior:
             centres.append(middle + self.spread * (draws.centres_eV[chosen] - middle))
             sds.append(self.spread * draws.wide_sds_eV[chosen])
         return PredictiveDraws(
-            self._mean_draws([draws.flat_means_eV for draws in own]), np.concatenate(centres), np.concatenate(sds)
+            self._mean_draws([draws.flat_means_eV for draws in own]),
+            np.concatenate(centres),
+            np.concatenate(sds),
         )
 
     def _mean_draws(self, own: Sequence[Floats]) -> Floats:
@@ -65,7 +67,9 @@ class PooledPosterior:
 
     def _weighed(self, *by_row: Floats) -> tuple[Floats]:
         own, sizes = [rows.T for rows in by_row], shares(self.weights, DRAWS)
-        draws = np.concatenate([d[evenly(len(d), size)] for d, size in zip(own, sizes, strict=True)])
+        draws = np.concatenate(
+            [d[evenly(len(d), size)] for d, size in zip(own, sizes, strict=True)]
+        )
         mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in own]), axes=1)
         return (draws + (mean - draws.mean(axis=0)),)
 
@@ -93,7 +97,9 @@ class PooledPosterior:
     ) -> "PooledPosterior":
         """Build a pool from `scalars` and its members."""
         weights = np.array(scalars["weights"], dtype=np.float64)
-        return cls(tuple(members), tuple(scalars["methods"]), weights, scalars["spread"], diagnostics)
+        return cls(
+            tuple(members), tuple(scalars["methods"]), weights, scalars["spread"], diagnostics
+        )
 
 
 def shares(weights: Floats, total: int) -> list[int]:
@@ -115,4 +121,8 @@ def evenly(n: int, size: int) -> NDArray[np.int64]:
     >>> evenly(4, 2).tolist(), evenly(2, 4).tolist()
     ([1, 3], [0, 0, 1, 1])
     """
-    return ((np.arange(size) + 0.5) * n / size).astype(np.int64) if size else np.empty(0, dtype=np.int64)
+    return (
+        ((np.arange(size) + 0.5) * n / size).astype(np.int64)
+        if size
+        else np.empty(0, dtype=np.int64)
+    )

@@ -97,14 +97,18 @@ class StoredPosterior(Posterior, Protocol):
     """A posterior that is built from its own arrays and scalars."""
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         ...
 
 
 def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
     """Return the predictive draws of means (chain, draw, n) with normal noise of sd `sigma_eV` (chain, draw)."""
-    return PredictiveDraws(means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1))
+    return PredictiveDraws(
+        means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1)
+    )
 
 
 def thinned(draws: int) -> NDArray[np.int64]:
@@ -122,12 +126,17 @@ def by_block(
 
 def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
     """Return the arrays of these fields as tensors, a prefix before every name."""
-    return {f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name))) for name in names}
+    return {
+        f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name)))
+        for name in names
+    }
 
 
 def member_tensors(members: Sequence[Posterior]) -> dict[str, Tensor]:
     """Return the tensors of every member of a mixture or pool, with its number before the name (see `part`)."""
-    return {f"{i}.{name}": value for i, m in enumerate(members) for name, value in m.to_arrays().items()}
+    return {
+        f"{i}.{name}": value for i, m in enumerate(members) for name, value in m.to_arrays().items()
+    }
 
 
 def member_scalars(members: Sequence[Posterior]) -> list[dict[str, Any]]:
@@ -137,4 +146,8 @@ def member_scalars(members: Sequence[Posterior]) -> list[dict[str, Any]]:
 
 def part(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names begin with the prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }

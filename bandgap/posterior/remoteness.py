@@ -21,6 +21,10 @@ def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Flo
     if isinstance(posterior, BaselinePosterior):
         return far_shares(posterior.rest, features[:, : posterior.baseline.n_features])
     if isinstance(posterior, PosteriorMixture):
-        parts = [part for member in posterior.members if (part := far_shares(member, features)) is not None]
+        parts = [
+            part
+            for member in posterior.members
+            if (part := far_shares(member, features)) is not None
+        ]
         return np.asarray(np.min(parts, axis=0)) if len(parts) == len(posterior.members) else None
     return posterior.far_share(features) if isinstance(posterior, DeepKernelPosterior) else None

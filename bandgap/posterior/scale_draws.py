@@ -90,7 +90,11 @@ class ScaleDraws:
         draws = centres[:, None] + np.sqrt(latent)[:, None] * self._scores[:, :, None]
         means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
         noise = np.exp(2 * self.theta[:, -1:])
-        return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
+        return (
+            means,
+            self.y_mean_eV + self.y_sd_eV * centres,
+            self.y_sd_eV * np.sqrt(latent + noise),
+        )
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""

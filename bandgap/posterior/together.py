@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from bandgap.posterior.protocol import Posterior, PredictiveDraws
 
 
-def draws_together(posterior: Posterior, requests: Sequence[NDArray[np.floating[Any]]]) -> list[PredictiveDraws]:
+def draws_together(
+    posterior: Posterior, requests: Sequence[NDArray[np.floating[Any]]]
+) -> list[PredictiveDraws]:
     """Return the draws at the raw features (n, p) of every request, those of `predictive_draws` bit for bit."""
     if len(requests) < 2:
         return [posterior.predictive_draws(features) for features in requests]
@@ -27,5 +29,8 @@ def draws_together(posterior: Posterior, requests: Sequence[NDArray[np.floating[
 def _part(found: PredictiveDraws, start: int, end: int) -> PredictiveDraws:
     own = slice(start, end)
     sds = found.sds_eV if found.sds_eV.ndim == 1 else np.ascontiguousarray(found.sds_eV[:, own])
-    means, centres = np.ascontiguousarray(found.means_eV[:, :, own]), np.ascontiguousarray(found.centres_eV[:, own])
+    means, centres = (
+        np.ascontiguousarray(found.means_eV[:, :, own]),
+        np.ascontiguousarray(found.centres_eV[:, own]),
+    )
     return PredictiveDraws(means, centres, sds)

@@ -60,7 +60,11 @@ class TrainingRows:
 
         Raises InputError when the number of features differs.
         """
-        found = self.values if features is None else columns_of(features, self.columns, n_features=self.n_features)
+        found = (
+            self.values
+            if features is None
+            else columns_of(features, self.columns, n_features=self.n_features)
+        )
         return (found.astype(np.float64) - self.mean) / self.scale
 
     def to_arrays(self) -> dict[str, Tensor]:

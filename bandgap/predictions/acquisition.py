@@ -101,7 +101,9 @@ def joint_means(means_eV: ArrayLike, noise_variance: ArrayLike) -> JointMeans:
     """
     draws = np.asarray(means_eV, dtype=np.float64)
     if draws.ndim != 2 or draws.shape[0] < MIN_DRAWS:
-        raise InputError(f"means have shape {draws.shape}. Accepted: (draw, structure) with {MIN_DRAWS} draws or more.")
+        raise InputError(
+            f"means have shape {draws.shape}. Accepted: (draw, structure) with {MIN_DRAWS} draws or more."
+        )
     degrees = draws.shape[0] - 1
     root = (draws - draws.mean(axis=0)) / np.sqrt(degrees)
     return JointMeans(root, np.asarray(noise_variance, dtype=np.float64), float(degrees))
@@ -151,7 +153,9 @@ def _rank(joint: JointMeans, count: int, *, spread: bool, by_sd: bool) -> Rankin
         reductions.append(float(reduction[row]))
         state.label(row)
     remaining_variance = np.maximum(initial_variance - np.cumsum(reductions), 0.0)
-    return Ranking(np.array(rows, dtype=np.int64), np.array(scores), remaining_variance, initial_variance)
+    return Ranking(
+        np.array(rows, dtype=np.int64), np.array(scores), remaining_variance, initial_variance
+    )
 
 
 class _ConditionalDistribution:

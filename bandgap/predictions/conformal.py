@@ -31,7 +31,10 @@ class ConformalScores:
     scores: Floats
 
     def __post_init__(self) -> None:
-        if self.scores.shape != (len(self.ids),) or not (np.isfinite(self.scores) & (self.scores >= 0)).all():
+        if (
+            self.scores.shape != (len(self.ids),)
+            or not (np.isfinite(self.scores) & (self.scores >= 0)).all()
+        ):
             raise InputError(
                 f"conformal scores: {len(self.ids)} ids and scores of shape {self.scores.shape}. Accepted: one finite "
                 "number, 0 or more, for every id."
@@ -124,7 +127,9 @@ def conformal_quantile(scores: ArrayLike, level: float) -> float:
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"conformal scores have shape {values.shape}. Accepted: one row of finite numbers.")
+        raise InputError(
+            f"conformal scores have shape {values.shape}. Accepted: one row of finite numbers."
+        )
     n_needed = smallest_calibration_set(level)
     n = values.size
     if n < n_needed:

@@ -9,7 +9,9 @@ from typing import Final
 
 from bandgap.predictions.table import Predictions
 
-LIKE: Final = "like"  # names of the counts by domain; the counts by status have the names of the statuses
+LIKE: Final = (
+    "like"  # names of the counts by domain; the counts by status have the names of the statuses
+)
 UNLIKE: Final = "unlike"
 FAR: Final = "far"
 ELEMENTS: Final = "elements"

@@ -16,7 +16,11 @@ MAX_NUMBERS = 2_000_000  # of the joint draws: 8 MB
 Floats = NDArray[np.float64]
 
 ROWS = ("n_atoms", "distance", "percentile", "labelled")
-JOINT = ("joint_rows", "means_eV", "noise_variance")  # fields with a value for each row of the joint draws
+JOINT = (
+    "joint_rows",
+    "means_eV",
+    "noise_variance",
+)  # fields with a value for each row of the joint draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,17 @@ Floats = NDArray[np.float64]
 # Measured on 1,200 organic crystals (250 for training, preset oe62-16, kernel ridge): 4 to 6 % of the
 # other crystals are farther than 95 % of the training set, and their errors are 1.5 to 1.8 times as large.
 # With standardised features the factor is 1.0 to 1.2.
-FAR = 0.95  # percentile of the training set's nearest distances above which a structure is called far
-KNOWN_FROM = 10  # training structures with an element, from which it counts as learned without a source
+FAR = (
+    0.95  # percentile of the training set's nearest distances above which a structure is called far
+)
+KNOWN_FROM = (
+    10  # training structures with an element, from which it counts as learned without a source
+)
 MAX_ROWS = 1000  # training rows that are stored; of more rows, a fixed random subset
 
-_TIE = 1e-12  # largest difference between cosines that count as equal; the first of such rows is named
+_TIE = (
+    1e-12  # largest difference between cosines that count as equal; the first of such rows is named
+)
 _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
 
 
@@ -56,7 +62,9 @@ class Judgement:
 
     text: str  # "ok", or a warning; "" for a refused structure
     distance: float = float("nan")  # 1 - cosine to the nearest training structure
-    percentile: float = float("nan")  # share of training structures with a smaller nearest distance, 0 to 1
+    percentile: float = float(
+        "nan"
+    )  # share of training structures with a smaller nearest distance, 0 to 1
     nearest: str = ""  # id of the nearest training structure
     unseen: tuple[str, ...] = ()  # elements that the text names as unseen or rare
 
@@ -100,14 +108,20 @@ class Domain:
         InputError
             When the number of features, of rows or of values differs.
         """
-        if self.ranges and (values_eV is None or values_eV.shape != (len(features), len(self.ranges))):
+        if self.ranges and (
+            values_eV is None or values_eV.shape != (len(features), len(self.ranges))
+        ):
             names = ", ".join(learned.name for learned in self.ranges)
             shape = None if values_eV is None else values_eV.shape
             raise InputError(
                 f"domain: values next to the descriptor have shape {shape}. Accepted: ({len(features)}, "
                 f"{len(self.ranges)}), of {names}."
             )
-        if features.ndim != 2 or features.shape[1] != self.n_features or len(elements) != len(features):
+        if (
+            features.ndim != 2
+            or features.shape[1] != self.n_features
+            or len(elements) != len(features)
+        ):
             raise InputError(
                 f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, {self.n_features}), n"
             )
@@ -122,7 +136,9 @@ class Domain:
             )
         )
 
-    def _judge(self, features: NDArray[Any], elements: Sequence[Collection[str]], values_eV: Floats) -> list[Judgement]:
+    def _judge(
+        self, features: NDArray[Any], elements: Sequence[Collection[str]], values_eV: Floats
+    ) -> list[Judgement]:
         unit = _directions(features)
         training = self.directions.astype(np.float64)
         reduced = np.ascontiguousarray(unit[:, self.columns])
@@ -156,13 +172,19 @@ class Domain:
         values_eV: Sequence[float],
     ) -> Judgement:
         foreign, rare, untrained = self._unseen(elements)
-        unseen_where = "never seen by the source model nor in" if self.source_species else "never seen in"
+        unseen_where = (
+            "never seen by the source model nor in" if self.source_species else "never seen in"
+        )
         sentences = []
         if foreign:
             sentences.append(f"Contains {', '.join(foreign)}, {unseen_where} the training set")
         if rare:
             counts = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
-            reason = "never seen by the source model" if self.source_species else f"seen fewer than {KNOWN_FROM} times"
+            reason = (
+                "never seen by the source model"
+                if self.source_species
+                else f"seen fewer than {KNOWN_FROM} times"
+            )
             sentences.append(f"Contains {', '.join(rare)}, {reason}; training structures: {counts}")
         if untrained:
             sentences.append(
@@ -173,7 +195,9 @@ class Domain:
             sentences.append(
                 f"Farther from the training set than {share}; nearest known: {nearest} (cosine distance {distance:.2g})"
             )
-        range_problems = [learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)]
+        range_problems = [
+            learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)
+        ]
         sentences += [text for text in range_problems if text]
         unseen = (*foreign, *rare, *untrained)
         return Judgement(". ".join(sentences) or "ok", distance, percentile, nearest, unseen)
@@ -261,7 +285,9 @@ def fit_domain(
             "of rows, at least two."
         )
     if not np.isfinite(features).all():
-        raise InputError("domain: the training features are not all finite. Leave out refused structures.")
+        raise InputError(
+            "domain: the training features are not all finite. Leave out refused structures."
+        )
     rows = list(range(len(ids)))
     if len(ids) > MAX_ROWS:
         rows = sorted(np.random.default_rng(0).choice(len(ids), MAX_ROWS, replace=False).tolist())

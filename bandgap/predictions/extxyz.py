@@ -24,7 +24,11 @@ _NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.
 
 
 def predicted_blocks(
-    predictions: Predictions, records: "Sequence[StructureRecord]", *, level: float, kind: IntervalKind
+    predictions: Predictions,
+    records: "Sequence[StructureRecord]",
+    *,
+    level: float,
+    kind: IntervalKind,
 ) -> Iterator[str]:
     """Yield the extXYZ text of every structure with a prediction."""
     from bandgap.structures.formats.xyz import extxyz_blocks
@@ -32,13 +36,20 @@ def predicted_blocks(
     usable = usable_rows(predictions)
     numbers = interval_numbers(predictions, level=level, kind=kind)
     comments: list[dict[str, InfoValue]] = [
-        {"id": predictions.ids[i], "file": predictions.files[i], **values, "warning": predictions.warning(i)}
+        {
+            "id": predictions.ids[i],
+            "file": predictions.files[i],
+            **values,
+            "warning": predictions.warning(i),
+        }
         for i, values in zip(usable, numbers, strict=True)
     ]
     return extxyz_blocks([records[i] for i in usable], comments)
 
 
-def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[dict[str, float | str]]:
+def interval_numbers(
+    predictions: Predictions, *, level: float, kind: IntervalKind
+) -> list[dict[str, float | str]]:
     """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not refused.
 
     The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
@@ -62,7 +73,9 @@ def usable_rows(predictions: Predictions) -> list[int]:
     return [i for i, status in enumerate(predictions.status) if status != "refused"]
 
 
-def with_interval(path: Path, predictions: Predictions, *, level: float, kind: IntervalKind) -> bytes:
+def with_interval(
+    path: Path, predictions: Predictions, *, level: float, kind: IntervalKind
+) -> bytes:
     """Return the content of a stored file with the values of these predictions at this level.
 
     Raises ArtifactError unless the file contains one structure for every row that is not refused.
@@ -72,11 +85,15 @@ def with_interval(path: Path, predictions: Predictions, *, level: float, kind: I
         return "".join(_rewritten(iter(file), numbers, path)).encode()
 
 
-def _rewritten(lines: Iterator[str], numbers: list[dict[str, float | str]], path: Path) -> Iterator[str]:
+def _rewritten(
+    lines: Iterator[str], numbers: list[dict[str, float | str]], path: Path
+) -> Iterator[str]:
     for values in numbers:
         count = next(lines, "")
         if not count.strip().isdigit():
-            raise ArtifactError(_DAMAGED.format(path=path, structures=f"fewer than {len(numbers):,}"))
+            raise ArtifactError(
+                _DAMAGED.format(path=path, structures=f"fewer than {len(numbers):,}")
+            )
         yield count
         yield _comment(next(lines, ""), values)
         for _ in range(int(count)):

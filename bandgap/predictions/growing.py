@@ -86,7 +86,9 @@ class GrowingTable:
         self.work = work
         self.made_of = made_of
         self.mark = _mark_of(table)
-        self.files = {"table": GrowingFile(table)} | {k: GrowingFile(p) for k, p in (other_files or {}).items()}
+        self.files = {"table": GrowingFile(table)} | {
+            k: GrowingFile(p) for k, p in (other_files or {}).items()
+        }
         self.rows = 0
         self.counts: Counter[str] = Counter()  # of the complete rows, by the caller's names
         self.note = ""  # one sentence on an unfinished table of an earlier call
@@ -96,7 +98,10 @@ class GrowingTable:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             for file in self.files.values():
@@ -185,7 +190,9 @@ class GrowingTable:
             return self._start()
         self.rows = rows
         self.counts = counts
-        self.note = f"{self.path} already contains {rows:,} rows of this work; writing resumes after them."
+        self.note = (
+            f"{self.path} already contains {rows:,} rows of this work; writing resumes after them."
+        )
 
     def _start(self) -> None:
         for file in self.files.values():

@@ -28,7 +28,15 @@ from bandgap.predictions.counting import counts_of
 from bandgap.predictions.details import ROWS, PredictionDetails, subset_of_structures
 from bandgap.predictions.extxyz import LEVEL, predicted_blocks
 from bandgap.predictions.growing import GrowingTable
-from bandgap.predictions.store import DETAILS, EXTXYZ, FORMAT, PREDICTIONS_CSV, QUANTILES, SCORES, save_details
+from bandgap.predictions.store import (
+    DETAILS,
+    EXTXYZ,
+    FORMAT,
+    PREDICTIONS_CSV,
+    QUANTILES,
+    SCORES,
+    save_details,
+)
 from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
 
 if TYPE_CHECKING:
@@ -43,8 +51,12 @@ _PARTS = {
     "joint": "joint.bin",
     "draws": "draws.bin",
 }
-_WIDTHS = {name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS} | dict.fromkeys(ROWS, 1)
-_FIRST = dict(zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False))  # position among a row's numbers
+_WIDTHS = {
+    name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS
+} | dict.fromkeys(ROWS, 1)
+_FIRST = dict(
+    zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False)
+)  # position among a row's numbers
 _ROW_BYTES = 8 * sum(_WIDTHS.values())
 
 
@@ -56,7 +68,9 @@ class GrowingPrediction:
 
     def __init__(self, folder: Path, *, work: str, made_of: Callable[[int], str]) -> None:
         other_files = {name: folder / file for name, file in _PARTS.items()}
-        self._table = GrowingTable(folder / PREDICTIONS_CSV, work=work, made_of=made_of, other_files=other_files)
+        self._table = GrowingTable(
+            folder / PREDICTIONS_CSV, work=work, made_of=made_of, other_files=other_files
+        )
         self.n_resumed_rows = self._table.rows  # complete rows of an earlier attempt
 
     def __enter__(self) -> Self:
@@ -64,7 +78,10 @@ class GrowingPrediction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._table.__exit__(kind, error, trace)
 
@@ -78,7 +95,12 @@ class GrowingPrediction:
         """Counts of the complete rows (`counts_of`)."""
         return self._table.counts
 
-    def add(self, predictions: Predictions, details: PredictionDetails, records: "Sequence[StructureRecord]") -> None:
+    def add(
+        self,
+        predictions: Predictions,
+        details: PredictionDetails,
+        records: "Sequence[StructureRecord]",
+    ) -> None:
         """Write the next rows; row numbers in the details start at 0 for each chunk."""
         is_first = self.rows == 0
         table = predictions.to_csv()
@@ -88,10 +110,18 @@ class GrowingPrediction:
             scores = predictions.conformal
             line["level_of_theory"] = predictions.level_of_theory
             line["conformal"] = None if scores is None else (scores.ids, scores.scores.tolist())
-        numbers = [getattr(predictions, name) for name in NUMBERS] + [getattr(details, name) for name in ROWS]
+        numbers = [getattr(predictions, name) for name in NUMBERS] + [
+            getattr(details, name) for name in ROWS
+        ]
         joint = np.stack([details.joint_rows + float(self.rows), details.noise_variance], axis=1)
-        is_too_long = self._table.files["structures"].size > MAX_EXTXYZ_BYTES  # `finish` will leave it out
-        blocks = () if is_too_long else predicted_blocks(predictions, records, level=LEVEL, kind="prediction")
+        is_too_long = (
+            self._table.files["structures"].size > MAX_EXTXYZ_BYTES
+        )  # `finish` will leave it out
+        blocks = (
+            ()
+            if is_too_long
+            else predicted_blocks(predictions, records, level=LEVEL, kind="prediction")
+        )
         self._table.commit(
             len(predictions),
             counts_of(predictions),

@@ -40,14 +40,20 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
     centres, spreads = checked_mixture(means, sds)
     checked = np.asarray(probabilities, dtype=np.float64)
     if checked.ndim != 1 or not np.all((checked > 0) & (checked < 1)):
-        raise InputError(f"probabilities: found {probabilities!r}. Accepted: one row of numbers inside (0, 1).")
-    from bandgap.predictions.smooth_mixtures import smooth_quantiles  # imports numba, which the dashboard does not need
+        raise InputError(
+            f"probabilities: found {probabilities!r}. Accepted: one row of numbers inside (0, 1)."
+        )
+    from bandgap.predictions.smooth_mixtures import (
+        smooth_quantiles,
+    )  # imports numba, which the dashboard does not need
     from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
     quantiles = smooth_quantiles(centres, spreads, checked)
     is_uneven = np.isnan(quantiles).any(axis=0)
     if is_uneven.any():
-        quantiles[:, is_uneven] = uneven_quantiles(centres[:, is_uneven], spreads[:, is_uneven], checked)
+        quantiles[:, is_uneven] = uneven_quantiles(
+            centres[:, is_uneven], spreads[:, is_uneven], checked
+        )
     return quantiles
 
 
@@ -68,7 +74,9 @@ def draw_quantiles(draws: Floats, probabilities: Floats) -> Floats:
 def mixture_sd(means: ArrayLike, sds: ArrayLike) -> Floats:
     """Return the standard deviation (n,) of the mixture of `mixture_quantiles`."""
     centres, spreads = checked_mixture(means, sds)
-    result: Floats = np.sqrt(by_structure(centres).var(axis=1) + by_structure(spreads**2).mean(axis=1))
+    result: Floats = np.sqrt(
+        by_structure(centres).var(axis=1) + by_structure(spreads**2).mean(axis=1)
+    )
     return result
 
 
@@ -86,17 +94,25 @@ def checked_mixture(means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats]:
     centres = np.asarray(means, dtype=np.float64)
     spreads = np.asarray(sds, dtype=np.float64)
     if centres.ndim != 2 or centres.shape[0] == 0:
-        raise InputError(f"means has shape {centres.shape}. Accepted: (draw, structure) with at least one draw.")
+        raise InputError(
+            f"means has shape {centres.shape}. Accepted: (draw, structure) with at least one draw."
+        )
     if spreads.shape not in (centres.shape[:1], centres.shape):
-        raise InputError(f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n).")
+        raise InputError(
+            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n)."
+        )
     finite_means(centres)
     if not np.all(np.isfinite(spreads) & (spreads > 0)):
         raise InputError(f"sds contains {spreads.min():g}. Accepted: finite numbers above zero.")
-    return centres, np.broadcast_to(spreads[:, None], centres.shape) if spreads.ndim == 1 else spreads
+    return centres, np.broadcast_to(
+        spreads[:, None], centres.shape
+    ) if spreads.ndim == 1 else spreads
 
 
 def finite_means(means: Floats) -> Floats:
     """Return the means; raises InputError where one is not finite."""
     if not np.all(np.isfinite(means)):
-        raise InputError(f"means contains {np.count_nonzero(~np.isfinite(means))} values that are not finite numbers.")
+        raise InputError(
+            f"means contains {np.count_nonzero(~np.isfinite(means))} values that are not finite numbers."
+        )
     return means

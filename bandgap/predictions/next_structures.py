@@ -54,7 +54,9 @@ class NextStructures:
     not_ranked: Rows  # (m,), in the order of the input, at most `MOST`
     n_not_ranked: int
 
-    def columns(self, predictions: Predictions, details: PredictionDetails) -> dict[str, Sequence[object] | Floats]:
+    def columns(
+        self, predictions: Predictions, details: PredictionDetails
+    ) -> dict[str, Sequence[object] | Floats]:
         """Return the list by columns: the ranked rows, then those without a rank and with the reason."""
         rows = np.concatenate([self.rows, self.not_ranked])
         n_not_ranked = len(self.not_ranked)
@@ -136,7 +138,9 @@ def next_structures(
         rows = candidates[ranking.rows]
         sd = ranking.scores if criterion == SD and spread else predictions.sd_new_eV[rows]
         if criterion == REDUCTION:
-            reduction_percent = 100.0 * ranking.scores / max(ranking.initial_variance, np.finfo(float).tiny)
+            reduction_percent = (
+                100.0 * ranking.scores / max(ranking.initial_variance, np.finfo(float).tiny)
+            )
     return NextStructures(
         criterion,
         rows,

@@ -41,7 +41,9 @@ def csv_to_parquet(table: Path, out: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS])
+    schema = pa.schema(
+        [(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS]
+    )
     partial = out.with_name(out.name + ".part")
     rows = 0
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
@@ -60,7 +62,9 @@ def _batches(table: Path, schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordB
         next(reader)
         while rows := list(islice(reader, ROWS)):
             columns = zip(*rows, strict=True)
-            values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]
+            values = [
+                _values(name, cells) for name, cells in zip(schema.names, columns, strict=True)
+            ]
             yield pa.record_batch(values, schema=schema)
 
 

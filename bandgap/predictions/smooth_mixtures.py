@@ -24,7 +24,9 @@ STEP = 1.0 / 3.0  # distance of two nodes, in standard deviations of the narrowe
 MOST_NODES = 192
 LEAST_DENSITY = 1e-4  # at a quantile, times the narrowest standard deviation: below it, rounding errors are large
 TOLERANCE = 1e-13  # on the distribution function
-REFRESH_INTERVAL = 16  # nodes after which exponentials are recomputed: rounding has then grown to 1e-13
+REFRESH_INTERVAL = (
+    16  # nodes after which exponentials are recomputed: rounding has then grown to 1e-13
+)
 ROOT = 1.0 / np.sqrt(2.0 * np.pi)
 
 
@@ -47,7 +49,9 @@ def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Float
 
 
 @compiled
-def _densities(means: Floats, sds: Floats, low: float, h: float, nodes: int, f: Floats, work: Floats) -> None:
+def _densities(
+    means: Floats, sds: Floats, low: float, h: float, nodes: int, f: Floats, work: Floats
+) -> None:
     """Write density and three derivatives of one mixture at the nodes into `f` (node, 4).
 
     `work` (4, draw) is scratch memory. Each exponential is that of the node before times a ratio;

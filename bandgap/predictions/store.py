@@ -33,12 +33,18 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
     The conformal scores of the run are written if there are any.
     """
     texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in TEXTS}
-    metadata = {"format": FORMAT, "texts": json.dumps(texts), "level_of_theory": predictions.level_of_theory}
+    metadata = {
+        "format": FORMAT,
+        "texts": json.dumps(texts),
+        "level_of_theory": predictions.level_of_theory,
+    }
     arrays = {name: np.asarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
     if predictions.conformal is not None:
         arrays[SCORES] = np.asarray(predictions.conformal.scores, dtype=np.float64)
         metadata[SCORES] = json.dumps(predictions.conformal.ids)
-    write_tensors(Path(path), {k: LongTensor.of(array) for k, array in arrays.items()}, metadata=metadata)
+    write_tensors(
+        Path(path), {k: LongTensor.of(array) for k, array in arrays.items()}, metadata=metadata
+    )
 
 
 def load_predictions(path: Path | str) -> Predictions:
@@ -46,7 +52,10 @@ def load_predictions(path: Path | str) -> Predictions:
 
     Raises ArtifactError where the file is absent, damaged or of another format.
     """
-    with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (metadata, arrays):
+    with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (
+        metadata,
+        arrays,
+    ):
         shared: dict[str, str] = {}  # one object for equal texts
         texts: dict[str, Any] = {
             name: tuple(shared.setdefault(text, text) for text in values)
@@ -57,13 +66,19 @@ def load_predictions(path: Path | str) -> Predictions:
         if scores is not None:
             ids = parse_json(metadata[SCORES], what="ids of the scores")
             conformal = ConformalScores(tuple(ids), scores)
-        return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal)
+        return Predictions(
+            **texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal
+        )
 
 
 def save_details(path: Path | str, details: PredictionDetails) -> None:
     """Write details to one safetensors file."""
     arrays = {name: LongTensor.of(getattr(details, name)) for name in (*ROWS, *JOINT)}
-    write_tensors(Path(path), arrays, metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)})
+    write_tensors(
+        Path(path),
+        arrays,
+        metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)},
+    )
 
 
 def load_details(path: Path | str) -> PredictionDetails:
@@ -78,7 +93,9 @@ def load_details(path: Path | str) -> PredictionDetails:
 
 
 @contextmanager
-def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
+def _opened(
+    path: Path | str, form: str, what: str
+) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
     """Yield metadata and arrays of a file.
 
     Errors on reading and on their use become ArtifactError.
@@ -89,4 +106,6 @@ def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[st
             raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {form!r}.")
         yield metadata, arrays
     except (*DAMAGE, InputError) as error:
-        raise ArtifactError(f"{path}: not readable as {what} ({error}). Run predict again.") from error
+        raise ArtifactError(
+            f"{path}: not readable as {what} ({error}). Run predict again."
+        ) from error

@@ -56,7 +56,14 @@ COLUMNS = (
     "problem",
     "level_of_theory",
 )
-TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")  # fields with a text for each row
+TEXTS = (
+    "ids",
+    "files",
+    "formulas",
+    "domain",
+    "status",
+    "problem",
+)  # fields with a text for each row
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
 
@@ -94,18 +101,28 @@ class Predictions:
         n = len(self.ids)
         for name in TEXTS:
             if len(getattr(self, name)) != n:
-                raise InputError(f"predictions: len(ids)={n} but len({name})={len(getattr(self, name))}.")
+                raise InputError(
+                    f"predictions: len(ids)={n} but len({name})={len(getattr(self, name))}."
+                )
         for name in NUMBERS:
             expected = (LEVELS.size, n) if name.startswith("quantiles") else (n,)
             if getattr(self, name).shape != expected:
-                raise InputError(f"predictions: {name} has shape {getattr(self, name).shape}, expected {expected}.")
+                raise InputError(
+                    f"predictions: {name} has shape {getattr(self, name).shape}, expected {expected}."
+                )
         unknown = sorted(set(self.status) - set(STATUSES))
         if unknown:
-            raise InputError(f"predictions: status {unknown[0]!r}. Accepted: {', '.join(STATUSES)}.")
-        wrong = np.flatnonzero(np.isfinite(self.mean_eV) == (np.asarray(self.status, dtype=object) == "refused"))
+            raise InputError(
+                f"predictions: status {unknown[0]!r}. Accepted: {', '.join(STATUSES)}."
+            )
+        wrong = np.flatnonzero(
+            np.isfinite(self.mean_eV) == (np.asarray(self.status, dtype=object) == "refused")
+        )
         if wrong.size:
             i = int(wrong[0])
-            raise InputError(f"predictions: {self.ids[i]!r} is {self.status[i]} but its mean is {self.mean_eV[i]} eV.")
+            raise InputError(
+                f"predictions: {self.ids[i]!r} is {self.status[i]} but its mean is {self.mean_eV[i]} eV."
+            )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -113,7 +130,9 @@ class Predictions:
     def warning(self, row: int) -> str:
         """Return the warnings on one row: problems of the structure, then of the domain."""
         domain = self.domain[row]
-        return " ".join(text for text in (self.problem[row], domain if domain != "ok" else "") if text)
+        return " ".join(
+            text for text in (self.problem[row], domain if domain != "ok" else "") if text
+        )
 
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
         """Return the lower and upper ends (n,) in eV of the central interval of `level`.
@@ -149,9 +168,13 @@ class Predictions:
         """Return the table with the columns `COLUMNS` and one row for every row of the input."""
         import pandas as pd
 
-        return pd.DataFrame({name: _column(values) for name, values in self.to_columns(level, kind).items()})
+        return pd.DataFrame(
+            {name: _column(values) for name, values in self.to_columns(level, kind).items()}
+        )
 
-    def to_columns(self, level: float = 0.95, kind: IntervalKind = "prediction") -> dict[str, Sequence[str] | Floats]:
+    def to_columns(
+        self, level: float = 0.95, kind: IntervalKind = "prediction"
+    ) -> dict[str, Sequence[str] | Floats]:
         """Return the columns of the table by name, texts as sequences and numbers as arrays (n,)."""
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
@@ -172,7 +195,13 @@ class Predictions:
             "level_of_theory": [self.level_of_theory] * n,
         }
 
-    def to_csv(self, path: Path | str | None = None, *, level: float = 0.95, kind: IntervalKind = "prediction") -> str:
+    def to_csv(
+        self,
+        path: Path | str | None = None,
+        *,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+    ) -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
         text = csv_of_columns(self.to_columns(level, kind))
         if path is not None:
@@ -223,7 +252,9 @@ def predictions_from_draws(
     n = is_refused.size
     mean_draws = np.asarray(means, dtype=np.float64)
     if mean_draws.ndim != 2 or mean_draws.shape[1] != n:
-        raise InputError(f"means has shape {mean_draws.shape}, len(status)={n}. Accepted: (draw, len(status)).")
+        raise InputError(
+            f"means has shape {mean_draws.shape}, len(status)={n}. Accepted: (draw, len(status))."
+        )
     noise = np.asarray(sds, dtype=np.float64)
     usable = np.flatnonzero(~is_refused)
     all_centres = mean_draws if centres is None else np.asarray(centres, dtype=np.float64)
@@ -278,14 +309,24 @@ def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
         reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
         header, *rows = [row for row in reader if row]
     except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
-        raise InputError(f"{name}: not a readable CSV table ({error}). Give the CSV that predict wrote.") from error
+        raise InputError(
+            f"{name}: not a readable CSV table ({error}). Give the CSV that predict wrote."
+        ) from error
     missing = [column for column in COLUMNS[:-1] if column not in header]
     if missing:
-        raise InputError(f"{name}: column {missing[0]!r} is missing. Accepted: columns {', '.join(COLUMNS)}.")
+        raise InputError(
+            f"{name}: column {missing[0]!r} is missing. Accepted: columns {', '.join(COLUMNS)}."
+        )
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise InputError(f"{name}, row {line}: {len(row)} cells, expected {len(header)}. Was the file cut off?")
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+            raise InputError(
+                f"{name}, row {line}: {len(row)} cells, expected {len(header)}. Was the file cut off?"
+            )
+    columns = (
+        dict(zip(header, zip(*rows, strict=True), strict=True))
+        if rows
+        else dict.fromkeys(header, ())
+    )
     return pd.DataFrame({key: _parsed(key, cells, where=name) for key, cells in columns.items()})
 
 
@@ -295,7 +336,9 @@ def _parsed(column: str, cells: Sequence[str], *, where: str) -> "pd.Series[Any]
     try:
         return _column(np.array([float(cell) if cell.strip() else np.nan for cell in cells]))
     except ValueError as error:
-        raise InputError(f"{where}: column {column!r}: {error}. Accepted: numbers, empty where refused.") from error
+        raise InputError(
+            f"{where}: column {column!r}: {error}. Accepted: numbers, empty where refused."
+        ) from error
 
 
 def _column(values: Any) -> "pd.Series[Any]":

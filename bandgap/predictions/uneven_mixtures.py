@@ -44,7 +44,9 @@ def uneven_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Float
     spreads = np.ascontiguousarray(np.take_along_axis(sds, by_mean, axis=0).T)
     order = np.argsort(probabilities)
     ascending = probabilities[order]
-    coarse = ascending.astype(np.float32).astype(np.float64)  # 24 bits: its product with a count is exact
+    coarse = ascending.astype(np.float32).astype(
+        np.float64
+    )  # 24 bits: its product with a count is exact
     count = len(means)
     whole = np.rint(count * ascending)
     fraction = (count * coarse - whole) + count * (ascending - coarse)

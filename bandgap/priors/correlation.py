@@ -45,7 +45,13 @@ class OutputVariance:
 
 
 def rate_for_correlation(
-    wanted: float, slopes: Tensor, weights: Tensor, variance: OutputVariance, *, c0: float, generator: torch.Generator
+    wanted: float,
+    slopes: Tensor,
+    weights: Tensor,
+    variance: OutputVariance,
+    *,
+    c0: float,
+    generator: torch.Generator,
 ) -> float:
     """Return lam at which the correlation is `wanted`, for a distance of rates slopes c (J, L) and weights (J,).
 
@@ -70,4 +76,10 @@ def rate_for_correlation(
             f"{high:.3f} and {low:.3f}; the second is nearly that of the source's own uncertainty). Set lam to a "
             "number, such as 1, or corr to one in between."
         )
-    return float(math.exp(brentq(lambda u: correlation(math.exp(u)) - wanted, math.log(SMALLEST), math.log(LARGEST))))
+    return float(
+        math.exp(
+            brentq(
+                lambda u: correlation(math.exp(u)) - wanted, math.log(SMALLEST), math.log(LARGEST)
+            )
+        )
+    )

@@ -41,7 +41,9 @@ def log_marginal(log_m: Floats) -> Floats:
         value += coefficient[cell]
     if log_m.size and (log_m.min() < -_REACH or log_m.max() > _REACH):
         value = np.where(log_m > _REACH, -log_m, value)
-        value = np.where(log_m < -_REACH, np.log(-np.euler_gamma - np.minimum(log_m, -_REACH)), value)
+        value = np.where(
+            log_m < -_REACH, np.log(-np.euler_gamma - np.minimum(log_m, -_REACH)), value
+        )
     return value
 
 
@@ -51,7 +53,10 @@ def _coefficients() -> tuple[Floats, Floats, Floats, Floats]:
     grid = np.linspace(-_REACH, _REACH, _CELLS + 1)
     m = np.exp(np.minimum(grid, 5.0))
     far = np.exp(-np.maximum(grid, 5.0))  # 1 / m: the asymptotic series reaches rounding there
-    series = np.log1p(np.polynomial.polynomial.polyval(far, [(-1.0) ** k * math.factorial(k) for k in range(16)]) - 1.0)
+    series = np.log1p(
+        np.polynomial.polynomial.polyval(far, [(-1.0) ** k * math.factorial(k) for k in range(16)])
+        - 1.0
+    )
     values = np.where(grid > 5.0, series - np.maximum(grid, 5.0), np.log(exp1(m)) + m)
     c = CubicSpline(grid, values).c
     return c[0].copy(), c[1].copy(), c[2].copy(), c[3].copy()
@@ -84,7 +89,9 @@ def _envelope(m: Floats) -> Floats:
     return np.array([m, bend, drop, slope, bend + np.exp(drop) / slope])
 
 
-def _propose(envelope: Floats, tries: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+def _propose(
+    envelope: Floats, tries: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Propose r and say which are accepted, both (tries, p); in place where it can be, as it is much of a sweep."""
     m, bend, drop, slope, mass = envelope
     shape = tries, m.size

@@ -31,16 +31,22 @@ Floats = NDArray[np.float64]
 MEETING = 0.5  # where the series of psi hands over to its closed form
 # of artanh(r) / r - 1 over r^2 up to there, highest power first: the next is under 1e-17
 SERIES = tuple(1.0 / (2 * k + 3) for k in range(10, -1, -1))
-_NEWTON_STEPS = 60  # at most 6 are needed when d is computed exactly; the rest guards against a stall
+_NEWTON_STEPS = (
+    60  # at most 6 are needed when d is computed exactly; the rest guards against a stall
+)
 
 
 def psi(x: Tensor) -> Tensor:
     """Return phi(x) / x^2 = (x - log(1 + x)) / x^2 for x >= 0, accurate to about 1e-15 everywhere; psi(0) = 1/2."""
     if not (x.is_cuda or x.requires_grad):
-        return torch.from_numpy(psi_of_each(x.numpy().reshape(-1))).view(x.shape)  # faster than the operations below
+        return torch.from_numpy(psi_of_each(x.numpy().reshape(-1))).view(
+            x.shape
+        )  # faster than the operations below
     high = x.clamp(min=MEETING)
     far = (1.0 - torch.log1p(high) / high) / high
-    low = x.clamp(max=MEETING)  # each branch sees only arguments that it can bear, so that gradients stay finite too
+    low = x.clamp(
+        max=MEETING
+    )  # each branch sees only arguments that it can bear, so that gradients stay finite too
     r = low / (2.0 + low)
     z = r * r
     series = torch.zeros_like(z)
@@ -68,7 +74,12 @@ def point_estimate_terms(alpha: Tensor, c: Tensor) -> DistanceTerms:
 
     Raises ConfigError when alpha is negative or not finite, or zero for every input.
     """
-    if alpha.ndim != 2 or not bool(torch.isfinite(alpha).all()) or bool((alpha < 0).any()) or not bool(alpha.any()):
+    if (
+        alpha.ndim != 2
+        or not bool(torch.isfinite(alpha).all())
+        or bool((alpha < 0).any())
+        or not bool(alpha.any())
+    ):
         raise ConfigError(
             "penalized-complexity prior: alpha must be finite, >= 0 and not all zero, of shape (inputs, layers)."
         )
@@ -88,10 +99,18 @@ def distance(tau: Tensor, terms: DistanceTerms) -> Tensor:
 def log_density(tau: Tensor, terms: DistanceTerms, *, lam: float) -> Tensor:
     """Return log p(tau) = log lam - lam d(tau) + log d'(tau) for tau >= 0."""
     q, m = _q(tau, terms), _m(tau, terms)
-    return math.log(lam) - lam * tau * torch.sqrt(q) + torch.log(m) - math.log(2.0) - 0.5 * torch.log(q)
+    return (
+        math.log(lam)
+        - lam * tau * torch.sqrt(q)
+        + torch.log(m)
+        - math.log(2.0)
+        - 0.5 * torch.log(q)
+    )
 
 
-def log_density_and_gradient(tau: Tensor, terms: DistanceTerms, *, lam: float) -> tuple[Tensor, Tensor, Tensor]:
+def log_density_and_gradient(
+    tau: Tensor, terms: DistanceTerms, *, lam: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return log p(tau) and its derivatives by log tau, both of the shape of `tau`, and by the rates a (..., J).
 
     d log p / d log tau = tau (-lam S' / (2 d) + S'' / S' - S' / (2 S)), and
@@ -124,7 +143,9 @@ def inverse_distance(delta: Tensor, terms: DistanceTerms) -> Tensor:
     return tau
 
 
-def prior_draws(terms: DistanceTerms, *, lam: float, generator: torch.Generator, size: tuple[int, ...] = ()) -> Tensor:
+def prior_draws(
+    terms: DistanceTerms, *, lam: float, generator: torch.Generator, size: tuple[int, ...] = ()
+) -> Tensor:
     """Draw tau from its prior by inversion: d(tau) = E / lam with E ~ Exp(1)."""
     exponential = -torch.log1p(-torch.rand(size, generator=generator, dtype=torch.float64))
     return inverse_distance(exponential / lam, terms)

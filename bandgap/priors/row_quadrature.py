@@ -59,7 +59,10 @@ def row_quadrature(alpha: Floats) -> tuple[Floats, Floats]:
         yield from parts(rows[~below])
 
     found = list(parts(np.arange(n)))
-    return _once(np.concatenate([weights for _, weights in found]), alpha[np.concatenate([rows for rows, _ in found])])
+    return _once(
+        np.concatenate([weights for _, weights in found]),
+        alpha[np.concatenate([rows for rows, _ in found])],
+    )
 
 
 def _once(weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
@@ -73,7 +76,9 @@ def _once(weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
 def _directions(count: int, layers: int, rng: np.random.Generator) -> Floats:
     """Draw u (count, L): the largest entry over all magnitudes, the others as far below it as matters."""
     below = rng.uniform(0.0, REACH, (count, layers))
-    result: Floats = np.exp(below.min(1, keepdims=True) - below + rng.uniform(-REACH, REACH, (count, 1)))
+    result: Floats = np.exp(
+        below.min(1, keepdims=True) - below + rng.uniform(-REACH, REACH, (count, 1))
+    )
     return result
 
 
@@ -90,20 +95,28 @@ def _with_slopes(alpha: Floats, u: Floats) -> Floats:
     return np.concatenate([_phi(alpha, u), first, first / (1.0 + x)])
 
 
-def _sums(alpha: Floats, weights: Floats, u: Floats, functions: Callable[[Floats, Floats], Floats]) -> Floats:
+def _sums(
+    alpha: Floats, weights: Floats, u: Floats, functions: Callable[[Floats, Floats], Floats]
+) -> Floats:
     """Return the weighted sums over rows of functions (f, n, count), (f, count)."""
     blocks = range(0, len(alpha), BLOCK)
-    result: Floats = np.sum([weights[i : i + BLOCK] @ functions(alpha[i : i + BLOCK], u) for i in blocks], axis=0)
+    result: Floats = np.sum(
+        [weights[i : i + BLOCK] @ functions(alpha[i : i + BLOCK], u) for i in blocks], axis=0
+    )
     return result
 
 
 def _sizes(sums: Floats) -> Floats:
     """Return what an error of `_with_slopes` is relative to: S, and the sums of both kinds of slopes over layers."""
     value, first, second = sums[:1], *np.split(sums[1:], 2)
-    return np.concatenate([value, *(np.broadcast_to(part.sum(0), part.shape) for part in (first, second))])
+    return np.concatenate(
+        [value, *(np.broadcast_to(part.sum(0), part.shape) for part in (first, second))]
+    )
 
 
-def _recombined(alpha: Floats, weights: Floats, unit: tuple[Floats, Floats]) -> tuple[Numbers, Floats]:
+def _recombined(
+    alpha: Floats, weights: Floats, unit: tuple[Floats, Floats]
+) -> tuple[Numbers, Floats]:
     """Return the numbers (k,) of rows, and their weights, that keep the means of phi / S at `unit` = (u, S)."""
     u, s = unit
     moments = np.zeros((len(u), len(u)))
@@ -120,7 +133,9 @@ def _recombined(alpha: Floats, weights: Floats, unit: tuple[Floats, Floats]) -> 
         sums = np.zeros((groups[-1] + 1, count))
         for i in range(0, len(rows), BLOCK):
             part = slice(i, i + BLOCK)
-            np.add.at(sums, groups[part], weights[part, None] * (_phi(alpha[rows[part]], u)[0] @ into))
+            np.add.at(
+                sums, groups[part], weights[part, None] * (_phi(alpha[rows[part]], u)[0] @ into)
+            )
         factors = nnls(sums.T, target, maxiter=50 * count)[0][groups]
         chosen = factors > 0
         alone = len(sums) == len(rows)

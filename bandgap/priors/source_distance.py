@@ -19,7 +19,12 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.priors.penalized_complexity import DistanceTerms, distance, inverse_distance, log_density
+from bandgap.priors.penalized_complexity import (
+    DistanceTerms,
+    distance,
+    inverse_distance,
+    log_density,
+)
 
 Structure = Literal["isotropic", "source"]
 LEAST = 1e-14  # of the largest variance of the source's weights, below which a variance is rounding
@@ -61,7 +66,9 @@ def source_distance(rates: Floats, *, lam: float | None, median_x: float) -> Sou
     terms = DistanceTerms(torch.from_numpy(counts / rates.size), torch.from_numpy(values))
     if lam is None:
         if not (math.isfinite(median_x) and median_x > 0):
-            raise ConfigError(f"distance from the source: prior median {median_x}. Accepted: a number above 0.")
+            raise ConfigError(
+                f"distance from the source: prior median {median_x}. Accepted: a number above 0."
+            )
         lam = math.log(2.0) / float(distance(torch.tensor(median_x, dtype=torch.float64), terms))
     if not (math.isfinite(lam) and lam > 0):
         raise ConfigError(f"distance from the source: lam = {lam}. Accepted: a number above 0.")

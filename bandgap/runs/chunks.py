@@ -38,7 +38,9 @@ from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
 
 FIRST = 128  # structures that are predicted before processes are forked
-PROCESSES_FROM = 2_000  # structures from which chunks are spread over processes; of fewer, only descriptors
+PROCESSES_FROM = (
+    2_000  # structures from which chunks are spread over processes; of fewer, only descriptors
+)
 
 Floats = NDArray[np.float64]
 
@@ -126,15 +128,25 @@ def predict_chunks(
     size = request.chunk_size
     if is_parallel:
         size = max(1, min(size, -(-n_to_do // request.n_jobs)))
-    tasks = _tasks_of(chain(head, items_to_do), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
+    tasks = _tasks_of(
+        chain(head, items_to_do), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled
+    )
     started = time.monotonic()
     update = Update("predicting", first, total)
 
     def report_within_chunk(inner: Update, /) -> None:  # lets the user cancel within a slow chunk
-        progress(replace(update, message=f"{inner.phase}, {inner.done:,} of the next {inner.total or 0:,}"))
+        progress(
+            replace(
+                update, message=f"{inner.phase}, {inner.done:,} of the next {inner.total or 0:,}"
+            )
+        )
 
     progress(update)
-    chunks = _predict_in_parallel(tasks, plan) if is_parallel else _predict_here(tasks, plan, report_within_chunk)
+    chunks = (
+        _predict_in_parallel(tasks, plan)
+        if is_parallel
+        else _predict_here(tasks, plan, report_within_chunk)
+    )
     for chunk in chunks:
         done = update.done + len(chunk)
         rate = (done - first) / max(time.monotonic() - started, 1e-9)
@@ -159,13 +171,20 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
 
 
 _Records = tuple[StructureRecord | PackedRecord, ...]
-_Task = tuple[_Records, Floats | None, NDArray[np.bool_] | None]  # records, baselines, whether labelled
+_Task = tuple[
+    _Records, Floats | None, NDArray[np.bool_] | None
+]  # records, baselines, whether labelled
 _Result = tuple[Predictions, PredictionDetails | None]
 
 
 class _Map(Protocol):
     def __call__(
-        self, function: Callable[..., _Result], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
+        self,
+        function: Callable[..., _Result],
+        tasks: Iterable[tuple[Any, ...]],
+        *,
+        n_jobs: int,
+        ahead: int,
     ) -> Generator[_Result, None, None]: ...
 
 
@@ -190,7 +209,9 @@ def _predict_here(tasks: Iterator[_Task], plan: ChunkPlan, progress: Progress) -
     """Yield the chunks one after the other; only descriptors use several processes."""
     run, calibrator = _loaded(plan)
     for task in tasks:
-        result = _predict(task, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress)
+        result = _predict(
+            task, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress
+        )
         yield Chunk(task[0], *result)
 
 
@@ -244,7 +265,9 @@ def _sliced(task: _Task, rows: slice) -> _Task:
     )
 
 
-def _predict_by(map_function: _Map, tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
+def _predict_by(
+    map_function: _Map, tasks: Iterator[_Task], plan: ChunkPlan
+) -> Generator[Chunk, None, None]:
     """Yield the chunks in order, predicted by the processes of `map_function`."""
     # the cache is a file of this machine
     worker_plan = replace(plan, cache=None) if engine_in_use().remote else plan

@@ -61,7 +61,9 @@ def reusable_fits(fits: Iterable[ComparedFit], facts: Mapping[str, Facts]) -> li
     return list(last_fit.values())
 
 
-def recomputed_sentence(fits: Iterable[ComparedFit], facts: Mapping[str, Facts], *, where: Path | str) -> str:
+def recomputed_sentence(
+    fits: Iterable[ComparedFit], facts: Mapping[str, Facts], *, where: Path | str
+) -> str:
     """Return one sentence on how many stored fits are not reused and why, "" where there are none.
 
     Fits that were recomputed since are not counted.
@@ -77,8 +79,14 @@ def recomputed_sentence(fits: Iterable[ComparedFit], facts: Mapping[str, Facts],
         for name, text in DIFFERENCES.items()
         if any(name in now and made_of.get(name) != now[name] for made_of, now in pairs)
     ]
-    why = f"were made with {' and '.join(differences)}" if differences else "do not say what they were made of"
-    return f"{where}: {len(stale):,} stored fits are not used, and recomputed if needed. They {why}."
+    why = (
+        f"were made with {' and '.join(differences)}"
+        if differences
+        else "do not say what they were made of"
+    )
+    return (
+        f"{where}: {len(stale):,} stored fits are not used, and recomputed if needed. They {why}."
+    )
 
 
 def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
@@ -98,9 +106,15 @@ def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tup
     fitted = [fit for fit in fits if not fit.failed]
     for name in dict.fromkeys(fit.method for fit in fits):
         for n in sorted({fit.n for fit in fits}):
-            values = np.array([f.figures.get(figure, np.nan) for f in fitted if (f.method, f.n) == (name, n)])
+            values = np.array(
+                [f.figures.get(figure, np.nan) for f in fitted if (f.method, f.n) == (name, n)]
+            )
             mean = float(values.mean()) if values.size else float("nan")
-            error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+            error = (
+                float(values.std(ddof=1) / np.sqrt(values.size))
+                if values.size > 1
+                else float("nan")
+            )
             result.setdefault(name, {})[n] = (mean, error)
     return result
 

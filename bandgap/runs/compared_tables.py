@@ -84,7 +84,9 @@ class Compared:
     @property
     def distinct(self) -> list[MethodInputs]:
         """The inputs without duplicates, those of the references first."""
-        return list({id(inputs): inputs for inputs in (self.reference, *self.by_method.values())}.values())
+        return list(
+            {id(inputs): inputs for inputs in (self.reference, *self.by_method.values())}.values()
+        )
 
     @property
     def common(self) -> list[str]:
@@ -106,7 +108,9 @@ class Compared:
             | {"descriptor": to_dict(inputs.descriptor)}
             for inputs in self.distinct
         ]
-        return list(dict.fromkeys(text for facts in facts_by_table if (text := left_out_sentence(facts))))
+        return list(
+            dict.fromkeys(text for facts in facts_by_table if (text := left_out_sentence(facts)))
+        )
 
     @property
     def sentence(self) -> str:
@@ -121,7 +125,9 @@ class Compared:
         for name, inputs in self.by_method.items():
             groups.setdefault(_treatment(inputs, self.lacking), []).append(name)
         missing = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in self.lacking.items())
-        treatments = "; ".join(f"{treatment} {', '.join(names)}" for treatment, names in groups.items())
+        treatments = "; ".join(
+            f"{treatment} {', '.join(names)}" for treatment, names in groups.items()
+        )
         return (
             f"{text}{'' if is_all else ' that all of them take'}. The source model has {missing}. Structures with "
             f"such elements are {treatments}."
@@ -194,14 +200,18 @@ def tables_for(
                 **computing,
             )
             no_source_text = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
-            no_potential_text = "" if used_members or own else kept_from_potential_of(records, gaps_eV)
+            no_potential_text = (
+                "" if used_members or own else kept_from_potential_of(records, gaps_eV)
+            )
             warnings = tuple(text for text in (no_source_text, no_potential_text) if text)
             inputs_by_descriptor[descriptor] = MethodInputs(used_members, used, table, warnings)
         return inputs_by_descriptor[descriptor]
 
     labelled = _labelled(records, gaps_eV)
     descriptors = {
-        name: descriptor_taken(base_descriptor, get_method(name), elements) if members else base_descriptor
+        name: descriptor_taken(base_descriptor, get_method(name), elements)
+        if members
+        else base_descriptor
         for name in methods
     }
     unable = [
@@ -209,7 +219,11 @@ def tables_for(
         for name, descriptor in descriptors.items()
         if descriptor and lacking and _n_usable(labelled, descriptor) < at_least
     ]
-    by_method = {name: inputs_for(descriptor) for name, descriptor in descriptors.items() if name not in unable}
+    by_method = {
+        name: inputs_for(descriptor)
+        for name, descriptor in descriptors.items()
+        if name not in unable
+    }
     candidates = [inputs for inputs in by_method.values() if inputs.members or not members]
     if candidates:
         reference = max(candidates, key=lambda inputs: len(inputs.table))
@@ -220,7 +234,9 @@ def tables_for(
 
 
 def _reference_inputs(
-    inputs_for: Callable[[MBTRConfig | None], MethodInputs], descriptor: MBTRConfig, elements: Collection[str]
+    inputs_for: Callable[[MBTRConfig | None], MethodInputs],
+    descriptor: MBTRConfig,
+    elements: Collection[str],
 ) -> MethodInputs:
     """Return the inputs of the references where no method uses the source.
 
@@ -231,10 +247,14 @@ def _reference_inputs(
     return inputs_for(grown if set(elements) <= set(grown.elements) else None)
 
 
-def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[StructureRecord]:
+def _labelled(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> list[StructureRecord]:
     """Return the records that are not refused and have a gap (n,) in eV."""
     return [
-        record for record, gap in zip(records, gaps_eV, strict=True) if record.status != "refused" and np.isfinite(gap)
+        record
+        for record, gap in zip(records, gaps_eV, strict=True)
+        if record.status != "refused" and np.isfinite(gap)
     ]
 
 

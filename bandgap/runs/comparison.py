@@ -139,16 +139,22 @@ def compare(
         for name in comparison.methods:
             without_source(entrant_of(name).method)
     compared = compared_of(members, table)
-    yield from compare_given(compared, comparison, head=head, device=device, done=done, progress=progress)
+    yield from compare_given(
+        compared, comparison, head=head, device=device, done=done, progress=progress
+    )
 
 
 def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
     """Return the inputs of the methods of `compare`: the same table and source, or descriptor, for all."""
-    inputs = MethodInputs(() if isinstance(members, MBTRConfig) else members, descriptor_of(members), table)
+    inputs = MethodInputs(
+        () if isinstance(members, MBTRConfig) else members, descriptor_of(members), table
+    )
     return Compared(inputs, len(table))
 
 
-def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | None = None) -> dict[str, Facts]:
+def facts_by_method(
+    compared: Compared, comparison: Comparison, *, head: str | None = None
+) -> dict[str, Facts]:
     """Return the inputs of the fits of every method, except size, split and share held back.
 
     These are the rows with their gaps, the number of test rows, the descriptor, the networks of the
@@ -158,7 +164,9 @@ def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | N
     """
     contents = {id(inputs): inputs.table.content() for inputs in compared.distinct}
     networks = {
-        id(inputs): [[source_fingerprint(model) for model in member.values()] for member in inputs.members]
+        id(inputs): [
+            [source_fingerprint(model) for model in member.values()] for member in inputs.members
+        ]
         for inputs in compared.distinct
     }
     version = importlib.metadata.version("bandgap")
@@ -167,7 +175,11 @@ def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | N
         entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
         inputs = compared.of(entrant.method) if entrant.method else compared.reference
         levels: Levels = levels_of([name]) if entrant.method else "none"
-        config = get_method(entrant.method).configure(comparison.methods[name]) if entrant.method else None
+        config = (
+            get_method(entrant.method).configure(comparison.methods[name])
+            if entrant.method
+            else None
+        )
         sources = networks[id(inputs)][: entrant.networks]
         facts[name] = {
             "data": contents[id(inputs)],
@@ -276,11 +288,23 @@ def _fits_of_split(
         if id(inputs) not in members_and_head:
             members = inputs.members_for(data)
             requested_head = work.head if inputs.members else None
-            head, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=requested_head)
+            head, _ = choose_head(
+                members, data.features, data.gaps_eV, seed=seed, head=requested_head
+            )
             members_and_head[id(inputs)] = (members, head)
         members, head = members_and_head[id(inputs)]
         try:
-            fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=head, device=work.device)
+            fit = _fit_one(
+                name,
+                members,
+                data,
+                held_back,
+                test,
+                comparison,
+                seed=seed,
+                head=head,
+                device=work.device,
+            )
         except Cancelled:
             raise
         except BandgapError as error:
@@ -307,7 +331,9 @@ def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> lis
 
 def descriptor_of(members: Members | MBTRConfig) -> MBTRConfig:
     """Return the descriptor of a source, or the one that is given instead of a source."""
-    return members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
+    return (
+        members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
+    )
 
 
 def _fit_one(
@@ -330,13 +356,20 @@ def _fit_one(
     if name == SOURCE_ALONE:
         models = [member[head] for member in members]
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
-        predicted = [source_gaps_eV(model, scale, test.features) for model, scale in zip(models, scales, strict=True)]
-        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}, 0.0, head)
+        predicted = [
+            source_gaps_eV(model, scale, test.features)
+            for model, scale in zip(models, scales, strict=True)
+        ]
+        return ComparedFit(
+            name, n, seed, {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}, 0.0, head
+        )
     entrant = entrant_of(name)
     method = get_method(entrant.method)
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])
-    posterior = fit_members(method, members[: entrant.networks], data, config, head=head, seed=seed, device=device)
+    posterior = fit_members(
+        method, members[: entrant.networks], data, config, head=head, seed=seed, device=device
+    )
     seconds = time.perf_counter() - started
     draws = posterior.predictive_draws(test.features)
     scores = conformal_scores(posterior, held_back) if len(held_back) else None
@@ -353,4 +386,6 @@ def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
     """Return errors, scores, coverage and width of the 95 % prediction interval on known gaps (n,) in eV."""
     ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
     point = draws.flat_means_eV.mean(axis=0)
-    return evaluate_predictions(gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point)
+    return evaluate_predictions(
+        gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point
+    )

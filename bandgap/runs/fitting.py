@@ -35,7 +35,11 @@ def fit_members(
     if data.baseline:
         column = data.features.shape[1] - 1
         line, residuals_eV = fit_baseline(
-            members[0][head], data.features, data.gaps_eV, column=column, beside_source=method.transfers
+            members[0][head],
+            data.features,
+            data.gaps_eV,
+            column=column,
+            beside_source=method.transfers,
         )
         posterior = fit_members(
             method,
@@ -50,7 +54,9 @@ def fit_members(
         )
         return with_baseline(posterior, line, seed=seed)
     if method.fit_together is not None:
-        return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
+        return method.fit_together(
+            members, data, config, head=head, seed=seed, device=device, progress=progress
+        )
     posteriors = []
     for i, member in enumerate(members):
         member_progress = progress

@@ -84,17 +84,27 @@ class Origin:
         cards = [model.card for model in self.stored[0].values()] if self.stored else []
         return sorted(set().union(*(card.elements for card in cards)))
 
-    def facts(self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]) -> dict[str, Any]:
+    def facts(
+        self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]
+    ) -> dict[str, Any]:
         """Return the manifest's entries on the source: card, networks, fingerprint, overlap with the structures.
 
         `models` are the networks of the output `head` from which the run was fitted.
         """
         card = to_dict(models[0].card)
         if self.sources is None:
-            return {"head": head, "card": card, "members": 0, "fingerprint": NO_SOURCE, "overlap": None}
+            return {
+                "head": head,
+                "card": card,
+                "members": 0,
+                "fingerprint": NO_SOURCE,
+                "overlap": None,
+            }
         source_structures = load_known(self.sources.folder)
         source_species = self.stored[0][head].descriptor.species
-        new_elements = [element for element in self.descriptor.species if element not in source_species]
+        new_elements = [
+            element for element in self.descriptor.species if element not in source_species
+        ]
         if new_elements:
             # The fingerprint is that of the networks as stored, with extras. Several outputs were read without.
             stored = self.sources.load(head, verify=False) if self.sources.several else self.stored
@@ -104,7 +114,9 @@ class Origin:
             "card": card,
             "members": len(models),
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": None if source_structures is None else to_dict(overlap(source_structures, records)),
+            "overlap": None
+            if source_structures is None
+            else to_dict(overlap(source_structures, records)),
         } | ({"new_elements": new_elements} if new_elements else {})
 
 
@@ -141,7 +153,11 @@ def origin_of(
     if source_folder is None:
         method_object = without_source(method)
         kept_from = "" if descriptor else kept_from_potential_of(records, gaps_eV)
-        return Origin(method_object, descriptor or own_descriptor(records, gaps_eV), kept_from_potential=kept_from)
+        return Origin(
+            method_object,
+            descriptor or own_descriptor(records, gaps_eV),
+            kept_from_potential=kept_from,
+        )
     refuse_beside_source(descriptor)
     method_object = get_method(method)
     sources = open_sources(source_folder)
@@ -161,7 +177,9 @@ def origin_of(
     return Origin(method_object, run_descriptor, sources, stored, known=known)
 
 
-def descriptor_taken(own: MBTRConfig, method: Method, elements: Collection[str]) -> MBTRConfig | None:
+def descriptor_taken(
+    own: MBTRConfig, method: Method, elements: Collection[str]
+) -> MBTRConfig | None:
     """Return the descriptor in which a method uses structures of these elements with a source.
 
     `own` is the descriptor of the source. It is grown where the method can learn new elements. The

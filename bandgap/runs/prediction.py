@@ -79,7 +79,9 @@ def predict_run(
     """
     request = request or PredictRequest()
     run, calibrator = load_for(model_folder, request)
-    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
+    drawn = _record_draws(
+        run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress
+    )
     predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
 
@@ -125,7 +127,9 @@ def _record_draws(
     progress: Progress,
 ) -> DrawnRecords:
     check_baseline(run, len(records), baseline_eV)
-    described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    described = featurize(
+        list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress
+    )
     progress(Update("predicting", 0, len(records)))
     drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
     progress(Update("predicting", len(records), len(records)))
@@ -161,7 +165,9 @@ def draw_records(
     return drawn
 
 
-Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]  # arguments of `draw_records`
+Request = tuple[
+    Sequence[StructureRecord], Descriptors, Floats | None
+]  # arguments of `draw_records`
 
 
 def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
@@ -188,7 +194,11 @@ def _inputs_and_judgements(
             text if has_baseline else "; ".join(filter(None, (text, no_baseline)))
             for text, has_baseline in zip(described_problems, np.isfinite(baseline_eV), strict=True)
         ]
-    usable = [i for i, text in enumerate(described_problems) if not text and records[i].status != "refused"]
+    usable = [
+        i
+        for i, text in enumerate(described_problems)
+        if not text and records[i].status != "refused"
+    ]
     judgements = judge_rows(
         run.domain,
         described.features,
@@ -204,7 +214,9 @@ def _inputs_and_judgements(
     return inputs[usable], np.array(usable, dtype=np.int64), judgements, tuple(problems)
 
 
-def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords) -> Predictions:
+def record_predictions(
+    run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords
+) -> Predictions:
     """Return the predictions of a stored run; refused records have a row with empty numbers."""
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
@@ -226,7 +238,10 @@ def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: Draw
         files=[r.file for r in records],
         formulas=[r.formula for r in records],
         domain=[j.text if i in usable else "" for i, j in enumerate(drawn.judgements)],
-        status=["refused" if i not in usable else "ok" if ok else "warning" for i, ok in enumerate(is_ok)],
+        status=[
+            "refused" if i not in usable else "ok" if ok else "warning"
+            for i, ok in enumerate(is_ok)
+        ],
         problem=drawn.problems,
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,

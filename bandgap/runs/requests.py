@@ -15,8 +15,12 @@ from bandgap.predictions.interval_kinds import IntervalKind, check_level
 Device = Literal["auto", "cpu", "cuda"]
 
 _SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
-_DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.", on_page=True)
-_PRESET = "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
+_DEVICE = Setting(
+    "Device", "Where to train and sample: auto takes a CUDA device if there is one.", on_page=True
+)
+_PRESET = (
+    "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
+)
 _SPECIES = "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor is used."
 
 
@@ -39,7 +43,10 @@ class TransferRequest(Request):
     n: Annotated[
         int | None,
         Field(ge=1),
-        Setting("Labelled structures", "Labelled structures to learn from; default: all but the test set."),
+        Setting(
+            "Labelled structures",
+            "Labelled structures to learn from; default: all but the test set.",
+        ),
     ] = None
     n_test: Annotated[
         int | None,
@@ -48,7 +55,11 @@ class TransferRequest(Request):
     ] = None
     test_ids: Annotated[
         tuple[str, ...] | None,
-        Setting("Test structures", "Identifiers of the test structures, instead of a random choice.", option=None),
+        Setting(
+            "Test structures",
+            "Identifiers of the test structures, instead of a random choice.",
+            option=None,
+        ),
     ] = None
     conformal_share: Annotated[
         float,
@@ -78,7 +89,9 @@ class TransferRequest(Request):
     ] = False
     seed: Annotated[int, Field(ge=0), _SEED] = 0
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
-    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = None
+    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
+        None
+    )
     levels: Annotated[
         Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"] | None,
         Setting(
@@ -110,7 +123,12 @@ class TransferRequest(Request):
     ] = None
     settings: Annotated[
         Mapping[str, Any],
-        Setting("Settings of the method", "A setting of the method. May be repeated.", "--set", "NAME=VALUE"),
+        Setting(
+            "Settings of the method",
+            "A setting of the method. May be repeated.",
+            "--set",
+            "NAME=VALUE",
+        ),
     ] = Field(default_factory=dict)
     device: Annotated[Device, _DEVICE] = "auto"
     checkpoint_every: Annotated[
@@ -125,13 +143,17 @@ class TransferRequest(Request):
     n_jobs: Annotated[
         int,
         Field(ge=1),
-        Setting("Processes", "Processes that compute descriptors at the same time.", option="--jobs"),
+        Setting(
+            "Processes", "Processes that compute descriptors at the same time.", option="--jobs"
+        ),
     ] = 1
 
     @model_validator(mode="after")
     def _one_descriptor(self) -> "TransferRequest":
         if self.preset is not None and self.species is not None:
-            raise ValueError("preset and species are both given. Give one of them: each names a descriptor.")
+            raise ValueError(
+                "preset and species are both given. Give one of them: each names a descriptor."
+            )
         return self
 
 
@@ -142,7 +164,11 @@ class PredictRequest(Request):
 
     probability: Annotated[
         float,
-        Setting("Level", "Probability that the interval states, between 0.01 and 0.99.", option="--level"),
+        Setting(
+            "Level",
+            "Probability that the interval states, between 0.01 and 0.99.",
+            option="--level",
+        ),
     ] = 0.95
     interval: Annotated[
         IntervalKind,
@@ -155,7 +181,9 @@ class PredictRequest(Request):
     calibrated: Annotated[
         bool,
         Setting(
-            "Use the calibrator", "Apply the calibrator that is stored with the run, if there is one.", option=None
+            "Use the calibrator",
+            "Apply the calibrator that is stored with the run, if there is one.",
+            option=None,
         ),
     ] = True
     chunk_size: Annotated[
@@ -199,7 +227,9 @@ class SourceRequest(Request):
         ),
     ] = "perceptron"
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
-    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = None
+    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
+        None
+    )
     hidden: Annotated[
         tuple[int, ...] | None,
         Setting(
@@ -222,7 +252,10 @@ class SourceRequest(Request):
     max_epochs: Annotated[
         int,
         Field(ge=1),
-        Setting("Epochs at most", "Epochs at most; training ends earlier when the held-out error no longer falls."),
+        Setting(
+            "Epochs at most",
+            "Epochs at most; training ends earlier when the held-out error no longer falls.",
+        ),
     ] = 150
     seed: Annotated[int, Field(ge=0), _SEED] = 0
     licence: Annotated[
@@ -234,12 +267,17 @@ class SourceRequest(Request):
     ] = ""
     variational: Annotated[
         bool,
-        Setting("Also fit a variational posterior", "Also fit a variational posterior of the weights (minutes)."),
+        Setting(
+            "Also fit a variational posterior",
+            "Also fit a variational posterior of the weights (minutes).",
+        ),
     ] = False
     variational_steps: Annotated[
         int | None,
         Field(ge=1),
-        Setting("Steps of the variational fit", "Steps of the variational fit at most.", option=None),
+        Setting(
+            "Steps of the variational fit", "Steps of the variational fit at most.", option=None
+        ),
     ] = None
     snapshots: Annotated[
         int | None,
@@ -254,7 +292,9 @@ class SourceRequest(Request):
     n_jobs: Annotated[
         int,
         Field(ge=1),
-        Setting("Processes", "Processes that compute descriptors at the same time.", option="--jobs"),
+        Setting(
+            "Processes", "Processes that compute descriptors at the same time.", option="--jobs"
+        ),
     ] = 1
 
     @property
@@ -268,11 +308,19 @@ class SourceRequest(Request):
     def _consistent(self) -> "SourceRequest":
         own_descriptor = self.preset is not None or self.species is not None
         if self.preset is not None and self.species is not None:
-            raise ValueError("preset and species are both given. Give one of them: each names a descriptor.")
+            raise ValueError(
+                "preset and species are both given. Give one of them: each names a descriptor."
+            )
         if self.network == "megnet" and own_descriptor:
-            raise ValueError("network megnet learns its own features: leave out preset and species.")
+            raise ValueError(
+                "network megnet learns its own features: leave out preset and species."
+            )
         if self.split is not None and min(self.split) < 1:
-            raise ValueError(f"split: found {self.split}. Accepted: two whole numbers from 1, such as 40000,10000.")
+            raise ValueError(
+                f"split: found {self.split}. Accepted: two whole numbers from 1, such as 40000,10000."
+            )
         if self.network == "megnet" and self.split is not None:
-            raise ValueError("split is for network perceptron: a graph network would see all structures.")
+            raise ValueError(
+                "split is for network perceptron: a graph network would see all structures."
+            )
         return self

@@ -24,7 +24,12 @@ LEVEL = 0.95  # of the intervals whose coverage and width are measured
 MIN_DRAWS = 4  # draws of every chain that R-hat needs
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities
 
-RECORDED_SCALES = {"tau": True, "x": True, "length": False, "spread": False}  # name: whether its trace is a logarithm
+RECORDED_SCALES = {
+    "tau": True,
+    "x": True,
+    "length": False,
+    "spread": False,
+}  # name: whether its trace is a logarithm
 SCALE_LABELS = {"length": "length of the kernel", "spread": "spread of the process"}
 
 Floats = NDArray[np.float64]
@@ -45,7 +50,8 @@ def table_predictions(
     )
     domain_texts = [judgement.text for judgement in judgements]
     is_ok = [
-        record.status == "ready" and text == "ok" for record, text in zip(table.records, domain_texts, strict=True)
+        record.status == "ready" and text == "ok"
+        for record, text in zip(table.records, domain_texts, strict=True)
     ]
     return predictions_from_draws(
         draws.flat_means_eV,
@@ -74,12 +80,21 @@ def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -
     """Return errors, scores, coverage and width of all intervals on known gaps (n,) in eV."""
     lower, upper = predictions.interval(LEVEL, "prediction")
     figures = evaluate_predictions(
-        gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
+        gaps,
+        draws.centres_eV,
+        sds=draws.sds_eV,
+        lower=lower,
+        upper=upper,
+        point=predictions.mean_eV,
     )
-    return figures | conformal_figures(predictions.conformal, gaps, mean=predictions.mean_eV, sd=predictions.sd_new_eV)
+    return figures | conformal_figures(
+        predictions.conformal, gaps, mean=predictions.mean_eV, sd=predictions.sd_new_eV
+    )
 
 
-def conformal_figures(scores: ConformalScores | None, gaps: Floats, *, mean: Floats, sd: Floats) -> dict[str, float]:
+def conformal_figures(
+    scores: ConformalScores | None, gaps: Floats, *, mean: Floats, sd: Floats
+) -> dict[str, float]:
     """Return coverage and mean width (eV) of conformal intervals on known gaps (n,) in eV.
 
     `mean` and `sd` (n,) are those of the predictions. The result is empty without scores, or with
@@ -101,7 +116,9 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
     means_by_member = np.split(means, members)
     return {
         f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(draws).max()) for draws in means_by_member),
-        f"ess_{RHAT_NAME}": min(float(diagnostics.ess_bulk(draws).min()) for draws in means_by_member),
+        f"ess_{RHAT_NAME}": min(
+            float(diagnostics.ess_bulk(draws).min()) for draws in means_by_member
+        ),
     }
 
 
@@ -123,7 +140,9 @@ def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
         ]
         valid = [comparison for comparison in by_member if comparison is not None]
         if len(valid) == members:
-            comparisons.append(max(valid, key=lambda comparison: comparison.distance - comparison.error))
+            comparisons.append(
+                max(valid, key=lambda comparison: comparison.distance - comparison.error)
+            )
     return comparisons
 
 
@@ -154,7 +173,11 @@ def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict
 
 
 def grouped_diagnostics(
-    posterior: Posterior, rhat: Mapping[str, float], *, far: Mapping[str, float], warnings: Sequence[str]
+    posterior: Posterior,
+    rhat: Mapping[str, float],
+    *,
+    far: Mapping[str, float],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     """Return the diagnostics of a run: all figures, grouped by statistic and name, and warnings.
 
@@ -173,8 +196,11 @@ def grouped_diagnostics(
         for prefix in ("rhat", "ess")
     }
     c = posterior.summaries().get("c")
-    extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
+    extra: dict[str, Any] = (
+        {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
+    )
     scales = [
-        {**vars(comparison), "equals_prior": comparison.equals_prior} for comparison in prior_comparisons(posterior)
+        {**vars(comparison), "equals_prior": comparison.equals_prior}
+        for comparison in prior_comparisons(posterior)
     ]
     return {**flat, **extra, **groups, "scales": scales, "warnings": list(warnings)}

@@ -20,7 +20,11 @@ Floats = NDArray[np.float64]
 
 
 def fit_run_domain(
-    train: Table, descriptor: DescriptorConfig, *, source_species: Collection[str], baseline: str = ""
+    train: Table,
+    descriptor: DescriptorConfig,
+    *,
+    source_species: Collection[str],
+    baseline: str = "",
 ) -> Domain:
     """Fit the domain to the training rows; `baseline` is the name of their baseline, if they have one."""
     columns = _values_by_name(train.features, train.baseline_eV, descriptor, baseline=baseline)

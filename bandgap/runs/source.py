@@ -87,11 +87,15 @@ def source_config(request: SourceRequest) -> SourceConfig:
     """Return the settings of the network, of its training and of its extras."""
     snapshots = None
     if request.snapshots is not None:  # moments need at least the default number of snapshots
-        snapshots = SnapshotConfig(count=max(request.snapshots, SnapshotConfig.count), rank=request.snapshots)
+        snapshots = SnapshotConfig(
+            count=max(request.snapshots, SnapshotConfig.count), rank=request.snapshots
+        )
     return SourceConfig(
         hidden=request.hidden_widths,
         training=TrainingConfig(max_epochs=request.max_epochs),
-        variational=kl_weights_to_try(max_steps=request.variational_steps) if request.variational else (),
+        variational=kl_weights_to_try(max_steps=request.variational_steps)
+        if request.variational
+        else (),
         snapshots=snapshots,
         split=request.split,
     )
@@ -105,6 +109,8 @@ def _trainer(request: SourceRequest, descriptor: "MBTRConfig | None") -> Callabl
         return train_graph_source_run
     if descriptor is None:
         if request.preset is None and request.species is None:
-            raise ConfigError("no descriptor. Give a preset (such as oe62-16) or species (such as H C N O).")
+            raise ConfigError(
+                "no descriptor. Give a preset (such as oe62-16) or species (such as H C N O)."
+            )
         descriptor = config_for(preset=request.preset, species=request.species)
     return functools.partial(train_source_folder, descriptor=descriptor)

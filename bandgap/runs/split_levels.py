@@ -41,12 +41,20 @@ def split_with_levels(
     """
     rows = np.concatenate([split.train, split.held_back, split.test])
     split_table = table.rows(rows)
-    described = featurize(split_table.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    described = featurize(
+        split_table.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress
+    )
     problems = [None if problem is None else problem.text for problem in described.problems]
     kept_rows = np.array([k for k, text in enumerate(problems) if text is None], dtype=np.int64)
-    left_out = [LeftOut(split_table.records[k].id, problem=text) for k, text in enumerate(problems) if text is not None]
+    left_out = [
+        LeftOut(split_table.records[k].id, problem=text)
+        for k, text in enumerate(problems)
+        if text is not None
+    ]
     if not kept_rows.size:
-        raise InputError(f"None of {len(rows)} structures can be learned from: each {left_out[0].problem}")
+        raise InputError(
+            f"None of {len(rows)} structures can be learned from: each {left_out[0].problem}"
+        )
     new_rows = dict(zip(rows[kept_rows].tolist(), range(kept_rows.size), strict=True))
     baseline = None if split_table.baseline_eV is None else split_table.baseline_eV[kept_rows]
     new_table = Table(

@@ -4,7 +4,14 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bandgap.datasets.splits import Rows, Split, grouped_split, hold_back, permuted_split, split_by_test_ids
+from bandgap.datasets.splits import (
+    Rows,
+    Split,
+    grouped_split,
+    hold_back,
+    permuted_split,
+    split_by_test_ids,
+)
 from bandgap.datasets.table import Table
 from bandgap.foundation.errors import InputError
 from bandgap.structures.formula import reduced_formula
@@ -48,7 +55,11 @@ def split_of(
     """
     groups = _formulas(table) if by_formula else None
     candidate_ids = None if among is None else set(among)
-    candidates = None if candidate_ids is None else [row for row, id_ in enumerate(table.ids) if id_ in candidate_ids]
+    candidates = (
+        None
+        if candidate_ids is None
+        else [row for row, id_ in enumerate(table.ids) if id_ in candidate_ids]
+    )
     if candidates is None or len(candidates) == len(table):
         split = _split_ids(table.ids, groups, n_test=n_test, n_train=n_train, seed=seed)
         return hold_back(split, share=conformal_share, groups=groups)
@@ -68,7 +79,12 @@ def split_of(
 
 
 def split_on(
-    table: Table, *, test_ids: Collection[str], n_train: int | None, seed: int, conformal_share: float = 0.0
+    table: Table,
+    *,
+    test_ids: Collection[str],
+    n_train: int | None,
+    seed: int,
+    conformal_share: float = 0.0,
 ) -> Split:
     """Split a table with the given test structures.
 
@@ -78,16 +94,24 @@ def split_on(
     return hold_back(split, share=conformal_share)
 
 
-def _split_ids(ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int) -> Split:
+def _split_ids(
+    ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int
+) -> Split:
     if groups is None:
         return permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)
     return grouped_split(ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
 
 
-def _ids_and_groups(table: Table, groups: list[str] | None, rows: Rows) -> tuple[list[str], list[str] | None]:
+def _ids_and_groups(
+    table: Table, groups: list[str] | None, rows: Rows
+) -> tuple[list[str], list[str] | None]:
     ids = table.ids
     return [ids[row] for row in rows], None if groups is None else [groups[row] for row in rows]
 
 
 def _formulas(table: Table) -> list[str]:
-    return [reduced_formula(record.atoms.symbols) for record in table.records if record.atoms is not None]
+    return [
+        reduced_formula(record.atoms.symbols)
+        for record in table.records
+        if record.atoms is not None
+    ]

@@ -20,9 +20,20 @@ from bandgap.posterior.held_layers import in_passing
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
-from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
+from bandgap.storage.manifests import (
+    SCHEMA,
+    damage_reported,
+    read_manifest,
+    versions,
+    write_manifest,
+)
 from bandgap.storage.packed_draws import packed, unpacked
-from bandgap.storage.references import N_REFERENCES, check_references, reference_baseline_eV, reference_rows
+from bandgap.storage.references import (
+    N_REFERENCES,
+    check_references,
+    reference_baseline_eV,
+    reference_rows,
+)
 from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
@@ -122,12 +133,16 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
         )
         conformal = _conformal_of(manifest.get("conformal"))
         domain_tensors = load_tensors(path / DOMAIN, {})
-        domain = Domain.from_arrays({name: tensor.numpy() for name, tensor in domain_tensors.items()})
+        domain = Domain.from_arrays(
+            {name: tensor.numpy() for name, tensor in domain_tensors.items()}
+        )
         if verify:
             baseline = reference_baseline_eV(manifest)
 
             def predict(records: Sequence[StructureRecord]) -> NDArray[Any]:
-                inputs = with_baseline_column(featurize(list(records), descriptor).features, baseline)
+                inputs = with_baseline_column(
+                    featurize(list(records), descriptor).features, baseline
+                )
                 means: NDArray[Any] = posterior.mean_draws_eV(inputs).mean((0, 1))
                 return means
 

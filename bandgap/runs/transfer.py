@@ -226,7 +226,12 @@ def split_rows(
     table = prepared.table
     if prepared.request.levels != "none":
         table, split, without_levels = split_with_levels(
-            table, split, prepared.descriptor, cache=cache, n_jobs=prepared.request.n_jobs, progress=progress
+            table,
+            split,
+            prepared.descriptor,
+            cache=cache,
+            n_jobs=prepared.request.n_jobs,
+            progress=progress,
         )
         prepared.facts["data"]["n_labelled"] -= len(without_levels)
         prepared.facts["left_out"] += [to_dict(structure) for structure in without_levels]
@@ -266,7 +271,11 @@ def fit(
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
     head, head_errors_eV = choose_head(
-        members, data.features, data.gaps_eV, seed=request.seed, head=None if origin.lacking else request.head
+        members,
+        data.features,
+        data.gaps_eV,
+        seed=request.seed,
+        head=None if origin.lacking else request.head,
     )
     members = origin.fitted_from(members, head, data)
     every = request.checkpoint_every
@@ -285,7 +294,9 @@ def fit(
             checkpoint=checkpoint,
         )
     except ForeignCheckpointError as error:
-        raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {checkpoints}.") from error
+        raise ForeignCheckpointError(
+            f"{error} All files of the unfinished run are in {checkpoints}."
+        ) from error
     seconds = time.perf_counter() - started
     return Fitted(posterior, head, head_errors_eV, [member[head] for member in members], seconds)
 
@@ -307,11 +318,15 @@ def report(
         source_species=prepared.origin.elements,
         baseline=prepared.request.baseline,
     )
-    conformal = conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
+    conformal = (
+        conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
+    )
     result = HeldOutResult()
     if len(tables.test):
         progress(Update("predicting the test set"))
-        result = held_out_result(prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal)
+        result = held_out_result(
+            prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal
+        )
     manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
@@ -380,9 +395,13 @@ def _manifest(
         "source": {**source, "head_errors_eV": fitted.head_errors_eV},
         "split": {"train": tables.train.ids, "test": tables.test.ids},
         "test_gaps_eV": tables.test.gaps_eV.tolist(),
-        "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
+        "conformal": None
+        if conformal is None
+        else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "diagnostics": grouped_diagnostics(fitted.posterior, result.rhat, far=result.far, warnings=warnings),
+        "diagnostics": grouped_diagnostics(
+            fitted.posterior, result.rhat, far=result.far, warnings=warnings
+        ),
         "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -408,4 +427,6 @@ def _ids_of_known_elements(prepared: Prepared) -> Collection[str] | None:
     if not prepared.request.test_known or known is None:
         return None
     table = prepared.table
-    return [id_ for id_, elements in zip(table.ids, table.elements, strict=True) if elements <= known]
+    return [
+        id_ for id_, elements in zip(table.ids, table.elements, strict=True) if elements <= known
+    ]

@@ -50,7 +50,14 @@ def add_extras_run(
     source = _asking(load_source(folder), variational, snapshots)
     split, seed = source.config.split, source.card.seed
     table, _ = rows_to_learn(
-        records, gaps_eV, source.descriptor, split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
+        records,
+        gaps_eV,
+        source.descriptor,
+        split,
+        seed=seed,
+        cache=cache,
+        n_jobs=n_jobs,
+        progress=progress,
     )
     made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     with replaced_folder(Path(folder), copy=True) as changed:
@@ -80,16 +87,32 @@ def add_head_extras_run(
     """
     stored = open_sources(folder)
     if not stored.sizes:
-        raise InputError(f"{folder} is a source of one set. Give its structures and gaps without the name of a set.")
+        raise InputError(
+            f"{folder} is a source of one set. Give its structures and gaps without the name of a set."
+        )
     for name in sets:
         stored.head(name)
     models = stored.load(next(iter(sets)), verify=False, extras=False)
     descriptor = next(iter(models[0].values())).descriptor
     tables = {
-        name: learnable(s.records, s.gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+        name: learnable(
+            s.records,
+            s.gaps_eV,
+            descriptor=descriptor,
+            cache=cache,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
         for name, s in sets.items()
     }
-    add_to_heads(stored, tables, variational=variational, snapshots=snapshots, device=device, progress=progress)
+    add_to_heads(
+        stored,
+        tables,
+        variational=variational,
+        snapshots=snapshots,
+        device=device,
+        progress=progress,
+    )
     return Path(folder)
 
 
@@ -110,16 +133,24 @@ def add_to_heads(
             power = source.standardiser.power
             if power not in rows:
                 used = used_features(source.params)
-                rows[power] = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
-            made = with_head_extras(source, *rows[power], head=head, member=number, device=device, progress=progress)
+                rows[power] = used_rows(
+                    source.standardiser, table.features, table.gaps_eV, used=used
+                )
+            made = with_head_extras(
+                source, *rows[power], head=head, member=number, device=device, progress=progress
+            )
             with replaced_folder(folders[name], copy=True) as changed:
                 save_source(changed, made, references=table.records)
 
 
 def _asking(
-    source: SourceModel, variational: tuple[VariationalConfig, ...], snapshots: SnapshotConfig | None
+    source: SourceModel,
+    variational: tuple[VariationalConfig, ...],
+    snapshots: SnapshotConfig | None,
 ) -> SourceModel:
     """Return the source whose config asks for these parts, and for those that it asked for before."""
     known = source.config
-    asked = replace(known, variational=variational or known.variational, snapshots=snapshots or known.snapshots)
+    asked = replace(
+        known, variational=variational or known.variational, snapshots=snapshots or known.snapshots
+    )
     return replace(source, config=asked)

@@ -22,21 +22,27 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     if card.get("n_structures") == 0:  # `sources.no_source`
         return {"data": "none; the run learned from its labelled structures alone"}
     files = list(card.get("data", ()))
-    names = ", ".join(files[:_FILES_SHOWN]) + (f" and {len(files) - _FILES_SHOWN} more" if len(files) > 4 else "")
+    names = ", ".join(files[:_FILES_SHOWN]) + (
+        f" and {len(files) - _FILES_SHOWN} more" if len(files) > 4 else ""
+    )
     elements = " ".join(card.get("elements", ()))
     error = card.get("validation_rmse_eV")
     rows = {
         "data": f"{names or 'not recorded'} ({card.get('n_structures', 0):,} structures; {elements})",
         "level of theory": card.get("level_of_theory") or "not recorded",
         "licence of the data": card.get("licence") or "not recorded",
-        "error on held-out structures": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
+        "error on held-out structures": "not recorded"
+        if error is None
+        else f"{error:.2f} eV (RMSE)",
     }
     if (tested := card.get("test_rmse_eV")) is not None:
         rows["error on test structures"] = f"{tested:.2f} eV (RMSE of {card.get('n_test', 0):,})"
     if potential := card.get("potential"):
         rows["pretrained potential"] = potential
     if graph := card.get("graph"):
-        rows["graph network"] = f"{graph}; a transfer leaves its blocks as they are and moves the layers above them"
+        rows["graph network"] = (
+            f"{graph}; a transfer leaves its blocks as they are and moves the layers above them"
+        )
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
             f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"
@@ -54,7 +60,9 @@ def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     'PBE, GW'
     """
     cards = list(cards)
-    errors = [card["validation_rmse_eV"] for card in cards if card.get("validation_rmse_eV") is not None]
+    errors = [
+        card["validation_rmse_eV"] for card in cards if card.get("validation_rmse_eV") is not None
+    ]
 
     def every(name: str) -> list[str]:
         return list(dict.fromkeys(text for card in cards for text in card.get(name, ())))
@@ -88,24 +96,34 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     >>> left_out_sentence({"left_out": found, "data": {"n_labelled": 98}}).partition(" To learn")[0]
     '2 of 100 labelled structures were left out: a, b. The source model has no I (in 2), no Br (in 1).'
     """
-    left_out: Sequence[Mapping[str, Any]] = manifest.get("left_out") or ()  # runs of earlier versions do not say
+    left_out: Sequence[Mapping[str, Any]] = (
+        manifest.get("left_out") or ()
+    )  # runs of earlier versions do not say
     if not left_out:
         return ""
     n_learnable = int(manifest["data"]["n_labelled"])
     ids = [str(found["id"]) for found in left_out]
-    named = ", ".join(ids[:_IDS_SHOWN]) + (f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else "")
+    named = ", ".join(ids[:_IDS_SHOWN]) + (
+        f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
+    )
     were = "was" if len(ids) == 1 else "were"
-    text = f"{len(ids):,} of {len(ids) + n_learnable:,} labelled structures {were} left out: {named}."
+    text = (
+        f"{len(ids):,} of {len(ids) + n_learnable:,} labelled structures {were} left out: {named}."
+    )
     of_source = manifest["data"].get("of_source", True)
     lacking = Counter(symbol for found in left_out for symbol in found.get("elements") or ())
     if lacking:
-        elements = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
+        elements = ", ".join(
+            f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common()
+        )
         text += (
             f" The source model has {elements}. {_of_new_elements(manifest.get('descriptor'), lacking)}"
             if of_source
             else f" The descriptor has {elements}. Without --preset and --species it is made for all elements."
         )
-    others = list(dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem")))
+    others = list(
+        dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem"))
+    )
     return text + (f" The first {'other ' if lacking else ''}one {others[0]}" if others else "")
 
 

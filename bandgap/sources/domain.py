@@ -46,17 +46,23 @@ def save_domain(folder: Path, tables: Sequence[Table], descriptor: MBTRConfig) -
     if rows.size > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows.size, MAX_ROWS, replace=False))
     which = np.searchsorted(ends, rows, side="right")
-    kept = [tables[k].rows(rows[which == k] - (ends[k] - len(tables[k]))) for k in range(len(tables))]
+    kept = [
+        tables[k].rows(rows[which == k] - (ends[k] - len(tables[k]))) for k in range(len(tables))
+    ]
     domain = fit_domain(
         np.concatenate([similarity_features(table.features, descriptor) for table in kept]),
         ids=[id for table in kept for id in table.ids],
         elements=[elements for table in kept for elements in table.elements],
-        source_species=sorted({element for table in tables for elements in table.elements for element in elements}),
+        source_species=sorted(
+            {element for table in tables for elements in table.elements for element in elements}
+        ),
     )
     (folder / DOMAIN).write_bytes(save(domain.to_arrays()))
 
 
-def load_domain(folder: Path, *, cache: DescriptorCache | None = None, progress: Progress = no_progress) -> Domain:
+def load_domain(
+    folder: Path, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+) -> Domain:
     """Return the domain of a stored source.
 
     Raises InputError for a source that was stored without, and ArtifactError on a damaged file.
@@ -73,7 +79,9 @@ def load_domain(folder: Path, *, cache: DescriptorCache | None = None, progress:
     try:
         return Domain.from_arrays(load_file(path))
     except DAMAGE as error:
-        raise ArtifactError(f"{path} cannot be read ({error}). Train the source model again.") from error
+        raise ArtifactError(
+            f"{path} cannot be read ({error}). Train the source model again."
+        ) from error
 
 
 def judge(
@@ -95,7 +103,9 @@ def judge(
         part = list(records[start : start + _CHUNK])
         described = featurize(part, descriptor, cache=cache, progress=progress)
         progress(Update("comparing with the source's structures", start, len(records)))
-        found += domain.judge(similarity_features(described.features, descriptor), [elements_of(r) for r in part])
+        found += domain.judge(
+            similarity_features(described.features, descriptor), [elements_of(r) for r in part]
+        )
     known = set(domain.source_species)
     unseen = [sorted(elements_of(record) - known) for record in records]
     table = pd.DataFrame(
@@ -114,7 +124,11 @@ def judge(
 
 def _learned_inorganic() -> Sequence[StructureRecord]:
     demo = load_inorganic("source")
-    return [record for record, part in zip(demo.records, demo.table["part"], strict=True) if part != HELD_OUT]
+    return [
+        record
+        for record, part in zip(demo.records, demo.table["part"], strict=True)
+        if part != HELD_OUT
+    ]
 
 
 _SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureRecord]]]] = (
@@ -124,10 +138,15 @@ _SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureReco
 
 
 def _of_shipped(
-    folder: Path, records: Sequence[StructureRecord], cache: DescriptorCache | None, progress: Progress
+    folder: Path,
+    records: Sequence[StructureRecord],
+    cache: DescriptorCache | None,
+    progress: Progress,
 ) -> Domain:
     """Return the domain of a shipped source, from a fixed choice of the structures that it was trained on."""
-    rows = np.sort(np.random.default_rng(0).choice(len(records), min(MAX_ROWS, len(records)), replace=False))
+    rows = np.sort(
+        np.random.default_rng(0).choice(len(records), min(MAX_ROWS, len(records)), replace=False)
+    )
     chosen = [records[row] for row in rows]
     descriptor = _descriptor(folder)
     features = featurize(chosen, descriptor, cache=cache, progress=progress).features
@@ -149,14 +168,18 @@ def _words(record: StructureRecord, unseen: Sequence[str], found: Judgement) -> 
         return "refused"
     parts = [f"contains {', '.join(unseen)}, never seen by the source model"] if unseen else []
     if np.isnan(found.distance):
-        return "; ".join([*parts, "no distance: the descriptor of this source does not know all of its elements"])
+        return "; ".join(
+            [*parts, "no distance: the descriptor of this source does not know all of its elements"]
+        )
     if found.percentile > FAR:
         share = "all" if found.percentile >= 1.0 else f"{int(100 * found.percentile + 1e-9)} %"
         parts.append(f"outside: farther than {share} of the source's own")
     return "; ".join(parts) or "inside"
 
 
-def _summary(table: pd.DataFrame, domain: Domain, unseen: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _summary(
+    table: pd.DataFrame, domain: Domain, unseen: Sequence[Sequence[str]]
+) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for elements in unseen:
         for element in elements:

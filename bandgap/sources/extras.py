@@ -46,7 +46,9 @@ def save_extras(folder: Path, source: SourceModel) -> dict[str, Any]:
         scalars = {name: getattr(fit, name) for name in names}
         entry["variational"] = {**scalars, "elbo": list(fit.elbo)}
     if (walk := source.snapshots) is not None:
-        groups |= {f"snapshots.{name}": getattr(walk, name) for name in ("mean", "diagonal", "deviations")}
+        groups |= {
+            f"snapshots.{name}": getattr(walk, name) for name in ("mean", "diagonal", "deviations")
+        }
         entry["snapshots"] = {"rank": walk.rank}
     path = folder / EXTRAS
     if not groups:
@@ -91,7 +93,11 @@ def load_extras(folder: Path, source: SourceModel, entry: Mapping[str, Any]) -> 
         source = replace(source, variational=fit)
     if "snapshots" in entry:
         rank = int(entry["snapshots"]["rank"])
-        parts = group("snapshots.mean"), group("snapshots.diagonal"), group("snapshots.deviations", rank)
+        parts = (
+            group("snapshots.mean"),
+            group("snapshots.diagonal"),
+            group("snapshots.deviations", rank),
+        )
         source = replace(source, snapshots=Snapshots(*parts))
     return source
 

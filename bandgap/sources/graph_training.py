@@ -143,10 +143,22 @@ def train_body(
     """
     settings, n = training or TrainingConfig(), len(records)
     if not gaps_eV.std() > 0:
-        raise InputError(f"all {n} gaps of the source set are {gaps_eV[0]} eV. A source needs gaps that differ.")
-    generator, start, split = first_state(NetworkConfig(graph.n_features, hidden), settings, n=n, seed=seed)
+        raise InputError(
+            f"all {n} gaps of the source set are {gaps_eV[0]} eV. A source needs gaps that differ."
+        )
+    generator, start, split = first_state(
+        NetworkConfig(graph.n_features, hidden), settings, n=n, seed=seed
+    )
     y = (gaps_eV - gaps_eV.mean()) / gaps_eV.std()
-    pair = _Pair(_drawn(records, graph, progress), y, graph, start, settings, seed=seed, device=choose_device(device))
+    pair = _Pair(
+        _drawn(records, graph, progress),
+        y,
+        graph,
+        start,
+        settings,
+        seed=seed,
+        device=choose_device(device),
+    )
     best, waiting, weights = float("inf"), 0, pair.weights()
     history: list[Epoch] = []
     seconds: list[float] = []
@@ -166,7 +178,9 @@ def train_body(
         if waiting % settings.plateau_epochs == 0:
             pair.slow_down(settings.plateau_factor)
     rmse = best**0.5 * float(gaps_eV.std())
-    return TrainedBody(GraphBody.of(graph, weights), tuple(history), rmse, median(seconds), pair.device.type)
+    return TrainedBody(
+        GraphBody.of(graph, weights), tuple(history), rmse, median(seconds), pair.device.type
+    )
 
 
 class _Pair:
@@ -208,7 +222,9 @@ class _Pair:
     @torch.no_grad()
     def mean_squared_error(self, rows: Tensor) -> float:
         """Return the mean squared error of these rows."""
-        found = torch.cat([self._residuals(batch) for batch in torch.split(rows, self._settings.batch_size)])
+        found = torch.cat(
+            [self._residuals(batch) for batch in torch.split(rows, self._settings.batch_size)]
+        )
         return float(found.double().square().mean())
 
     def slow_down(self, factor: float) -> None:
@@ -218,7 +234,9 @@ class _Pair:
 
     def weights(self) -> Params:
         """Return a copy of the graph network's weights, on the CPU."""
-        return {name: value.detach().cpu().clone() for name, value in self._network.state_dict().items()}
+        return {
+            name: value.detach().cpu().clone() for name, value in self._network.state_dict().items()
+        }
 
     def _residuals(self, rows: Tensor) -> Tensor:
         from bandgap.networks.megnet import Graphs
@@ -230,26 +248,42 @@ class _Pair:
 def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[int]:
     """Return the rows of structures that can be used and have a gap; raises InputError where there is none."""
     if len(records) != len(gaps_eV):
-        raise InputError(f"{len(records)} structures but {len(gaps_eV)} gaps: one gap (or NaN) for each is expected.")
-    rows = [k for k, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps_eV[k])]
+        raise InputError(
+            f"{len(records)} structures but {len(gaps_eV)} gaps: one gap (or NaN) for each is expected."
+        )
+    rows = [
+        k
+        for k, record in enumerate(records)
+        if record.status != "refused" and np.isfinite(gaps_eV[k])
+    ]
     if not rows:
-        raise InputError(f"None of {len(records)} structures can be learned from: no structure has a gap.")
+        raise InputError(
+            f"None of {len(records)} structures can be learned from: no structure has a gap."
+        )
     return rows
 
 
-def _elements(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> tuple[str, ...]:
-    return tuple(sorted(set().union(*(elements_of(records[k]) for k in _labelled(records, gaps_eV)))))
+def _elements(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> tuple[str, ...]:
+    return tuple(
+        sorted(set().union(*(elements_of(records[k]) for k in _labelled(records, gaps_eV))))
+    )
 
 
 def _usable(
-    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]], descriptor: DescriptorConfig
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    descriptor: DescriptorConfig,
 ) -> list[int]:
     """Return the rows that the descriptor takes; raises InputError with the first reason where there is none."""
     reasons = {k: obstacle(_atoms(records[k]), descriptor) for k in _labelled(records, gaps_eV)}
     rows = [k for k, reason in reasons.items() if reason is None]
     if not rows:
         first = next(iter(reasons.values()))
-        raise InputError(f"None of {len(records)} structures can be learned from: the first one {first}")
+        raise InputError(
+            f"None of {len(records)} structures can be learned from: the first one {first}"
+        )
     return rows
 
 
@@ -258,7 +292,9 @@ def _atoms(record: StructureRecord) -> "Atoms":
     return record.atoms
 
 
-def _drawn(records: Sequence[StructureRecord], graph: GraphConfig, progress: Progress) -> list["Graphs"]:
+def _drawn(
+    records: Sequence[StructureRecord], graph: GraphConfig, progress: Progress
+) -> list["Graphs"]:
     """Return the graphs of structures."""
     found = []
     for k, record in enumerate(records):

@@ -40,11 +40,16 @@ def choose_head(
     """
     names = list(members[0])
     if head is not None and head not in names:
-        raise ConfigError(f"source set {head!r} does not exist in this source. Accepted: {', '.join(names)}.")
+        raise ConfigError(
+            f"source set {head!r} does not exist in this source. Accepted: {', '.join(names)}."
+        )
     if head is not None or len(names) == 1:
         return head or names[0], {}
     x = x[:, : members[0][names[0]].network.n_features]
-    errors = {name: cross_validated_rmse_eV([m[name] for m in members], x, y_eV, seed=seed) for name in names}
+    errors = {
+        name: cross_validated_rmse_eV([m[name] for m in members], x, y_eV, seed=seed)
+        for name in names
+    }
     return min(errors, key=lambda name: errors[name]), errors
 
 
@@ -56,7 +61,9 @@ def cross_validated_rmse_eV(
     squared = np.empty(y_eV.size)
     for fold in range(FOLDS):
         held = folds == fold
-        predicted = [_ridge_prediction_eV(model, x[~held], y_eV[~held], x[held]) for model in models]
+        predicted = [
+            _ridge_prediction_eV(model, x[~held], y_eV[~held], x[held]) for model in models
+        ]
         squared[held] = (np.mean(predicted, axis=0) - y_eV[held]) ** 2
     return float(np.sqrt(squared.mean()))
 

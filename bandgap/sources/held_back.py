@@ -46,7 +46,9 @@ def rows_to_learn(
     return without_test_rows(table, split, seed=seed)
 
 
-def without_test_rows(table: Table, split: tuple[int, int] | None, *, seed: int) -> tuple[Table, Table | None]:
+def without_test_rows(
+    table: Table, split: tuple[int, int] | None, *, seed: int
+) -> tuple[Table, Table | None]:
     """Return the rows to train on and to stop by, in their order, and the rest; all rows and None without a split.
 
     `split` holds the numbers of both; the seed draws them. A table whose features are mapped is used up by it. Raises
@@ -68,7 +70,9 @@ def without_test_rows(table: Table, split: tuple[int, int] | None, *, seed: int)
     kept, rest = np.sort(order[:n_kept]), np.sort(order[n_kept:])
     test = table.rows(rest) if rest.size else None
     records = [table.records[i] for i in kept]
-    return Table(records, chosen_rows(table.features, kept), table.gaps_eV[kept], table.left_out), test
+    return Table(
+        records, chosen_rows(table.features, kept), table.gaps_eV[kept], table.left_out
+    ), test
 
 
 def test_rmse_eV(source: SourceModel, test: Table) -> float:

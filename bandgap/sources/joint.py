@@ -95,9 +95,13 @@ def train_joint_sources(
     powers = tuple(powers or default_powers(descriptor))
     place = choose_device(device)
     found: dict[int, dict[str, SourceModel]] = {}
-    for power in dict.fromkeys(powers[:members]):  # one at a time: the rows in one power are most of the memory
+    for power in dict.fromkeys(
+        powers[:members]
+    ):  # one at a time: the rows in one power are most of the memory
         seen = _inputs(sets, descriptor, power=power, place=place)
-        network = NetworkConfig(int(seen.moving.sum()), config.hidden, len(sets))  # what never varies has no weights
+        network = NetworkConfig(
+            int(seen.moving.sum()), config.hidden, len(sets)
+        )  # what never varies has no weights
         for member in [k for k in range(members) if powers[k % len(powers)] == power]:
             generator, start = member_start(network, seed=seed, member=member)
             trained = train_jointly(
@@ -111,10 +115,13 @@ def train_joint_sources(
                     else None
                     for s, scale in zip(sets, seen.scales, strict=True)
                 ],
-                phase="training the source network" + (f" {len(found) + 1} of {members}" if members > 1 else ""),
+                phase="training the source network"
+                + (f" {len(found) + 1} of {members}" if members > 1 else ""),
                 progress=progress,
             )
-            found[member] = _models(sets, seen, trained, descriptor=descriptor, config=config, seed=seed)
+            found[member] = _models(
+                sets, seen, trained, descriptor=descriptor, config=config, seed=seed
+            )
         del seen
     return [found[member] for member in range(members)]
 
@@ -149,20 +156,29 @@ def _models(
             potential_words(descriptor.potential),
         )
         network = NetworkConfig(seen.moving.size, config.hidden)
-        models[s.name] = SourceModel(own, network, standardiser, descriptor, card, config, trained.history, statistics)
+        models[s.name] = SourceModel(
+            own, network, standardiser, descriptor, card, config, trained.history, statistics
+        )
     return models
 
 
-def member_start(network: NetworkConfig, *, seed: int, member: int) -> tuple[torch.Generator, Params]:
+def member_start(
+    network: NetworkConfig, *, seed: int, member: int
+) -> tuple[torch.Generator, Params]:
     """Return the generator of a member (from 0) and the first weights that it draws; the splits of the sets follow."""
-    generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, member]).generate_state(1)[0]))
+    generator = torch.Generator().manual_seed(
+        int(np.random.SeedSequence([seed, member]).generate_state(1)[0])
+    )
     return generator, init_params(network, generator=generator)
 
 
 def one_output(params: Params, output: int) -> Params:
     """Return the network of one output (from 0) of a network with several; hidden layers are shared, not copied."""
     last = max(int(name.rsplit(".", 1)[1]) for name in params)
-    own = {name: params[name][output : output + 1].clone() for name in (f"weight.{last}", f"bias.{last}")}
+    own = {
+        name: params[name][output : output + 1].clone()
+        for name in (f"weight.{last}", f"bias.{last}")
+    }
     return {**params, **own}
 
 
@@ -205,7 +221,9 @@ def with_head_extras(
 
 def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSplit]:
     """Return the split of the rows of every set in the training of a member (from 0)."""
-    network = NetworkConfig(int(used_features(source.params).sum()), source.network.hidden, len(head.sizes))
+    network = NetworkConfig(
+        int(used_features(source.params).sum()), source.network.hidden, len(head.sizes)
+    )
     generator, _ = member_start(network, seed=source.card.seed, member=member)
     return [split_rows(n, share=head.share, generator=generator) for n in head.sizes]
 
@@ -236,10 +254,17 @@ def joint_statistics(
     return mean, scale, moving
 
 
-def _inputs(sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, place: torch.device) -> _Inputs:
+def _inputs(
+    sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, place: torch.device
+) -> _Inputs:
     """Return what networks see; what varies and how it is scaled are told by the structures as they are."""
-    mean, scale, moving = joint_statistics([powered(s.features, power) for s in sets], feature_terms(descriptor))
-    scales = [Standardiser(mean, scale, float(s.gaps_eV.mean()), float(s.gaps_eV.std()), power) for s in sets]
+    mean, scale, moving = joint_statistics(
+        [powered(s.features, power) for s in sets], feature_terms(descriptor)
+    )
+    scales = [
+        Standardiser(mean, scale, float(s.gaps_eV.mean()), float(s.gaps_eV.std()), power)
+        for s in sets
+    ]
     rows = []
     for s, standardiser in zip(sets, scales, strict=True):
         gaps = torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(place)
@@ -248,7 +273,10 @@ def _inputs(sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, 
 
 
 def _standardised(
-    x: NDArray[np.floating[Any]], standardiser: Standardiser, moving: NDArray[np.bool_], place: torch.device
+    x: NDArray[np.floating[Any]],
+    standardiser: Standardiser,
+    moving: NDArray[np.bool_],
+    place: torch.device,
 ) -> Tensor:
     return torch.from_numpy(standardiser.features(x)[:, moving]).float().to(place)
 
@@ -256,7 +284,9 @@ def _standardised(
 def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
     names = [s.name for s in sets]
     if not names or len(set(names)) < len(names):
-        raise InputError(f"source sets are called {', '.join(names) or 'nothing'}. Give each a name of its own.")
+        raise InputError(
+            f"source sets are called {', '.join(names) or 'nothing'}. Give each a name of its own."
+        )
     expected = n_features(descriptor)
     for s in sets:
         if s.features.shape != (len(s.gaps_eV), expected):
@@ -271,4 +301,6 @@ def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
                     f"shape {s.features.shape} were expected."
                 )
         if len(s.gaps_eV) < 3 or not float(np.std(s.gaps_eV)) > 0:
-            raise InputError(f"source set {s.name!r} has {len(s.gaps_eV)} gaps. At least 3 that differ are needed.")
+            raise InputError(
+                f"source set {s.name!r} has {len(s.gaps_eV)} gaps. At least 3 that differ are needed."
+            )

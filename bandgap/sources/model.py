@@ -78,4 +78,8 @@ class SourceModel:
     @property
     def extras(self) -> tuple[str, ...]:
         """Names of the parts beyond the point estimate that this source has."""
-        return tuple(n for n in ("features", "fisher", "variational", "snapshots") if getattr(self, n) is not None)
+        return tuple(
+            n
+            for n in ("features", "fisher", "variational", "snapshots")
+            if getattr(self, n) is not None
+        )

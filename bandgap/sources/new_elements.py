@@ -48,13 +48,19 @@ def grown(source: SourceModel, descriptor: MBTRConfig, x: NDArray[np.floating[An
 
 
 def grown_members(
-    members: Collection[Mapping[str, SourceModel]], descriptor: MBTRConfig, x: NDArray[np.floating[Any]]
+    members: Collection[Mapping[str, SourceModel]],
+    descriptor: MBTRConfig,
+    x: NDArray[np.floating[Any]],
 ) -> list[Mapping[str, SourceModel]]:
     """Return every output of every network, grown."""
-    return [{head: grown(model, descriptor, x) for head, model in member.items()} for member in members]
+    return [
+        {head: grown(model, descriptor, x) for head, model in member.items()} for member in members
+    ]
 
 
 def _places(old: MBTRConfig, new: MBTRConfig) -> NDArray[np.int64]:
     """Return the places (p,) of the features of a descriptor in the vector of the one that was grown from it."""
     places = dict(feature_blocks(new))
-    return np.concatenate([np.arange(places[name].start, places[name].stop) for name, _ in feature_blocks(old)])
+    return np.concatenate(
+        [np.arange(places[name].start, places[name].stop) for name, _ in feature_blocks(old)]
+    )

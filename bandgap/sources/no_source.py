@@ -21,7 +21,9 @@ from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.structures import StructureRecord
 
 
-def no_source(descriptor: MBTRConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]) -> SourceModel:
+def no_source(
+    descriptor: MBTRConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]
+) -> SourceModel:
     """Return a source that knows nothing: all weights zero, on the scales of the target's training rows.
 
     Raw features (n, p), of which those behind the descriptor's are left out, and gaps (n,) in eV.
@@ -33,7 +35,9 @@ def no_source(descriptor: MBTRConfig, features: NDArray[np.floating[Any]], gaps_
     return SourceModel(params, network, standardiser, descriptor, SourceCard((), 0, ()), config)
 
 
-def elements_to_learn(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[str]:
+def elements_to_learn(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> list[str]:
     """Return the elements of the structures that are not refused and have a gap (n,) in eV (NaN: none)."""
     found: set[str] = set()
     for record, gap in zip(records, gaps_eV, strict=False):  # `learnable` compares their numbers
@@ -42,22 +46,30 @@ def elements_to_learn(records: Sequence[StructureRecord], gaps_eV: NDArray[np.fl
     return sorted(found)
 
 
-def own_descriptor(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> MBTRConfig:
+def own_descriptor(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> MBTRConfig:
     """Return the descriptor for the elements of the labelled structures, with a potential where one is installed.
 
     Raises InputError where none is left.
     """
     elements = elements_to_learn(records, gaps_eV)
     if not elements:
-        raise InputError(f"None of {len(records)} structures can be learned from: none is usable and has a gap.")
+        raise InputError(
+            f"None of {len(records)} structures can be learned from: none is usable and has a gap."
+        )
     return descriptor_for(elements, potential=potential_for(elements))
 
 
-def kept_from_potential_of(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> str:
+def kept_from_potential_of(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> str:
     """Say where a few of the labelled structures keep `own_descriptor` from an installed potential, else ""."""
     pairs = zip(records, gaps_eV, strict=False)
     learned = {
-        record.id: elements_of(record) for record, gap in pairs if record.status != "refused" and np.isfinite(gap)
+        record.id: elements_of(record)
+        for record, gap in pairs
+        if record.status != "refused" and np.isfinite(gap)
     }
     return kept_from_potential(learned)
 

@@ -26,7 +26,9 @@ KNOWN = "known.safetensors"
 ROUNDS = 24  # of refinement: colours then know their surroundings up to 24 bonds away
 
 Keys = NDArray[np.uint64]
-_MULTIPLIERS = tuple(np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_MULTIPLIERS = tuple(
+    np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +94,13 @@ def load_known(folder: Path) -> Known | None:
         return None
     try:
         arrays = load_file(path)
-        return Known(*(arrays[name].numpy().view(np.uint64) for name in ("structures", "molecules")))
+        return Known(
+            *(arrays[name].numpy().view(np.uint64) for name in ("structures", "molecules"))
+        )
     except DAMAGE as error:
-        raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
+        raise ArtifactError(
+            f"{path} cannot be read ({error}). The folder is damaged; make it again."
+        ) from error
 
 
 def _refined(numbers: NDArray[np.int_], i: NDArray[np.intp], j: NDArray[np.intp]) -> Keys:

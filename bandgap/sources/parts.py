@@ -59,17 +59,23 @@ def rows_to_visit(
     """Return what `used_rows` does, for features of a large set without a copy of them."""
     if not is_large(features):
         return used_rows(standardiser, features, gaps_eV, used=used)
-    return StandardisedRows(features, standardiser, used=used), torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+    return StandardisedRows(features, standardiser, used=used), torch.from_numpy(
+        standardiser.gaps(gaps_eV)
+    ).float()
 
 
-def squared_error(params: Params, x: Rows, y: Tensor, chosen: Tensor, *, used: NDArray[np.bool_]) -> float:
+def squared_error(
+    params: Params, x: Rows, y: Tensor, chosen: Tensor, *, used: NDArray[np.bool_]
+) -> float:
     """Return the mean squared error of the chosen ones of the rows x (n, m) and y (n,) of `used_rows`."""
     with torch.no_grad():
         residuals = forward(_narrow(params, torch.from_numpy(used)), x[chosen]) - y[chosen]
     return float(residuals.double().square().mean())
 
 
-def checked(split: RowSplit | None, source: SourceModel, x: Rows, y: Tensor, *, what: str = "the source") -> RowSplit:
+def checked(
+    split: RowSplit | None, source: SourceModel, x: Rows, y: Tensor, *, what: str = "the source"
+) -> RowSplit:
     """Return the split where rows x (n, m) and y (n,) of `used_rows` are those of the training, by the held-out error.
 
     Raises InputError where they are not, and without a split, which is where their number is another one.
@@ -101,7 +107,12 @@ def with_parts(
     Statistics and Fisher information are of all rows, the other parts of those that were not held out; of several
     settings of the variational fit the one is kept whose means err least on the held-out rows.
     """
-    params, config, used, chosen = source.params, source.config, used_features(source.params), choose_device(device)
+    params, config, used, chosen = (
+        source.params,
+        source.config,
+        used_features(source.params),
+        choose_device(device),
+    )
     noise_variance = (source.card.validation_rmse_eV / source.standardiser.y_sd_eV) ** 2
     columns = torch.from_numpy(used)
     own = _narrow(params, columns)
@@ -125,7 +136,13 @@ def with_parts(
     for wanted in config.variational:
         phase = f"variational fit of the source, KL times {wanted.kl_weight:g}"
         fit = fit_variational(
-            place, *rows, config=wanted, generator=_stream(seed, 1), prior=prior, phase=phase, progress=progress
+            place,
+            *rows,
+            config=wanted,
+            generator=_stream(seed, 1),
+            prior=prior,
+            phase=phase,
+            progress=progress,
         )
         mean, sd = _wide(fit.mean, columns, zeros), _wide(fit.sd, columns, prior_sd)
         error = squared_error(mean, x, y, split.held_out, used=used)
@@ -133,15 +150,21 @@ def with_parts(
     if fits:
         made = replace(made, variational=min(fits, key=lambda fit: fit.validation_mse))
     if config.snapshots is not None:
-        walk = collect_snapshots(place, *rows, config=config.snapshots, generator=_stream(seed, 2), progress=progress)
-        parts = (_wide(part, columns, zeros) for part in (walk.mean, walk.diagonal, walk.deviations))
+        walk = collect_snapshots(
+            place, *rows, config=config.snapshots, generator=_stream(seed, 2), progress=progress
+        )
+        parts = (
+            _wide(part, columns, zeros) for part in (walk.mean, walk.diagonal, walk.deviations)
+        )
         made = replace(made, snapshots=Snapshots(*parts))
     return made
 
 
 def _narrow(params: Params, columns: Tensor) -> Params:
     """Return the parameters without the first layer's weights of features that are not used."""
-    return {name: value[:, columns] if name == "weight.1" else value for name, value in params.items()}
+    return {
+        name: value[:, columns] if name == "weight.1" else value for name, value in params.items()
+    }
 
 
 def _wide(values: Params, columns: Tensor, others: Params) -> Params:
@@ -155,4 +178,6 @@ def _wide(values: Params, columns: Tensor, others: Params) -> Params:
 
 def _stream(seed: int, number: int) -> torch.Generator:
     """Return a generator of its own for each part, so that none depends on which others are made."""
-    return torch.Generator().manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+    return torch.Generator().manual_seed(
+        int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    )

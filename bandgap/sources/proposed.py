@@ -18,16 +18,22 @@ from typing import Final
 from bandgap.descriptors.electron_levels import METHOD, Levels, own_gaps_problem
 
 MOST: Final = 0.8  # of the structures, whose elements a source must know to be proposed, or that must be organic
-MOST_ROWS: Final = 2_000  # to learn from: `feature_gp` works on several matrices of that many rows and columns
+MOST_ROWS: Final = (
+    2_000  # to learn from: `feature_gp` works on several matrices of that many rows and columns
+)
 NON_METALS: Final = frozenset(["H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I"])
 
 LAYERS: Final = "btl_pcp_pe"  # the method whose posterior shows which layers moved
 FEATURES: Final = "feature_gp"
 WITHOUT_SOURCE: Final = "stacking"
-INSTALL_LEVELS: Final = "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
+INSTALL_LEVELS: Final = (
+    "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
+)
 
 _ON_ORGANIC: Final = "organic crystals with PBE gaps (100 labelled, 760 held out)"
-_ON_INORGANIC: Final = "inorganic crystals with carbon and hydrogen, PBE (140 labelled, 69 held out)"
+_ON_INORGANIC: Final = (
+    "inorganic crystals with carbon and hydrogen, PBE (140 labelled, 69 held out)"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,9 @@ class Target:
     def is_organic(self) -> bool:
         """Whether most structures have carbon and hydrogen, and no metal."""
         organic = sum(
-            count for elements, count in self.element_sets.items() if {"C", "H"} <= set(elements) <= NON_METALS
+            count
+            for elements, count in self.element_sets.items()
+            if {"C", "H"} <= set(elements) <= NON_METALS
         )
         return 0 < MOST * self.total <= organic
 
@@ -80,7 +88,9 @@ class Proposal:
     @property
     def sentence(self) -> str:
         """All of it in words, but for the method's name."""
-        return " ".join(filter(None, (self.reason, self.measured, self.gain, self.alternative_shows)))
+        return " ".join(
+            filter(None, (self.reason, self.measured, self.gain, self.alternative_shows))
+        )
 
 
 def knows_most(known: int, total: int) -> bool:
@@ -93,7 +103,11 @@ def knows_most(known: int, total: int) -> bool:
 
 
 def propose(
-    target: Target, *, transfers: bool | None = None, n_known: int = 0, levels_installed: bool = False
+    target: Target,
+    *,
+    transfers: bool | None = None,
+    n_known: int = 0,
+    levels_installed: bool = False,
 ) -> Proposal:
     """Return what is proposed for a target; `levels_installed` says whether electron levels can be computed.
 

@@ -40,7 +40,9 @@ SLOPE_SD = 0.5  # prior standard deviation of the slope about 1
 LEAST_CORRELATION = 0.25
 FLOAT32_DIGITS = 1e-6  # relative: what the source network's single precision tells apart
 LEAST_NOISE_EV = 1e-3  # of gaps about a baseline: labels have no more digits
-CLEARLY = 2.0  # standard errors by which the target's feature statistics must be better to be chosen
+CLEARLY = (
+    2.0  # standard errors by which the target's feature statistics must be better to be chosen
+)
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +66,9 @@ def standardiser_for(
         chosen = own.for_target(x, statistics=statistics)
     if gap_scale == "source":
         return chosen
-    slope, intercept = gap_map(source_gaps_eV(source, chosen, x), np.asarray(y_eV, dtype=np.float64))
+    slope, intercept = gap_map(
+        source_gaps_eV(source, chosen, x), np.asarray(y_eV, dtype=np.float64)
+    )
     return chosen.with_gaps_mapped(slope=slope, intercept_eV=intercept)
 
 
@@ -84,7 +88,9 @@ def gap_map(f_eV: Floats, y_eV: Floats) -> tuple[float, float]:
     return slope, float(y_eV.mean() - slope * f_eV.mean())
 
 
-def baseline_slope(y_eV: Floats, baseline_eV: Floats, f_eV: Floats | None = None) -> tuple[float, float]:
+def baseline_slope(
+    y_eV: Floats, baseline_eV: Floats, f_eV: Floats | None = None
+) -> tuple[float, float]:
     """Return mean and sd of the slope b of gaps (n,) on a baseline (n,), beside source gaps (n,) where they are given.
 
     Least squares with the noise of its residuals, and priors N(1/k, 0.5^2) of all k slopes.
@@ -100,7 +106,9 @@ def baseline_slope(y_eV: Floats, baseline_eV: Floats, f_eV: Floats | None = None
     return float(slopes[0]), float(np.sqrt(covariance[0, 0]))
 
 
-def source_gaps_eV(source: SourceModel, standardiser: Standardiser, x: NDArray[np.floating[Any]]) -> Floats:
+def source_gaps_eV(
+    source: SourceModel, standardiser: Standardiser, x: NDArray[np.floating[Any]]
+) -> Floats:
     """Return the gaps in eV (n,) of the unchanged source weights at raw features (n, p), on these scales."""
     wide = {name: value.double() for name, value in source.params.items()}
     return standardiser.gaps_eV(forward(wide, torch.from_numpy(standardiser.features(x))).numpy())

@@ -15,7 +15,14 @@ from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.joint import Head
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source, save_source
-from bandgap.storage.manifests import MANIFEST, SCHEMA, manifest_kind, read_manifest, versions, write_manifest
+from bandgap.storage.manifests import (
+    MANIFEST,
+    SCHEMA,
+    manifest_kind,
+    read_manifest,
+    versions,
+    write_manifest,
+)
 from bandgap.structures import StructureRecord
 
 KIND = "sources"
@@ -66,7 +73,9 @@ class StoredSources:
 
     def _check(self, head: str) -> None:
         if head not in self.heads:
-            raise ConfigError(f"source set {head!r} does not exist in this source. Accepted: {', '.join(self.heads)}.")
+            raise ConfigError(
+                f"source set {head!r} does not exist in this source. Accepted: {', '.join(self.heads)}."
+            )
 
 
 def open_sources(folder: Path | str) -> StoredSources:
@@ -77,13 +86,19 @@ def open_sources(folder: Path | str) -> StoredSources:
         return StoredSources(path, ({"": path},))
     manifest = read_manifest(path, kind=KIND)
     try:
-        members = tuple({str(k): path / str(v) for k, v in member.items()} for member in manifest["members"])
+        members = tuple(
+            {str(k): path / str(v) for k, v in member.items()} for member in manifest["members"]
+        )
         sizes = {str(k): int(card["n_structures"]) for k, card in manifest["cards"].items()}
         training = from_dict(JointTrainingConfig, manifest.get("training", {}))
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise ArtifactError(f"{path / MANIFEST}: the list of members is damaged. Make the folder again.") from error
+        raise ArtifactError(
+            f"{path / MANIFEST}: the list of members is damaged. Make the folder again."
+        ) from error
     if not members or any(set(member) != set(members[0]) or not member for member in members):
-        raise ArtifactError(f"{path / MANIFEST}: members have other outputs than the first. Make the folder again.")
+        raise ArtifactError(
+            f"{path / MANIFEST}: members have other outputs than the first. Make the folder again."
+        )
     return StoredSources(path, members, sizes, training)
 
 
@@ -97,18 +112,26 @@ def save_sources(
     """Write every source model of every member; `references` are up to five training structures of each output."""
     entries: list[dict[str, str]] = []
     for number, models in enumerate(members, start=1):
-        entries.append({name: f"member-{number}/{position}" for position, name in enumerate(models, start=1)})
+        entries.append(
+            {name: f"member-{number}/{position}" for position, name in enumerate(models, start=1)}
+        )
         for name, model in models.items():
             save_source(folder / entries[-1][name], model, references=references[name])
     cards = [model.card for model in members[0].values()]
-    errors = {name: [float(models[name].card.validation_rmse_eV) for models in members] for name in members[0]}
+    errors = {
+        name: [float(models[name].card.validation_rmse_eV) for models in members]
+        for name in members[0]
+    }
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": KIND,
         "members": entries,
         "cards": {name: to_dict(card) for name, card in zip(members[0], cards, strict=True)},
         "training": to_dict(training),
-        "metrics": {f"validation_rmse_{name}_eV": sum(values) / len(values) for name, values in errors.items()},
+        "metrics": {
+            f"validation_rmse_{name}_eV": sum(values) / len(values)
+            for name, values in errors.items()
+        },
         "versions": versions(),
     }
     write_manifest(folder, manifest)

@@ -56,7 +56,9 @@ def feature_statistics(params: Params, x: Rows, *, residual_variance: float) -> 
     for block in row_blocks(x, ROWS_PER_BLOCK):
         with torch.no_grad():
             h = hidden_features(hidden, block).double().cpu()
-        first = h.mean(0) if first is None else first  # a shift near the mean, so that nothing cancels
+        first = (
+            h.mean(0) if first is None else first
+        )  # a shift near the mean, so that nothing cancels
         total += (h - first).sum(0)
         square += (h - first).T @ (h - first)
     assert first is not None

@@ -20,7 +20,13 @@ from bandgap.sources.extras import load_extras, save_extras
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.sources.statistics import FeatureStatistics
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
-from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
+from bandgap.storage.manifests import (
+    SCHEMA,
+    damage_reported,
+    read_manifest,
+    versions,
+    write_manifest,
+)
 from bandgap.storage.references import N_REFERENCES, check_references, reference_rows
 from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
@@ -30,13 +36,18 @@ WEIGHTS = "weights.safetensors"
 Floats = NDArray[np.float64]
 
 
-def save_source(folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]) -> None:
+def save_source(
+    folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]
+) -> None:
     """Write a source model; `references` are up to five of its training structures."""
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
     arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
     if source.features is not None:
-        arrays |= {f"features.{k}": torch.from_numpy(getattr(source.features, k)) for k in ("mean", "scatter")}
+        arrays |= {
+            f"features.{k}": torch.from_numpy(getattr(source.features, k))
+            for k in ("mean", "scatter")
+        }
     save_tensors(arrays, folder / WEIGHTS)
     extras = save_extras(folder, source)
     chosen = list(references[:N_REFERENCES])
@@ -72,12 +83,24 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
     with damage_reported(path):
         network = from_dict(NetworkConfig, manifest["network"])
         expected = {f"param.{k}": s for k, s in network.shapes.items()}
-        arrays = load_tensors(path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,)))
-        x_mean, x_scale, gaps = arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), manifest["gaps"]
+        arrays = load_tensors(
+            path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,))
+        )
+        x_mean, x_scale, gaps = (
+            arrays["x_mean"].numpy(),
+            arrays["x_scale"].numpy(),
+            manifest["gaps"],
+        )
         source = SourceModel(
-            {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")},
+            {
+                name.removeprefix("param."): value
+                for name, value in arrays.items()
+                if name.startswith("param.")
+            },
             network,
-            Standardiser(x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))),
+            Standardiser(
+                x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))
+            ),
             load_descriptor(path, manifest["descriptor"]),
             from_dict(SourceCard, manifest["card"]),
             from_dict(SourceConfig, manifest["config"]),
@@ -88,7 +111,9 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
     if verify:
         with damage_reported(path):
             check_references(
-                path, manifest, lambda r: source_predictions_eV(source, featurize(r, source.descriptor).features)
+                path,
+                manifest,
+                lambda r: source_predictions_eV(source, featurize(r, source.descriptor).features),
             )
     return source
 
@@ -99,11 +124,15 @@ def _metrics(source: SourceModel) -> dict[str, float]:
     if source.card.test_rmse_eV is not None:
         found["test_rmse_eV"] = source.card.test_rmse_eV
     if source.variational is not None:
-        found["variational_rmse_eV"] = source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
+        found["variational_rmse_eV"] = (
+            source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
+        )
     return found
 
 
-def _features_of(arrays: Mapping[str, torch.Tensor], scalars: Mapping[str, Any] | None) -> FeatureStatistics | None:
+def _features_of(
+    arrays: Mapping[str, torch.Tensor], scalars: Mapping[str, Any] | None
+) -> FeatureStatistics | None:
     if scalars is None:
         return None
     mean, scatter = (arrays[f"features.{name}"].numpy() for name in ("mean", "scatter"))
@@ -121,7 +150,15 @@ def source_fingerprint(source: SourceModel) -> str:
     """Return a fingerprint of the source's weights and settings; extras that it does not have do not enter."""
     total = {name: float(value.double().sum()) for name, value in source.params.items()}
     if source.variational is not None:
-        total |= {f"variational.{name}": float(v.double().sum()) for name, v in source.variational.mean.items()}
+        total |= {
+            f"variational.{name}": float(v.double().sum())
+            for name, v in source.variational.mean.items()
+        }
     if source.snapshots is not None:
-        total |= {f"snapshots.{name}": float(v.double().sum()) for name, v in source.snapshots.mean.items()}
-    return fingerprint({"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": total})
+        total |= {
+            f"snapshots.{name}": float(v.double().sum())
+            for name, v in source.snapshots.mean.items()
+        }
+    return fingerprint(
+        {"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": total}
+    )

@@ -53,7 +53,14 @@ def train_source_folder(
     """
     check_result_folder(Path(out), kind="source")
     table, test = rows_to_learn(
-        records, gaps_eV, descriptor, config.split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
+        records,
+        gaps_eV,
+        descriptor,
+        config.split,
+        seed=seed,
+        cache=cache,
+        n_jobs=n_jobs,
+        progress=progress,
     )
     if config.split is not None:
         share = config.split[1] / sum(config.split)
@@ -109,9 +116,19 @@ def train_sources_run(
     check_result_folder(Path(out), kind=KIND)
     check_displacement(displacement_angstrom)
     work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
-    tables = {name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()}
+    tables = {
+        name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()
+    }
     own = [
-        SourceSet(name, t.features, t.gaps_eV, _files(t), _elements(t), sets[name].level_of_theory, sets[name].licence)
+        SourceSet(
+            name,
+            t.features,
+            t.gaps_eV,
+            _files(t),
+            _elements(t),
+            sets[name].level_of_theory,
+            sets[name].licence,
+        )
         for name, t in tables.items()
     ]
     if displacement_angstrom:
@@ -132,7 +149,9 @@ def train_sources_run(
     references = {name: table.records for name, table in tables.items()}
     with replaced_result(Path(out), kind=KIND) as folder:
         save_sources(folder, models, references=references, training=training)
-        save_known(folder, known_of([record for table in tables.values() for record in table.records]))
+        save_known(
+            folder, known_of([record for table in tables.values() for record in table.records])
+        )
         save_domain(folder, list(tables.values()), descriptor)
     add_to_heads(open_sources(out), tables, device=device, progress=progress)
     return Path(out)

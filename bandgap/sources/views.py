@@ -75,7 +75,9 @@ class SourceNetwork:
         n_layers = max(map(layer_of, self.params))
         own = {name: value for name, value in self.params.items() if layer_of(name) < n_layers}
         hidden = hidden_in_double(own, z)
-        output, bias = (self.params[f"{name}.{n_layers}"].double().numpy() for name in ("weight", "bias"))
+        output, bias = (
+            self.params[f"{name}.{n_layers}"].double().numpy() for name in ("weight", "bias")
+        )
         slopes = output[:, None, :] * (hidden[-1] > 0)
         for layer in range(n_layers - 1, 1, -1):
             weight = self.params[f"weight.{layer}"].double().numpy()
@@ -95,4 +97,6 @@ class SourceNetwork:
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
         """Build a network from `to_arrays` and `scalars`."""
         params = {k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")}
-        return cls(params, arrays["columns"].numpy(), Standardiser.from_arrays(arrays, scalars=scalars))
+        return cls(
+            params, arrays["columns"].numpy(), Standardiser.from_arrays(arrays, scalars=scalars)
+        )

@@ -30,7 +30,9 @@ def versions() -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             if package not in OPTIONAL:
-                log.warning("%s is not installed as a package; its version is not recorded", package)
+                log.warning(
+                    "%s is not installed as a package; its version is not recorded", package
+                )
     return found
 
 
@@ -56,13 +58,19 @@ def read_manifest(folder: Path, *, kind: str) -> dict[str, Any]:
     """Return the manifest of a folder of this kind; raises ArtifactError with what is wrong."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise ArtifactError(f"{folder} has no {MANIFEST}. Give the folder that train-source or transfer wrote.")
+        raise ArtifactError(
+            f"{folder} has no {MANIFEST}. Give the folder that train-source or transfer wrote."
+        )
     try:
         manifest = read_json(path)
     except DAMAGE as error:
-        raise ArtifactError(f"{path}: not readable as JSON ({error}). The folder is damaged; make it again.") from error
+        raise ArtifactError(
+            f"{path}: not readable as JSON ({error}). The folder is damaged; make it again."
+        ) from error
     if not isinstance(manifest, dict):
-        raise ArtifactError(f"{path}: not a manifest but a {type(manifest).__name__}. The folder is damaged.")
+        raise ArtifactError(
+            f"{path}: not a manifest but a {type(manifest).__name__}. The folder is damaged."
+        )
     if manifest.get("kind") != kind or manifest.get("schema") != SCHEMA:
         raise ArtifactError(
             f"{path} is a {manifest.get('kind')} of schema {manifest.get('schema')}; "

@@ -40,7 +40,9 @@ def reference_rows(
                 "mean_eV": float(mean),
             }
         )
-    for row, value in zip(rows, [] if baseline_eV is None else baseline_eV, strict=baseline_eV is not None):
+    for row, value in zip(
+        rows, [] if baseline_eV is None else baseline_eV, strict=baseline_eV is not None
+    ):
         row["baseline_eV"] = float(value)
     return rows
 
@@ -64,9 +66,15 @@ def check_references(
     worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
     if not difference[worst] <= TOLERANCE_EV:
         then, now = manifest.get("versions", {}), versions()
-        changed = [f"{name} {then[name]} -> {now[name]}" for name in now if then.get(name, now[name]) != now[name]]
+        changed = [
+            f"{name} {then[name]} -> {now[name]}"
+            for name in now
+            if then.get(name, now[name]) != now[name]
+        ]
         advice = (
-            "Install those versions, or train the model again" if changed else "Its files were altered: make it again"
+            "Install those versions, or train the model again"
+            if changed
+            else "Its files were altered: make it again"
         )
         raise ArtifactError(
             f"{folder}: the stored model fails its self-check: structure {rows[worst]['id']} gives "

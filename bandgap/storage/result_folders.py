@@ -41,10 +41,14 @@ def check_result_folder(out: Path, *, kind: str, inputs: Iterable[Path | str | N
     found = manifest_kind(target)
     if found not in (None, kind):
         other = _WORDS.get(str(found), f"a result of kind {found}")
-        raise InputError(f"{out} contains {other}, which {_WORDS[kind]} does not replace. Give a new folder.")
+        raise InputError(
+            f"{out} contains {other}, which {_WORDS[kind]} does not replace. Give a new folder."
+        )
     names = sorted(path.name for path in target.iterdir())
     others = _other_names(target, kind=kind)
-    unfinished = [name for name in names if _matches(name, ("*.safetensors", "checkpoint", "member-*"))]
+    unfinished = [
+        name for name in names if _matches(name, ("*.safetensors", "checkpoint", "member-*"))
+    ]
     if found is None and not others and not unfinished:
         others = [name for name in names if not _matches(name, _IN_ALL)]
     if others:
@@ -57,7 +61,9 @@ def check_result_folder(out: Path, *, kind: str, inputs: Iterable[Path | str | N
             f"{out} is a mount point, which cannot be replaced. Give a folder in it, such as {out / kind}."
         )
     check_writable(target)
-    check_writable(target.parent)  # where the new folder is written before it takes the place of this one
+    check_writable(
+        target.parent
+    )  # where the new folder is written before it takes the place of this one
 
 
 @contextlib.contextmanager
@@ -86,14 +92,22 @@ def check_table_folder(out: Path, *names: str) -> None:
     found = manifest_kind(target) or ""
     if found in _WORDS:
         raise InputError(f"{out} contains {_WORDS[found]}. Give a new folder.")
-    if target.is_dir() and any(target.iterdir()) and not any((target / name).exists() for name in names):
-        raise InputError(f"{out} holds other files. Give a new folder or an empty one, or one with a {names[0]}.")
+    if (
+        target.is_dir()
+        and any(target.iterdir())
+        and not any((target / name).exists() for name in names)
+    ):
+        raise InputError(
+            f"{out} holds other files. Give a new folder or an empty one, or one with a {names[0]}."
+        )
     check_writable(target)
 
 
 def result_above(path: Path) -> Path | None:
     """Return the folder of a run or source model that a path lies in, None where there is none."""
-    return next((folder for folder in path.resolve().parents if manifest_kind(folder) in _WORDS), None)
+    return next(
+        (folder for folder in path.resolve().parents if manifest_kind(folder) in _WORDS), None
+    )
 
 
 def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] = ()) -> Path:
@@ -120,7 +134,9 @@ def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] 
     above = result_above(target)
     if above is not None and not (kind == "run" and manifest_kind(above) == "run"):
         words = _WORDS[str(manifest_kind(above))]
-        raise InputError(f"{out} lies in {above}, the folder of {words}. Give a folder outside of it.")
+        raise InputError(
+            f"{out} lies in {above}, the folder of {words}. Give a folder outside of it."
+        )
     return target
 
 

@@ -26,14 +26,20 @@ def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
     try:
         arrays: dict[str, torch.Tensor] = load_file(path)
     except DAMAGE as error:
-        raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
+        raise ArtifactError(
+            f"{path} cannot be read ({error}). The folder is damaged; make it again."
+        ) from error
     check_shapes(path, arrays, shapes)
     return arrays
 
 
-def check_shapes(path: Path, arrays: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(
+    path: Path, arrays: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
     """Raise ArtifactError naming the first of `shapes` that a file's tensors do not have."""
     for name, shape in shapes.items():
         if name not in arrays or tuple(arrays[name].shape) != shape:
             found = tuple(arrays[name].shape) if name in arrays else "nothing"
-            raise ArtifactError(f"{path}: tensor {name} has shape {found}, {shape} is expected. The folder is damaged.")
+            raise ArtifactError(
+                f"{path}: tensor {name} has shape {found}, {shape} is expected. The folder is damaged."
+            )

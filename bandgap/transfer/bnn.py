@@ -82,7 +82,13 @@ def sample_around(
     net = whiten(centre, rows.x, rows.y, device=place, dtype=torch.float32)
     prior = InverseGammaScales(noise_b, start_factor(centre).to(place))
     return sample_posterior(
-        net, prior, rows.standardiser, sampler=sampler, seed=seed, progress=progress, checkpoint=checkpoint
+        net,
+        prior,
+        rows.standardiser,
+        sampler=sampler,
+        seed=seed,
+        progress=progress,
+        checkpoint=checkpoint,
     )
 
 

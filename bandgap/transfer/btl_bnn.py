@@ -30,7 +30,9 @@ class BtlBnnConfig(Scales):
 
     def __post_init__(self) -> None:
         if not self.noise_share > 0:
-            raise ConfigError(f"btl_bnn: noise_share = {self.noise_share}. Accepted: a number above 0.")
+            raise ConfigError(
+                f"btl_bnn: noise_share = {self.noise_share}. Accepted: a number above 0."
+            )
 
 
 def fit(

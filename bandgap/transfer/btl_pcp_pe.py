@@ -72,11 +72,19 @@ class BtlPcpConfig(PointPrior):
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
     def __post_init__(self) -> None:
-        check_prior("btl_pcp_pe", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share)
+        check_prior(
+            "btl_pcp_pe", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share
+        )
 
 
 def check_prior(
-    method: str, *, lam: Rate | str, corr: float, c0: float, noise_share: float, rules: Sequence[str] = ("corr",)
+    method: str,
+    *,
+    lam: Rate | str,
+    corr: float,
+    c0: float,
+    noise_share: float,
+    rules: Sequence[str] = ("corr",),
 ) -> None:
     """Raise ConfigError on settings that no prior of a BTL-PCP method can have; `rules` are words that lam may be."""
     is_rate = isinstance(lam, (int, float)) and not isinstance(lam, bool) and lam > 0
@@ -107,7 +115,13 @@ def fit(
     noise_b = rows.noise_b(config.noise_share)
     prior = point_estimate_scales(alpha.to(place), lam=lam, noise_b=noise_b, c0=config.c0)
     posterior = sample_posterior(
-        net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
+        net,
+        prior,
+        rows.standardiser,
+        sampler=config.sampler,
+        seed=seed,
+        progress=progress,
+        checkpoint=checkpoint,
     )
     return with_sensitivity(with_figures(posterior, lam=lam), alpha.mean(0))
 
@@ -150,8 +164,7 @@ METHOD: Final = Method(
     standing="recommended",
     title="Bayesian transfer, penalized complexity",
     summary=(
-        "Samples all layers around the source model. The data decide how far each layer "
-        "moves."
+        "Samples all layers around the source model. The data decide how far each layer moves."
     ),
     duration="about 1 minute for 200 crystals on 2 cores",
     cost=Cost(35, 60, sampler="auto"),

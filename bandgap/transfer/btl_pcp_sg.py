@@ -62,9 +62,13 @@ class BtlPcpSgConfig(PointPrior):
     sampler: SgSampler = field(default_factory=SgSampler)
 
     def __post_init__(self) -> None:
-        check_prior("btl_pcp_sg", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share)
+        check_prior(
+            "btl_pcp_sg", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share
+        )
         if not 0 <= self.prune_share < 1:
-            raise ConfigError(f"btl_pcp_sg: prune_share = {self.prune_share}. Accepted: 0 to below 1.")
+            raise ConfigError(
+                f"btl_pcp_sg: prune_share = {self.prune_share}. Accepted: 0 to below 1."
+            )
 
 
 def fit(
@@ -82,7 +86,11 @@ def fit(
     problem = problem_of(source, data, config, seed=seed)
     rows, alpha, lam = problem.rows, problem.alpha, problem.lam
     net = whiten(problem.layers, rows.x, rows.y, device=choose_device(device), dtype=torch.float32)
-    prior = condensed(point_estimate_scales(alpha, lam=lam, noise_b=rows.noise_b(config.noise_share), c0=config.c0))
+    prior = condensed(
+        point_estimate_scales(
+            alpha, lam=lam, noise_b=rows.noise_b(config.noise_share), c0=config.c0
+        )
+    )
     posterior = sample_stochastically(
         net, prior, rows.standardiser, sampler=config.sampler, prune_share=config.prune_share,
         seed=seed, progress=progress, checkpoint=checkpoint,
@@ -96,8 +104,7 @@ METHOD: Final = Method(
     standing="research",
     title="Bayesian transfer by mini-batches",
     summary=(
-        "Samples the posterior of btl_pcp_pe with a few rows at a time, for thousands of "
-        "labels."
+        "Samples the posterior of btl_pcp_pe with a few rows at a time, for thousands of labels."
     ),
     duration="about 4 minutes for any number of crystals; more with a wide source",
     cost=Cost(220, 220, sampler="mini-batches"),

@@ -29,7 +29,11 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.posterior.network import first_layer_coordinates
-from bandgap.priors.correlation import OutputVariance, UnreachableCorrelationError, rate_for_correlation
+from bandgap.priors.correlation import (
+    OutputVariance,
+    UnreachableCorrelationError,
+    rate_for_correlation,
+)
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.btl_pcp_pe import check_prior
 from bandgap.transfer.shared.cost import Cost
@@ -92,12 +96,16 @@ def fit(
     gains = layer_variances(known.mean, known.sd, rows.x)
     place = choose_device(device)
     noise_b = rows.noise_b(config.noise_share)
-    prior = variational_scales(source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=place)
+    prior = variational_scales(
+        source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=place
+    )
     rate, rate_warnings = _rate(gains, known, prior, config, seed=seed)
     prior = replace(prior, lam=rate)
     layers, sds = layers_of(known.mean), layers_of(known.sd)
     net = whiten_scaled(layers, sds, rows.x, rows.y, device=place, dtype=torch.float32)
-    draws, info = sample_network(net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint)
+    draws, info = sample_network(
+        net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
+    )
     found = recorded(diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=seed)
     posterior = _posterior(
         draws,
@@ -106,7 +114,9 @@ def fit(
         basis=net.basis.cpu(),
         standardiser=rows.standardiser,
         diagnostics=replace(
-            found, figures={**found.figures, "lam": prior.lam}, warnings=(*rate_warnings, *found.warnings)
+            found,
+            figures={**found.figures, "lam": prior.lam},
+            warnings=(*rate_warnings, *found.warnings),
         ),
         seed=seed,
     )
@@ -114,7 +124,12 @@ def fit(
 
 
 def _rate(
-    gains: Tensor, known: VariationalFit, prior: VariationalScales, config: BtlPcpViConfig, *, seed: int
+    gains: Tensor,
+    known: VariationalFit,
+    prior: VariationalScales,
+    config: BtlPcpViConfig,
+    *,
+    seed: int,
 ) -> tuple[float, tuple[str, ...]]:
     """Return the rate lam and what is to be said of it."""
     if config.lam != "auto" and config.lam != "corr":
@@ -177,8 +192,7 @@ METHOD: Final = Method(
     standing="research",
     title="Bayesian transfer within the source's uncertainty",
     summary=(
-        "Samples all layers around the source model's own posterior, which the data may "
-        "widen."
+        "Samples all layers around the source model's own posterior, which the data may widen."
     ),
     duration="about 3 minutes for 200 crystals on 2 cores",
     cost=Cost(90, 180, sampler="whitened"),

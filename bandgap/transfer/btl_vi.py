@@ -24,7 +24,13 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, forward, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import split_rows
-from bandgap.networks.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
+from bandgap.networks.variational import (
+    VariationalConfig,
+    VariationalFit,
+    WeightPrior,
+    fit_variational,
+    prior_sds,
+)
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -33,7 +39,12 @@ from bandgap.transfer.shared.sampled_network import rows_for_source
 
 JUDGING_DRAWS = 64  # of the weights, by which held-out rows judge a kappa
 TRAINING = VariationalConfig(
-    epochs=800, batch_size=64, learning_rate=1e-2, final_learning_rate=5e-4, ramp_share=0.0, start_sd=0.02
+    epochs=800,
+    batch_size=64,
+    learning_rate=1e-2,
+    final_learning_rate=5e-4,
+    ramp_share=0.0,
+    start_sd=0.02,
 )
 
 
@@ -53,7 +64,9 @@ class BtlViConfig(Scales):
 
     def __post_init__(self) -> None:
         numbers = all(isinstance(k, (int, float)) and k > 0 for k in self.kappas)
-        if not (self.kappas and numbers and self.delta > 0 and self.noise_share > 0 and self.draws >= 1):
+        if not (
+            self.kappas and numbers and self.delta > 0 and self.noise_share > 0 and self.draws >= 1
+        ):
             raise ConfigError(
                 f"btl_vi: kappas = {list(self.kappas)}, delta = {self.delta}, noise_share = {self.noise_share}, draws "
                 f"= {self.draws}. Accepted: at least one kappa, all of them numbers above 0, and at least one draw."
@@ -97,15 +110,33 @@ def fit(
     scores = {}
     for kappa in config.kappas if len(config.kappas) > 1 else ():
         tried = _fit_at(
-            kappa, problem, split.training, config, phase=f"kappa = {kappa:g}", seed=seed, progress=progress
+            kappa,
+            problem,
+            split.training,
+            config,
+            phase=f"kappa = {kappa:g}",
+            seed=seed,
+            progress=progress,
         )
-        scores[kappa] = _log_predictive(tried, problem.x[split.held_out], problem.y[split.held_out], seed=seed)
+        scores[kappa] = _log_predictive(
+            tried, problem.x[split.held_out], problem.y[split.held_out], seed=seed
+        )
     kappa = max(scores, key=lambda k: scores[k]) if scores else config.kappas[0]
     everything = torch.arange(len(data.gaps_eV))
-    found = _fit_at(kappa, problem, everything, config, phase="variational transfer", seed=seed, progress=progress)
+    found = _fit_at(
+        kappa,
+        problem,
+        everything,
+        config,
+        phase="variational transfer",
+        seed=seed,
+        progress=progress,
+    )
     figures = {"kappa": kappa, "elbo": found.elbo[-1]}
     figures |= {f"held_out_nats_at_kappa_{k:g}": score for k, score in scores.items()}
-    return _posterior(found, rows.standardiser, draws=config.draws, diagnostics=Diagnostics(figures), seed=seed)
+    return _posterior(
+        found, rows.standardiser, draws=config.draws, diagnostics=Diagnostics(figures), seed=seed
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +188,20 @@ def _log_predictive(found: VariationalFit, x: Tensor, y: Tensor, *, seed: int) -
 
 
 def _posterior(
-    found: VariationalFit, standardiser: Standardiser, *, draws: int, diagnostics: Diagnostics, seed: int
+    found: VariationalFit,
+    standardiser: Standardiser,
+    *,
+    draws: int,
+    diagnostics: Diagnostics,
+    seed: int,
 ) -> ScaledNetworkPosterior:
     """Return draws of the normals: those of the first layer are made when it is evaluated."""
     mean = layers_of({name: value.cpu() for name, value in found.mean.items()})
     sd = layers_of({name: value.cpu() for name, value in found.sd.items()})
     generator = _stream(seed, 3)
     upper = [
-        m + s * torch.randn((1, draws, *m.shape), generator=generator) for m, s in zip(mean[1:], sd[1:], strict=True)
+        m + s * torch.randn((1, draws, *m.shape), generator=generator)
+        for m, s in zip(mean[1:], sd[1:], strict=True)
     ]
     width, n_inputs = mean[0].shape
     return ScaledNetworkPosterior(

@@ -57,7 +57,9 @@ def fit(
 ) -> NetworkPosterior:
     """Train all members on the target's training rows (features (n, p), gaps in eV)."""
     recipe = PlainRecipe(config.diversity)
-    found = fit_stacked(source, data, recipe, _plan(config), seed=seed, device=device, progress=progress)
+    found = fit_stacked(
+        source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
+    )
     return stacked_posterior(source, found, seed=seed)
 
 
@@ -71,7 +73,11 @@ class PlainRecipe:
         """Return weights of 2 and the labels themselves."""
         y, fold = start.y[start.trained], None if start.fold < 0 else start.fold
         fresh = self.diversity == "fresh_head"
-        head = fresh_head(start, stream(seed, number, "head", fold=fold)) if fresh else start.probe.head
+        head = (
+            fresh_head(start, stream(seed, number, "head", fold=fold))
+            if fresh
+            else start.probe.head
+        )
         return Sample(np.full(y.size, 2.0), y, head)
 
     def penalty(self, of: Members) -> Penalty | None:
@@ -80,7 +86,14 @@ class PlainRecipe:
 
 
 def _plan(config: EnsembleConfig) -> Plan:
-    return Plan(config.members, config.fold_members, NO_SETTING, config.sigma, config.scales, config.training)
+    return Plan(
+        config.members,
+        config.fold_members,
+        NO_SETTING,
+        config.sigma,
+        config.scales,
+        config.training,
+    )
 
 
 METHOD: Final = Method(

@@ -58,7 +58,9 @@ def fit(
     progress: Progress = no_progress,
 ) -> FeatureGPPosterior:
     """Integrate the kernel's scales over the target's training rows (features (n, p), gaps in eV); runs on the CPU."""
-    return fit_together([{"": source}], data, config, head="", seed=seed, device=device, progress=progress)
+    return fit_together(
+        [{"": source}], data, config, head="", seed=seed, device=device, progress=progress
+    )
 
 
 def fit_together(
@@ -77,10 +79,14 @@ def fit_together(
     shape, levels = np.split(data.features, [first.network.n_features], axis=1)
     for heads in members:
         own = heads[head]
-        scales = standardiser_for(own, shape, data.gaps_eV, statistics=config.standardise, gap_scale="source")
+        scales = standardiser_for(
+            own, shape, data.gaps_eV, statistics=config.standardise, gap_scale="source"
+        )
         networks.append(SourceNetwork.of_heads(list(heads.values()), scales))
     kernel_mean, kernel_scale, varying = _kernel_scales(shape)
-    columns = np.union1d(np.flatnonzero(varying), np.concatenate([n.columns for n in networks])).astype(np.int64)
+    columns = np.union1d(
+        np.flatnonzero(varying), np.concatenate([n.columns for n in networks])
+    ).astype(np.int64)
     start = FeatureGPPosterior(
         networks=tuple(networks),
         kernel_mean=kernel_mean,
@@ -93,7 +99,9 @@ def fit_together(
         size_apart=first.descriptor.size,
         seed=seed,
     )
-    return integrated(start, prior_of(start.problem.kernels)[0], config, seed=seed, progress=progress)
+    return integrated(
+        start, prior_of(start.problem.kernels)[0], config, seed=seed, progress=progress
+    )
 
 
 def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -114,8 +122,7 @@ METHOD: Final = Method(
     standing="recommended",
     title="Gaussian process on the source model's features",
     summary=(
-        "A Gaussian process on the source model's features and gradients and on the "
-        "descriptor."
+        "A Gaussian process on the source model's features and gradients and on the descriptor."
     ),
     duration="seconds for 200 crystals; about a minute for 1,000",
     cost=Cost(0.2, 0.5),

@@ -29,7 +29,9 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Train all layers on the target's training rows (features (n, p), gaps in eV), from the source weights."""
-    return train_once(source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress)
+    return train_once(
+        source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress
+    )
 
 
 METHOD: Final = Method(

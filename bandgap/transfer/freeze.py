@@ -35,7 +35,16 @@ def fit(
     """Refit the output layer on the target's training rows (features (n, p), gaps in eV), from the source weights."""
     hidden = range(1, source.network.n_layers)
     phase = "refitting the output layer"
-    return train_once(source, data, config, phase=phase, frozen=hidden, seed=seed, device=device, progress=progress)
+    return train_once(
+        source,
+        data,
+        config,
+        phase=phase,
+        frozen=hidden,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
 
 
 METHOD: Final = Method(

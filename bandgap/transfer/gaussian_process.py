@@ -40,7 +40,9 @@ class GaussianProcessConfig:
 
     def __post_init__(self) -> None:
         if self.restarts < 0:
-            raise ConfigError(f"gaussian_process: restarts = {self.restarts}. Accepted: 0 or more, such as 2.")
+            raise ConfigError(
+                f"gaussian_process: restarts = {self.restarts}. Accepted: 0 or more, such as 2."
+            )
 
 
 def fit(
@@ -84,7 +86,9 @@ def fit(
         noise_variance=float(noise),
         y_mean_eV=y_mean,
         y_sd_eV=y_sd,
-        diagnostics=Diagnostics({"log_marginal_likelihood": float(process.log_marginal_likelihood_value_)}),
+        diagnostics=Diagnostics(
+            {"log_marginal_likelihood": float(process.log_marginal_likelihood_value_)}
+        ),
     )
 
 
@@ -92,7 +96,9 @@ def _search(starts: int, progress: Progress) -> Callable[..., tuple[Floats, floa
     """Return scikit-learn's optimizer with a progress that counts starts and can cancel between steps."""
     phase, done = "fitting the Gaussian process", 0
 
-    def search(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Any) -> tuple[Floats, float]:
+    def search(
+        objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Any
+    ) -> tuple[Floats, float]:
         nonlocal done
 
         def step(theta: Floats) -> None:

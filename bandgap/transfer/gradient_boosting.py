@@ -69,7 +69,9 @@ def fit(
             min_samples_leaf=config.leaf_rows,
             random_state=own,
         ).fit(x, y)
-        return TreeSum(boosted.estimators_[:, 0], config.learning_rate, float(boosted.init_.constant_.item()))
+        return TreeSum(
+            boosted.estimators_[:, 0], config.learning_rate, float(boosted.init_.constant_.item())
+        )
 
     phase = "boosting trees without each fold"
     return fit_trees(data, grow, folds=config.folds, seed=seed, phase=phase, progress=progress)

@@ -20,7 +20,13 @@ from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
+from bandgap.transfer.shared.cross_conformal import (
+    FOLDS,
+    check_folds,
+    conformal_posterior,
+    fold_of_rows,
+    without_each,
+)
 from bandgap.transfer.shared.method import Method, TargetData
 
 
@@ -37,7 +43,9 @@ class KernelRidgeConfig:
         for name in ("lengths", "penalties"):
             values = getattr(self, name)
             if not values or not all(v > 0 for v in values):
-                raise ConfigError(f"kernel_ridge: {name} = {list(values)}. Accepted: one or more numbers above 0.")
+                raise ConfigError(
+                    f"kernel_ridge: {name} = {list(values)}. Accepted: one or more numbers above 0."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +74,20 @@ def fit(
     with few_blas_threads():
         distances = rows.own_distances("cityblock")
         choices = typical_distance(distances) * np.array(config.lengths)
-        for i, used in without_each(fold, phase="fitting kernel ridge without each fold", progress=progress):
+        for i, used in without_each(
+            fold, phase="fitting kernel ridge without each fold", progress=progress
+        ):
             intercepts[i] = y[used].mean()
             near, left = distances[np.ix_(used, used)], y[used] - intercepts[i]
-            fits = [best_ridge(np.exp(-near / length), left, penalties=config.penalties) for length in choices]
+            fits = [
+                best_ridge(np.exp(-near / length), left, penalties=config.penalties)
+                for length in choices
+            ]
             best = int(np.argmin([f.mean_square for f in fits]))
             lengths[i], coefficients[i, used] = choices[best], fits[best].coefficients
-        return conformal_posterior(LaplacianModels(rows, lengths, coefficients, intercepts), data, fold)
+        return conformal_posterior(
+            LaplacianModels(rows, lengths, coefficients, intercepts), data, fold
+        )
 
 
 def best_ridge(kernel: Floats, y: Floats, *, penalties: tuple[float, ...]) -> Ridge:
@@ -83,7 +98,9 @@ def best_ridge(kernel: Floats, y: Floats, *, penalties: tuple[float, ...]) -> Ri
     for penalty in penalties:
         shrunk = 1.0 / (np.maximum(values, 0.0) + penalty)
         coefficients = vectors @ (shrunk * inside)
-        fits.append(Ridge(coefficients, penalty, float(np.mean((coefficients / (squares @ shrunk)) ** 2))))
+        fits.append(
+            Ridge(coefficients, penalty, float(np.mean((coefficients / (squares @ shrunk)) ** 2)))
+        )
     return min(fits, key=lambda f: f.mean_square)
 
 
@@ -93,8 +110,7 @@ METHOD: Final = Method(
     standing="alternative",
     title="Kernel ridge, no transfer",
     summary=(
-        "Kernel ridge regression on the descriptor, without the source model. Conformal "
-        "intervals."
+        "Kernel ridge regression on the descriptor, without the source model. Conformal intervals."
     ),
     duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
     cost=Cost(0.2, 0.5),

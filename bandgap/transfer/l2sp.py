@@ -49,7 +49,9 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Train all members on the target's training rows (features (n, p), gaps in eV)."""
-    found = fit_stacked(source, data, L2SPRecipe(), _plan(config), seed=seed, device=device, progress=progress)
+    found = fit_stacked(
+        source, data, L2SPRecipe(), _plan(config), seed=seed, device=device, progress=progress
+    )
     return stacked_posterior(source, found, seed=seed)
 
 
@@ -64,7 +66,9 @@ class L2SPRecipe(PlainRecipe):
 
 def _plan(config: L2SPConfig) -> Plan:
     setting = Setting("strength", config.strengths, DEFAULT_STRENGTH)
-    return Plan(config.members, config.fold_members, setting, config.sigma, config.scales, config.training)
+    return Plan(
+        config.members, config.fold_members, setting, config.sigma, config.scales, config.training
+    )
 
 
 METHOD: Final = Method(

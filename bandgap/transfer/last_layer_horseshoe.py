@@ -34,7 +34,9 @@ class LastLayerHorseshoeConfig(Scales):
 
     def __post_init__(self) -> None:
         if not self.min_ss > 0:
-            raise ConfigError(f"last_layer_horseshoe: min_ss = {self.min_ss}. Accepted: a number above 0.")
+            raise ConfigError(
+                f"last_layer_horseshoe: min_ss = {self.min_ss}. Accepted: a number above 0."
+            )
 
 
 def fit(
@@ -52,7 +54,9 @@ def fit(
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     run = config.sampler
     if not problem.n_changes:
-        draws = problem.without_changes(chains=run.chains, draws=run.kept_of_chain, prior=NoisePrior(), seed=seed)
+        draws = problem.without_changes(
+            chains=run.chains, draws=run.kept_of_chain, prior=NoisePrior(), seed=seed
+        )
         return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
     sampled, info = sample_horseshoe(problem.regression, config=run, seed=seed, progress=progress)
     figures, warnings = converged(info.figures() | problem.judge_fit(sampled.delta))

@@ -76,7 +76,9 @@ def fit(
     found = least_squares(h, y, rcond=config.rcond)
     outputs, sigmas = [], []
     for chain in range(config.chains):
-        output, sigma = _draw(found, n=y.size, size=config.draws, rng=np.random.default_rng([seed, chain]))
+        output, sigma = _draw(
+            found, n=y.size, size=config.draws, rng=np.random.default_rng([seed, chain])
+        )
         outputs.append(output)
         sigmas.append(np.maximum(sigma, LEAST_SIGMA * float(y.std())))
         progress(Update("drawing output layers", chain + 1, config.chains))
@@ -87,7 +89,9 @@ def fit(
         output=np.stack(outputs),
         sigma=np.stack(sigmas),
         seed=seed,
-        diagnostics=Diagnostics(figures, () if found.left else (_no_interval(y.size, found.spread.shape[1]),)),
+        diagnostics=Diagnostics(
+            figures, () if found.left else (_no_interval(y.size, found.spread.shape[1]),)
+        ),
     )
 
 
@@ -107,7 +111,9 @@ def least_squares(h: Floats, y: Floats, *, rcond: float) -> LeastSquares:
     return LeastSquares(vt.T @ (along / values), level, mean_row, vt.T / values, residual, left)
 
 
-def _draw(found: LeastSquares, *, n: int, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _draw(
+    found: LeastSquares, *, n: int, size: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Draw the output layer (size, q + 1), the bias last, and sigma (size,)."""
     r = found.spread.shape[1]
     if found.left:

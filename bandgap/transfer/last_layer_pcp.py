@@ -23,10 +23,20 @@ from bandgap.inference.last_layer.reduced_regression import square_root
 from bandgap.inference.last_layer.spectral_regression import SpectralRegression, spectral_regression
 from bandgap.posterior import Floats, LastLayerPosterior
 from bandgap.posterior.protocol import PRIOR_DRAWS
-from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
+from bandgap.priors.source_distance import (
+    SourceDistance,
+    Structure,
+    isotropic_rates,
+    source_distance,
+)
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.last_layer_problem import LastLayerProblem, Mode, converged, last_layer_problem
+from bandgap.transfer.shared.last_layer_problem import (
+    LastLayerProblem,
+    Mode,
+    converged,
+    last_layer_problem,
+)
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 
@@ -54,7 +64,9 @@ class LastLayerPcpConfig(Scales):
                 f"{self.thin}, min_ss = {self.min_ss}. Accepted: whole numbers from 1, a min_ss above 0."
             )
         if self.lam is not None and not 0 < self.lam < math.inf:
-            raise ConfigError(f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the default.")
+            raise ConfigError(
+                f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the default."
+            )
 
 
 def fit(
@@ -71,7 +83,9 @@ def fit(
     progress(Update("preparing the transfer"))
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     if not problem.n_changes:
-        draws = problem.without_changes(chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed)
+        draws = problem.without_changes(
+            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed
+        )
         return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
     progress(Update("integrating the scale of the change"))
     regression, prior = scale_problem(problem, structure=config.structure, lam=config.lam)
@@ -83,7 +97,9 @@ def fit(
     else:
         steps = config.draws * config.thin
         walks = [
-            metropolis(regression, prior, start=prior.typical, warmup=config.warmup, draws=steps, rng=rng)
+            metropolis(
+                regression, prior, start=prior.typical, warmup=config.warmup, draws=steps, rng=rng
+            )
             for rng in chains
         ]
         found = np.stack([walk[:: config.thin] for walk, _ in walks])
@@ -119,25 +135,36 @@ def scale_problem(
     A source without error has no distance from it; then S1 = I / n1 stands in for it, n1 the source's rows.
     """
     kept, p = problem.kept, problem.n_changes
-    s1 = np.eye(p) / problem.source_rows if problem.covariance is None else problem.covariance[np.ix_(kept, kept)]
+    s1 = (
+        np.eye(p) / problem.source_rows
+        if problem.covariance is None
+        else problem.covariance[np.ix_(kept, kept)]
+    )
     root = square_root(s1) if structure == "source" else None
     rows = problem.rows[:, kept] - problem.regression.mean_row[kept]
     moved = float((rows**2 if root is None else (rows @ root) ** 2).sum()) / len(rows)
     rates = np.ones(p) if structure == "source" else isotropic_rates(s1)
-    return spectral_regression(problem.regression, root=root), source_distance(rates, lam=lam, median_x=1.0 / moved)
+    return spectral_regression(problem.regression, root=root), source_distance(
+        rates, lam=lam, median_x=1.0 / moved
+    )
 
 
 def _kept_share(problem: LastLayerProblem, log_x: Floats) -> Floats:
     """Return the mean of 1 - kappa_j (chain, p) over draws of log x (chain, draw), all features with the same scale."""
     diagonal = np.diag(problem.regression.gram)
-    return np.stack([np.mean([kept_share_of(diagonal, x) for x in np.exp(chain)], axis=0) for chain in log_x])
+    return np.stack(
+        [np.mean([kept_share_of(diagonal, x) for x in np.exp(chain)], axis=0) for chain in log_x]
+    )
 
 
 def _judge(log_x: Floats) -> dict[str, float]:
     if log_x.shape[0] < 2 or log_x.shape[1] < 4:
         return {}
     draws = log_x[..., None]
-    return {"rhat_x": float(diagnostics.rhat(draws)[0]), "ess_x": float(diagnostics.ess_bulk(draws)[0])}
+    return {
+        "rhat_x": float(diagnostics.rhat(draws)[0]),
+        "ess_x": float(diagnostics.ess_bulk(draws)[0]),
+    }
 
 
 METHOD: Final = Method(

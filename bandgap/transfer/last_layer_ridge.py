@@ -14,7 +14,10 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.last_layer.noise_variance import NoisePrior
-from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.inference.last_layer.spectral_regression import (
+    least_cross_validation,
+    spectral_regression,
+)
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -58,17 +61,24 @@ def fit(
         min_ss=1e-9,
     )
     if not problem.n_changes:
-        draws = problem.without_changes(chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed)
+        draws = problem.without_changes(
+            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed
+        )
         return problem.posterior(*draws, seed=seed, figures={})
     regression = spectral_regression(problem.regression)
     penalty = least_cross_validation(regression)
     deltas, sigma2s = [], []
     for chain in range(config.chains):
-        delta, sigma2 = regression.draw(np.full(config.draws, penalty.x), np.random.default_rng([seed, chain]))
+        delta, sigma2 = regression.draw(
+            np.full(config.draws, penalty.x), np.random.default_rng([seed, chain])
+        )
         deltas.append(delta)
         sigma2s.append(sigma2)
         progress(Update("drawing output layers", chain + 1, config.chains))
-    figures = {"penalty": 1.0 / penalty.x if penalty.x > 0 else np.inf, "effective_parameters": penalty.degrees}
+    figures = {
+        "penalty": 1.0 / penalty.x if penalty.x > 0 else np.inf,
+        "effective_parameters": penalty.degrees,
+    }
     return problem.posterior(np.stack(deltas), np.stack(sigma2s), seed=seed, figures=figures)
 
 

@@ -79,7 +79,9 @@ def fit(
     params = {name: value.cpu() for name, value in trained.params.items()}
     masks = _mask((config.passes, width), config.dropout, generator)
     sigma = float(np.sqrt(trained.validation_mse)) if config.noise == "held_out" else NO_NOISE
-    return masked_posterior(params, masks, layer=layer, sigma=sigma, standardiser=start.standardiser, seed=seed)
+    return masked_posterior(
+        params, masks, layer=layer, sigma=sigma, standardiser=start.standardiser, seed=seed
+    )
 
 
 def dropped_layer(n_layers: int) -> int:
@@ -88,7 +90,13 @@ def dropped_layer(n_layers: int) -> int:
 
 
 def masked_posterior(
-    params: Params, masks: Tensor, *, layer: int, sigma: float, standardiser: Standardiser, seed: int
+    params: Params,
+    masks: Tensor,
+    *,
+    layer: int,
+    sigma: float,
+    standardiser: Standardiser,
+    seed: int,
 ) -> NetworkPosterior:
     """Return one draw for every mask (T, width) of the inputs of `layer`."""
     first, *rest = layers_of(params)
@@ -96,7 +104,9 @@ def masked_posterior(
     wide = torch.cat([masks, torch.ones(len(masks), 1)], 1)  # the bias stays
     upper[layer - 2] = upper[layer - 2] * wide[None, :, None, :]
     found = draws_above(first, upper, sigma=sigma, standardiser=standardiser, seed=seed)
-    return replace(found, diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())}))
+    return replace(
+        found, diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())})
+    )
 
 
 def _mask(shape: tuple[int, int], dropout: float, generator: torch.Generator) -> Tensor:
@@ -106,7 +116,9 @@ def _mask(shape: tuple[int, int], dropout: float, generator: torch.Generator) ->
 def _after(params: Params, h: Tensor, *, layer: int) -> Tensor:
     """Return the network's values (n,) from the inputs of a layer."""
     rest = {
-        f"{name.split('.')[0]}.{layer_of(name) - layer + 1}": v for name, v in params.items() if layer_of(name) >= layer
+        f"{name.split('.')[0]}.{layer_of(name) - layer + 1}": v
+        for name, v in params.items()
+        if layer_of(name) >= layer
     }
     return forward(rest, h)
 

@@ -31,7 +31,14 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, train_more
 
-ALPHAS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # below 1, a few hundred rows leave the prior less than 0.5 %
+ALPHAS = (
+    0.0,
+    1.0,
+    10.0,
+    100.0,
+    1000.0,
+    10000.0,
+)  # below 1, a few hundred rows leave the prior less than 0.5 %
 DEFAULT_ALPHA = 1.0
 
 Pseudo = Literal["point", "noise"]
@@ -57,7 +64,9 @@ class NptlConfig(Scales):
 
     def __post_init__(self) -> None:
         if self.blocks < 2:
-            raise ConfigError(f"nptl: {self.blocks} blocks. Accepted: whole numbers from 2; n or more for single rows.")
+            raise ConfigError(
+                f"nptl: {self.blocks} blocks. Accepted: whole numbers from 2; n or more for single rows."
+            )
         plan_of(self)
 
 
@@ -71,7 +80,15 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Draw and train all samples on the target's training rows (features (n, p), gaps in eV)."""
-    found = fit_stacked(source, data, recipe_of(config), plan_of(config), seed=seed, device=device, progress=progress)
+    found = fit_stacked(
+        source,
+        data,
+        recipe_of(config),
+        plan_of(config),
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
     n = found.start.n_trained
     figures = found.figures | {"prior_share": found.value / (n + found.value)}
     return stacked_posterior(source, replace(found, figures=figures), seed=seed)
@@ -93,7 +110,9 @@ def extend(
     """
     have = posterior.n_draws
     if samples <= have:
-        raise ConfigError(f"nptl: the posterior has {have} samples, {samples} were asked for. Ask for more.")
+        raise ConfigError(
+            f"nptl: the posterior has {have} samples, {samples} were asked for. Ask for more."
+        )
     found = train_more(
         source,
         data,
@@ -119,7 +138,9 @@ def extend(
 def plan_of(config: NptlConfig) -> Plan:
     """Return the settings of the stack; raises ConfigError for values that it cannot have."""
     setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
-    return Plan(config.samples, config.choice_samples, setting, config.sigma, config.scales, config.training)
+    return Plan(
+        config.samples, config.choice_samples, setting, config.sigma, config.scales, config.training
+    )
 
 
 def recipe_of(config: NptlConfig) -> "BootstrapRecipe":
@@ -139,13 +160,19 @@ class BootstrapRecipe:
         """Draw the weights of sample `number` and collapse rows and pseudo rows."""
         fold = None if start.fold < 0 else start.fold
         hidden, y = start.hidden[start.trained], start.y[start.trained]
-        drawn = block_weights(y.size, blocks=self.blocks, alpha=value, rng=stream(seed, number, "weights", fold=fold))
+        drawn = block_weights(
+            y.size, blocks=self.blocks, alpha=value, rng=stream(seed, number, "weights", fold=fold)
+        )
         labels = start.probe.predict(hidden)
         if self.pseudo == "noise":
             noise = stream(seed, number, "pseudo_noise", fold=fold).standard_normal(y.size)
             labels = labels + np.sqrt(start.probe.residual_variance) * noise
         fresh = self.start == "fresh_head"
-        head = fresh_head(start, stream(seed, number, "head", fold=fold)) if fresh else start.probe.head
+        head = (
+            fresh_head(start, stream(seed, number, "head", fold=fold))
+            if fresh
+            else start.probe.head
+        )
         return Sample(*collapse(y, labels, drawn), head)
 
     def penalty(self, of: Members) -> Penalty | None:

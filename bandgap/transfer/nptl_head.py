@@ -25,7 +25,14 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.folds import HeldOut, Start, choose, fit_sigma, held_out_masks, start_of
+from bandgap.transfer.shared.folds import (
+    HeldOut,
+    Start,
+    choose,
+    fit_sigma,
+    held_out_masks,
+    start_of,
+)
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
 
@@ -66,7 +73,9 @@ def fit(
     whole = len(masks) > 1
 
     def start(trained: NDArray[np.bool_], fold: int = -1) -> Start:
-        return start_of(source, data, trained=trained, fold=fold, **config.scales, coordinates="full")
+        return start_of(
+            source, data, trained=trained, fold=fold, **config.scales, coordinates="full"
+        )
 
     folds = [start(mask, k if whole else -1) for k, mask in enumerate(masks)]
     final = start(np.ones_like(masks[0])) if whole else folds[0]
@@ -74,7 +83,10 @@ def fit(
     setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
     means = []
     for done, alpha in enumerate(config.alphas, start=1):
-        heads = [draw_heads(fold, config, alpha=alpha, samples=config.choice_samples, seed=seed) for fold in folds]
+        heads = [
+            draw_heads(fold, config, alpha=alpha, samples=config.choice_samples, seed=seed)
+            for fold in folds
+        ]
         means.append(_left_out_eV(folds, heads))
         progress(Update("choosing alpha", done, len(config.alphas)))
     index, sigmas, scores = choose(y, np.stack(means), default=setting.default_index)
@@ -82,7 +94,9 @@ def fit(
     output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=seed)
     if not whole:
         sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]))
-    figures = {f"nll_alpha_{a:g}": float(score) for a, score in zip(config.alphas, scores, strict=True)}
+    figures = {
+        f"nll_alpha_{a:g}": float(score) for a, score in zip(config.alphas, scores, strict=True)
+    }
     n = final.n_trained
     return LastLayerPosterior(
         standardiser=final.standardiser,
@@ -94,13 +108,17 @@ def fit(
     )
 
 
-def draw_heads(start: Start, config: NptlHeadConfig, *, alpha: float, samples: int, seed: int) -> Floats:
+def draw_heads(
+    start: Start, config: NptlHeadConfig, *, alpha: float, samples: int, seed: int
+) -> Floats:
     """Return the output layers (samples, q + 1) of a start, the intercept last."""
     recipe, hidden = BootstrapRecipe(config.blocks, config.pseudo), start.hidden[start.trained]
     heads = []
     for number in range(samples):
         drawn = recipe.sample(start, number, value=alpha, seed=seed)
-        heads.append(weighted_ridge(hidden, drawn.labels, drawn.omega, penalty=2 * start.probe.penalty))
+        heads.append(
+            weighted_ridge(hidden, drawn.labels, drawn.omega, penalty=2 * start.probe.penalty)
+        )
     return np.stack(heads)
 
 

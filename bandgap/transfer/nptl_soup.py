@@ -68,17 +68,20 @@ def fit(
     )
     sigma_eV, used = found.sigma_eV, np.arange(config.samples)
     if not uniform:
-        used, sigma_eV = greedy_soup(found.start, found.weights[0], data.gaps_eV[~found.start.trained])
+        used, sigma_eV = greedy_soup(
+            found.start, found.weights[0], data.gaps_eV[~found.start.trained]
+        )
     soup = mean_weights([layer[used] for layer in found.weights[0]])
     figures = found.figures | {"networks_in_the_soup": float(used.size)}
     return stacked_posterior(
-        source, replace(found, weights=[soup], sigma_eV=sigma_eV, figures=figures), seed=seed, warnings=(NO_SPREAD,)
+        source,
+        replace(found, weights=[soup], sigma_eV=sigma_eV, figures=figures),
+        seed=seed,
+        warnings=(NO_SPREAD,),
     )
 
 
-NO_SPREAD = (
-    "The networks were averaged into one: intervals hold the noise, not what the data leave open about the mean."
-)
+NO_SPREAD = "The networks were averaged into one: intervals hold the noise, not what the data leave open about the mean."
 
 
 def greedy_soup(start: Start, weights: Layers, y_eV: Floats) -> tuple[NDArray[np.int64], float]:

@@ -49,7 +49,9 @@ def fit(
 ) -> PartsGPPosterior:
     """Integrate the scales over rows (features (n, p) in the descriptor's parts, gaps in eV); runs on the CPU."""
     progress(Update("measuring distances"))
-    terms = feature_terms(source.descriptor)[max(len(source.descriptor.terms) - 1, 0) :]  # those of MBTR as one
+    terms = feature_terms(source.descriptor)[
+        max(len(source.descriptor.terms) - 1, 0) :
+    ]  # those of MBTR as one
     parts = [*terms, slice(terms[-1].stop, data.features.shape[1])]
     start = PartsGPPosterior.before_draws(data.features, data.gaps_eV, parts=parts, seed=seed)
     with few_blas_threads():

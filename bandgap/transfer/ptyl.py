@@ -70,8 +70,12 @@ def fit(
             "with `bandgap source-extras --snapshots 20`; of several sets, to the one that the transfer starts from."
         )
     hidden = tuple(range(1, source.network.n_layers))
-    recipe = PTYLRecipe(snapshots=source.snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps)
-    found = fit_stacked(source, data, recipe, _plan(config), seed=seed, device=device, progress=progress)
+    recipe = PTYLRecipe(
+        snapshots=source.snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps
+    )
+    found = fit_stacked(
+        source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
+    )
     return stacked_posterior(source, found, seed=seed)
 
 
@@ -88,7 +92,9 @@ class PTYLRecipe(PlainRecipe):
         """Return the pull of the snapshots' prior at every gamma that there is."""
         gammas, which = torch.unique(of.values, return_inverse=True)
         priors = [
-            snapshot_prior(self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=of.values.dtype)
+            snapshot_prior(
+                self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=of.values.dtype
+            )
             for gamma in gammas.tolist()
         ]
         return PTYL.build(priors, first=self.first, which=which, n_rows=of.n_rows)

@@ -53,7 +53,10 @@ def fit(
 
     def grow(x: NDArray[np.float32], y: NDArray[np.float64], own: int) -> TreeSum:
         forest = RandomForestRegressor(
-            config.trees, max_features=config.feature_share, min_samples_leaf=config.leaf_rows, random_state=own
+            config.trees,
+            max_features=config.feature_share,
+            min_samples_leaf=config.leaf_rows,
+            random_state=own,
         ).fit(x, y)
         return TreeSum(forest.estimators_, 1.0 / config.trees, 0.0)
 

@@ -30,7 +30,9 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
-DIVERGED: Final = "Chains diverged at a learning rate of {rate:g} and began anew, with {own:g} in the end."
+DIVERGED: Final = (
+    "Chains diverged at a learning rate of {rate:g} and began anew, with {own:g} in the end."
+)
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
 
@@ -77,11 +79,21 @@ def fit(
     def attempt(number: int) -> NetworkPosterior:
         own = replace(config, learning_rate=config.learning_rate / 4**number)
         plan = Plan(own.chains, 1, setting, own.sigma, own.scales, training_of(own), cycles)
-        found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
+        found = fit_stacked(
+            source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress
+        )
         start = found.start
-        outside = outside_sd(own, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start))
-        said = () if not number else (DIVERGED.format(rate=config.learning_rate, own=own.learning_rate),)
-        return stacked_posterior(source, found, seed=seed, scale_1=np.tile(outside, (own.chains, 1)), warnings=said)
+        outside = outside_sd(
+            own, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
+        )
+        said = (
+            ()
+            if not number
+            else (DIVERGED.format(rate=config.learning_rate, own=own.learning_rate),)
+        )
+        return stacked_posterior(
+            source, found, seed=seed, scale_1=np.tile(outside, (own.chains, 1)), warnings=said
+        )
 
     posterior = first_that_stays(attempt)
     if posterior is None:
@@ -125,7 +137,9 @@ def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float)
             pull = -rate * config.strength * variance
             move = np.array([[config.momentum, pull], [config.momentum, 1.0 + pull]])
             noise = 2 * (1 - config.momentum) * config.temperature * variance * rate / n_rows
-            covariance = move @ covariance @ move.T + (noise if step / steps >= 1 - NOISY_SHARE else 0.0)
+            covariance = move @ covariance @ move.T + (
+                noise if step / steps >= 1 - NOISY_SHARE else 0.0
+            )
         ends.append(math.sqrt(covariance[1, 1]))
     return np.array(ends)
 

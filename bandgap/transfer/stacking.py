@@ -42,7 +42,9 @@ class StackingConfig:
     def __post_init__(self) -> None:
         for name in ("prior_rows", "spread_sd"):
             if not getattr(self, name) > 0:
-                raise ConfigError(f"stacking: {name} = {getattr(self, name):g}. Accepted: a number above 0.")
+                raise ConfigError(
+                    f"stacking: {name} = {getattr(self, name):g}. Accepted: a number above 0."
+                )
 
 
 def fit(
@@ -57,22 +59,32 @@ def fit(
     """Fit the three methods to rows (features (n, p), gaps in eV) and weigh them; runs on the CPU."""
     process = parts_gp.fit(source, data, config.parts_gp, seed=seed, progress=progress)
     ridge = kernel_ridge.fit(source, data, config.kernel_ridge, seed=seed, progress=progress)
-    trees = gradient_boosting.fit(source, data, config.gradient_boosting, seed=seed, progress=progress)
+    trees = gradient_boosting.fit(
+        source, data, config.gradient_boosting, seed=seed, progress=progress
+    )
     methods = (parts_gp.METHOD, kernel_ridge.METHOD, gradient_boosting.METHOD)
     members: tuple[PartsGPPosterior | ConformalPosterior, ...] = (process, ridge, trees)
     progress(Update("weighing the methods"))
     with few_blas_threads():
         left_out = np.stack([m.left_out_log_densities(SPREADS) for m in members], axis=1)
-    pool = fit_pool(left_out, spreads=SPREADS, prior_rows=config.prior_rows, spread_sd=config.spread_sd)
+    pool = fit_pool(
+        left_out, spreads=SPREADS, prior_rows=config.prior_rows, spread_sd=config.spread_sd
+    )
     names = tuple(method.name for method in methods)
     figures = {f"weight_{name}": float(w) for name, w in zip(names, pool.weights, strict=True)}
     figures |= {"spread": pool.spread, "log_density_left_out": pool.mean_log_density}
     for name, member in zip(names, members, strict=True):
-        figures |= {f"{figure}_{name}": value for figure, value in member.diagnostics.figures.items()}
+        figures |= {
+            f"{figure}_{name}": value for figure, value in member.diagnostics.figures.items()
+        }
     warnings = dict.fromkeys(
-        f"{method.title}: {text}" for method, m in zip(methods, members, strict=True) for text in m.diagnostics.warnings
+        f"{method.title}: {text}"
+        for method, m in zip(methods, members, strict=True)
+        for text in m.diagnostics.warnings
     )
-    return PooledPosterior(members, names, pool.weights, pool.spread, Diagnostics(figures, tuple(warnings)))
+    return PooledPosterior(
+        members, names, pool.weights, pool.spread, Diagnostics(figures, tuple(warnings))
+    )
 
 
 METHOD: Final = Method(

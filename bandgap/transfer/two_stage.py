@@ -18,7 +18,12 @@ from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
+from bandgap.transfer.shared.point_estimate import (
+    ALL_LAYERS,
+    OUTPUT_LAYER,
+    point_posterior,
+    start_at_source,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,9 @@ def fit(
     """Train the output layer, then all, on the target's training rows (features (n, p), gaps in eV)."""
     start = start_at_source(source, data, **config.scales, device=device)
     generator = torch.Generator().manual_seed(seed)
-    split = split_rows(data.gaps_eV.size, share=config.output_layer.validation_share, generator=generator)
+    split = split_rows(
+        data.gaps_eV.size, share=config.output_layer.validation_share, generator=generator
+    )
     first = train(
         start.params,
         start.x,

@@ -14,7 +14,12 @@ import numpy as np
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_by_smaller_steps, theta_at
+from bandgap.inference.unbiased_solves.langevin import (
+    Problem,
+    UlisseConfig,
+    sample_by_smaller_steps,
+    theta_at,
+)
 from bandgap.inference.vecchia.gp import ALL_ROWS, GPConfig, typical_scales, weak_priors
 from bandgap.inference.vecchia.gp import fit as fit_process
 from bandgap.posterior import DeepKernelPosterior
@@ -50,7 +55,13 @@ def fit(
     progress(Update("preparing the kernel"))
     rows = rows_of(source, data, config, seed=seed)
     first = fit_process(
-        rows.points, rows.gaps, START, covariates=rows.trend, seed=seed, device="cpu", progress=progress
+        rows.points,
+        rows.gaps,
+        START,
+        covariates=rows.trend,
+        seed=seed,
+        device="cpu",
+        progress=progress,
     )
     (start,) = first.thetas
     priors = weak_priors(typical_scales(rows.points, rows.trend, rows.gaps))
@@ -60,11 +71,17 @@ def fit(
             problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint
         )
     chains, length = draws.eta.shape[:2]
-    chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
+    chosen = (
+        np.linspace(0, length - 1, max(1, min(length, config.keep // chains)))
+        .round()
+        .astype(np.int64)
+    )
     theta = [[theta_at(eta, start) for eta in chain[chosen]] for chain in draws.eta]
     if draws.precision_beta is None:
         rng, rank = np.random.default_rng([seed, 0xBE7A]), config.solves.rank
-        beta = np.array([[problem.draw_trend(here, rng, rank=rank) for here in chain] for chain in theta])
+        beta = np.array(
+            [[problem.draw_trend(here, rng, rank=rank) for here in chain] for chain in theta]
+        )
     else:
         beta = draws.beta
     return with_draws(

@@ -75,8 +75,7 @@ METHOD: Final = Method(
     standing="research",
     title="Gaussian process on the source's last layer, for many labels",
     summary=(
-        "A Gaussian process on the source model's last hidden features, for thousands of "
-        "crystals."
+        "A Gaussian process on the source model's last hidden features, for thousands of crystals."
     ),
     duration="seconds for 500 crystals; about half a minute for 5,000 and for 15,000",
     cost=Cost(2, 4, sampler="own"),

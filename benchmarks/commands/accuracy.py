@@ -11,13 +11,20 @@ from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
 
 PEERS = ("kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting")
-LEVELS = tuple(f"{name}+levels" for name in ("feature_gp", "last_layer_ridge@1", "fine_tune@1", *PEERS))
+LEVELS = tuple(
+    f"{name}+levels" for name in ("feature_gp", "last_layer_ridge@1", "fine_tune@1", *PEERS)
+)
 METHODS = ("feature_gp", "last_layer_ridge", "last_layer_ridge@1", "fine_tune@1", *PEERS, *LEVELS)
 
 
 def accuracy(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")
+    ],
     methods: Annotated[
         list[str],
         typer.Option(
@@ -25,7 +32,12 @@ def accuracy(
             help="A method, NAME@K for the first K networks, NAME+levels with electron levels; may be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Sizes of the training set.")] = [100, 250, 500, 1000],  # noqa: B006
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Sizes of the training set.")] = [
+        100,
+        250,
+        500,
+        1000,
+    ],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,
     first_seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     members: Annotated[int, typer.Option(min=1, help="Source networks to train.")] = 4,
@@ -40,9 +52,16 @@ def accuracy(
 
     set_threads()
     config = AccuracyBenchmark(
-        tuple(methods) or METHODS, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), members=members
+        tuple(methods) or METHODS,
+        tuple(sizes),
+        tuple(range(first_seed, first_seed + seeds)),
+        members=members,
     )
     with progress_bars() as progress:
-        fits = list(run_accuracy(data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress))
+        fits = list(
+            run_accuracy(
+                data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+            )
+        )
     print_comparison([f for f in fits if f.n in config.sizes and f.seed in config.seeds])
     typer.echo(f"{out / RESULTS}: one line for every fit.")

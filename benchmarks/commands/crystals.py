@@ -26,18 +26,33 @@ COLUMNS = (
 
 
 def crystals(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")
+    ],
     methods: Annotated[
         list[str],
-        typer.Option("--method", help="A method; one that transfers takes no part on inorganic. May be repeated."),
+        typer.Option(
+            "--method",
+            help="A method; one that transfers takes no part on inorganic. May be repeated.",
+        ),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[
         list[str],
-        typer.Option("--set", help="perovskites, inorganic or organic; may be repeated. Default: all of them."),
+        typer.Option(
+            "--set",
+            help="perovskites, inorganic or organic; may be repeated. Default: all of them.",
+        ),
     ] = [],  # noqa: B006
-    sizes: Annotated[list[int], typer.Option("--n", min=5, help="Sizes of the training set, for all sets.")] = [],  # noqa: B006
-    n_test: Annotated[int | None, typer.Option(min=2, help="Number of test structures, for all sets.")] = None,
+    sizes: Annotated[
+        list[int], typer.Option("--n", min=5, help="Sizes of the training set, for all sets.")
+    ] = [],  # noqa: B006
+    n_test: Annotated[
+        int | None, typer.Option(min=2, help="Number of test structures, for all sets.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,
     peers: Annotated[bool, typer.Option(help="Whether scikit-learn's methods take part.")] = True,
     jobs: options.Jobs = 1,
@@ -53,19 +68,32 @@ def crystals(
 
     set_threads()
     config = CrystalsBenchmark(
-        tuple(methods) or METHODS, tuple(sets or SETS), tuple(range(seeds)), tuple(sizes), n_test, peers
+        tuple(methods) or METHODS,
+        tuple(sets or SETS),
+        tuple(range(seeds)),
+        tuple(sizes),
+        n_test,
+        peers,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:
-        for name, fit in run_crystals(data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress):
+        for name, fit in run_crystals(
+            data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+        ):
             fits.setdefault(name, []).append(fit)
     for name, found in fits.items():
         print_crystals(name, found)
         kept = errors_file(out, name)
-        print_criteria(found, {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)}, method=SETS[name].proposed)
+        print_criteria(
+            found,
+            {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)},
+            method=SETS[name].proposed,
+        )
     for peer in PEERS if peers else ():
         if not peer.installed:
-            typer.echo(f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True)
+            typer.echo(
+                f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True
+            )
     typer.echo(f"{out}: one line for every fit, in a file for every set.")
 
 
@@ -76,17 +104,27 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
     found = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
     for n in sorted({fit.n for fit in fits}):
         seeds = len({fit.seed for fit in fits if fit.n == n})
-        who = [method for method in found["rmse_eV"] if any((f.method, f.n) == (method, n) for f in fits)]
+        who = [
+            method
+            for method in found["rmse_eV"]
+            if any((f.method, f.n) == (method, n) for f in fits)
+        ]
         rows = [(method, *(_cell(*found[figure][method][n], digits, factor) for figure, _, digits, factor in COLUMNS))
                 for method in who]  # fmt: skip
         spread = " +- standard error" if seeds > 1 else ""
-        typer.echo(f"\n{name}, n = {n}: mean over {seeds} {'split' if seeds == 1 else 'splits'}{spread}")
+        typer.echo(
+            f"\n{name}, n = {n}: mean over {seeds} {'split' if seeds == 1 else 'splits'}{spread}"
+        )
         print_table(("", *(title for _, title, _, _ in COLUMNS)), rows)
-    for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
+    for warning in dict.fromkeys(
+        f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings
+    ):
         typer.echo(f"Warning: {warning}", err=True)
 
 
-def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *, method: str) -> None:
+def print_criteria(
+    fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *, method: str
+) -> None:
     """Print for every size the best of our methods beside the best peer, and how the proposed `method` stands.
 
     `each` holds errors and scores by structure, by the name of the figure that they give.
@@ -96,7 +134,9 @@ def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *
     for n in sorted({fit.n for fit in fits}):
         for figure, title in FIGURES.items():
             if best := best_of_both(fits, each[figure], figure=figure, n=n):
-                typer.echo(f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}")
+                typer.echo(
+                    f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}"
+                )
         if stands := proposed(fits, n, method=method):
             typer.echo(f"n = {n}: {method}, {_proposed(stands)}")
 
@@ -116,7 +156,8 @@ def _proposed(stands: "Proposed") -> str:
     from benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT
 
     above = " and ".join(
-        f"{percent:.1f} % above the best {FIGURES[figure]} ({best})" for figure, (percent, best) in stands.above.items()
+        f"{percent:.1f} % above the best {FIGURES[figure]} ({best})"
+        for figure, (percent, best) in stands.above.items()
     )
     low, high = (f"{100 * end:.0f}" for end in COVERAGE)
     return (
@@ -127,5 +168,7 @@ def _proposed(stands: "Proposed") -> str:
 
 
 def _cell(mean: float, error: float, digits: int, factor: float) -> str:
-    spread = "" if error != error else f" +- {factor * error:.{digits}f}"  # NaN where there is one split
+    spread = (
+        "" if error != error else f" +- {factor * error:.{digits}f}"
+    )  # NaN where there is one split
     return f"{factor * mean:.{digits}f}{spread}"

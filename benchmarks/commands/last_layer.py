@@ -12,13 +12,20 @@ ROWS = [200, 500, 2000]
 
 
 def last_layer(
-    n: Annotated[list[int], typer.Option("--n", min=5, help="Training rows. May be repeated.")] = ROWS,
-    repeats: Annotated[int, typer.Option(min=1, help="Parts of a run whose rates are compared; medians count.")] = 5,
+    n: Annotated[
+        list[int], typer.Option("--n", min=5, help="Training rows. May be repeated.")
+    ] = ROWS,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Parts of a run whose rates are compared; medians count.")
+    ] = 5,
     sweeps: Annotated[int, typer.Option(min=20, help="Timed sweeps of each of two chains.")] = 2000,
     change: Annotated[
-        Literal["sparse", "dense"], typer.Option(help="Whether 25 output weights change or all of them.")
+        Literal["sparse", "dense"],
+        typer.Option(help="Whether 25 output weights change or all of them."),
     ] = "sparse",
-    accuracy: Annotated[bool, typer.Option(help="Also compare errors and intervals, and dead units.")] = True,
+    accuracy: Annotated[
+        bool, typer.Option(help="Also compare errors and intervals, and dead units.")
+    ] = True,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -65,11 +72,25 @@ def _print_speed(result: dict[str, Any]) -> None:
     for n, size in result["sizes"].items():
         speed = size["speed"]
         for side, row in speed["sides"].items():
-            rates = f"{row['sweeps_per_second']:.0f}", f"{speed['dpotrf_per_second']:.0f}", f"{row['of_dpotrf']:.2f}"
+            rates = (
+                f"{row['sweeps_per_second']:.0f}",
+                f"{speed['dpotrf_per_second']:.0f}",
+                f"{row['of_dpotrf']:.2f}",
+            )
             draws = f"{row['ess_tau_per_1000']:.0f}", f"{row['ess_tau_per_second']:.1f}"
             form = f"{speed['form']}, halves" if speed["in_halves"][side] else speed["form"]
             rows.append((str(n), side, form, *rates, *draws, f"{row['ess_fit_per_second']:.0f}"))
-    columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "tau: ESS per 1,000", "per s", "fit: ESS per s")
+    columns = (
+        "rows",
+        "",
+        "form",
+        "sweeps/s",
+        "dpotrf/s",
+        "ratio",
+        "tau: ESS per 1,000",
+        "per s",
+        "fit: ESS per s",
+    )
     print_table(columns, rows, text_columns=("", "form"), width=120)
     p = result["units"]
     typer.echo(

@@ -16,7 +16,9 @@ def nptl(
     n: Annotated[int, typer.Option(min=10, help="Crystals of the demo to train on.")] = 180,
     samples: Annotated[int, typer.Option(min=1, help="Networks.")] = 20,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each side; medians are shown.")] = 3,
-    splits: Annotated[int, typer.Option(min=0, help="Splits of the comparison with an ensemble; 0 for none.")] = 6,
+    splits: Annotated[
+        int, typer.Option(min=0, help="Splits of the comparison with an ensemble; 0 for none.")
+    ] = 6,
     seed: options.Seed = 0,
     device: options.Device = "auto",
     json_file: options.JsonFile = None,
@@ -37,10 +39,16 @@ def nptl(
 
 
 def gpu(
-    device: Annotated[Literal["cuda", "cpu"], typer.Option(help="What to measure; cpu is for comparison.")] = "cuda",
-    samples: Annotated[list[int], typer.Option(min=1, help="Networks trained at once. May be repeated.")] = SAMPLES,
+    device: Annotated[
+        Literal["cuda", "cpu"], typer.Option(help="What to measure; cpu is for comparison.")
+    ] = "cuda",
+    samples: Annotated[
+        list[int], typer.Option(min=1, help="Networks trained at once. May be repeated.")
+    ] = SAMPLES,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of NPTL's training.")] = 40,
-    gradients: Annotated[int, typer.Option(min=1, help="Gradients of the sampler that are timed together.")] = 50,
+    gradients: Annotated[
+        int, typer.Option(min=1, help="Gradients of the sampler that are timed together.")
+    ] = 50,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each; medians are shown.")] = 3,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
@@ -53,7 +61,9 @@ def gpu(
     from benchmarks.gpu import GpuBenchmark, run_benchmark
 
     set_threads()
-    config = GpuBenchmark(samples=tuple(samples), epochs=epochs, gradients=gradients, repeats=repeats, seed=seed)
+    config = GpuBenchmark(
+        samples=tuple(samples), epochs=epochs, gradients=gradients, repeats=repeats, seed=seed
+    )
     with progress_bars() as progress:
         result = run_benchmark(config, device=device, progress=progress)
     print_gpu(result)
@@ -66,7 +76,9 @@ def print_nptl(result: dict[str, Any]) -> None:
     for name, row in result["speed"].items():
         numbers = (f"{row[k]:.3f}" for k in ("rmse_eV", "nll", "nll_best_sigma", "spread_eV"))
         rows.append((name, f"{row['seconds_each']:.3f}", f"{row['ratio']:.1f}", *numbers))
-    print_table(("", "s a network", "ratio", "RMSE eV", "NLL", "NLL, best sigma", "spread eV"), rows)
+    print_table(
+        ("", "s a network", "ratio", "RMSE eV", "NLL", "NLL, best sigma", "spread eV"), rows
+    )
     typer.echo(
         f"{result['samples']} networks on {result['n']} crystals, {result['epochs']} epochs; {result['optimiser']}, "
         f"where nothing else is said; on {result['device']}."
@@ -74,7 +86,11 @@ def print_nptl(result: dict[str, Any]) -> None:
     for name, size in (result["memory_MB_per_sample"] or {}).items():
         typer.echo(f"Memory of one more network, {name}: {size:.2f} MB.")
     if result["paired"]:
-        for key, what in (("nll", "NLL"), ("nll_best_sigma", "NLL at the best sigma"), ("rmse_eV", "RMSE in eV")):
+        for key, what in (
+            ("nll", "NLL"),
+            ("nll_best_sigma", "NLL at the best sigma"),
+            ("rmse_eV", "RMSE in eV"),
+        ):
             row = result["paired"][key]
             typer.echo(
                 f"{what}, NPTL minus ensemble: {row['mean']:+.4f} with standard error {row['standard_error']:.4f}; "
@@ -86,7 +102,9 @@ def print_gpu(result: dict[str, Any]) -> None:
     """Print what a gradient and what a network takes."""
     typer.echo(f"{result['device']}, torch {result['torch']}")
     for chains, row in result["ms_per_gradient"].items():
-        typer.echo(f"gradient, {chains} chains: {row['all_chains']:.3f} ms, {row['each_chain']:.4f} ms a chain")
+        typer.echo(
+            f"gradient, {chains} chains: {row['all_chains']:.3f} ms, {row['each_chain']:.4f} ms a chain"
+        )
     for name, row in result["nptl"].items():
         more = f", {row['ratio']:.1f} times as fast" if "ratio" in row else ""
         size = f", {row['MB_each']:.2f} MB a network" if "MB_each" in row else ""

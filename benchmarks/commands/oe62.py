@@ -16,15 +16,24 @@ READING_MB, TRAINING_MB = 1500, 3000  # the most that both may take
 
 
 def oe62(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+    ],
     size: Annotated[bool, typer.Option(help="Memory and time at the published size.")] = True,
     accuracy: Annotated[bool, typer.Option(help="Errors on the real molecules.")] = True,
     rows: Annotated[int, typer.Option(min=10, help="Molecules of the large file.")] = 61_489,
-    split: Annotated[str, typer.Option(metavar="TRAIN,STOP", help="Its split; the rest is tested on.")] = "40000,10000",
-    max_epochs: Annotated[int, typer.Option(min=1, help="Epochs at most of the training on it.")] = 5,
+    split: Annotated[
+        str, typer.Option(metavar="TRAIN,STOP", help="Its split; the rest is tested on.")
+    ] = "40000,10000",
+    max_epochs: Annotated[
+        int, typer.Option(min=1, help="Epochs at most of the training on it.")
+    ] = 5,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     networks: Annotated[int, typer.Option(min=1, help="Source networks that are averaged.")] = 4,
-    presets: Annotated[list[str], typer.Option("--preset", help="Descriptors of the cross-validation.")] = [],  # noqa: B006
+    presets: Annotated[
+        list[str], typer.Option("--preset", help="Descriptors of the cross-validation.")
+    ] = [],  # noqa: B006
     jobs: options.Jobs = 1,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -84,4 +93,6 @@ def print_accuracy(rows: list[dict[str, Any]]) -> None:
     print_table(columns, cells, text_columns=("descriptor", "model"))
     if rows:
         folds = len(rows[0]["rmse_of_folds_eV"])
-        typer.echo(f"{rows[0]['n']:,} molecules, each predicted by models that never saw it ({folds} folds).")
+        typer.echo(
+            f"{rows[0]['n']:,} molecules, each predicted by models that never saw it ({folds} folds)."
+        )

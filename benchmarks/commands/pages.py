@@ -29,8 +29,15 @@ def pages(
 
     with tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
         with progress_bars() as progress:
-            made = build_workspace(Home(Path(folder)), structures=structures, runs=runs, progress=progress)
-        choices = {"ws": made.id, "data": made.dataset, "run": made.runs[0], "prediction": made.prediction}
+            made = build_workspace(
+                Home(Path(folder)), structures=structures, runs=runs, progress=progress
+            )
+        choices = {
+            "ws": made.id,
+            "data": made.dataset,
+            "run": made.runs[0],
+            "prediction": made.prediction,
+        }
         choices["runs"] = ",".join(made.runs[:COMPARED])
         result = visit(Home(Path(folder)), choices, visits=visits)
     result["settings"] = {"structures": structures, "runs": runs, "visits": visits}
@@ -46,7 +53,12 @@ def print_pages(result: dict[str, Any]) -> None:
     rows = []
     for page, times in result["pages"].items():
         clock, processor = 1e3 * np.array(times["clock_s"]), 1e3 * np.array(times["processor_s"])
-        row = (1e3 * times["first_s"], np.median(clock), np.quantile(clock, 0.95), np.quantile(processor, 0.95))
+        row = (
+            1e3 * times["first_s"],
+            np.median(clock),
+            np.quantile(clock, 0.95),
+            np.quantile(processor, 0.95),
+        )
         rows.append((page, *(f"{value:.0f}" for value in row)))
     print_table(columns, rows)
     settings = result["settings"]

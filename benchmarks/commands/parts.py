@@ -7,11 +7,17 @@ import typer
 
 PartsFile = Annotated[
     Path | None,
-    typer.Option("--parts", metavar="FILE", help="Keep parts here as they are done; measure those alone it lacks."),
+    typer.Option(
+        "--parts",
+        metavar="FILE",
+        help="Keep parts here as they are done; measure those alone it lacks.",
+    ),
 ]
 
 
 def say_kept(parts: int) -> None:
     """Say how many parts of a measurement an earlier run has made, where there are any."""
     if parts:
-        typer.echo(f"{parts} parts are of an earlier run with --parts, with the seconds of its machine.")
+        typer.echo(
+            f"{parts} parts are of an earlier run with --parts, with the seconds of its machine."
+        )

@@ -22,17 +22,33 @@ SHOWN = {"RMSE": "rmse", "log density": "log_density"}
 
 
 def uci(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
-    sets: Annotated[list[str], typer.Option("--set", help="A set; may be repeated. Default: all eight.")] = [],  # noqa: B006
-    method: Annotated[Literal["pbp", "sspbp"], typer.Option(help="Messages without atoms at zero, or with.")] = "pbp",
-    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, as 50 or 10-10.")] = "50",
-    biased: Annotated[bool, typer.Option("--biases/--no-biases", help="Whether units have biases.")] = True,
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+    ],
+    sets: Annotated[
+        list[str], typer.Option("--set", help="A set; may be repeated. Default: all eight.")
+    ] = [],  # noqa: B006
+    method: Annotated[
+        Literal["pbp", "sspbp"], typer.Option(help="Messages without atoms at zero, or with.")
+    ] = "pbp",
+    hidden: Annotated[
+        str, typer.Option(help="Widths of the hidden layers, as 50 or 10-10.")
+    ] = "50",
+    biased: Annotated[
+        bool, typer.Option("--biases/--no-biases", help="Whether units have biases.")
+    ] = True,
     likelihood: Annotated[
-        Literal["adf", "sep"], typer.Option(help="adf counts rows in every pass, as published; sep counts them once.")
+        Literal["adf", "sep"],
+        typer.Option(help="adf counts rows in every pass, as published; sep counts them once."),
     ] = "adf",
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows.")] = 40,
-    batch_size: Annotated[int, typer.Option(min=1, max=10, help="Rows at once after the first pass.")] = 1,
-    splits: Annotated[int, typer.Option(min=1, max=20, help="Splits of each set, the first ones.")] = 20,
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=10, help="Rows at once after the first pass.")
+    ] = 1,
+    splits: Annotated[
+        int, typer.Option(min=1, max=20, help="Splits of each set, the first ones.")
+    ] = 20,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -47,22 +63,38 @@ def uci(
 
     set_threads()
     if not all(part.isdigit() for part in hidden.split("-")):
-        raise ConfigError(f"--hidden is {hidden!r}. Accepted: whole numbers joined by -, as 50 or 10-10.")
+        raise ConfigError(
+            f"--hidden is {hidden!r}. Accepted: whole numbers joined by -, as 50 or 10-10."
+        )
     widths = tuple(int(part) for part in hidden.split("-"))
-    config = UciStudy(tuple(sets) or tuple(PAPER), method, widths, biased, likelihood, passes, batch_size, splits, seed)
+    config = UciStudy(
+        tuple(sets) or tuple(PAPER),
+        method,
+        widths,
+        biased,
+        likelihood,
+        passes,
+        batch_size,
+        splits,
+        seed,
+    )
     with progress_bars() as progress:
         fits = list(run_uci(data, config, progress=progress))
     published = published_beside(config)
     print_uci(fits, published)
     kind = f"{method}, hidden {hidden}, {'with' if biased else 'without'} biases, {likelihood}, {passes} passes"
-    typer.echo(f"{kind}; mean over splits +- its standard error; seconds of one split, all passes, one thread.")
+    typer.echo(
+        f"{kind}; mean over splits +- its standard error; seconds of one split, all passes, one thread."
+    )
     if published:
         typer.echo(
             "2022: the thesis's mean of five splits of 80/20, not these splits; of energy it has another task. 2015: "
             "the paper's 20 splits of 90/10."
         )
     if likelihood == "adf" and passes > 1:
-        typer.echo(f"Each row was counted {passes} times: what the weights leave open is understated.")
+        typer.echo(
+            f"Each row was counted {passes} times: what the weights leave open is understated."
+        )
     write_figures(json_file, {"settings": asdict(config), "fits": [asdict(fit) for fit in fits]})
 
 
@@ -75,16 +107,20 @@ def published_beside(study: "UciStudy") -> dict[str, dict[str, str]]:
         return columns
     if study.method == "pbp" and study.hidden == (50,) and study.biased:
         columns = {
-            f"{title} 2015": {name: f"{PAPER[name][k]:g}" for name in study.sets} for k, title in enumerate(SHOWN)
+            f"{title} 2015": {name: f"{PAPER[name][k]:g}" for name in study.sets}
+            for k, title in enumerate(SHOWN)
         }
     rows = {
         name: row
         for name in study.sets
-        if (row := published(name, method=study.method, hidden=study.hidden, biased=study.biased)) is not None
+        if (row := published(name, method=study.method, hidden=study.hidden, biased=study.biased))
+        is not None
     }
     for title, key in SHOWN.items() if rows else ():
         columns[f"{title} 2022"] = {
-            name: f"{found.mean:g} +- {found.error:g}" for name, row in rows.items() if (found := getattr(row, key))
+            name: f"{found.mean:g} +- {found.error:g}"
+            for name, row in rows.items()
+            if (found := getattr(row, key))
         }
     return columns
 
@@ -99,7 +135,9 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
         shown = [name, str(len(own))]
         for key in SHOWN.values():
             values = np.array([getattr(fit, key) for fit in own])
-            error = f" +- {values.std(ddof=1) / np.sqrt(values.size):.2g}" if values.size > 1 else ""
+            error = (
+                f" +- {values.std(ddof=1) / np.sqrt(values.size):.2g}" if values.size > 1 else ""
+            )
             shown.append(f"{values.mean():.4g}{error}")
         for key in ("coverage", "weights_share"):
             shown.append(f"{100 * np.mean([getattr(fit, key) for fit in own]):.0f} %")
@@ -113,9 +151,15 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
 def messages(
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder with the UCI sets, for the second table.", envvar="BANDGAP_TEST_DATA"),
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the UCI sets, for the second table.",
+            envvar="BANDGAP_TEST_DATA",
+        ),
     ] = None,
-    sets: Annotated[list[str], typer.Option("--set", help="A set; may be repeated. Default: four small ones.")] = [],  # noqa: B006
+    sets: Annotated[
+        list[str], typer.Option("--set", help="A set; may be repeated. Default: four small ones.")
+    ] = [],  # noqa: B006
     draws: Annotated[int, typer.Option(min=2, help="Draws of each side.")] = 10_000,
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows of the sets.")] = 40,
     seed: options.Seed = 0,
@@ -135,10 +179,17 @@ def messages(
     if data is not None:
         chosen = tuple(sets) or SMALL_SETS
         with progress_bars() as progress:
-            shares = list(run_shares(data, sets=chosen, passes=passes, seed=seed, progress=progress))
+            shares = list(
+                run_shares(data, sets=chosen, passes=passes, seed=seed, progress=progress)
+            )
         print_shares(shares)
-    figures = {"distances": [asdict(row) for row in distances], "shares": [asdict(row) for row in shares]}
-    write_figures(json_file, {"settings": {"draws": draws, "passes": passes, "seed": seed}, **figures})
+    figures = {
+        "distances": [asdict(row) for row in distances],
+        "shares": [asdict(row) for row in shares],
+    }
+    write_figures(
+        json_file, {"settings": {"draws": draws, "passes": passes, "seed": seed}, **figures}
+    )
 
 
 def print_distances(distances: "Sequence[Distances]") -> None:
@@ -166,9 +217,13 @@ def print_shares(shares: "Sequence[Shares]") -> None:
     for hidden, printed in TABLE_3_2.items():
         own = np.array([row.shares for row in shares if row.hidden == hidden])
         errors = (
-            [f" +- {e:.3f}" for e in own.std(0, ddof=1) / np.sqrt(len(own))] if len(own) > 1 else [""] * len(printed)
+            [f" +- {e:.3f}" for e in own.std(0, ddof=1) / np.sqrt(len(own))]
+            if len(own) > 1
+            else [""] * len(printed)
         )
-        cells = [f"{a:.3f}{e} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)]
+        cells = [
+            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)
+        ]
         rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
     print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
     names = ", ".join(dict.fromkeys(row.name for row in shares))
@@ -194,7 +249,9 @@ def pbp(
 
     set_threads()
     with progress_bars() as progress:
-        result = run_benchmark(PbpDemo(n=n, splits=splits, seed=seed), cache=descriptor_cache(), progress=progress)
+        result = run_benchmark(
+            PbpDemo(n=n, splits=splits, seed=seed), cache=descriptor_cache(), progress=progress
+        )
     print_pbp(result)
     write_figures(json_file, result)
 
@@ -220,7 +277,9 @@ def print_pbp(result: dict[str, Any]) -> None:
         for name, row in middle.items()
     ]
     print_table(
-        ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "weights' share", "s", "s of the processor"), rows, width=120
+        ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "weights' share", "s", "s of the processor"),
+        rows,
+        width=120,
     )
     ratio = middle[OURS]["rmse_eV"] / middle[SCRATCH]["rmse_eV"]
     typer.echo(

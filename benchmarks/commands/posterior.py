@@ -16,9 +16,14 @@ def posterior(
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each side.")] = 1,
     minutes: Annotated[float, typer.Option(help="Limit of a side on the wall clock.")] = 30.0,
     ess: Annotated[
-        float, typer.Option(help="Effective draws of the worst quantity at which a side ends, R-hat sufficing.")
+        float,
+        typer.Option(
+            help="Effective draws of the worst quantity at which a side ends, R-hat sufficing."
+        ),
     ] = 100.0,
-    warmup: Annotated[int, typer.Option(min=20, help="Iterations of warm-up of NUTS; bandgap takes its own.")] = 300,
+    warmup: Annotated[
+        int, typer.Option(min=20, help="Iterations of warm-up of NUTS; bandgap takes its own.")
+    ] = 300,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -29,7 +34,9 @@ def posterior(
     """
     from benchmarks.posterior import PosteriorBenchmark, run_benchmark
 
-    config = PosteriorBenchmark(n=n, repeats=repeats, minutes=minutes, ess=ess, warmup=warmup, seed=seed)
+    config = PosteriorBenchmark(
+        n=n, repeats=repeats, minutes=minutes, ess=ess, warmup=warmup, seed=seed
+    )
     with progress_bars() as progress:
         result = run_benchmark(config, file=json_file, cache=descriptor_cache(), progress=progress)
     print_posterior(result)
@@ -55,8 +62,20 @@ def print_posterior(result: dict[str, Any]) -> None:
 def _print_side(name: str, side: dict[str, Any]) -> None:
     rows = []
     for key, ess in side["ess"].items():
-        mean = (f"{side['mean'][key]:.4f}", f"{side['mean_error'][key]:.4f}") if key in side["mean"] else ("", "")
-        rows.append((key, f"{ess:.0f}", f"{ess / side['sampling_s']:.3g}", f"{side['rhat'][key]:.3f}", *mean))
+        mean = (
+            (f"{side['mean'][key]:.4f}", f"{side['mean_error'][key]:.4f}")
+            if key in side["mean"]
+            else ("", "")
+        )
+        rows.append(
+            (
+                key,
+                f"{ess:.0f}",
+                f"{ess / side['sampling_s']:.3g}",
+                f"{side['rhat'][key]:.3f}",
+                *mean,
+            )
+        )
     print_table((name, "ESS", "ESS/s", "R-hat", "mean", "error of the mean"), rows)
     typer.echo(
         f"{side['draws']} draws a chain in {side['sampling_s']:.0f} s after a warm-up of {side['warmup_s']:.0f} s "
@@ -87,7 +106,9 @@ def _print_medians(repeats: list[dict[str, Any]]) -> None:
     for name in repeats[0]:
         if name != OURS:
             each = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
-            after, whole = (median(found[key] for found in each) for key in ("ratio", "ratio_with_warmup"))
+            after, whole = (
+                median(found[key] for found in each) for key in ("ratio", "ratio_with_warmup")
+            )
             typer.echo(
                 f"Median of {len(each)} runs beside {name}: {after:.1f} times the effective draws per second, "
                 f"{whole:.1f} times with warm-up."

@@ -14,18 +14,29 @@ from bandgap.cli.report import print_table, write_figures
 
 PAGES = ("data", "predict")
 
-Model = Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")]
-File = Annotated[Path, typer.Option(metavar="FILE", help="Structures, as `bandgap predict` takes them.")]
+Model = Annotated[
+    Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+]
+File = Annotated[
+    Path, typer.Option(metavar="FILE", help="Structures, as `bandgap predict` takes them.")
+]
 
 
 def predict(
     model: Model,
     structures: File,
     against: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A checkout of another version, measured in turns with this one.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A checkout of another version, measured in turns with this one."
+        ),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Times of each side; medians are compared.")] = 3,
-    jobs: Annotated[list[int], typer.Option(min=1, help="Numbers of processes; may be repeated.")] = [1],  # noqa: B006
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Times of each side; medians are compared.")
+    ] = 3,
+    jobs: Annotated[
+        list[int], typer.Option(min=1, help="Numbers of processes; may be repeated.")
+    ] = [1],  # noqa: B006
     json_file: options.JsonFile = None,
 ) -> None:
     """Structures that `bandgap predict` answers in a second, from files to the table, with nothing in the cache.
@@ -46,21 +57,42 @@ def print_speed(result: dict[str, Any]) -> None:
     rows, n = [], result["n"]
     for name, own in result["runs"].items():
         rates = (f"{n / own['clock_s']:,.0f}", f"{n / own['processor_s']:,.0f}")
-        rows.append((name, f"{own['clock_s']:.1f}", f"{own['processor_s']:.1f}", *rates, f"{own['peak_MB']:.0f}"))
-    columns = ("side", "clock (s)", "processor (s)", "a second", "a second of the processor", "peak (MB)")
+        rows.append(
+            (
+                name,
+                f"{own['clock_s']:.1f}",
+                f"{own['processor_s']:.1f}",
+                *rates,
+                f"{own['peak_MB']:.0f}",
+            )
+        )
+    columns = (
+        "side",
+        "clock (s)",
+        "processor (s)",
+        "a second",
+        "a second of the processor",
+        "peak (MB)",
+    )
     print_table(columns, rows)
     (first, fewest), *others = result["runs"].items()
     for name, own in others:
         ratio, work = (own[key] / fewest[key] for key in ("clock_s", "processor_s"))
         sentence = f"{first} is {ratio:.2f} times as fast as {name} by the clock, {work:.2f} times by the processor"
         if "start_clock_s" in own:
-            ratio, work = (_later(own, key) / _later(fewest, key) for key in ("clock_s", "processor_s"))
+            ratio, work = (
+                _later(own, key) / _later(fewest, key) for key in ("clock_s", "processor_s")
+            )
             sentence += f"; without the start {ratio:.2f} and {work:.2f} times"
         typer.echo(f"{sentence}.")
     if "start_clock_s" in fewest:
         starts = (f"{name} {own['start_clock_s']:.1f} s" for name, own in result["runs"].items())
-        typer.echo(f"The start, which is the prediction of one structure, by the clock: {', '.join(starts)}.")
-    typer.echo(f"{n:,} structures; load of the machine {result['load']:.1f}; medians, the first run not counted.")
+        typer.echo(
+            f"The start, which is the prediction of one structure, by the clock: {', '.join(starts)}."
+        )
+    typer.echo(
+        f"{n:,} structures; load of the machine {result['load']:.1f}; medians, the first run not counted."
+    )
 
 
 def _later(measured: dict[str, float], key: str) -> float:
@@ -71,10 +103,18 @@ def _later(measured: dict[str, float], key: str) -> float:
 def scale(
     model: Model,
     structures: File,
-    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [1000, 4000, 16000, 64000],  # noqa: B006
-    pages: Annotated[bool, typer.Option(help="Whether the pages Data and Predict are measured too.")] = True,
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [
+        1000,
+        4000,
+        16000,
+        64000,
+    ],  # noqa: B006
+    pages: Annotated[
+        bool, typer.Option(help="Whether the pages Data and Predict are measured too.")
+    ] = True,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the result to this file, .png or .svg.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the result to this file, .png or .svg."),
     ] = None,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -92,7 +132,10 @@ def scale(
         rows.append(row)
         write_figures(json_file, {"rows": rows})
 
-    with progress_bars() as progress, tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
+    with (
+        progress_bars() as progress,
+        tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder,
+    ):
         visited = PageScale(Path(folder) / "home", PAGES) if pages else None
         run_scale(config, pages=visited, tell=keep, progress=progress)
     print_scale(rows)
@@ -109,7 +152,10 @@ def print_scale(rows: list[dict[str, Any]]) -> None:
 
     cells = []
     for row in sorted(rows, key=lambda row: [r["task"] for r in rows].index(row["task"])):
-        seconds = (f"{row[name]:.1f}" if row[name] >= 1 else f"{row[name]:.3f}" for name in ("clock_s", "processor_s"))
+        seconds = (
+            f"{row[name]:.1f}" if row[name] >= 1 else f"{row[name]:.3f}"
+            for name in ("clock_s", "processor_s")
+        )
         cells.append((row["task"], f"{row['n']:,}", *seconds, f"{row['peak_MB']:.0f}"))
     print_table(("task", "structures", "clock (s)", "processor (s)", "peak (MB)"), cells)
     memory = slopes(rows, "peak_MB")

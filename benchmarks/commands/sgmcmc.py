@@ -17,15 +17,25 @@ def sgmcmc(
     data: Annotated[Path, typer.Option(help="Folder that holds qm9_gap/qm9_gap.extxyz.gz.")],
     n: Annotated[int, typer.Option(min=50, help="Molecules to train on.")] = 8000,
     n_test: Annotated[int, typer.Option(min=20, help="Molecules to test on.")] = 4000,
-    n_exact: Annotated[int, typer.Option(min=50, help="Molecules of the comparison with HMC.")] = 500,
-    warmup: Annotated[int | None, typer.Option(min=10, help="Warm-up iterations (default: the method's).")] = None,
-    draws: Annotated[int | None, typer.Option(min=10, help="Iterations after it (default: the method's).")] = None,
+    n_exact: Annotated[
+        int, typer.Option(min=50, help="Molecules of the comparison with HMC.")
+    ] = 500,
+    warmup: Annotated[
+        int | None, typer.Option(min=10, help="Warm-up iterations (default: the method's).")
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=10, help="Iterations after it (default: the method's).")
+    ] = None,
     prune_share: Annotated[
         list[float] | None,
-        typer.Option(min=0.0, max=0.99, help="Also with this share of the weights pruned. May be repeated."),
+        typer.Option(
+            min=0.0, max=0.99, help="Also with this share of the weights pruned. May be repeated."
+        ),
     ] = None,
     timed: Annotated[int, typer.Option(min=20, help="Iterations by which a step is timed.")] = 200,
-    repeats: Annotated[int, typer.Option(min=1, help="Splits on which all sides are timed; medians are shown.")] = 3,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Splits on which all sides are timed; medians are shown.")
+    ] = 3,
     seed: options.Seed = 0,
     parts_file: PartsFile = None,
     json_file: options.JsonFile = None,
@@ -47,7 +57,9 @@ def sgmcmc(
     )  # fmt: skip
     parts = Parts(parts_file)
     with progress_bars() as progress:
-        result = run_benchmark(data, config, parts=parts, cache=descriptor_cache(), progress=progress)
+        result = run_benchmark(
+            data, config, parts=parts, cache=descriptor_cache(), progress=progress
+        )
     print_sgmcmc(result)
     say_kept(parts.found)
     write_figures(json_file, result)
@@ -74,7 +86,9 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
         f"btl_pcp_sg: R-hat {ours['rhat_max']:.2f} at worst, {ours['rhat_predictions']:.2f} of predictions."
     )
     if result["pruned"]:
-        print_pruned({"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"])
+        print_pruned(
+            {"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"]
+        )
     agreement = result["agreement"]
     between = agreement["difference"]
     for name in ("btl_pcp_pe", "btl_pcp_sg"):

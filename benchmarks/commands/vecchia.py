@@ -15,18 +15,33 @@ from benchmarks.commands.parts import PartsFile, say_kept
 
 
 def vecchia(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+    ],
     n: Annotated[int, typer.Option(min=10, help="Molecules to train on.")] = 14_000,
     n_test: Annotated[int, typer.Option(min=1, help="Molecules to test on.")] = 2_000,
     neighbours: Annotated[int, typer.Option(min=1, help="Earlier neighbours of a molecule.")] = 60,
-    rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="Whether the other libraries run too.")] = True,
+    rivals: Annotated[
+        bool, typer.Option("--rivals/--no-rivals", help="Whether the other libraries run too.")
+    ] = True,
     inducing: Annotated[int, typer.Option(min=10, help="Inducing points of SVGP.")] = 1_000,
-    exact_rows: Annotated[int, typer.Option(min=10, help="Rows of scikit-learn's exact process.")] = 4_000,
+    exact_rows: Annotated[
+        int, typer.Option(min=10, help="Rows of scikit-learn's exact process.")
+    ] = 4_000,
     largest: Annotated[int, typer.Option(min=1_000, help="Sites of the largest field.")] = 64_000,
-    chain_sites: Annotated[int, typer.Option(min=50, help="Sites of the field that chains run on.")] = 5_000,
-    chain_draws: Annotated[int, typer.Option(min=20, help="Length of the chains (see above).")] = 4_000,
-    accuracy: Annotated[bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")] = True,
-    repeats: Annotated[int, typer.Option(min=1, help="Splits, fields and times of each; medians are shown.")] = 3,
+    chain_sites: Annotated[
+        int, typer.Option(min=50, help="Sites of the field that chains run on.")
+    ] = 5_000,
+    chain_draws: Annotated[
+        int, typer.Option(min=20, help="Length of the chains (see above).")
+    ] = 4_000,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")
+    ] = True,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Splits, fields and times of each; medians are shown.")
+    ] = 3,
     seed: options.Seed = 0,
     parts_file: PartsFile = None,
     json_file: options.JsonFile = None,
@@ -63,11 +78,15 @@ def vecchia(
     result: dict[str, Any] = {"settings": settings}
     with progress_bars() as progress:
         result["costs"] = parts.get("costs", settings, partial(costs, config, progress=progress))
-        result["engines"] = parts.get("engines", settings, partial(engines, config, progress=progress))
+        result["engines"] = parts.get(
+            "engines", settings, partial(engines, config, progress=progress)
+        )
         result["chains"] = chains(config, parts=parts, progress=progress)
         if accuracy:
             cache = descriptor_cache()
-            result["accuracy"] = accuracy_on_splits(data, config, parts=parts, cache=cache, progress=progress)
+            result["accuracy"] = accuracy_on_splits(
+                data, config, parts=parts, cache=cache, progress=progress
+            )
     print_vecchia(result)
     say_kept(parts.found)
     write_figures(json_file, result)
@@ -79,7 +98,8 @@ def print_vecchia(result: dict[str, Any]) -> None:
         print_accuracy(result["accuracy"]["sides"], result["settings"])
         print_fewer_rows(result["accuracy"]["fewer_rows"])
     rows = [
-        (f"{row['n']:,.0f}", f"{row['pass_s']:.3f}", f"{1e3 * row['step_s']:.2f}") for row in result["costs"]["sizes"]
+        (f"{row['n']:,.0f}", f"{row['pass_s']:.3f}", f"{1e3 * row['step_s']:.2f}")
+        for row in result["costs"]["sizes"]
     ]
     print_table(("sites", "pass with gradient (s)", "step of 250 sites (ms)"), rows)
     typer.echo(
@@ -133,7 +153,9 @@ def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
             "ratio",
         )
         print_table(columns, rows, width=120)
-        typer.echo(f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster.")
+        typer.echo(
+            f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster."
+        )
 
 
 def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:
@@ -150,7 +172,11 @@ def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any])
         )
         for name, side in sides.items()
     ]
-    print_table(("", "RMSE eV", "CRPS eV", "coverage of 95 %", "fit s", "predict s", "passes"), rows, width=120)
+    print_table(
+        ("", "RMSE eV", "CRPS eV", "coverage of 95 %", "fit s", "predict s", "passes"),
+        rows,
+        width=120,
+    )
     typer.echo(
         f"{settings['n']:,} molecules of QM9, {settings['n_test']:,} for testing, features of the demo's source; "
         f"seconds of the processor, one thread. scikit-learn has {settings['exact_rows']:,} rows, SVGP "
@@ -162,4 +188,6 @@ def print_fewer_rows(found: dict[str, dict[str, Any]]) -> None:
     """Print a sentence for every number of rows."""
     for n, fit in found.items():
         likelihood = "exact" if fit["exact"] else "Vecchia's"
-        typer.echo(f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s.")
+        typer.echo(
+            f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s."
+        )

@@ -32,12 +32,20 @@ def _root() -> None:
     """Make the data that the demo uses again, from its seed."""
 
 
-@app.command("molecular", cls=CheckedCommand, epilog="Example: python -m data.making molecular --out data --jobs 2")
+@app.command(
+    "molecular",
+    cls=CheckedCommand,
+    epilog="Example: python -m data.making molecular --out data --jobs 2",
+)
 def make_molecular(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")
+    ],
     seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
     n_molecules: Annotated[int, typer.Option(min=1, help="Molecules of the source set.")] = 11_000,
-    n_crystals: Annotated[int, typer.Option(min=1, help="Molecular crystals of the target set.")] = 1_600,
+    n_crystals: Annotated[
+        int, typer.Option(min=1, help="Molecular crystals of the target set.")
+    ] = 1_600,
     jobs: options.Jobs = 1,
 ) -> None:
     """Make the demo molecules and crystals with their semi-empirical gaps, and sample CIF files.
@@ -47,10 +55,17 @@ def make_molecular(
     try:
         from data.making.molecular import make_demo_data
     except ModuleNotFoundError as error:
-        raise ConfigError(f'{error.name} is not installed. Run pip install "bandgap[datagen]" first.') from error
+        raise ConfigError(
+            f'{error.name} is not installed. Run pip install "bandgap[datagen]" first.'
+        ) from error
     with progress_bars() as progress:
         manifest = make_demo_data(
-            out, seed=seed, n_molecules=n_molecules, n_crystals=n_crystals, n_jobs=jobs, progress=progress
+            out,
+            seed=seed,
+            n_molecules=n_molecules,
+            n_crystals=n_crystals,
+            n_jobs=jobs,
+            progress=progress,
         )
     typer.echo(f"written to {manifest.parent}")
 
@@ -61,7 +76,9 @@ def make_molecular(
     epilog="Example: python -m data.making inorganic --raw mp_crystals_pbe --out data/inorganic",
 )
 def make_inorganic(
-    raw: Annotated[Path, typer.Option(metavar="DIR", help="Folder with cifs.zip and mp_crystals_pbe.csv.")],
+    raw: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder with cifs.zip and mp_crystals_pbe.csv.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     jobs: options.Jobs = 1,
 ) -> None:
@@ -90,7 +107,9 @@ def make_inorganic(
             cache=descriptor_cache(),
             progress=progress,
         )
-    (out / SOURCE_MODEL / DOMAIN).unlink()  # 6 MB, made again from the source's structures where it is asked for
+    (
+        out / SOURCE_MODEL / DOMAIN
+    ).unlink()  # 6 MB, made again from the source's structures where it is asked for
     seal_source_model(out, how=HOW)
     typer.echo(f"written to {out}")
 
@@ -117,7 +136,9 @@ def seal(
     "--out app/components/home/demo_result.json",
 )
 def result(
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run that `bandgap demo` has written.")],
+    run: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of a run that `bandgap demo` has written.")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write.")],
 ) -> None:
     """Write what the page Home shows of the demo before there is a run of one's own."""

@@ -19,13 +19,21 @@ def shown_result(run: Path) -> dict[str, Any]:
     manifest = read_manifest(run, kind="run")
     heldout = load_heldout(run, manifest)
     lower, upper = heldout.predictions.interval(SHOWN_LEVEL)
-    ends = {"gap_eV": heldout.gaps_eV, "mean_eV": heldout.predictions.mean_eV, "lower_eV": lower, "upper_eV": upper}
+    ends = {
+        "gap_eV": heldout.gaps_eV,
+        "mean_eV": heldout.predictions.mean_eV,
+        "lower_eV": lower,
+        "upper_eV": upper,
+    }
     return {
         "how": "bandgap demo, then python -m data.making result",
         **{name: manifest[name] for name in ("method", "title", "n", "level_of_theory")},
         "seed": manifest["request"]["seed"],
         "n_test": len(heldout),
         "metrics": {name: round(manifest["metrics"][name], 4) for name in SHOWN_FIGURES},
-        "crystals": {"id": list(heldout.predictions.ids), "formula": list(heldout.predictions.formulas)}
+        "crystals": {
+            "id": list(heldout.predictions.ids),
+            "formula": list(heldout.predictions.formulas),
+        }
         | {name: [round(float(value), 3) for value in values] for name, values in ends.items()},
     }

@@ -24,8 +24,15 @@ MAX_ROTATABLE: Final = 2  # of a crystal's molecule, which is packed as a rigid 
 MIN_CONJUGATED: Final = 6  # bonds of a crystal's molecule
 
 # Shares of skeletons with one, two and three cores, and of 0, 1, 2, ... substituents on each of these.
-_CORE_COUNTS: Final[dict[Purpose, tuple[float, ...]]] = {"molecules": (0.42, 0.48, 0.10), "crystals": (0.72, 0.28, 0.0)}
-_SUBSTITUENT_COUNTS: Final = ((0.03, 0.27, 0.38, 0.22, 0.10), (0.18, 0.40, 0.30, 0.12), (0.45, 0.40, 0.15))
+_CORE_COUNTS: Final[dict[Purpose, tuple[float, ...]]] = {
+    "molecules": (0.42, 0.48, 0.10),
+    "crystals": (0.72, 0.28, 0.0),
+}
+_SUBSTITUENT_COUNTS: Final = (
+    (0.03, 0.27, 0.38, 0.22, 0.10),
+    (0.18, 0.40, 0.30, 0.12),
+    (0.45, 0.40, 0.15),
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,10 @@ class Candidate:
 
 def item_seed(seed: int, smiles: str) -> int:
     """Return the 31-bit seed of one molecule, a hash of the set's seed and the molecule's SMILES."""
-    return int.from_bytes(hashlib.sha256(f"{seed}|{smiles}".encode()).digest()[:4], "little") & 0x7FFFFFFF
+    return (
+        int.from_bytes(hashlib.sha256(f"{seed}|{smiles}".encode()).digest()[:4], "little")
+        & 0x7FFFFFFF
+    )
 
 
 def reserved_for_crystals(inchikey: str) -> bool:
@@ -73,7 +83,9 @@ def candidate_at(seed: int, purpose: Purpose, *, index: int) -> Candidate | None
 def _accept(molecule: Chem.Mol, purpose: Purpose, *, index: int) -> Candidate | None:
     """Return the molecule as a candidate, or None when it breaks one of the set's rules."""
     low, high = ATOMS[purpose]
-    n_atoms = int(rdMolDescriptors.CalcNumHeavyAtoms(molecule)) + sum(a.GetTotalNumHs() for a in molecule.GetAtoms())
+    n_atoms = int(rdMolDescriptors.CalcNumHeavyAtoms(molecule)) + sum(
+        a.GetTotalNumHs() for a in molecule.GetAtoms()
+    )
     if not low <= n_atoms <= high:
         return None
     if not any(b.GetIsAromatic() or b.GetBondTypeAsDouble() >= 2 for b in molecule.GetBonds()):
@@ -86,7 +98,9 @@ def _accept(molecule: Chem.Mol, purpose: Purpose, *, index: int) -> Candidate | 
     inchikey = str(to_inchikey(Chem.MolFromSmiles(smiles)))
     if not inchikey or reserved_for_crystals(inchikey) != (purpose == "crystals"):
         return None
-    return Candidate(index, smiles, inchikey, str(rdMolDescriptors.CalcMolFormula(molecule)), n_atoms)
+    return Candidate(
+        index, smiles, inchikey, str(rdMolDescriptors.CalcMolFormula(molecule)), n_atoms
+    )
 
 
 def _rigid_and_conjugated(molecule: Chem.Mol) -> bool:
@@ -132,10 +146,14 @@ def _attach(
     rng: np.random.Generator, molecule: Chem.Mol, piece: Chem.Mol, *, other: Chem.Mol | None = None
 ) -> Chem.Mol | None:
     """Put `piece` on a random site of `molecule` (and `other` on the piece's second open end)."""
-    parts = [_open_site(rng, molecule, label=1), piece] + ([] if other is None else [_open_site(rng, other, label=2)])
+    parts = [_open_site(rng, molecule, label=1), piece] + (
+        [] if other is None else [_open_site(rng, other, label=2)]
+    )
     if any(p is None for p in parts):
         return None
-    if other is not None and piece.GetNumAtoms() == 2:  # the single bond: label the second core like the first
+    if (
+        other is not None and piece.GetNumAtoms() == 2
+    ):  # the single bond: label the second core like the first
         parts = [parts[0], _open_site(rng, other, label=1)]
     combined = parts[0]
     for part in parts[1:]:
@@ -151,7 +169,9 @@ def _attach(
 def _open_site(rng: np.random.Generator, molecule: Chem.Mol, *, label: int) -> Chem.Mol | None:
     """Replace one hydrogen of a random core carbon by the dummy atom of this label."""
     sites = [
-        a.GetIdx() for a in molecule.GetAtoms() if a.HasProp("core") and a.GetSymbol() == "C" and a.GetTotalNumHs() > 0
+        a.GetIdx()
+        for a in molecule.GetAtoms()
+        if a.HasProp("core") and a.GetSymbol() == "C" and a.GetTotalNumHs() > 0
     ]
     if not sites:
         return None

@@ -37,10 +37,21 @@ FREE_ENTRIES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "P1": _TRICLINIC, "P-1": _TRICLINIC, "P21": _MONOCLINIC, "P21/c": _MONOCLINIC, "P212121": ((0, 0), (1, 1), (2, 2)),
 }  # fmt: skip
 _SIGMA: Final = {1: 2.42, 6: 3.55, 7: 3.25, 8: 2.96, 9: 2.94, 16: 3.55, 17: 3.40}  # Angstrom
-_EPSILON: Final = {1: 0.030, 6: 0.070, 7: 0.170, 8: 0.210, 9: 0.061, 16: 0.250, 17: 0.300}  # kcal/mol
+_EPSILON: Final = {
+    1: 0.030,
+    6: 0.070,
+    7: 0.170,
+    8: 0.210,
+    9: 0.061,
+    16: 0.250,
+    17: 0.300,
+}  # kcal/mol
 _COULOMB: Final = 332.0637  # kcal/mol Angstrom / e^2
 _SCREENING: Final = 0.25  # 1/Angstrom, of the damping erfc(a r)
-_SKIN_ANGSTROM, _SWITCH_ANGSTROM = 0.5, 1.5  # the potential ends a skin inside the list, over the width of a switch
+_SKIN_ANGSTROM, _SWITCH_ANGSTROM = (
+    0.5,
+    1.5,
+)  # the potential ends a skin inside the list, over the width of a switch
 _FLOOR: Final = 0.83  # of the van-der-Waals sum: a stiff wall, so that contacts end above 0.80
 _WALL: Final = 400.0  # kcal/mol/Angstrom^2
 
@@ -85,7 +96,9 @@ class Pairs:
     reach: float  # Angstrom, of the list
 
 
-Potential = Callable[[Pairs, Floats], tuple[Floats, Floats]]  # energies and dE/dr of pairs at these distances
+Potential = Callable[
+    [Pairs, Floats], tuple[Floats, Floats]
+]  # energies and dE/dr of pairs at these distances
 
 
 def rigid_molecule(numbers: NDArray[np.int64], shape: Floats, charges: Floats) -> RigidMolecule:
@@ -125,7 +138,9 @@ def full_potential(pairs: Pairs, distance: Floats) -> tuple[Floats, Floats]:
     """Return Lennard-Jones plus screened Coulomb plus the wall at `_FLOOR` of the van-der-Waals sum."""
     floor = _FLOOR * pairs.radii
     overlap = np.maximum(0.0, floor - distance)
-    r = np.maximum(distance, 0.8 * floor)  # the energy goes on as a straight line where atoms overlap
+    r = np.maximum(
+        distance, 0.8 * floor
+    )  # the energy goes on as a straight line where atoms overlap
     six = pairs.sigma6 / r**6
     screened = pairs.charge * erfc(_SCREENING * r) / r
     gauss = (2.0 * _SCREENING / np.sqrt(np.pi)) * pairs.charge * np.exp(-((_SCREENING * r) ** 2))
@@ -164,7 +179,13 @@ def neighbours(molecule: RigidMolecule, at: Placement, space_group: str, *, reac
     """Return all pairs of the central molecule with its images that are within `reach` Angstrom."""
     positions = molecule.shape @ rotation(at.quaternion)[0].T + at.centre @ at.cell
     parts = [
-        _pairs_of_operator(positions, at.cell, np.array(signs, dtype=np.float64), np.array(translation), reach=reach)
+        _pairs_of_operator(
+            positions,
+            at.cell,
+            np.array(signs, dtype=np.float64),
+            np.array(translation),
+            reach=reach,
+        )
         for signs, translation in SPACE_GROUPS[space_group]
     ]
     i, j, diagonal, shift, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -189,7 +210,9 @@ def _pairs_of_operator(
     centre = positions.mean(axis=0)
     far = 2.0 * float(np.linalg.norm(positions - centre, axis=1).max()) + reach
     spans = np.ceil(far / heights(cell)).astype(int) + 1
-    grid = np.stack(np.meshgrid(*(np.arange(-s, s + 1) for s in spans), indexing="ij"), axis=-1).reshape(-1, 3)
+    grid = np.stack(
+        np.meshgrid(*(np.arange(-s, s + 1) for s in spans), indexing="ij"), axis=-1
+    ).reshape(-1, 3)
     shifts = grid + translation - np.round((centre * diagonal - centre) @ np.linalg.inv(cell))
     near = np.linalg.norm(centre * diagonal + shifts @ cell - centre, axis=1) < far
     order = _sign_against_inverse(shifts, diagonal)
@@ -211,4 +234,6 @@ def _sign_against_inverse(shifts: Floats, diagonal: Floats) -> NDArray[np.int64]
 
 
 def _scatter(index: NDArray[np.int64], values: Floats, n: int) -> Floats:
-    return np.stack([np.bincount(index, weights=values[:, axis], minlength=n) for axis in range(3)], axis=1)
+    return np.stack(
+        [np.bincount(index, weights=values[:, axis], minlength=n) for axis in range(3)], axis=1
+    )

@@ -23,7 +23,10 @@ from bandgap.structures.formula import reduced_formula
 from data.making.contacts import DECIMALS
 from data.making.shipping import MANIFEST, Item, checksum, extxyz_frame, statistics
 
-CIFS, TABLE = "cifs.zip", "mp_crystals_pbe.csv"  # of the folder with what was taken from the Materials Project
+CIFS, TABLE = (
+    "cifs.zip",
+    "mp_crystals_pbe.csv",
+)  # of the folder with what was taken from the Materials Project
 GAP_COLUMN: Final = "gap_eV"
 SEED: Final = 2026
 HELD_OUT: Final = {"source": 191, "target": 69}
@@ -72,24 +75,34 @@ def family(symbols: Sequence[str]) -> str:
     return reduced_formula([_FIRST.get(symbol, symbol) for symbol in symbols])
 
 
-def make_inorganic_demo(raw: Path, folder: Path, *, seed: int = SEED, progress: Progress = no_progress) -> Path:
+def make_inorganic_demo(
+    raw: Path, folder: Path, *, seed: int = SEED, progress: Progress = no_progress
+) -> Path:
     """Write both sets of the second demo from a folder with `CIFS` and `TABLE`; return the path of their manifest.
 
     Raises InputError where a file is missing, or a structure is refused or has no gap in the table.
     """
     for name in (CIFS, TABLE):
         if not (raw / name).is_file():
-            raise InputError(f"{raw} has no {name}. Give the folder with the structures and the table of their gaps.")
+            raise InputError(
+                f"{raw} has no {name}. Give the folder with the structures and the table of their gaps."
+            )
     records = read_paths([raw / CIFS], progress=progress)
     gaps = pd.read_csv(raw / TABLE, keep_default_na=False).set_index("id")[GAP_COLUMN]
     for record in records:
         if record.atoms is None or record.id not in gaps.index:
-            raise InputError(f"{raw}: {record.id} {record.problem or f'has no gap in {TABLE}'}. Take it out.")
+            raise InputError(
+                f"{raw}: {record.id} {record.problem or f'has no gap in {TABLE}'}. Take it out."
+            )
     folder.mkdir(parents=True, exist_ok=True)
     organic = [{"C", "H"} <= set(_symbols(record)) for record in records]
     sets: dict[str, Any] = {}
     for name in HELD_OUT:
-        own = [record for record, both in zip(records, organic, strict=True) if both == (name == "target")]
+        own = [
+            record
+            for record, both in zip(records, organic, strict=True)
+            if both == (name == "target")
+        ]
         sets[name] = _write(folder, name, own, gaps, seed)
     manifest = {
         "title": "bandgap demo of inorganic crystals",
@@ -98,14 +111,20 @@ def make_inorganic_demo(raw: Path, folder: Path, *, seed: int = SEED, progress: 
         "changes": CHANGES,
         "seed": seed,
         "sets": sets,
-        "files": {file: checksum(folder / file) for name in sets for file in (f"{name}.csv", f"{name}.extxyz.gz")},
+        "files": {
+            file: checksum(folder / file)
+            for name in sets
+            for file in (f"{name}.csv", f"{name}.extxyz.gz")
+        },
     }
     path = folder / MANIFEST
     path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return path
 
 
-def _write(folder: Path, name: str, records: Sequence[StructureRecord], gaps: Any, seed: int) -> dict[str, Any]:
+def _write(
+    folder: Path, name: str, records: Sequence[StructureRecord], gaps: Any, seed: int
+) -> dict[str, Any]:
     """Write one set, sorted by id, and return what the manifest says of it."""
     records = sorted(records, key=lambda record: record.id)
     rows = pd.DataFrame(
@@ -118,7 +137,11 @@ def _write(folder: Path, name: str, records: Sequence[StructureRecord], gaps: An
         }
     )
     split = grouped_split(
-        rows["id"].tolist(), groups=rows["family"].tolist(), n_test=HELD_OUT[name], n_train=None, seed=seed
+        rows["id"].tolist(),
+        groups=rows["family"].tolist(),
+        n_test=HELD_OUT[name],
+        n_train=None,
+        seed=seed,
     )
     rows["part"] = np.where(np.isin(np.arange(len(rows)), split.test), "held out", "learned")
     text = "".join(
@@ -126,15 +149,22 @@ def _write(folder: Path, name: str, records: Sequence[StructureRecord], gaps: An
         for record, gap in zip(records, rows[GAP_COLUMN], strict=True)
     )
     # No time and no name in gzip's header: the same crystals give the same bytes.
-    (folder / f"{name}.extxyz.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
-    (folder / f"{name}.csv").write_text(csv_text(rows[list(_COLUMNS)]), encoding="utf-8", newline="")
+    (folder / f"{name}.extxyz.gz").write_bytes(
+        gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    )
+    (folder / f"{name}.csv").write_text(
+        csv_text(rows[list(_COLUMNS)]), encoding="utf-8", newline=""
+    )
     return {
         "n": len(rows),
         "level_of_theory": LEVEL_OF_THEORY,
         "families": int(rows["family"].nunique()),
         "formulas": int(rows["formula"].nunique()),
         "elements": sorted({symbol for record in records for symbol in _symbols(record)}),
-        "distributions": {"n_atoms": statistics(rows["n_atoms"]), GAP_COLUMN: statistics(rows[GAP_COLUMN])},
+        "distributions": {
+            "n_atoms": statistics(rows["n_atoms"]),
+            GAP_COLUMN: statistics(rows[GAP_COLUMN]),
+        },
         "held_out": rows["id"][rows["part"] == "held out"].tolist(),
     }
 
@@ -147,5 +177,8 @@ def _symbols(record: StructureRecord) -> list[str]:
 def _item(record: StructureRecord, gap_eV: float) -> Item:
     assert record.atoms is not None
     return Item(
-        {GAP_COLUMN: gap_eV}, record.atoms.numbers, np.asarray(record.atoms.positions), np.asarray(record.atoms.cell)
+        {GAP_COLUMN: gap_eV},
+        record.atoms.numbers,
+        np.asarray(record.atoms.positions),
+        np.asarray(record.atoms.cell),
     )

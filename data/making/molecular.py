@@ -36,7 +36,9 @@ GROUP_SHARES: Final = {"P21/c": 0.40, "P-1": 0.30, "P212121": 0.13, "P21": 0.12,
 MAX_CELL_ATOMS: Final = 92
 DENSITY_G_CM3: Final = (1.0, 1.8)
 PACKING_STARTS: Final = 4  # of which the one with the lowest lattice energy is kept
-_CHARGE_DECIMALS: Final = 3  # so that the last digits of a self-consistent field do not steer the packing
+_CHARGE_DECIMALS: Final = (
+    3  # so that the last digits of a self-consistent field do not steer the packing
+)
 _BATCH_PER_JOB: Final = 16
 _SETTINGS: Final = {
     "space_group_shares": GROUP_SHARES,
@@ -73,7 +75,9 @@ def make_demo_data(
     }
     partial = {name: folder / f"{name}.seed-{seed}.partial.jsonl" for name in wanted}
     made = {
-        name: make_items(name, make, seed=seed, n=n, n_jobs=n_jobs, partial=partial[name], progress=progress)
+        name: make_items(
+            name, make, seed=seed, n=n, n_jobs=n_jobs, partial=partial[name], progress=progress
+        )
         for name, (make, n) in wanted.items()
     }
     crystals = made["crystals"][0]
@@ -83,7 +87,9 @@ def make_demo_data(
     }
     write_sample_cifs(folder / "new_crystals", crystals[n_crystals:])
     failures: dict[str, Counter[str]] = {name: failed for name, (_, failed) in made.items()}
-    manifest = write_manifest(folder, seed=seed, tables=tables, failures=failures, settings=_SETTINGS)
+    manifest = write_manifest(
+        folder, seed=seed, tables=tables, failures=failures, settings=_SETTINGS
+    )
     for path in partial.values():
         path.unlink()
     return manifest
@@ -112,7 +118,9 @@ def make_crystal(candidate: Candidate, seed: int) -> Item:
     density = density_g_cm3(numbers, crystal.cell)
     if not DENSITY_G_CM3[0] <= density <= DENSITY_G_CM3[1]:
         raise GenerationFailed("density out of range")
-    gap_eV = checked_gap(electrons(numbers, crystal.positions, method="GFN1-xTB", cell=crystal.cell))
+    gap_eV = checked_gap(
+        electrons(numbers, crystal.positions, method="GFN1-xTB", cell=crystal.cell)
+    )
     row = {
         **_identity(candidate),
         "n_atoms": len(numbers),
@@ -163,18 +171,32 @@ def make_items(
                     failures[line["failed"]] += 1
                 else:
                     items.append(_item(line))
-            progress(Update(f"Making {purpose}", len(items), n, values={"failed": float(sum(failures.values()))}))
+            progress(
+                Update(
+                    f"Making {purpose}",
+                    len(items),
+                    n,
+                    values={"failed": float(sum(failures.values()))},
+                )
+            )
     return items, failures
 
 
 def _best_packing(candidate: Candidate, seed: int, shape: Conformer, charges: Floats) -> Packed:
     """Return the packing of lowest energy of `PACKING_STARTS` random starts in one space group."""
     rng = np.random.default_rng([item_seed(seed, candidate.smiles), 1])
-    fitting = [g for g in GROUP_SHARES if len(SPACE_GROUPS[g]) * candidate.n_atoms <= MAX_CELL_ATOMS]
+    fitting = [
+        g for g in GROUP_SHARES if len(SPACE_GROUPS[g]) * candidate.n_atoms <= MAX_CELL_ATOMS
+    ]
     shares = np.array([GROUP_SHARES[g] for g in fitting])
     space_group = fitting[int(rng.choice(len(fitting), p=shares / shares.sum()))]
-    starts = [np.random.default_rng([item_seed(seed, candidate.smiles), 2, k]) for k in range(PACKING_STARTS)]
-    crystal = pack(shape.numbers, shape.positions, charges=charges, space_group=space_group, starts=starts)
+    starts = [
+        np.random.default_rng([item_seed(seed, candidate.smiles), 2, k])
+        for k in range(PACKING_STARTS)
+    ]
+    crystal = pack(
+        shape.numbers, shape.positions, charges=charges, space_group=space_group, starts=starts
+    )
     if crystal is None:
         raise GenerationFailed("no packing without touching molecules")
     return crystal
@@ -189,7 +211,9 @@ def _identity(candidate: Candidate) -> dict[str, str | int | float]:
     }
 
 
-def _attempt(make: Callable[[Candidate, int], Item], candidate: Candidate, seed: int) -> dict[str, Any]:
+def _attempt(
+    make: Callable[[Candidate, int], Item], candidate: Candidate, seed: int
+) -> dict[str, Any]:
     try:
         item = make(candidate, seed)
     except GenerationFailed as failure:
@@ -205,7 +229,9 @@ def _attempt(make: Callable[[Candidate, int], Item], candidate: Candidate, seed:
 
 def _item(line: Mapping[str, Any]) -> Item:
     cell = None if line["cell"] is None else np.array(line["cell"], dtype=np.float64)
-    return Item(line["row"], np.array(line["numbers"], dtype=np.int64), np.array(line["positions"]), cell)
+    return Item(
+        line["row"], np.array(line["numbers"], dtype=np.int64), np.array(line["positions"]), cell
+    )
 
 
 def _read_partial(path: Path) -> dict[int, dict[str, Any]]:

@@ -33,10 +33,16 @@ from data.making.lattice_energy import (
 MIN_CONTACT: Final = 0.80  # of the van-der-Waals sum
 _REFINED: Final = 2  # starts that are relaxed to the end
 _NARROWEST_ANGSTROM: Final = 3.0
-_LOOSE, _DENSE, _COLLAPSED = 2.0, 0.62, 0.52  # volume per molecule over the sum of its atoms' spheres
+_LOOSE, _DENSE, _COLLAPSED = (
+    2.0,
+    0.62,
+    0.52,
+)  # volume per molecule over the sum of its atoms' spheres
 _CONVERGED: Final = 1e-4  # kcal/mol between two rounds
 _SNAP_DECIMALS: Final = 6
-_FRACTION_SCALE: Final = 10.0  # brings fractional coordinates to the size of the cell's entries for the minimiser
+_FRACTION_SCALE: Final = (
+    10.0  # brings fractional coordinates to the size of the cell's entries for the minimiser
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,9 @@ def _start(molecule: RigidMolecule, space_group: str, rng: np.random.Generator) 
     return Placement(rng.normal(size=4), rng.uniform(0.0, 1.0, 3), cell)
 
 
-def _relax(molecule: RigidMolecule, at: Placement, space_group: str, stage: _Stage) -> tuple[Placement, float]:
+def _relax(
+    molecule: RigidMolecule, at: Placement, space_group: str, stage: _Stage
+) -> tuple[Placement, float]:
     """Minimise the energy plus `squeeze` times (V - V0)^2 / V0 where the volume per molecule V is above a dense V0."""
     free = FREE_ENTRIES[space_group]
     rows, columns = (np.array(a) for a in zip(*free, strict=True))
@@ -128,18 +136,29 @@ def _relax(molecule: RigidMolecule, at: Placement, space_group: str, stage: _Sta
 
         def objective(x: Floats, pairs: Pairs = pairs) -> tuple[float, Floats]:
             here = _unpack(x, rows, columns)
-            energy, d_quaternion, d_centre, d_cell = lattice_energy(molecule, here, pairs, stage.potential)
+            energy, d_quaternion, d_centre, d_cell = lattice_energy(
+                molecule, here, pairs, stage.potential
+            )
             volume = float(np.prod(np.diag(here.cell))) / z
             excess = max(0.0, volume - dense) / dense
             d_cell = d_cell + np.diag(2.0 * stage.squeeze * excess * volume / np.diag(here.cell))
-            gradient = np.concatenate([d_quaternion, d_centre / _FRACTION_SCALE, d_cell[rows, columns]])
+            gradient = np.concatenate(
+                [d_quaternion, d_centre / _FRACTION_SCALE, d_cell[rows, columns]]
+            )
             return energy + stage.squeeze * excess**2 * dense, gradient
 
-        to_minimise: Any = objective  # scipy's stubs know no function that returns a value with its gradient
+        to_minimise: Any = (
+            objective  # scipy's stubs know no function that returns a value with its gradient
+        )
         unit = at.quaternion / np.linalg.norm(at.quaternion)
-        x0 = np.round(np.concatenate([unit, at.centre * _FRACTION_SCALE, at.cell[rows, columns]]), _SNAP_DECIMALS)
+        x0 = np.round(
+            np.concatenate([unit, at.centre * _FRACTION_SCALE, at.cell[rows, columns]]),
+            _SNAP_DECIMALS,
+        )
         settings: Any = {"maxiter": stage.steps, "maxcor": 12}
-        found: Any = minimize(to_minimise, x0, jac=True, method="L-BFGS-B", bounds=bounds, options=settings)
+        found: Any = minimize(
+            to_minimise, x0, jac=True, method="L-BFGS-B", bounds=bounds, options=settings
+        )
         previous, value = value, float(found.fun)
         at = _unpack(found.x, rows, columns)
         if abs(previous - value) < _CONVERGED:
@@ -166,7 +185,12 @@ def _spheres(molecule: RigidMolecule) -> float:
 
 
 def _crystal(
-    numbers: NDArray[np.int64], molecule: RigidMolecule, at: Placement, *, space_group: str, energy: float
+    numbers: NDArray[np.int64],
+    molecule: RigidMolecule,
+    at: Placement,
+    *,
+    space_group: str,
+    energy: float,
 ) -> Packed:
     """Return all Z molecules, whole, each with its centre in the cell, rounded."""
     at = replace(at, cell=np.round(at.cell, DECIMALS) + 0.0)
@@ -177,5 +201,7 @@ def _crystal(
         inside = np.floor(np.round(block.mean(axis=0) @ np.linalg.inv(at.cell), DECIMALS))
         blocks.append(block - inside @ at.cell)
     positions = np.round(np.concatenate(blocks), DECIMALS) + 0.0
-    contact = closest_contact(np.tile(numbers, len(blocks)), positions, at.cell, atoms_per_molecule=len(numbers))
+    contact = closest_contact(
+        np.tile(numbers, len(blocks)), positions, at.cell, atoms_per_molecule=len(numbers)
+    )
     return Packed(space_group, positions, at.cell, energy, contact)

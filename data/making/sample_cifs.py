@@ -21,7 +21,13 @@ _OPERATORS: Final = {
     "P21/c": ("x,y,z", "-x,-y,-z", "-x,y+1/2,-z+1/2", "x,-y+1/2,z+1/2"),
     "P212121": ("x,y,z", "-x+1/2,-y,z+1/2", "-x,y+1/2,-z+1/2", "x+1/2,-y+1/2,-z"),
 }
-_NAMES: Final = {"P1": "P 1", "P-1": "P -1", "P21": "P 1 21 1", "P21/c": "P 1 21/c 1", "P212121": "P 21 21 21"}
+_NAMES: Final = {
+    "P1": "P 1",
+    "P-1": "P -1",
+    "P21": "P 1 21 1",
+    "P21/c": "P 1 21/c 1",
+    "P212121": "P 21 21 21",
+}
 _NUMBERS: Final = {"P1": 1, "P-1": 2, "P21": 4, "P21/c": 14, "P212121": 19}
 
 
@@ -34,12 +40,17 @@ def write_sample_cifs(folder: Path, items: Sequence[Item]) -> None:
     for number, item in enumerate(sound, start=1):
         symmetric = number <= len(sound) - N_PLAIN
         group = str(item.row["space_group"]).replace("/", "") if symmetric else "all_atoms"
-        _write(folder / f"{number:02d}_{item.row['formula']}_{group}.cif", cif_text(item, symmetric=symmetric))
+        _write(
+            folder / f"{number:02d}_{item.row['formula']}_{group}.cif",
+            cif_text(item, symmetric=symmetric),
+        )
     disordered, stripped, cut, close = damaged
     _write(folder / "09_partial_occupancy.cif", _half_occupied(cif_text(disordered)))
     _write(folder / "10_no_hydrogens.cif", _without_hydrogens(cif_text(stripped)))
     _write(folder / "11_truncated.cif", _truncated(cif_text(cut)))
-    _write(folder / "12_two_atoms_too_close.cif", cif_text(_with_close_atoms(close), symmetric=False))
+    _write(
+        folder / "12_two_atoms_too_close.cif", cif_text(_with_close_atoms(close), symmetric=False)
+    )
 
 
 def cif_text(item: Item, *, symmetric: bool = True) -> str:
@@ -96,7 +107,9 @@ def _half_occupied(text: str) -> str:
 
 
 def _without_hydrogens(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not re.match(r"H\d+ H ", line))
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not re.match(r"H\d+ H ", line)
+    )
 
 
 def _truncated(text: str) -> str:

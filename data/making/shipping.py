@@ -61,9 +61,13 @@ class Item:
 def write_set(folder: Path, name: str, items: Sequence[Item]) -> pd.DataFrame:
     """Write `name`.extxyz.gz and `name`.csv, number the items from 1, and return the table."""
     ids = [ID_FORMATS[name].format(number) for number in range(1, len(items) + 1)]
-    text = "".join(extxyz_frame(item, identifier) for item, identifier in zip(items, ids, strict=True))
+    text = "".join(
+        extxyz_frame(item, identifier) for item, identifier in zip(items, ids, strict=True)
+    )
     # No time and no name in gzip's header: the same items give the same bytes.
-    (folder / f"{name}.extxyz.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    (folder / f"{name}.extxyz.gz").write_bytes(
+        gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    )
     table = pd.DataFrame([{"id": i, **item.row} for item, i in zip(items, ids, strict=True)])
     (folder / f"{name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
     return table
@@ -77,7 +81,9 @@ def extxyz_frame(item: Item, identifier: str) -> str:
     else:
         lattice = " ".join(f"{x:.{DECIMALS}f}" for x in item.cell.ravel())
         head = f'Lattice="{lattice}" Properties=species:S:1:pos:R:3 {keys} pbc="T T T"'
-    rows = "".join(_row(z, position) for z, position in zip(item.numbers, item.positions, strict=True))
+    rows = "".join(
+        _row(z, position) for z, position in zip(item.numbers, item.positions, strict=True)
+    )
     return f"{len(item.numbers)}\n{head}\n{rows}"
 
 
@@ -105,10 +111,15 @@ def write_manifest(
         "licence": LICENCE,
         "seed": seed,
         "settings": dict(settings),
-        "made_with": {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in _MADE_WITH}},
+        "made_with": {
+            "python": platform.python_version(),
+            **{p: importlib.metadata.version(p) for p in _MADE_WITH},
+        },
         "sets": sets,
         "new_crystals": _HOW["new_crystals"],
-        "files": {path.relative_to(folder).as_posix(): checksum(path) for path in shipped_files(folder)},
+        "files": {
+            path.relative_to(folder).as_posix(): checksum(path) for path in shipped_files(folder)
+        },
     }
     path = folder / MANIFEST
     path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -121,7 +132,9 @@ def distributions(table: pd.DataFrame) -> dict[str, Any]:
     if "molecule_gap_eV" in table:
         table["crystal_minus_molecule_eV"] = table["gap_eV"] - table["molecule_gap_eV"]
         table["crystal_minus_molecule_gfn1_eV"] = table["gap_eV"] - table["molecule_gap_gfn1_eV"]
-    result: dict[str, Any] = {name: statistics(table[name].to_numpy()) for name in QUANTITIES if name in table}
+    result: dict[str, Any] = {
+        name: statistics(table[name].to_numpy()) for name in QUANTITIES if name in table
+    }
     for column in ("space_group", "Z"):
         if column in table:
             counts = table[column].astype(str).value_counts()
@@ -134,7 +147,9 @@ def markdown_table(summary: Mapping[str, Any]) -> str:
     lines = ["| | " + " | ".join(STATISTICS) + " |", "|---" * (len(STATISTICS) + 1) + "|"]
     for name, words in QUANTITIES.items():
         if name in summary:
-            lines.append(f"| {words} | " + " | ".join(f"{summary[name][s]:.2f}" for s in STATISTICS) + " |")
+            lines.append(
+                f"| {words} | " + " | ".join(f"{summary[name][s]:.2f}" for s in STATISTICS) + " |"
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,9 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.transfer.shared.cost import Cost
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-WATER = b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
+WATER = (
+    b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
+)
 BROKEN = b"data_x\n_cell_length_a nonsense\n"
 
 
@@ -33,7 +35,11 @@ BROKEN = b"data_x\n_cell_length_a nonsense\n"
 def _scanned_once() -> Iterator[None]:
     """Streamlit's AppTest reads the metadata of every installed package at each run of a page; here it is read once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(
+            manifest_scanner,
+            "scan_component_manifests",
+            cache(manifest_scanner.scan_component_manifests),
+        )
         yield
 
 
@@ -56,16 +62,22 @@ class Workspace:
         """Store a data set, check it as the worker would, and return its id."""
         dataset = self.library.add_dataset(self.id, name, files=files)
         payload = {"dataset": dataset.id}
-        self.jobs.submit(self.id, "check", title=f"Checking {name}", payload=payload, subject=dataset.id)
+        self.jobs.submit(
+            self.id, "check", title=f"Checking {name}", payload=payload, subject=dataset.id
+        )
         work_all(self.home)
         return dataset.id
 
     def add_labelled(self, n: int = 60) -> str:
         """Store a checked data set of `n` distorted water molecules with gaps and return its id."""
-        text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
+        text = b"".join(
+            WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n)
+        )
         dataset = self.add_checked([("waters.extxyz", text)], name="waters")
         gaps = np.linspace(5.0, 8.0, n)
-        self.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE")
+        self.library.save_gaps(
+            dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE"
+        )
         return dataset
 
     def add_run(
@@ -95,7 +107,13 @@ class Workspace:
         payload = {"source": source, "dataset": dataset, "run": run, "request": request.to_values()}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
         self.library.add_run(
-            self.id, job=job.id, run_id=run, dataset=dataset, source=source, title=title, request=request
+            self.id,
+            job=job.id,
+            run_id=run,
+            dataset=dataset,
+            source=source,
+            title=title,
+            request=request,
         )
         return run, job
 
@@ -103,7 +121,9 @@ class Workspace:
         """Let a worker that is alive run the job and report progress."""
         claimed = self.jobs.claim("a worker", lanes=["long"])
         assert claimed is not None and claimed.id == job.id
-        update = Update("sampling", 30, 120, message="chain 2 of 4", values={"rhat": 1.08, "acceptance": 0.8})
+        update = Update(
+            "sampling", 30, 120, message="chain 2 of 4", values={"rhat": 1.08, "acceptance": 0.8}
+        )
         self.jobs.add_event(job.id, "progress", update, since=time.time() - 30)
 
 
@@ -113,9 +133,15 @@ def empty_workspace(folder: Path) -> Workspace:
     sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     methods = {
         "btl_pcp_pe": MethodEntry(
-            "BTL-PCP", "Samples all layers.", duration="a minute", cost=Cost(35, 60, "auto"), settings=sampler
+            "BTL-PCP",
+            "Samples all layers.",
+            duration="a minute",
+            cost=Cost(35, 60, "auto"),
+            settings=sampler,
         ),
-        "fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds", cost=Cost(0.5, 1.5)),
+        "fine_tune": MethodEntry(
+            "Fine-tuning", "Trains all layers.", duration="seconds", cost=Cost(0.5, 1.5)
+        ),
     }
     empty.library.register_methods(methods)
     empty.library.register_sources({"demo": SourceEntry("demo molecules", os.devnull)})

@@ -43,11 +43,17 @@ def test_demo_data_asked_for_twice_are_imported_once(visit: Visit, workspace: Wo
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
 
 
-def test_labels_from_a_table_are_matched_and_left_overs_shown(visit: Visit, workspace: Workspace) -> None:
+def test_labels_from_a_table_are_matched_and_left_overs_shown(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
     at = visit("data")
     at.segmented_control(key="data-view").set_value("Known gaps").run()
-    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"file,gap_Ha\nwater.xyz,0.25\nother.cif,0.1\n", "text/csv")])
+    upload(
+        at,
+        "Table of gaps (CSV)",
+        [("gaps.csv", b"file,gap_Ha\nwater.xyz,0.25\nother.cif,0.1\n", "text/csv")],
+    )
     click(at, "Match the gaps")
     assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [0.25 * 27.211386245988, None]
     shown = [list(frame.value.iloc[:, 0]) for frame in at.dataframe[:2]]
@@ -63,7 +69,9 @@ def test_labels_without_a_unit_are_refused_in_words(visit: Visit, workspace: Wor
     assert "states no unit, and a unit is never guessed" in at.error[0].value
 
 
-def test_labels_from_the_structure_files_take_the_chosen_unit(visit: Visit, workspace: Workspace) -> None:
+def test_labels_from_the_structure_files_take_the_chosen_unit(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_checked([("water.extxyz", WATER)])
     at = visit("data")
     at.segmented_control(key="data-view").set_value("Known gaps").run()
@@ -72,14 +80,18 @@ def test_labels_from_the_structure_files_take_the_chosen_unit(visit: Visit, work
     assert workspace.library.verdicts(dataset)[0].gap_eV == 7.1
 
 
-def test_start_queues_the_transfer_and_the_address_names_the_run(visit: Visit, workspace: Workspace) -> None:
+def test_start_queues_the_transfer_and_the_address_names_the_run(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(30)
     click(at, "Start the transfer")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.payload["dataset"] == dataset
-    assert {key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")} == {
+    assert {
+        key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")
+    } == {
         "n": 30,
         "n_test": 18,
         "seed": 0,
@@ -93,7 +105,9 @@ def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspac
     workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(42)
-    next(slider for slider in at.slider if slider.label == "Held out for the test").set_value(50).run()
+    next(slider for slider in at.slider if slider.label == "Held out for the test").set_value(
+        50
+    ).run()
     assert (
         at.error[0].value
         == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one of the two."
@@ -120,7 +134,9 @@ def test_another_workspace_shows_nothing_of_this_one(visit: Visit, workspace: Wo
     assert "Start with the demo data" in texts(visit("data", ws=str(uuid.uuid4()), data=dataset))
 
 
-def test_address_of_what_is_not_here_says_so_once_and_is_cleared(visit: Visit, workspace: Workspace) -> None:
+def test_address_of_what_is_not_here_says_so_once_and_is_cleared(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_labelled()
     run, _ = workspace.add_run(dataset)
     for page in ("home", "train", "posterior"):
@@ -129,6 +145,8 @@ def test_address_of_what_is_not_here_says_so_once_and_is_cleared(visit: Visit, w
         assert "run" not in at.query_params and "data" not in at.query_params
         assert "btl" not in texts(at) and "waters" not in texts(at)
     at = visit("home", ws=str(uuid.uuid4()), run=run, data=dataset)
-    assert "This workspace does not hold the run and the data set that the address names." in texts(at)
+    assert "This workspace does not hold the run and the data set that the address names." in texts(
+        at
+    )
     assert "that the address names" not in texts(at.run())
     assert "that the address names" not in texts(visit("train", run=run, data=dataset))

@@ -43,7 +43,11 @@ def packed(folder: Path) -> bytes:
 
 def chosen(at: AppTest, name: str, data: bytes) -> AppTest:
     """Choose a file in the form and press its button."""
-    upload(at, "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)", [(name, data, "")])
+    upload(
+        at,
+        "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
+        [(name, data, "")],
+    )
     return click(at, PRESS)
 
 
@@ -53,7 +57,9 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     dataset = workspace.add_labelled()
     at = chosen(visit("sources"), "waters.zip", packed(source))
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
-    assert job.title == "Checking the source model waters" and at.query_params["source"] == job.subject
+    assert (
+        job.title == "Checking the source model waters" and at.query_params["source"] == job.subject
+    )
     work_all(workspace.home)
     at = visit("sources", source=job.subject)
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules", "waters"]
@@ -61,18 +67,29 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     assert "molecules.extxyz (80 structures; H O)" in texts(at).replace("\\", "")
     at = visit("train", source=job.subject, data=dataset)
     box = next(box for box in at.selectbox if box.label == "Source model")
-    assert box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
+    assert (
+        box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
+    )
     click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
     work_all(workspace.home)
     (transfer,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
-    assert (transfer.state, transfer.error, transfer.payload["source"]) == ("finished", "", job.subject)
+    assert (transfer.state, transfer.error, transfer.payload["source"]) == (
+        "finished",
+        "",
+        job.subject,
+    )
 
 
-def test_source_of_the_shell_command_is_listed_on_both_pages(visit: Visit, workspace: Workspace, source: Path) -> None:
+def test_source_of_the_shell_command_is_listed_on_both_pages(
+    visit: Visit, workspace: Workspace, source: Path
+) -> None:
     workspace.add_labelled()
     add_folder(workspace.jobs, workspace.library, workspace.id, source, name="by command")
     work_all(workspace.home)
-    assert list(visit("sources").dataframe[0].value["source model"]) == ["demo molecules", "by command"]
+    assert list(visit("sources").dataframe[0].value["source model"]) == [
+        "demo molecules",
+        "by command",
+    ]
     at = visit("train")
     assert "by command" in next(box for box in at.selectbox if box.label == "Source model").options
 
@@ -95,15 +112,25 @@ def of_a_potential() -> SourceTraining:
 
 @pytest.mark.parametrize(
     ("training", "words"),
-    [(any_crystals, "MBTR"), (of_graphs, "readout of a graph network"), (of_a_potential, "a pretrained potential")],
+    [
+        (any_crystals, "MBTR"),
+        (of_graphs, "readout of a graph network"),
+        (of_a_potential, "a pretrained potential"),
+    ],
 )
 def test_source_of_every_kind_is_listed_and_transferred_from(
-    visit: Visit, workspace: Workspace, tmp_path: Path, training: Callable[[], SourceTraining], words: str
+    visit: Visit,
+    workspace: Workspace,
+    tmp_path: Path,
+    training: Callable[[], SourceTraining],
+    words: str,
 ) -> None:
     records = read_structures(perovskites(24), "perovskites.extxyz")
     config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=3))
     gaps = np.linspace(1.2, 2.4, 24)
-    folder = training()(records, gaps, config=config, out=tmp_path / "trained", seed=0, device="cpu")
+    folder = training()(
+        records, gaps, config=config, out=tmp_path / "trained", seed=0, device="cpu"
+    )
     job = add_folder(workspace.jobs, workspace.library, workspace.id, folder, name="crystals")
     dataset = add_perovskites(workspace)
     work_all(workspace.home)
@@ -113,10 +140,14 @@ def test_source_of_every_kind_is_listed_and_transferred_from(
     assert words in descriptor
     workspace.add_run(dataset, method="fine_tune", source=job.subject)
     work_all(workspace.home)
-    assert [(j.state, j.error) for j in workspace.jobs.jobs(workspace.id, kinds=["transfer"])] == [("finished", "")]
+    assert [(j.state, j.error) for j in workspace.jobs.jobs(workspace.id, kinds=["transfer"])] == [
+        ("finished", "")
+    ]
 
 
-def test_upload_that_holds_no_source_says_what_is_expected(visit: Visit, workspace: Workspace) -> None:
+def test_upload_that_holds_no_source_says_what_is_expected(
+    visit: Visit, workspace: Workspace
+) -> None:
     chosen(visit("sources"), "a.zip", b"no archive")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
     work_all(workspace.home)
@@ -126,4 +157,6 @@ def test_upload_that_holds_no_source_says_what_is_expected(visit: Visit, workspa
 
 
 def test_nothing_chosen_is_said(visit: Visit) -> None:
-    assert "No file was chosen. Choose the zip of a source model's folder." in texts(click(visit("sources"), PRESS))
+    assert "No file was chosen. Choose the zip of a source model's folder." in texts(
+        click(visit("sources"), PRESS)
+    )

@@ -44,7 +44,11 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
     at = open_view(visit, "Known gaps")
-    upload(at, "Table of gaps (CSV)", [("gaps.csv", table("gap_eV", "gap_pbe_eV", "energy_eV"), "text/csv")])
+    upload(
+        at,
+        "Table of gaps (CSV)",
+        [("gaps.csv", table("gap_eV", "gap_pbe_eV", "energy_eV"), "text/csv")],
+    )
     click(at, "Match the gaps")
     assert "Kept beside: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
     verdict = workspace.library.verdicts(dataset)[3]
@@ -53,23 +57,37 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
 
     at = visit("train", data=dataset)
     at.selectbox[1].set_value("none").run()
-    next(box for box in at.selectbox if box.label == "Learn the difference to").set_value("gap_pbe_eV").run()
+    next(box for box in at.selectbox if box.label == "Learn the difference to").set_value(
+        "gap_pbe_eV"
+    ).run()
     click(at, "Start the transfer")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.state == "finished", job.error
-    assert job.title.endswith("difference to gap_pbe_eV") and job.payload["request"]["baseline"] == "gap_pbe_eV"
+    assert (
+        job.title.endswith("difference to gap_pbe_eV")
+        and job.payload["request"]["baseline"] == "gap_pbe_eV"
+    )
     at = visit("about", run=job.subject)
-    assert any("--baseline-column gap_pbe_eV" in c.value and "--baselines BASELINES.csv" in c.value for c in at.code)
+    assert any(
+        "--baseline-column gap_pbe_eV" in c.value and "--baselines BASELINES.csv" in c.value
+        for c in at.code
+    )
 
     at = visit("predict", run=job.subject)
     upload(at, "New structures", [("new.extxyz", perovskites(4), "")])
-    upload(at, "Table of gap_pbe_eV (CSV)", [("cheap.csv", table("gap_pbe_eV", rows=range(3)), "text/csv")])
+    upload(
+        at,
+        "Table of gap_pbe_eV (CSV)",
+        [("cheap.csv", table("gap_pbe_eV", rows=range(3)), "text/csv")],
+    )
     click(at, "Predict")
     work_all(workspace.home)
     (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
     assert asked.state == "finished", asked.error
-    found = load_predictions(workspace.home.prediction_folder(job.subject, asked.id) / "quantiles.safetensors")
+    found = load_predictions(
+        workspace.home.prediction_folder(job.subject, asked.id) / "quantiles.safetensors"
+    )
     assert found.status[3] == "refused" and "has no gap_pbe_eV" in found.problem[3]
     np.testing.assert_allclose(found.mean_eV[:3], DEAR[:3], atol=0.15)
     assert not visit("predict", run=job.subject).exception
@@ -81,22 +99,30 @@ def with_numbers(text: bytes, **numbers: float) -> bytes:
     return text.replace(b" pbc=", f" {pairs} pbc=".encode())
 
 
-def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(visit: Visit, workspace: Workspace) -> None:
+def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_methods(workspace.library)
     frames = with_numbers(perovskites(N), cheap_Ha=0.1, cheap=3.0, cheap_meV=2700.0)
     dataset = workspace.add_checked([("perovskites.extxyz", frames)], name="perovskites")
-    workspace.library.save_gaps(dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06")
+    workspace.library.save_gaps(
+        dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
+    )
     at = visit("train", data=dataset)
     offered = next(box for box in at.selectbox if box.label == "Learn the difference to").options
     assert [name.split(" ")[0] for name in offered] == ["nothing:", "cheap_Ha"]
 
     stored = workspace.library.dataset(workspace.id, dataset)
-    for_training = labelled_set(workspace.library, stored, baseline="cheap_Ha", progress=no_progress).baseline_eV
+    for_training = labelled_set(
+        workspace.library, stored, baseline="cheap_Ha", progress=no_progress
+    ).baseline_eV
     assert for_training == pytest.approx(np.full(N, 2.7211386))
     run, _ = workspace.add_run(dataset)
     stored_run = workspace.library.run(workspace.id, run)
     asked = replace(stored_run, request=stored_run.request.changed(baseline="cheap_Ha"))
-    assert baseline_of(workspace.library, stored, asked, None) == pytest.approx(np.full(N, 2.7211386))
+    assert baseline_of(workspace.library, stored, asked, None) == pytest.approx(
+        np.full(N, 2.7211386)
+    )
     with pytest.raises(InputError, match="the number 'cheap' states no unit"):
         labelled_set(workspace.library, stored, baseline="cheap", progress=no_progress)
 
@@ -112,19 +138,33 @@ def test_column_of_a_table_in_hartree_is_kept_in_ev_and_stays_so(
         upload(at, "Table of gaps (CSV)", [table_of_gaps])
         click(at, "Match the gaps")
     stored = workspace.library.dataset(workspace.id, dataset)
-    baseline = labelled_set(workspace.library, stored, baseline="gap_pbe_Ha", progress=no_progress).baseline_eV
+    baseline = labelled_set(
+        workspace.library, stored, baseline="gap_pbe_Ha", progress=no_progress
+    ).baseline_eV
     assert baseline == pytest.approx(np.full(N, 2.7211386))
 
 
-def test_prediction_without_the_cheaper_gap_says_what_to_give(visit: Visit, workspace: Workspace, dataset: str) -> None:
-    workspace.library.save_gaps(dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06")
+def test_prediction_without_the_cheaper_gap_says_what_to_give(
+    visit: Visit, workspace: Workspace, dataset: str
+) -> None:
+    workspace.library.save_gaps(
+        dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
+    )
     workspace.library.save_numbers(dataset, "gap_pbe_eV", CHEAP)
     run = str(uuid.uuid4())
-    request = TransferRequest(method="kernel_ridge", device="cpu", n=40, n_test=10, baseline="gap_pbe_eV")
+    request = TransferRequest(
+        method="kernel_ridge", device="cpu", n=40, n_test=10, baseline="gap_pbe_eV"
+    )
     payload = {"source": "none", "dataset": dataset, "run": run, "request": request.to_values()}
     job = workspace.jobs.submit(workspace.id, "transfer", title="t", payload=payload, subject=run)
     workspace.library.add_run(
-        workspace.id, job=job.id, run_id=run, dataset=dataset, source="none", title="t", request=request
+        workspace.id,
+        job=job.id,
+        run_id=run,
+        dataset=dataset,
+        source="none",
+        title="t",
+        request=request,
     )
     work_all(workspace.home)
     at = visit("predict", run=run)
@@ -132,9 +172,14 @@ def test_prediction_without_the_cheaper_gap_says_what_to_give(visit: Visit, work
     click(at, "Predict")
     work_all(workspace.home)
     (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
-    assert asked.state == "failed" and "This run corrects gap_pbe_eV of every structure, and none of" in asked.error
+    assert (
+        asked.state == "failed"
+        and "This run corrects gap_pbe_eV of every structure, and none of" in asked.error
+    )
     at = visit("predict", run=run, data=dataset)  # those of the data set have it
-    next(radio for radio in at.radio if radio.label == "Structures").set_value("A data set of this workspace").run()
+    next(radio for radio in at.radio if radio.label == "Structures").set_value(
+        "A data set of this workspace"
+    ).run()
     click(at, "Predict")
     work_all(workspace.home)
     assert workspace.jobs.jobs(workspace.id, kinds=["predict"])[0].state == "finished"

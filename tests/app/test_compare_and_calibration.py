@@ -43,13 +43,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     made.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = made.add_labelled(100)
     numbers = [{"n": 50, "seed": 0}, {"n": 20, "seed": 0}, {"n": 50, "seed": 1}]
-    runs = [made.add_run(dataset, method="last_layer_ridge", n_test=40, **own)[0] for own in numbers]
+    runs = [
+        made.add_run(dataset, method="last_layer_ridge", n_test=40, **own)[0] for own in numbers
+    ]
     work_all(made.home)
     return Trained(made, *runs, predict(made, runs[0]))
 
 
 @pytest.fixture
-def workspace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Workspace:
+def workspace(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Workspace:
     """The workspace of the trained runs where a test asks for them, else an empty one."""
     if "trained" not in request.fixturenames:
         monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
@@ -99,16 +103,24 @@ def test_page_without_runs_says_what_to_do(
 
 
 @pytest.mark.parametrize("state", ["is running", "has failed"])
-def test_pages_of_a_run_that_is_not_finished_say_so(visit: Visit, workspace: Workspace, state: str) -> None:
+def test_pages_of_a_run_that_is_not_finished_say_so(
+    visit: Visit, workspace: Workspace, state: str
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     if state == "has failed":
         workspace.jobs.end(job.id, "failed", error="no")
-    assert f"There is no finished run yet; the newest one {state}." in texts(visit("calibration", run=run))
-    assert "There is no finished run yet. Comparing needs at least 2" in texts(visit("compare", run=run))
+    assert f"There is no finished run yet; the newest one {state}." in texts(
+        visit("calibration", run=run)
+    )
+    assert "There is no finished run yet. Comparing needs at least 2" in texts(
+        visit("compare", run=run)
+    )
 
 
-def test_compare_page_measures_runs_of_one_split_against_the_baseline(visit: Visit, trained: Trained) -> None:
+def test_compare_page_measures_runs_of_one_split_against_the_baseline(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("compare", runs=f"{trained.large},{trained.small}")
     assert at.selectbox[0].value == trained.small
     table = at.dataframe[0].value
@@ -116,17 +128,23 @@ def test_compare_page_measures_runs_of_one_split_against_the_baseline(visit: Vis
     assert list(table["rmse_eV"]) == sorted(table["rmse_eV"])
     assert table["memory_MB"].str.contains("MB|GB").all()
     text = texts(at)
-    assert "on these 40 crystals" in text.replace("\\", "") or "that this test set can show" in text.replace("\\", "")
+    assert "on these 40 crystals" in text.replace(
+        "\\", ""
+    ) or "that this test set can show" in text.replace("\\", "")
     assert "tested on different crystals" not in text
     drawn = figures(at)["difference in RMSE (eV)"]
     values = [value for trace in drawn["data"] for value in trace["x"]]
     by_run = table.set_index("run")["rmse_eV"]
-    assert values == pytest.approx([by_run["last_layer_ridge, n = 50, seed 0"] - by_run["last_layer_ridge, n = 20"]])
+    assert values == pytest.approx(
+        [by_run["last_layer_ridge, n = 50, seed 0"] - by_run["last_layer_ridge, n = 20"]]
+    )
     (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
     assert differing["setting"].tolist() == ["learned from"]
 
 
-def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(visit: Visit, trained: Trained) -> None:
+def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("compare", runs=f"{trained.large},{trained.small}")
     specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
     parity = [s for s in specs if s["layout"]["xaxis"]["title"]["text"] == "observed band gap (eV)"]
@@ -136,7 +154,9 @@ def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(visit: Visi
     assert curve["x"] == [20, 50] and curve["customdata"] == [1, 2]
 
 
-def test_compare_page_flags_another_split_and_changes_level_without_a_job(visit: Visit, trained: Trained) -> None:
+def test_compare_page_flags_another_split_and_changes_level_without_a_job(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("compare", runs=f"{trained.large},{trained.other_seed}")
     (flag,) = [w.value for w in at.warning if "tested on different crystals" in w.value]
     assert "40 and 40" in flag
@@ -146,7 +166,9 @@ def test_compare_page_flags_another_split_and_changes_level_without_a_job(visit:
     assert "in 50 %" in at.dataframe[0].proto.columns
 
 
-def test_calibration_page_draws_coverage_pit_spread_and_slices(visit: Visit, trained: Trained) -> None:
+def test_calibration_page_draws_coverage_pit_spread_and_slices(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("calibration", run=trained.large)
     assert "of 40 known gaps fall in their 95 % prediction interval" in texts(at)
     drawn = figures(at)
@@ -158,7 +180,9 @@ def test_calibration_page_draws_coverage_pit_spread_and_slices(visit: Visit, tra
     assert [button.label for button in at.button] == ["Fit and store the calibrator"]
 
 
-def test_calibration_page_names_the_kinds_and_the_slider_needs_no_job(visit: Visit, trained: Trained) -> None:
+def test_calibration_page_names_the_kinds_and_the_slider_needs_no_job(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("calibration", run=trained.large)
     assert at.segmented_control[0].options == ["prediction", "credible"]
     at.segmented_control[0].set_value("credible").run()
@@ -167,14 +191,18 @@ def test_calibration_page_names_the_kinds_and_the_slider_needs_no_job(visit: Vis
     assert "80 % credible interval" in texts(at)
 
 
-def test_calibration_page_stores_a_calibrator_that_predict_uses(visit: Visit, trained: Trained, copied: Home) -> None:
+def test_calibration_page_stores_a_calibrator_that_predict_uses(
+    visit: Visit, trained: Trained, copied: Home
+) -> None:
     before = visit("predict", run=trained.large).dataframe[0].value.iloc[0]
     at = visit("calibration", run=trained.large)
     at.radio[0].set_value("variance")
     click(at, "Fit and store the calibrator")
     stored = load_calibrator(copied.run_folder(trained.large))
     assert stored is not None and stored.kind == "variance" and len(stored) == stored.n_test == 20
-    assert "it rests on 20 held-out crystals" in texts(at) and "On 20 other held-out crystals" in texts(at)
+    assert "it rests on 20 held-out crystals" in texts(
+        at
+    ) and "On 20 other held-out crystals" in texts(at)
     names = [trace.get("name") for trace in figures(at)["level of the interval"]["data"]]
     assert "as trained" in names and "calibrated" in names
     page = visit("predict", run=trained.large)
@@ -193,7 +221,9 @@ def test_calibration_page_refuses_a_calibrator_on_too_few_and_says_how_many(
     at.slider[0].set_value(99).run()
     click(at, "Fit and store the calibrator")
     (error,) = at.error
-    assert "needs at least 99 to calibrate and 10 to measure: 109 held-out structures" in error.value
+    assert (
+        "needs at least 99 to calibrate and 10 to measure: 109 held-out structures" in error.value
+    )
     assert not (copied.run_folder(trained.large) / FILE).exists()
 
 
@@ -214,8 +244,13 @@ def test_pages_of_a_damaged_run_say_what_is_safe(
     visit: Visit, trained: Trained, copied: Home, name: str, file: str
 ) -> None:
     (copied.run_folder(trained.small) / file).write_bytes(b"\x00 damaged")
-    at = visit(name, run=trained.small, runs=f"{trained.large},{trained.small},{trained.other_seed}")
-    expected = {"manifest.json": "train this one again", "quantiles.safetensors": "not readable as stored predictions"}
+    at = visit(
+        name, run=trained.small, runs=f"{trained.large},{trained.small},{trained.other_seed}"
+    )
+    expected = {
+        "manifest.json": "train this one again",
+        "quantiles.safetensors": "not readable as stored predictions",
+    }
     assert expected[file] in at.error[0].value and "Traceback" not in texts(at)
     if name == "compare":  # the others are still compared
         assert len(at.dataframe[0].value) == 2
@@ -227,7 +262,9 @@ def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained
     assert "There is no finished run yet." in texts(at) and not at.dataframe
 
 
-def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(workspace: Workspace) -> None:
+def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(
+    workspace: Workspace,
+) -> None:
     from components.compare.compare_view import figure_columns
 
     widths = [settings["width"] for settings in figure_columns(0.95).values()]

@@ -22,7 +22,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, s
     folder: Path = train_source(tmp_path_factory.mktemp("source"))
     made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = made.add_labelled()
-    runs = [made.add_run(dataset, method="fine_tune", conformal_share=share)[0] for share in (0.5, 0.0)]
+    runs = [
+        made.add_run(dataset, method="fine_tune", conformal_share=share)[0] for share in (0.5, 0.0)
+    ]
     work_all(made.home)
     for run in runs:
         predict(made, run)
@@ -42,7 +44,10 @@ def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
     usual = at.dataframe[0].value.iloc[0]
     assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
     at.segmented_control[0].set_value("conformal").run()
-    assert "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of another" in texts(at)
+    assert (
+        "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of another"
+        in texts(at)
+    )
     assert "crystal like them falls in it with 95 % probability)." in texts(at)
     shown = at.dataframe[0].value.iloc[0]
     assert shown["mean_eV"] == usual["mean_eV"] and shown["upper_eV"] != usual["upper_eV"]
@@ -55,7 +60,10 @@ def test_predict_page_says_which_levels_the_held_back_crystals_give(
     at = visit("predict", run=trained[1])
     at.segmented_control[0].set_value("conformal").run()
     at.slider[0].set_value(97).run()
-    assert "20 held-back structures are too few for 97 % conformal intervals, which need 33" in texts(at)
+    assert (
+        "20 held-back structures are too few for 97 % conformal intervals, which need 33"
+        in texts(at)
+    )
     assert "read those of 95 % or less" in texts(at)
     assert not at.dataframe
     at.slider[0].set_value(95).run()

@@ -62,7 +62,9 @@ def add_perovskites(workspace: Workspace, others: int = 0) -> str:
     text = perovskites(N) + perovskites(others, "Rb")
     dataset = workspace.add_checked([("perovskites.extxyz", text)], name="perovskites")
     gaps = np.linspace(1.2, 2.4, N + others)
-    workspace.library.save_gaps(dataset, gaps, labels={"matched": N + others}, level_of_theory="HSE06")
+    workspace.library.save_gaps(
+        dataset, gaps, labels={"matched": N + others}, level_of_theory="HSE06"
+    )
     return dataset
 
 
@@ -80,7 +82,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     for method, settings in RUNS.items():
         made.add_run(dataset, method=method, settings=settings, source=source, conformal_share=0.5)
     work_all(made.home)
-    new = made.library.add_dataset(made.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))])
+    new = made.library.add_dataset(
+        made.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))]
+    )
     run = made.library.runs(made.id)[-1].id
     facts = {"run": run, "dataset": new.id, "name": new.name}
     made.jobs.submit(made.id, "predict", title="Predicting", payload=facts, subject=new.id)
@@ -116,18 +120,24 @@ def said_of_molecules(at: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_of_a_source_of_crystals_speaks_of_molecules(visit: Visit, workspace: Workspace, name: str) -> None:
+def test_no_page_of_a_source_of_crystals_speaks_of_molecules(
+    visit: Visit, workspace: Workspace, name: str
+) -> None:
     runs = {run.method: run.id for run in workspace.library.runs(workspace.id)}
     source = workspace.library.runs(workspace.id)[0].source
     assert set(runs) == set(RUNS)
-    shown = RUNS if name == "posterior" else ["btl_pcp_pe"]  # what a run has there is another page for every kind
+    shown = (
+        RUNS if name == "posterior" else ["btl_pcp_pe"]
+    )  # what a run has there is another page for every kind
     for method in shown:
         at = visit(name, run=runs[method], source=source)
         assert len(list(everything(at))) > 10
         assert said_of_molecules(at) == []
 
 
-def test_comparison_with_a_source_of_crystals_speaks_of_structures(visit: Visit, workspace: Workspace) -> None:
+def test_comparison_with_a_source_of_crystals_speaks_of_structures(
+    visit: Visit, workspace: Workspace
+) -> None:
     source = workspace.library.runs(workspace.id)[0].source
     at = visit("data")
     at.segmented_control(key="data-view").set_value("Applicability").run()
@@ -145,7 +155,9 @@ def test_what_is_known_to_be_a_molecule_is_called_so(visit: Visit, workspace: Wo
     assert any("3 molecules" in text for text in said_of_molecules(at))
 
 
-def test_source_of_crystals_shows_its_error_on_structures(visit: Visit, workspace: Workspace) -> None:
+def test_source_of_crystals_shows_its_error_on_structures(
+    visit: Visit, workspace: Workspace
+) -> None:
     at = visit("sources", source=workspace.library.runs(workspace.id)[0].source)
     card = [str(element.value) for element in at.markdown if "held-out" in str(element.value)]
     assert len(card) == 1 and card[0].startswith("**Error on held-out structures**")
@@ -160,12 +172,18 @@ def test_many_rows_of_crystals_are_not_told_of_molecules(
     n = many + 20
     files = [("many.extxyz", perovskites(n, step=0.0005))]
     dataset = workspace.add_checked(files, name="many perovskites")
-    workspace.library.save_gaps(dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06")
+    workspace.library.save_gaps(
+        dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06"
+    )
     at = visit("train", source=source, dataset=dataset)
-    next(box for box in at.number_input if box.label == "Labelled structures").set_value(many + 1).run()
+    next(box for box in at.number_input if box.label == "Labelled structures").set_value(
+        many + 1
+    ).run()
     assert f"With more than {many} structures to learn from" in texts(at)
     assert said_of_molecules(at) == []
-    delete_dataset(workspace.library, workspace.id, dataset)  # the other tests have this workspace too
+    delete_dataset(
+        workspace.library, workspace.id, dataset
+    )  # the other tests have this workspace too
 
 
 @pytest.fixture
@@ -174,7 +192,9 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     made = empty_workspace(tmp_path)
     register_methods(made.library)
-    made.library.register_sources({"demo": SourceEntry("demo", str(train_source(tmp_path / "source")))})
+    made.library.register_sources(
+        {"demo": SourceEntry("demo", str(train_source(tmp_path / "source")))}
+    )
     add_perovskites(made)
     return made
 
@@ -193,14 +213,21 @@ def choose_ridge(at: AppTest) -> AppTest:
 def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks(
     visit: Visit, foreign: Workspace
 ) -> None:
-    at = choose_method(visit("train", ws=foreign.id, source="demo"), "kernel_ridge", title="Kernel ridge, no transfer")
+    at = choose_method(
+        visit("train", ws=foreign.id, source="demo"),
+        "kernel_ridge",
+        title="Kernel ridge, no transfer",
+    )
     assert next(box for box in at.selectbox if box.label == "Source model").value == "demo"
     click(at, "Start the transfer")
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
     assert job.state == "finished", job.error
     at = visit("posterior", ws=foreign.id, run=job.subject)
-    assert any("The source model has no Cs, I, Pb. This method does without one" in box.value for box in at.warning)
+    assert any(
+        "The source model has no Cs, I, Pb. This method does without one" in box.value
+        for box in at.warning
+    )
     assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
     assert "left out" not in texts(at)
 
@@ -211,12 +238,16 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     click(choose_ridge(visit("train", ws=foreign.id, source="demo")), "Start the transfer")
     work_all(foreign.home)
     (error,) = visit("train", ws=foreign.id).error
-    assert "contains I, Cs, Pb, which the descriptor was not set up for; accepted: H O." in error.value
+    assert (
+        "contains I, Cs, Pb, which the descriptor was not set up for; accepted: H O." in error.value
+    )
     assert '"No source model"' in error.value and "page Source models" in error.value
 
     at = visit("sources", ws=foreign.id)
     box = at.selectbox(key="preset-own")
-    assert f'"{box.options[0]}"' in error.value and box.value == ""  # what it names is what the form begins with
+    assert (
+        f'"{box.options[0]}"' in error.value and box.value == ""
+    )  # what it names is what the form begins with
     at.number_input(key="epochs-own").set_value(5).run()
     click(at, "Train the source model")
     work_all(foreign.home)
@@ -224,16 +255,23 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     assert at.selectbox[1].options[1] == "trained on perovskites"
     click(choose_ridge(at), "Start the transfer")
     work_all(foreign.home)
-    assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == ["finished", "failed"]
+    assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == [
+        "finished",
+        "failed",
+    ]
 
 
-def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit, foreign: Workspace) -> None:
+def test_crystals_of_any_elements_are_learned_from_without_a_source(
+    visit: Visit, foreign: Workspace
+) -> None:
     at = visit("train", ws=foreign.id)
     box = at.selectbox[1]
     assert box.label == "Source model" and box.options[-1] == "No source model"
     assert box.value == "none"
     ticked = {b.label: b.value for b in at.checkbox if str(b.key).startswith("method-")}
-    assert [name for name, value in ticked.items() if value] == ["Three methods without transfer, weighed"]
+    assert [name for name, value in ticked.items() if value] == [
+        "Three methods without transfer, weighed"
+    ]
     open_ = [b.label for b in at.checkbox if str(b.key).startswith("method-") and not b.disabled]
     assert set(open_) == {method.title for method in METHODS.values() if not method.transfers}
     assert "Kernel ridge, no transfer" in open_ and "Fine-tuning" not in open_
@@ -244,14 +282,18 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit
     assert job.state == "finished", job.error
     at = visit("posterior", ws=foreign.id, run=job.subject)
     assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
-    assert "Which method carries the answer" in texts(at) and "Weights of the methods, largest first" in alts(at)
+    assert "Which method carries the answer" in texts(
+        at
+    ) and "Weights of the methods, largest first" in alts(at)
     assert said_of_molecules(at) == []
     assert not visit("train", ws=foreign.id, run=job.subject).exception
     at = visit("about", ws=foreign.id, run=job.subject)
     assert any("--source none" in block.value for block in at.code)
 
 
-def test_structures_of_foreign_elements_are_counted_and_named(visit: Visit, workspace: Workspace) -> None:
+def test_structures_of_foreign_elements_are_counted_and_named(
+    visit: Visit, workspace: Workspace
+) -> None:
     source = workspace.library.runs(workspace.id)[0].source
     dataset = add_perovskites(workspace, others=6)
     run, _ = workspace.add_run(dataset, method="last_layer_ridge", source=source)
@@ -261,7 +303,11 @@ def test_structures_of_foreign_elements_are_counted_and_named(visit: Visit, work
         "(in 6)."
     )
     for page in ("train", "posterior"):
-        (shown,) = (box.value.replace("\\", "") for box in visit(page, run=run).warning if "left out" in box.value)
+        (shown,) = (
+            box.value.replace("\\", "")
+            for box in visit(page, run=run).warning
+            if "left out" in box.value
+        )
         assert shown.startswith(said) and "page Source models" in shown
     whole = workspace.library.runs(workspace.id)[-1].id
     assert "left out" not in texts(visit("posterior", run=whole))

@@ -62,7 +62,9 @@ def predicted(owned: Owned, run: str) -> str:
 
 
 @pytest.mark.parametrize("kind", list(SHOWN))
-def test_file_that_was_cut_is_named_on_pages_and_by_jobs(kind: str, visit: Visit, owned: Owned) -> None:
+def test_file_that_was_cut_is_named_on_pages_and_by_jobs(
+    kind: str, visit: Visit, owned: Owned
+) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other lengths\n")
     draw = random.Random(f"{SEED} {kind}")
     for path in sorted(p for p in folders(owned)[kind].iterdir() if p.is_file()):
@@ -81,7 +83,9 @@ def test_file_that_was_cut_is_named_on_pages_and_by_jobs(kind: str, visit: Visit
         path.write_bytes(whole)
 
 
-def test_table_that_was_cut_at_the_end_of_a_line_shortens_nothing_that_is_shown(visit: Visit, owned: Owned) -> None:
+def test_table_that_was_cut_at_the_end_of_a_line_shortens_nothing_that_is_shown(
+    visit: Visit, owned: Owned
+) -> None:
     path = folders(owned)["run"] / "predictions.csv"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-3]))
     st.cache_resource.clear()

@@ -35,18 +35,28 @@ def labels(at: AppTest) -> list[str]:
     return [button.label for button in at.button]
 
 
-def test_chosen_row_shows_its_structure_and_next_goes_on(visit: Visit, workspace: Workspace) -> None:
+def test_chosen_row_shows_its_structure_and_next_goes_on(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_labelled(3)
     at = visit("data")
     figure = figures(at)[0]
     atoms = {trace["name"]: trace for trace in figure["data"] if trace.get("mode") == "markers"}
-    assert set(atoms) == {"H", "O"} and len(atoms["H"]["x"]["bdata"]) > len(atoms["O"]["x"]["bdata"])
+    assert set(atoms) == {"H", "O"} and len(atoms["H"]["x"]["bdata"]) > len(
+        atoms["O"]["x"]["bdata"]
+    )
     numbers = dict(at.dataframe[1].value.itertuples(index=False))
-    assert numbers["formula"] == "H2O" and numbers["band gap"] == "5.00 eV" and numbers["kind"] == "molecule"
+    assert (
+        numbers["formula"] == "H2O"
+        and numbers["band gap"] == "5.00 eV"
+        and numbers["kind"] == "molecule"
+    )
     assert numbers["shortest distance"].endswith("Å (O1 to H2)") and "density" not in numbers
     click(at, "Next")
     assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "6.50 eV"
-    at.session_state[f"verdicts-{dataset}-all--1"] = {"selection": {"rows": [2], "columns": [], "cells": []}}
+    at.session_state[f"verdicts-{dataset}-all--1"] = {
+        "selection": {"rows": [2], "columns": [], "cells": []}
+    }
     at.run()
     assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "8.00 eV"
     click(at, "Previous")
@@ -59,7 +69,9 @@ def test_refused_structure_shows_its_reason_instead(visit: Visit, workspace: Wor
     assert "Refused: " in texts(at) and not figures(at)
 
 
-def test_files_of_the_same_name_in_two_folders_give_two_ids(visit: Visit, workspace: Workspace) -> None:
+def test_files_of_the_same_name_in_two_folders_give_two_ids(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_checked([("a/water.xyz", WATER), ("b/water.xyz", WATER)])
     table = visit("data").dataframe[0].value
     assert sorted(table["id"]) == ["water", "water-2"]
@@ -116,13 +128,20 @@ def test_distributions_count_gaps_elements_and_sizes(visit: Visit, workspace: Wo
 def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warning(
     visit: Visit, workspace: Workspace
 ) -> None:
-    dataset = workspace.add_checked([("a.xyz", WATER), ("b.xyz", WATER.replace(b"0.763", b"0.770"))])
+    dataset = workspace.add_checked(
+        [("a.xyz", WATER), ("b.xyz", WATER.replace(b"0.763", b"0.770"))]
+    )
     at = open_view(visit, "Known gaps")
-    for table, level, keep in ((b"id,gap_eV\na,7.0\n", "PBE", False), (b"id,gap_eV\nb,9.0\nz,1.0\n", "HSE06", True)):
+    for table, level, keep in (
+        (b"id,gap_eV\na,7.0\n", "PBE", False),
+        (b"id,gap_eV\nb,9.0\nz,1.0\n", "HSE06", True),
+    ):
         upload(at, "Table of gaps (CSV)", [("gaps.csv", table, "text/csv")])
         next(field for field in at.text_input if field.label == "Level of theory").set_value(level)
         if keep:
-            next(box for box in at.checkbox if box.label.startswith("Keep the present gaps")).set_value(True)
+            next(
+                box for box in at.checkbox if box.label.startswith("Keep the present gaps")
+            ).set_value(True)
         click(at, "Match the gaps")
     assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [7.0, 9.0]
     assert workspace.library.dataset(workspace.id, dataset).level_of_theory == "PBE; HSE06"
@@ -131,20 +150,26 @@ def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warnin
     assert list(unmatched.iloc[0]) == ["z", 1.0] and unmatched.columns[1] == "band gap (eV)"
 
 
-def test_numbers_of_files_need_a_unit_in_their_name_or_a_chosen_one(visit: Visit, workspace: Workspace) -> None:
+def test_numbers_of_files_need_a_unit_in_their_name_or_a_chosen_one(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_checked([("water.extxyz", WATER)])
     at = click(open_view(visit, "Known gaps"), "Use as gaps")
     assert "the number 'gap' states no unit, and a unit is never guessed" in at.error[0].value
     assert workspace.library.verdicts(dataset)[0].gap_eV is None
 
 
-def test_number_of_files_whose_name_states_hartree_is_converted(visit: Visit, workspace: Workspace) -> None:
+def test_number_of_files_whose_name_states_hartree_is_converted(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_checked([("water.extxyz", WATER.replace(b"gap=7.1", b"gap_Ha=0.25"))])
     click(open_view(visit, "Known gaps"), "Use as gaps")
     assert workspace.library.verdicts(dataset)[0].gap_eV == pytest.approx(6.8028, abs=1e-4)
 
 
-def test_domain_of_a_source_is_compared_by_a_job(visit: Visit, workspace: Workspace, tmp_path: Path) -> None:
+def test_domain_of_a_source_is_compared_by_a_job(
+    visit: Visit, workspace: Workspace, tmp_path: Path
+) -> None:
     source = train_source(tmp_path / "source")
     manifest = json.loads((source / "manifest.json").read_text())
     manifest["card"]["level_of_theory"] = "GW"
@@ -159,7 +184,10 @@ def test_domain_of_a_source_is_compared_by_a_job(visit: Visit, workspace: Worksp
     assert len(workspace.jobs.jobs(workspace.id, kinds=["domain"])) == 2
     work_all(workspace.home)
     at.run()
-    assert "structures are farther from the source's than 95 % of these are; every element is known" in texts(at)
+    assert (
+        "structures are farther from the source's than 95 % of these are; every element is known"
+        in texts(at)
+    )
     table = at.dataframe[0].value
     assert len(table) == 6 and table["nearest"].str.startswith("molecules-").all()
     assert table["percentile"].is_monotonic_decreasing and table["percentile"].between(0, 100).all()
@@ -178,7 +206,10 @@ def test_delete_says_what_is_lost_and_what_stays(visit: Visit, workspace: Worksp
     at.run()
     text = texts(at)
     assert "Deleting removes 8 structures with 8 gaps and 1 uploaded file" in text
-    assert "1 run that learned from it, with all predictions, will stay" in text and "of at most 10 GB" in text
+    assert (
+        "1 run that learned from it, with all predictions, will stay" in text
+        and "of at most 10 GB" in text
+    )
     at.checkbox(key=f"sure-{dataset}").set_value(True).run()
     click(at, "Delete the data set")
     assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
@@ -195,10 +226,14 @@ def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -
     at.run()
     next(field for field in at.text_input if field.label == "Name").set_value("wet set")
     click(at, "Rename")
-    assert at.selectbox[0].options == ["wet set"] and "The data set is now called wet set." in texts(at)
+    assert at.selectbox[0].options == [
+        "wet set"
+    ] and "The data set is now called wet set." in texts(at)
 
 
-def test_upload_over_the_quota_says_so(visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_over_the_quota_says_so(
+    visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00000001")
     at = visit("data")
     upload(at, "Structure files", [("water.xyz", WATER, "")])
@@ -237,7 +272,9 @@ def test_every_view_has_at_most_one_primary_button_and_shows_a_stranger_nothing(
 def test_failed_check_shows_its_reason(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.library.add_dataset(workspace.id, "gone", files=[("a.xyz", WATER)])
     payload = {"dataset": dataset.id}
-    job = workspace.jobs.submit(workspace.id, "check", title="Checking gone", payload=payload, subject=dataset.id)
+    job = workspace.jobs.submit(
+        workspace.id, "check", title="Checking gone", payload=payload, subject=dataset.id
+    )
     (workspace.home.folder / "uploads" / workspace.library.files(dataset.id)[0].content).unlink()
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, job.id)

@@ -49,7 +49,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     for job in (first, second):
         ended = workspace.jobs.job(workspace.id, job.id)
         assert ended is not None and ended.state == "finished", ended
-    return Trained(workspace, bayesian, fine_tuned, {run: predict(workspace, run) for run in (bayesian, fine_tuned)})
+    return Trained(
+        workspace,
+        bayesian,
+        fine_tuned,
+        {run: predict(workspace, run) for run in (bayesian, fine_tuned)},
+    )
 
 
 @pytest.fixture
@@ -65,15 +70,21 @@ def train_source(out: Path) -> Path:
     config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=5))
     descriptor = config_for(species=("H", "O"))
     gaps = np.linspace(6.0, 9.0, 80)
-    return train_source_folder(records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu")
+    return train_source_folder(
+        records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu"
+    )
 
 
 def predict(workspace: Workspace, run: str) -> str:
     """Predict a good and a broken file with a run as the worker would and return the job's id."""
     files = [("new.xyz", WATER), ("broken.cif", BROKEN)]
-    dataset = workspace.library.add_dataset(workspace.id, "new.xyz and 1 more file", purpose="prediction", files=files)
+    dataset = workspace.library.add_dataset(
+        workspace.id, "new.xyz and 1 more file", purpose="prediction", files=files
+    )
     payload = {"run": run, "dataset": dataset.id, "name": dataset.name}
-    job = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id)
+    job = workspace.jobs.submit(
+        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
+    )
     work_all(workspace.home)
     return job.id
 
@@ -92,7 +103,9 @@ def test_train_page_of_a_finished_run_says_so(visit: Visit, trained: Trained) ->
     assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
-def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(visit: Visit, trained: Trained) -> None:
+def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("posterior", run=trained.bayesian)
     assert "On 10 held-out structures the error is **" in texts(at)
     weights = figure(at, 0)
@@ -106,17 +119,23 @@ def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(v
     assert len(heldout) == 10 and heldout["gap_eV"].between(5, 8).all()
 
 
-def test_posterior_page_of_chains_that_disagree_says_so_once(visit: Visit, trained: Trained) -> None:
+def test_posterior_page_of_chains_that_disagree_says_so_once(
+    visit: Visit, trained: Trained
+) -> None:
     text = texts(visit("posterior", run=trained.bayesian))  # 40 draws can never agree
     assert text.count("The chains have not agreed yet on") == 1
     assert "Chains agree" not in text
 
 
-def test_predict_page_shows_intervals_and_the_slider_needs_no_job(visit: Visit, trained: Trained) -> None:
+def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
+    visit: Visit, trained: Trained
+) -> None:
     before = len(trained.workspace.jobs.jobs(trained.workspace.id))
     at = visit("predict", run=trained.bayesian)
     assert "**1 structure predicted**; 1 refused." in texts(at)
-    assert "The chains have not agreed yet on" in texts(at)  # the run's warning goes where its numbers go
+    assert "The chains have not agreed yet on" in texts(
+        at
+    )  # the run's warning goes where its numbers go
     table = at.dataframe[0].value
     assert list(table["file"]) == ["new.xyz", "broken.cif"]
     good, bad = table.iloc[0], table.iloc[1]
@@ -132,15 +151,21 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(visit: Visit, 
     assert len(trained.workspace.jobs.jobs(trained.workspace.id)) == before
 
 
-def test_posterior_page_of_a_point_estimate_says_that_it_has_none(visit: Visit, trained: Trained) -> None:
+def test_posterior_page_of_a_point_estimate_says_that_it_has_none(
+    visit: Visit, trained: Trained
+) -> None:
     at = visit("posterior", run=trained.fine_tuned)
     assert "gives one best answer: it has no posterior of layer weights." in texts(at)
     assert len(at.get("plotly_chart")) == 1
 
 
-def test_another_workspace_cannot_predict_with_the_run(workspace: Workspace, trained: Trained) -> None:
+def test_another_workspace_cannot_predict_with_the_run(
+    workspace: Workspace, trained: Trained
+) -> None:
     stranger = str(uuid.uuid4())
-    dataset = workspace.library.add_dataset(stranger, "x", purpose="prediction", files=[("new.xyz", WATER)])
+    dataset = workspace.library.add_dataset(
+        stranger, "x", purpose="prediction", files=[("new.xyz", WATER)]
+    )
     payload = {"run": trained.fine_tuned, "dataset": dataset.id}
     job = workspace.jobs.submit(stranger, "predict", title="p", payload=payload, subject=dataset.id)
     work_all(workspace.home)

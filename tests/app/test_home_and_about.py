@@ -31,7 +31,9 @@ def metrics(at: AppTest) -> dict[str, str]:
     return {metric.label: metric.value for metric in at.metric}
 
 
-def test_empty_home_offers_the_demo_data_and_leads_to_them(visit: Visit, workspace: Workspace) -> None:
+def test_empty_home_offers_the_demo_data_and_leads_to_them(
+    visit: Visit, workspace: Workspace
+) -> None:
     at = visit("home")
     assert "Start with the demo data" in texts(at) and not at.metric
     assert primary(at) == ["Use the demo data"]
@@ -46,8 +48,13 @@ def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     """The source of inorganic crystals hardly helps there, so none is proposed; it was chosen for other data before."""
     register_all(str(workspace.home.folder))
     at = visit("home", source="inorganic")
-    assert "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps" in texts(at)
-    next(button for button in at.button if button.label == "Use Materials Project crystals").click().run()
+    assert (
+        "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps"
+        in texts(at)
+    )
+    next(
+        button for button in at.button if button.label == "Use Materials Project crystals"
+    ).click().run()
     (dataset,) = workspace.library.datasets(workspace.id)
     assert (dataset.origin, dataset.name) == ("demo-inorganic", "Materials Project crystals")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
@@ -74,21 +81,35 @@ def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
 def test_result_that_home_shows_is_the_demos_own() -> None:
     """Its crystals are those that the demo holds out, with the gaps that are shipped, and its figures follow."""
     made, crystals = json.loads(DEMO_RESULT.read_text()), load_demo("crystals")
-    split = permuted_split(crystals.table["id"], n_test=made["n_test"], n_train=made["n"], seed=made["seed"])
+    split = permuted_split(
+        crystals.table["id"], n_test=made["n_test"], n_train=made["n"], seed=made["seed"]
+    )
     rows, shown = crystals.table.iloc[split.test], made["crystals"]
     assert (made["n"], made["n_test"], made["seed"], made["method"]) == (200, 300, 0, "btl_pcp_pe")
     assert (made["level_of_theory"], shown["id"]) == (crystals.level_of_theory, list(rows["id"]))
-    gaps, mean, lower, upper = (np.array(shown[name]) for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
+    gaps, mean, lower, upper = (
+        np.array(shown[name]) for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")
+    )
     np.testing.assert_allclose(gaps, rows["gap_eV"], atol=6e-4)  # three decimals
     assert shown["formula"] == [crystals.records[i].formula for i in split.test]
-    figures = (rmse(gaps, mean), mae(gaps, mean), coverage(gaps, lower, upper=upper), mean_width(lower, upper))
+    figures = (
+        rmse(gaps, mean),
+        mae(gaps, mean),
+        coverage(gaps, lower, upper=upper),
+        mean_width(lower, upper),
+    )
     stored = [made["metrics"][name] for name in ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")]
     np.testing.assert_allclose(figures, stored, atol=2e-3)
 
 
-def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_steps(visit: Visit) -> None:
+def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_steps(
+    visit: Visit,
+) -> None:
     at, made = visit("home"), json.loads(DEMO_RESULT.read_text())
-    assert "In the demo the model learned from 200 crystals. On 300 held-out structures the error is **" in texts(at)
+    assert (
+        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is **"
+        in texts(at)
+    )
     table, crystals = at.dataframe[0].value, made["crystals"]
     assert list(table["structure"]) == crystals["formula"][: len(table)] and 5 < len(table) < 12
     assert table["interval"][0] == f"{crystals['lower_eV'][0]:.2f} to {crystals['upper_eV'][0]:.2f}"
@@ -108,10 +129,15 @@ def test_home_shows_error_and_coverage_of_the_last_finished_run(
     at = visit("home")
     text = texts(at)
     assert "In the demo" not in text and "**last\\_layer\\_ridge, n = 40**, on waters" in text
-    assert "On 10 held-out structures the error is **" in text and "fall in their 95 % prediction interval" in text
+    assert (
+        "On 10 held-out structures the error is **" in text
+        and "fall in their 95 % prediction interval" in text
+    )
     assert sum(len(trace["customdata"]) for trace in figure(at, 0)["data"][1:]) == 10
     workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
-    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(visit("home"))  # the newer one is not finished
+    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(
+        visit("home")
+    )  # the newer one is not finished
 
 
 def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:
@@ -124,7 +150,9 @@ def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: 
     assert at.title[0].value == "Data"
 
 
-def test_home_with_labelled_structures_leads_to_a_transfer(visit: Visit, workspace: Workspace) -> None:
+def test_home_with_labelled_structures_leads_to_a_transfer(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = visit("home")
     assert metrics(at)["Labelled structures"] == "60"
@@ -133,7 +161,9 @@ def test_home_with_labelled_structures_leads_to_a_transfer(visit: Visit, workspa
     assert at.title[0].value == "Train"
 
 
-def test_home_follows_a_running_job_and_offers_nothing_else(visit: Visit, workspace: Workspace) -> None:
+def test_home_follows_a_running_job_and_offers_nothing_else(
+    visit: Visit, workspace: Workspace
+) -> None:
     _, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     at = visit("home")
@@ -155,7 +185,9 @@ def test_home_after_a_transfer_leads_on(
     workspace.jobs.end(job.id, "finished")
     if predicted:
         payload = {"run": job.subject, "dataset": "none"}
-        other = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject="none")
+        other = workspace.jobs.submit(
+            workspace.id, "predict", title="Predicting", payload=payload, subject="none"
+        )
         assert workspace.jobs.claim("a worker", lanes=["short"]) is not None
         workspace.jobs.end(other.id, "finished")
     at = visit("home")
@@ -164,12 +196,16 @@ def test_home_after_a_transfer_leads_on(
     assert at.title[0].value == title
 
 
-def test_home_after_a_failed_transfer_lists_it_and_offers_another(visit: Visit, workspace: Workspace) -> None:
+def test_home_after_a_failed_transfer_lists_it_and_offers_another(
+    visit: Visit, workspace: Workspace
+) -> None:
     _, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     workspace.jobs.end(job.id, "failed", error="12 structures hold Br.")
     at = visit("home")
-    assert list(at.dataframe[0].value["state"]) == ["failed"] and primary(at) == ["Start a transfer"]
+    assert list(at.dataframe[0].value["state"]) == ["failed"] and primary(at) == [
+        "Start a transfer"
+    ]
 
 
 def test_home_shows_nothing_of_another_workspace(visit: Visit, workspace: Workspace) -> None:
@@ -180,23 +216,34 @@ def test_home_shows_nothing_of_another_workspace(visit: Visit, workspace: Worksp
 
 def test_about_without_a_worker_says_so(visit: Visit) -> None:
     text = texts(visit("about"))
-    assert "The worker has not been started" in text and "known as soon as a worker has started" in text
+    assert (
+        "The worker has not been started" in text
+        and "known as soon as a worker has started" in text
+    )
     assert "There is no run yet; its commands will stand here." in text
     assert "5,000 files and 200 MB in all, one file 20 MB" in text and "Apache License 2.0" in text
 
 
-@pytest.mark.parametrize(("quota", "said"), [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")])
+@pytest.mark.parametrize(
+    ("quota", "said"), [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")]
+)
 def test_about_says_what_a_workspace_may_take(
     visit: Visit, monkeypatch: pytest.MonkeyPatch, quota: str, said: str
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", quota)
-    assert f"{said} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(visit("about"))
+    assert f"{said} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(
+        visit("about")
+    )
 
 
-def test_about_names_versions_room_and_the_commands_of_the_chosen_run(visit: Visit, workspace: Workspace) -> None:
+def test_about_names_versions_room_and_the_commands_of_the_chosen_run(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_system(workspace.library)
     dataset = workspace.add_labelled()
-    run, _ = workspace.add_run(dataset, settings={"sampler": {"warmup": 40, "draws": 50}}, conformal_share=0.2)
+    run, _ = workspace.add_run(
+        dataset, settings={"sampler": {"warmup": 40, "draws": 50}}, conformal_share=0.2
+    )
     workspace.add_run(dataset, method="fine_tune")
     folder = workspace.home.run_folder(run)
     folder.mkdir(parents=True)
@@ -210,7 +257,12 @@ def test_about_names_versions_room_and_the_commands_of_the_chosen_run(visit: Vis
     assert shlex.split(predict)[:4] == ["bandgap", "predict", "--model", "RUN"]
     serve = at.code[1].value.replace("\\\n", "")
     assert shlex.split(serve) == ["bandgap", "serve", "--model", "RUN", "--port", "8600"]
-    assert "Without a token only its own machine is served." in texts(at) and "'.[serve]'" in texts(at)
+    assert "Without a token only its own machine is served." in texts(at) and "'.[serve]'" in texts(
+        at
+    )
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--method"] == "btl_pcp_pe" and options["--conformal-share"] == "0.2"
-    assert options["--set"] == 'sampler={"warmup": 40, "draws": 50}' and options["--level-of-theory"] == "PBE"
+    assert (
+        options["--set"] == 'sampler={"warmup": 40, "draws": 50}'
+        and options["--level-of-theory"] == "PBE"
+    )

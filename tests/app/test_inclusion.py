@@ -41,7 +41,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     workspace.library.register_methods(workspace.library.methods() | methods)
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
-    runs = {name: workspace.add_run(dataset, method=name, settings=settings)[0] for name, settings in METHODS.items()}
+    runs = {
+        name: workspace.add_run(dataset, method=name, settings=settings)[0]
+        for name, settings in METHODS.items()
+    }
     work_all(workspace.home)
     return Made(workspace, runs)
 
@@ -52,7 +55,9 @@ def workspace(made: Made, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made.workspace
 
 
-def test_posterior_page_of_sspbp_shows_inclusion_probabilities_of_every_layer(visit: Visit, made: Made) -> None:
+def test_posterior_page_of_sspbp_shows_inclusion_probabilities_of_every_layer(
+    visit: Visit, made: Made
+) -> None:
     at = visit("posterior", run=made.runs["sspbp"])
     text = texts(at)
     assert "Which weights take part" in text and "None has been removed." in text
@@ -68,7 +73,10 @@ def test_posterior_page_of_sspbp_shows_inclusion_probabilities_of_every_layer(vi
 def test_posterior_page_says_which_prior_variance_was_chosen(visit: Visit, made: Made) -> None:
     text = texts(visit("posterior", run=made.runs["sspbp"]))
     assert "was chosen: under it your crystals were most likely" in text
-    assert "has a posterior of all weights, but no prior that shares the change out among layers" in text
+    assert (
+        "has a posterior of all weights, but no prior that shares the change out among layers"
+        in text
+    )
 
 
 def test_posterior_page_of_pbp_has_no_inclusion_and_warns_of_rows_that_count_many_times(
@@ -81,7 +89,9 @@ def test_posterior_page_of_pbp_has_no_inclusion_and_warns_of_rows_that_count_man
 
 def test_sentences_count_units_and_weights() -> None:
     quantiles = np.stack([np.linspace(0.0, 1.0, 201), np.full(201, 0.5)], axis=1)
-    text = inclusion_sentence([np.array([0.0, 0.01, 0.5, 0.99])], quantiles, names=["layer 1", "output layer"])
+    text = inclusion_sentence(
+        [np.array([0.0, 0.01, 0.5, 0.99])], quantiles, names=["layer 1", "output layer"]
+    )
     assert text == (
         "Of 4 units of layer 1, 1 are on for nearly every crystal and 2 for hardly any. Weights that take part in "
         "fewer than one prediction in twenty: 5 % in layer 1, 0 % in output layer. None has been removed."

@@ -50,7 +50,9 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     run = workspace.add_run(dataset, method=method, settings=SETTINGS[method])[0]
-    scattered = workspace.add_run(add_scattered(workspace), method=method, settings=SETTINGS[method])[0]
+    scattered = workspace.add_run(
+        add_scattered(workspace), method=method, settings=SETTINGS[method]
+    )[0]
     work_all(workspace.home)
     return Made(workspace, run, scattered)
 
@@ -61,7 +63,9 @@ def add_scattered(workspace: Workspace, n: int = 60) -> str:
     text = b"".join(WATER.replace(b"0.763", f"{width:.3f}".encode()) for width in widths)
     dataset = workspace.add_checked([("scattered.extxyz", text)], name="scattered")
     gaps = np.random.default_rng(0).uniform(2.0, 8.0, n)
-    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE")
+    workspace.library.save_gaps(
+        dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE"
+    )
     return dataset
 
 
@@ -78,7 +82,10 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     assert "How far one crystal tells of another" in text
     assert "has no output weights: it compares crystals by their last hidden features" in text
     assert "feature by feature" not in text
-    assert "**length**: Median" in text and "in units of the largest spread of the source model's features" in text
+    assert (
+        "**length**: Median" in text
+        and "in units of the largest spread of the source model's features" in text
+    )
     assert "Scales, R-hat and effective draws as a table" in [panel.label for panel in at.expander]
     assert "**spread of the process**: Median" in text
     assert "**smoothness** " in text and "taken as known" in text
@@ -87,22 +94,34 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
 
 
 def test_smoothness_that_was_sampled_is_not_said_to_be_known() -> None:
-    known, drawn = (smoothness_words(1.5, draws=each) for each in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20)))
+    known, drawn = (
+        smoothness_words(1.5, draws=each)
+        for each in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20))
+    )
     assert known.startswith("**smoothness** 1.5, taken as known: 0.5 lets the gap change abruptly")
-    assert drawn.startswith("**smoothness**: Median 1.5 (95 %: 0.55 to 2.5), sampled too: 0.5 lets the gap")
+    assert drawn.startswith(
+        "**smoothness**: Median 1.5 (95 %: 0.55 to 2.5), sampled too: 0.5 lets the gap"
+    )
 
 
-def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(visit: Visit, made: Made) -> None:
+def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(
+    visit: Visit, made: Made
+) -> None:
     folder = made.workspace.home.run_folder(made.scattered)
     share = json.loads((folder / "manifest.json").read_text())["diagnostics"]["far_share"]
     count = round(10 * share)
     assert 0 < count < 10
     at = visit("posterior", run=made.scattered)
     assert not at.exception
-    assert f"At **{count} of 10** held-out structures the crystals that the run learned from say next to" in texts(at)
+    assert (
+        f"At **{count} of 10** held-out structures the crystals that the run learned from say next to"
+        in texts(at)
+    )
 
 
-def test_posterior_page_says_nothing_of_it_where_every_structure_has_neighbours(visit: Visit, made: Made) -> None:
+def test_posterior_page_says_nothing_of_it_where_every_structure_has_neighbours(
+    visit: Visit, made: Made
+) -> None:
     text = texts(visit("posterior", run=made.run))
     assert "**spread of the process**" in text and "next to nothing" not in text
 
@@ -110,7 +129,10 @@ def test_posterior_page_says_nothing_of_it_where_every_structure_has_neighbours(
 def test_share_is_told_as_a_count_of_held_out_structures() -> None:
     assert far_words(0.25, n=12).startswith("At **3 of 12** held-out structures the crystals")
     assert far_words(1.0, n=1200).startswith("At **all 1,200** held-out structures")
-    assert "what is predicted there is the line alone, with an interval for the whole spread" in far_words(1.0, n=4)
+    assert (
+        "what is predicted there is the line alone, with an interval for the whole spread"
+        in far_words(1.0, n=4)
+    )
     assert far_words(0.0, n=12) == far_words(0.0, n=0) == ""
 
 

@@ -41,7 +41,10 @@ def test_upload_on_a_full_disk_is_said_and_works_when_there_is_room(small_disk: 
     at = opened_data(small_disk)
     upload(at, "Structure files", [("big.cif", b"#" * (DISK_BYTES - 100_000), "")])
     click(at, "Check the files")
-    assert "No space left on device. Nothing that was stored before is lost; free some disk space" in texts(at)
+    assert (
+        "No space left on device. Nothing that was stored before is lost; free some disk space"
+        in texts(at)
+    )
     assert not list((small_disk.home.folder / "uploads").glob("*.part"))
     assert LABELLED in texts(opened_data(small_disk))
     upload(at, "Structure files", [("water.xyz", WATER, "")])
@@ -50,7 +53,9 @@ def test_upload_on_a_full_disk_is_said_and_works_when_there_is_room(small_disk: 
     assert "**1 structure**: 1 ready" in texts(at.run())
 
 
-def test_job_that_fills_the_disk_fails_in_words_and_is_done_when_there_is_room(small_disk: Workspace) -> None:
+def test_job_that_fills_the_disk_fails_in_words_and_is_done_when_there_is_room(
+    small_disk: Workspace,
+) -> None:
     at = opened_data(small_disk)
     upload(at, "Structure files", MANY)
     click(at, "Check the files")

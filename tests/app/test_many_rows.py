@@ -23,7 +23,10 @@ def hint(n, chosen=("btl_pcp_pe",), methods=CATALOGUE):
 
 def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_them():
     said = hint(MANY_ROWS + 1)
-    assert f"With more than 2,000 structures to learn from, add **{METHODS[BY_BATCHES].title}**" in said
+    assert (
+        f"With more than 2,000 structures to learn from, add **{METHODS[BY_BATCHES].title}**"
+        in said
+    )
     assert "Estimated time: about 4 min (" in said
     assert said == hint(100_000)
 

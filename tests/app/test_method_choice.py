@@ -51,10 +51,14 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     visit: Visit, workspace: Workspace, foreign: int, source: str, method: str
 ) -> None:
     register_all(str(workspace.home.folder))
-    text = "".join(frame(metal="Pb" if k < foreign else "C", spacing=1.0 + 0.01 * k) for k in range(20))
+    text = "".join(
+        frame(metal="Pb" if k < foreign else "C", spacing=1.0 + 0.01 * k) for k in range(20)
+    )
     dataset = workspace.add_checked([("pairs.extxyz", text.encode())])
     labels = {"source": "gaps.csv", "matched": 20}
-    workspace.library.save_gaps(dataset, np.linspace(1.0, 3.0, 20), labels=labels, level_of_theory="PBE")
+    workspace.library.save_gaps(
+        dataset, np.linspace(1.0, 3.0, 20), labels=labels, level_of_theory="PBE"
+    )
     at = visit("train")
     box = next(box for box in at.selectbox if box.label == "Source model")
     assert (box.value, ticked(at)) == (source, [METHODS[method].title])
@@ -62,14 +66,20 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     if source == "demo":
         assert said == []
     else:
-        assert len(said) == 1 and f"knows all elements of {20 - foreign} of 20 structures" in said[0]
+        assert (
+            len(said) == 1 and f"knows all elements of {20 - foreign} of 20 structures" in said[0]
+        )
     box.set_value("none" if source == "demo" else "demo").run()
     assert not any("Proposed, because" in caption.value for caption in at.caption)
     assert ticked(at) == [METHODS["feature_gp" if source == "none" else "stacking"].title]
 
 
 def with_levels(at: AppTest) -> bool:
-    return next(bool(box.value) for box in at.checkbox if box.label.startswith("Learn from electron levels too"))
+    return next(
+        bool(box.value)
+        for box in at.checkbox
+        if box.label.startswith("Learn from electron levels too")
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +92,12 @@ def with_levels(at: AppTest) -> bool:
     ids=["levels", "no tblite", "tight binding"],
 )
 def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
-    visit: Visit, workspace: Workspace, level_of_theory: str, installed: bool, method: str, levels: bool
+    visit: Visit,
+    workspace: Workspace,
+    level_of_theory: str,
+    installed: bool,
+    method: str,
+    levels: bool,
 ) -> None:
     register_all(str(workspace.home.folder))
     system = workspace.library.system()
@@ -95,7 +110,9 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
     at = visit("train")
     assert (ticked(at), with_levels(at)) == ([METHODS[method].title], levels)
-    (said,) = [caption.value for caption in at.caption if caption.value.startswith("Proposed method: ")]
+    (said,) = [
+        caption.value for caption in at.caption if caption.value.startswith("Proposed method: ")
+    ]
     assert f"**{METHODS[method].title}**" in said
     assert ("install them by `pip install" in said) == (not installed)
     assert ("RMSE 0.38 to 0.40 eV" in said) == (installed and levels)

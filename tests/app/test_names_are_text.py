@@ -18,12 +18,47 @@ Visit = Callable[..., AppTest]
 
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
-MARKED = ("**b**", "$x^2$", "[l](", ":material/home:", ":red[", "<b>", "<i>", "<script>", "`c`", "_i_", "~~d~~")
-TAKES_EFFECT = re.compile("|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED))  # where it is not escaped
+MARKED = (
+    "**b**",
+    "$x^2$",
+    "[l](",
+    ":material/home:",
+    ":red[",
+    "<b>",
+    "<i>",
+    "<script>",
+    "`c`",
+    "_i_",
+    "~~d~~",
+)
+TAKES_EFFECT = re.compile(
+    "|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED)
+)  # where it is not escaped
 HTML = ("<b>", "<i>", "<script>")  # what Plotly would take for markup
 # Parts of a page that the browser shows as they are: values of fields, options of lists, cells, code, what is read out.
-PLAIN = {"options", "default", "value", "rawValues", "data", "alt", "altText", "codeText", "placeholder", "fileName"}
-NAMES = {"id", "formId", "key", "userKey", "elementId", "fragmentId", "url", "setFragmentId", "styledId"}
+PLAIN = {
+    "options",
+    "default",
+    "value",
+    "rawValues",
+    "data",
+    "alt",
+    "altText",
+    "codeText",
+    "placeholder",
+    "fileName",
+}
+NAMES = {
+    "id",
+    "formId",
+    "key",
+    "userKey",
+    "elementId",
+    "fragmentId",
+    "url",
+    "setFragmentId",
+    "styledId",
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +103,11 @@ def marked_up(at: AppTest) -> list[str]:
     found = []
     for node in nodes(at):
         if node.type == "plotly_chart":
-            found += [f"figure: {t}" for t in strings(json.loads(node.proto.spec)) if any(mark in t for mark in HTML)]
+            found += [
+                f"figure: {t}"
+                for t in strings(json.loads(node.proto.spec))
+                if any(mark in t for mark in HTML)
+            ]
             continue
         for name, text in texts_of(MessageToDict(node.proto)):
             if TAKES_EFFECT.search(text):
@@ -97,7 +136,9 @@ def test_view_of_a_data_set_shows_names_as_they_are(view: str, visit: Visit, ali
     sees_names_alone(at)
 
 
-def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(visit: Visit, alice: Owned) -> None:
+def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
+    visit: Visit, alice: Owned
+) -> None:
     at = visit("predict", **alice.choices)
     for row in (0, 1):
         at.session_state[f"predicted-{alice.prediction}-all-"] = {
@@ -118,9 +159,13 @@ def test_error_that_holds_a_name_shows_it_as_it_is(visit: Visit, alice: Owned) -
     sees_names_alone(at)
 
 
-def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(visit: Visit, alice: Owned) -> None:
+def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(
+    visit: Visit, alice: Owned
+) -> None:
     run, job = alice.workspace.add_run(alice.dataset, seed=8)
-    alice.workspace.jobs.end(job.id, "failed", error=f"{NAMED}: the files give other structures than when they were.")
+    alice.workspace.jobs.end(
+        job.id, "failed", error=f"{NAMED}: the files give other structures than when they were."
+    )
     at = visit("train", **{**alice.choices, "run": run})
     assert SECRET in at.error[0].value
     sees_names_alone(at)
@@ -133,7 +178,10 @@ def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(visit: Visit
             "a.cif: btl_pcp_pe, n = 40 (see block x-1). 12 of 40.",
             "a.cif: btl_pcp_pe, n = 40 (see block x-1). 12 of 40.",
         ),
-        ("Use `bandgap train-source --oe62` in a shell.", "Use `bandgap train-source --oe62` in a shell."),
+        (
+            "Use `bandgap train-source --oe62` in a shell.",
+            "Use `bandgap train-source --oe62` in a shell.",
+        ),
         ("**b** _i_ `c` ~~d~~", r"\*\*b\*\* \_i\_ \`c\` \~\~d\~\~"),
         ("$x$ [l](http://x.org) <b>", r"\$x\$ \[l\](http\://x.org) \<b>"),
         (":material/home: :red[x]", r"\:material/home: \:red\[x\]"),

@@ -43,22 +43,33 @@ def test_data_page_with_gaps_says_where_they_come_from(visit: Visit, workspace: 
     assert "Known gaps: **60 gaps from gaps.csv**, PBE." in texts(at)
 
 
-def test_train_page_with_data_offers_every_method_and_one_primary_button(visit: Visit, workspace: Workspace) -> None:
+def test_train_page_with_data_offers_every_method_and_one_primary_button(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = visit("train")
-    assert [box.label for box in at.checkbox if str(box.key).startswith("method-")] == ["BTL-PCP", "Fine-tuning"]
+    assert [box.label for box in at.checkbox if str(box.key).startswith("method-")] == [
+        "BTL-PCP",
+        "Fine-tuning",
+    ]
     assert "waters (60 labelled structures)" in at.selectbox[0].options
     assert [button.label for button in at.button] == ["Start the transfer"]
     assert at.button[0].proto.type == "primary"
 
 
-def test_train_page_with_too_few_labels_says_how_many_are_needed(visit: Visit, workspace: Workspace) -> None:
+def test_train_page_with_too_few_labels_says_how_many_are_needed(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_checked([("water.xyz", WATER)])
-    assert "0 structures with a gap; at least 20 are needed. Give more of them a gap" in texts(visit("train"))
+    assert "0 structures with a gap; at least 20 are needed. Give more of them a gap" in texts(
+        visit("train")
+    )
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_with_data_only_ask_for_a_run(visit: Visit, workspace: Workspace, name: str) -> None:
+def test_result_pages_with_data_only_ask_for_a_run(
+    visit: Visit, workspace: Workspace, name: str
+) -> None:
     workspace.add_labelled()
     assert "There is no run yet." in texts(visit(name))
 
@@ -71,28 +82,40 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     assert "R-hat 1.08 · acceptance 0.8" in text and "chain 2 of 4" in text
     progress = at.get("progress")[0].proto
     assert progress.value == 25
-    assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)  # 30 s less what has passed
+    assert re.fullmatch(
+        r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text
+    )  # 30 s less what has passed
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_with_a_running_job_say_so(visit: Visit, workspace: Workspace, name: str) -> None:
+def test_result_pages_with_a_running_job_say_so(
+    visit: Visit, workspace: Workspace, name: str
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     assert "There is no finished run yet; the newest one is running." in texts(visit(name, run=run))
 
 
-def test_data_page_with_a_running_job_still_shows_the_data(visit: Visit, workspace: Workspace) -> None:
+def test_data_page_with_a_running_job_still_shows_the_data(
+    visit: Visit, workspace: Workspace
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     assert "**60 structures**" in texts(visit("data", run=run))
 
 
-def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(visit: Visit, workspace: Workspace) -> None:
+def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(
+    visit: Visit, workspace: Workspace
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
-    workspace.jobs.end(job.id, "failed", error="12 structures hold Br, which the source model never saw.")
+    workspace.jobs.end(
+        job.id, "failed", error="12 structures hold Br, which the source model never saw."
+    )
     at = visit("train", run=run)
-    assert [error.value for error in at.error] == ["12 structures hold Br, which the source model never saw."]
+    assert [error.value for error in at.error] == [
+        "12 structures hold Br, which the source model never saw."
+    ]
     assert "Traceback" not in texts(at)
     assert at.dataframe[0].value["state"][0] == "failed"
 
@@ -124,7 +147,9 @@ def test_train_page_of_a_dead_worker_says_interrupted(visit: Visit, workspace: W
     workspace.make_running(job)
     with workspace.jobs.database.writing() as connection:
         connection.execute("UPDATE job SET heartbeat = heartbeat - 60 WHERE id = ?", (job.id,))
-    assert "The transfer was interrupted. The worker stopped answering" in texts(visit("train", run=run))
+    assert "The transfer was interrupted. The worker stopped answering" in texts(
+        visit("train", run=run)
+    )
 
 
 def test_page_without_a_worker_says_how_to_start_one(visit: Visit) -> None:
@@ -134,7 +159,9 @@ def test_page_without_a_worker_says_how_to_start_one(visit: Visit) -> None:
     )
 
 
-def test_page_that_is_the_first_of_a_server_has_the_frame_too(visit: Visit, workspace: Workspace) -> None:
+def test_page_that_is_the_first_of_a_server_has_the_frame_too(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = visit("train")
     assert at.sidebar.caption[0].value.startswith("Keep this page's address")

@@ -35,17 +35,25 @@ def asked(workspace: Workspace, run: str) -> Job:
     """A prediction of 20 structures that waits."""
     text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()) for k in range(20))
     files = [("new.extxyz", text)]
-    dataset = workspace.library.add_dataset(workspace.id, "new.extxyz", purpose="prediction", files=files)
+    dataset = workspace.library.add_dataset(
+        workspace.id, "new.extxyz", purpose="prediction", files=files
+    )
     payload = {"run": run, "dataset": dataset.id, "name": "new.extxyz"}
-    return workspace.jobs.submit(workspace.id, "predict", title="Predicting new", payload=payload, subject=dataset.id)
+    return workspace.jobs.submit(
+        workspace.id, "predict", title="Predicting new", payload=payload, subject=dataset.id
+    )
 
 
-def cancelled_after(workspace: Workspace, job: Job, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def cancelled_after(
+    workspace: Workspace, job: Job, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Do the job as its process would, until somebody asks for its end after so many structures."""
     monkeypatch.setattr(prediction, "CHUNK", 4)
     add = prediction._predict
 
-    def watched(growing: object, *args: object, progress: Callable[[Update], None], **named: object) -> None:
+    def watched(
+        growing: object, *args: object, progress: Callable[[Update], None], **named: object
+    ) -> None:
         def told(update: Update, /) -> None:
             if update.done >= rows:
                 workspace.jobs.request_cancel(workspace.id, job.id)
@@ -59,7 +67,9 @@ def cancelled_after(workspace: Workspace, job: Job, rows: int, monkeypatch: pyte
         work_all(workspace.home)
 
 
-def test_panel_of_a_running_prediction_shows_rate_and_time_left(workspace: Workspace, visit: Visit, run: str) -> None:
+def test_panel_of_a_running_prediction_shows_rate_and_time_left(
+    workspace: Workspace, visit: Visit, run: str
+) -> None:
     job = asked(workspace, run)
     workspace.jobs.claim("a worker", lanes=["short"])
     update = Update("predicting", 4_096, 16_000, values={RATE: 128.3})
@@ -79,7 +89,9 @@ def test_cancelled_prediction_goes_on_from_the_page(
     assert stopped is not None and stopped.state == "cancelled"
     at = visit("predict", run=run, prediction=job.id)
     assert "Kept: 8 structures predicted already." in texts(at)
-    assert "What it had done is kept: go on with it when you like." in texts(at) and "tart it again" not in texts(at)
+    assert "What it had done is kept: go on with it when you like." in texts(
+        at
+    ) and "tart it again" not in texts(at)
     click(at, "Go on with this prediction")
     again = at.query_params["prediction"]
     assert again != job.id and "Predicting new" in texts(at)
@@ -89,10 +101,14 @@ def test_cancelled_prediction_goes_on_from_the_page(
     at = visit("predict", run=run)
     assert "**20 structures predicted**" in texts(at) and len(at.dataframe[0].value) == 20
     assert "Domain: " in texts(at) and " like the training set, " in texts(at)
-    assert "Predicted structures" not in [box.label for box in at.selectbox]  # the stopped one is not listed beside it
+    assert "Predicted structures" not in [
+        box.label for box in at.selectbox
+    ]  # the stopped one is not listed beside it
 
 
-def test_stopped_prediction_without_a_chunk_is_started_again(workspace: Workspace, visit: Visit, run: str) -> None:
+def test_stopped_prediction_without_a_chunk_is_started_again(
+    workspace: Workspace, visit: Visit, run: str
+) -> None:
     job = asked(workspace, run)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("predict", run=run)
@@ -107,4 +123,6 @@ def test_another_visitor_cannot_go_on_with_it(workspace: Workspace, visit: Visit
     job = asked(workspace, run)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("predict", ws=str(uuid.uuid4()), run=run, prediction=job.id)
-    assert "Start it again" not in [button.label for button in at.button] and "Predicting new" not in texts(at)
+    assert "Start it again" not in [
+        button.label for button in at.button
+    ] and "Predicting new" not in texts(at)

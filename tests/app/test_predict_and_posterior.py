@@ -57,8 +57,13 @@ def make(home: Path, source: Path) -> Made:
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     gaps = np.where(np.arange(60) < 50, np.linspace(5.0, 8.0, 60), np.nan)
-    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE")
-    runs = {name: workspace.add_run(dataset, method=name, settings=settings)[0] for name, settings in METHODS.items()}
+    workspace.library.save_gaps(
+        dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE"
+    )
+    runs = {
+        name: workspace.add_run(dataset, method=name, settings=settings)[0]
+        for name, settings in METHODS.items()
+    }
     work_all(workspace.home)
     return Made(workspace, runs, dataset, predict_dataset(workspace, runs["btl_pcp_pe"], dataset))
 
@@ -66,7 +71,9 @@ def make(home: Path, source: Path) -> Made:
 def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
     """Predict a data set as the page asks for it and return the job's id."""
     payload = {"run": run, "dataset": dataset, "name": "waters"}
-    job = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject=dataset)
+    job = workspace.jobs.submit(
+        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset
+    )
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, job.id)
     assert ended is not None and ended.state == "finished", ended
@@ -93,7 +100,9 @@ def numbers(packed: dict[str, str]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
 
 
-def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(visit: Visit, made: Made) -> None:
+def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(
+    visit: Visit, made: Made
+) -> None:
     at = visit("predict", run=made.runs["btl_pcp_pe"])
     table = at.dataframe[0].value
     assert len(table) == 60
@@ -109,23 +118,35 @@ def test_predict_page_asks_for_a_data_set_of_the_workspace_once(visit: Visit, ma
     at.radio[0].set_value("A data set of this workspace").run()
     assert at.selectbox[1].options == ["waters"]
     click(at, "Predict")
-    jobs = [j for j in made.workspace.jobs.jobs(made.workspace.id, kinds=["predict"]) if j.payload["run"] == run]
+    jobs = [
+        j
+        for j in made.workspace.jobs.jobs(made.workspace.id, kinds=["predict"])
+        if j.payload["run"] == run
+    ]
     assert [job.payload["dataset"] for job in jobs] == [made.dataset]
     assert at.query_params["prediction"] == jobs[0].id
     work_all(made.workspace.home)
     at.run()
-    assert at.selectbox(key="next-criterion").options == ["distance from known"]  # one network knows no more
+    assert at.selectbox(key="next-criterion").options == [
+        "distance from known"
+    ]  # one network knows no more
     assert "too few draws to know what a label would tell" in texts(at)
 
 
-def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(visit: Visit, made: Made) -> None:
+def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
+    visit: Visit, made: Made
+) -> None:
     at = visit("predict", run=made.runs["btl_pcp_pe"])
     first = at.dataframe[0].value.iloc[3]["id"]
-    at.session_state[f"predicted-{made.prediction}-all-"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
+    at.session_state[f"predicted-{made.prediction}-all-"] = {
+        "selection": {"rows": [3], "columns": [], "cells": []}
+    }
     at.run()
     assert "Structure H2O in three dimensions" in alts(at)
     text = texts(at)
-    assert f"Nearest known: {first}".replace("-", "\\-") in text or f"Nearest known: {first}" in text.replace("\\", "")
+    assert f"Nearest known: {first}".replace(
+        "-", "\\-"
+    ) in text or f"Nearest known: {first}" in text.replace("\\", "")
     assert "95 % prediction interval:" in text and "Atoms: 3" in text
     at.text_input[0].set_value(str(first)).run()
     assert (at.dataframe[0].value["id"].str.contains(str(first), regex=False)).all()
@@ -133,7 +154,9 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(visit
     assert at.dataframe[0].value.empty
 
 
-def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reduction(visit: Visit, made: Made) -> None:
+def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reduction(
+    visit: Visit, made: Made
+) -> None:
     at = visit("predict", run=made.runs["btl_pcp_pe"])
     ids = [v.id for v in made.workspace.library.verdicts(made.dataset)]
     ranked = at.dataframe[1].value
@@ -144,15 +167,21 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     alone = at.dataframe[1].value["reduction_share"]
     assert list(alone) == sorted(alone, reverse=True)
     at.selectbox(key="next-criterion").set_value("standard deviation").run()
-    assert list(at.dataframe[1].value["sd_eV"]) == sorted(at.dataframe[1].value["sd_eV"], reverse=True)
+    assert list(at.dataframe[1].value["sd_eV"]) == sorted(
+        at.dataframe[1].value["sd_eV"], reverse=True
+    )
     at.number_input[0].set_value(3).run()
     assert len(at.dataframe[1].value) == 3
 
 
-def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(visit: Visit, made: Made) -> None:
+def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
+    visit: Visit, made: Made
+) -> None:
     at = visit("predict", run=made.runs["btl_pcp_pe"])
     first = at.dataframe[1].value["id"].iloc[0]
-    file = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction) / QUANTILES
+    file = (
+        made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction) / QUANTILES
+    )
     found = load_predictions(file)
     row, reason = found.ids.index(first), "no hydrogen atoms in the file"
     problem, status = list(found.problem), list(found.status)
@@ -167,7 +196,11 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
         st.cache_resource.clear()
     table = at.dataframe[1].value
     assert list(table["rank"][:9]) == list(range(1, 10)) and table["rank"].isna().iloc[9]
-    assert table["id"].iloc[9] == first and first not in set(table["id"][:9]) and table["warning"].iloc[9] == reason
+    assert (
+        table["id"].iloc[9] == first
+        and first not in set(table["id"][:9])
+        and table["warning"].iloc[9] == reason
+    )
     assert "1 structure has a warning on the content of the file and no rank." in texts(at)
     assert "uncertainty of the 9 structures ranked from **" in texts(at)
 
@@ -177,19 +210,38 @@ def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Mad
     records = read_structures((folder / EXTXYZ).read_bytes(), "p.extxyz")
     assert len(records) == 60
     info = records[0].info
-    assert info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"] and info["interval"] == "prediction"
+    assert (
+        info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"]
+        and info["interval"] == "prediction"
+    )
 
 
-def test_downloads_have_one_row_an_input_with_units_and_a_companion(workspace: Workspace, made: Made) -> None:
+def test_downloads_have_one_row_an_input_with_units_and_a_companion(
+    workspace: Workspace, made: Made
+) -> None:
     from components.predict.prediction_files import companion_json, download_csv, row_counts
 
     from bandgap.predictions.store import load_details, load_predictions
 
     folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
-    found, details = load_predictions(folder / "quantiles.safetensors"), load_details(folder / DETAILS)
-    rows = list(csv.DictReader(io.StringIO(download_csv(found, details, level=0.8, kind="credible").decode())))
+    found, details = (
+        load_predictions(folder / "quantiles.safetensors"),
+        load_details(folder / DETAILS),
+    )
+    rows = list(
+        csv.DictReader(
+            io.StringIO(download_csv(found, details, level=0.8, kind="credible").decode())
+        )
+    )
     assert len(rows) == 60
-    assert {"mean_eV", "lower_eV", "upper_eV", "warning", "nearest_known", "nearest_distance"} <= set(rows[0])
+    assert {
+        "mean_eV",
+        "lower_eV",
+        "upper_eV",
+        "warning",
+        "nearest_known",
+        "nearest_distance",
+    } <= set(rows[0])
     assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
     run = made.workspace.library.run(made.workspace.id, made.runs["btl_pcp_pe"])
     assert run is not None
@@ -211,7 +263,9 @@ def test_downloads_have_one_row_an_input_with_units_and_a_companion(workspace: W
     assert about["units"]["mean_eV"] == "eV" and {"bandgap", "numpy"} <= set(about["versions"])
 
 
-def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(visit: Visit, made: Made) -> None:
+def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
+    visit: Visit, made: Made
+) -> None:
     at = visit("posterior", run=made.runs["btl_pcp_pe"])
     text = texts(at)
     assert "Of the freedom to change the predicted gap, layer 1 " in text and "(before: " in text
@@ -219,7 +273,9 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert "**Energy** E-BFMI " in text
     assert "Median " in text
     ridge = figure(at, 0)
-    assert sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
+    assert (
+        sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
+    )
     assert "Layer weights of three layers in a ternary diagram" in alts(at)
     assert at.selectbox(key="trace-quantity").options[:2] == ["log tau", "log sigma"]
     trace = figure(at, alts(at).index("Traces of log tau, one line a chain"))
@@ -228,11 +284,16 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert "Energies about their mean beside their changes" in alts(at)
 
 
-def test_posterior_page_of_an_output_layer_shows_which_features_moved(visit: Visit, made: Made) -> None:
+def test_posterior_page_of_an_output_layer_shows_which_features_moved(
+    visit: Visit, made: Made
+) -> None:
     at = visit("posterior", run=made.runs["last_layer_horseshoe"])
     text = texts(at)
     assert "its posterior is that of the output layer, feature by feature" in text
-    assert "Together that is the change of " in text and "free features. The largest change is " in text
+    assert (
+        "Together that is the change of " in text
+        and "free features. The largest change is " in text
+    )
     changes = figure(at, alts(at).index("Changes of the output weights, largest first"))
     sizes = np.abs(numbers(changes["data"][0]["x"]))
     assert 0 < len(sizes) <= 4

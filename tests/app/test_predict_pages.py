@@ -34,12 +34,17 @@ def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
     workspace.library.register_sources({"demo": shown})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     files = [
-        (f"w{k:02d}.xyz", BROKEN if k == REFUSED else WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()))
+        (
+            f"w{k:02d}.xyz",
+            BROKEN if k == REFUSED else WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()),
+        )
         for k in range(N)
     ]
     dataset = workspace.library.add_dataset(workspace.id, "new", purpose="prediction", files=files)
     payload = {"run": run, "dataset": dataset.id, "name": "new"}
-    job = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id)
+    job = workspace.jobs.submit(
+        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
+    )
     work_all(workspace.home)
     return run, job.id
 
@@ -62,11 +67,20 @@ def test_long_table_is_shown_by_pages_in_the_order_that_is_chosen(
     assert [id for part in parts for id in part["id"]] == list(every["id"])
     assert parts[2]["status"].iloc[-1] == "refused" and not (parts[0]["status"] == "refused").any()
     at.selectbox(key=f"order-{prediction}").set_value("highest gap first").run()
-    assert list(at.dataframe[0].value["mean_eV"]) == sorted(every["mean_eV"].dropna(), reverse=True)[:10]
+    assert (
+        list(at.dataframe[0].value["mean_eV"])
+        == sorted(every["mean_eV"].dropna(), reverse=True)[:10]
+    )
     at.text_input(key=f"find-{prediction}").set_value("W0").run()
     found = at.dataframe[0].value
-    assert len(found) == 10 and found["id"].str.startswith("w0").all() and found["status"].iloc[-1] == "refused"
-    assert sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1  # of all, whatever the table shows
+    assert (
+        len(found) == 10
+        and found["id"].str.startswith("w0").all()
+        and found["status"].iloc[-1] == "refused"
+    )
+    assert (
+        sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1
+    )  # of all, whatever the table shows
 
 
 def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
@@ -80,7 +94,11 @@ def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
     at.session_state[f"{key}-2"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
     at.run()
     chosen = at.dataframe[0].value.iloc[3]
-    assert chosen["id"] == "w14" and "**w14**" in texts(at) and f"{chosen['mean_eV']:.2f} eV" in texts(at)
+    assert (
+        chosen["id"] == "w14"
+        and "**w14**" in texts(at)
+        and f"{chosen['mean_eV']:.2f} eV" in texts(at)
+    )
 
 
 def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
@@ -100,7 +118,9 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
 
 
-def test_rows_pass_by_status_and_by_text_in_any_case(workspace: Workspace, predicted: tuple[str, str]) -> None:
+def test_rows_pass_by_status_and_by_text_in_any_case(
+    workspace: Workspace, predicted: tuple[str, str]
+) -> None:
     folder = workspace.home.prediction_folder(*predicted)
     table = Table(load_predictions(folder / QUANTILES).to_columns(), load_details(folder / DETAILS))
     assert table.rows(Filter(show="refused")).tolist() == [REFUSED]

@@ -22,7 +22,9 @@ def page() -> None:
         flag: Annotated[bool, Setting("A flag", "Help.", on_page=True)] = False
         kind: Annotated[Literal["a", "b"], Setting("A kind", "Help.", on_page=True)] = "b"
         n: Annotated[int | None, Field(ge=2), Setting("A count", "Help.", on_page=True)] = None
-        share: Annotated[float, Field(ge=0.0, le=1.0), Setting("A share", "Help.", on_page=True)] = 0.5
+        share: Annotated[
+            float, Field(ge=0.0, le=1.0), Setting("A share", "Help.", on_page=True)
+        ] = 0.5
         name: Annotated[str, Setting("A name", "Help.", on_page=True)] = ""
         hidden: Annotated[int, Setting("Not on the page", "Help.")] = 1
 
@@ -40,4 +42,6 @@ def test_widgets_of_every_kind_give_the_request_that_they_show() -> None:
     at.number_input[1].set_value(0.25)
     at.text_input[0].set_value(" water ")
     at.run()
-    assert at.code[0].value == "Example(flag=True, kind='a', n=4, share=0.25, name='water', hidden=1)"
+    assert (
+        at.code[0].value == "Example(flag=True, kind='a', n=4, share=0.25, name='water', hidden=1)"
+    )

@@ -85,7 +85,9 @@ def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: P
         start = time.monotonic()
         for name in ("attacker.example", "192.0.2.1"):
             with pytest.raises(InvalidStatus, match="403"):
-                connect(stream_of(address), origin=Origin(f"https://{name}"), additional_headers=cookie)
+                connect(
+                    stream_of(address), origin=Origin(f"https://{name}"), additional_headers=cookie
+                )
         assert time.monotonic() - start < 2.0
         with connect(stream_of(address), origin=Origin(address), additional_headers=cookie):
             pass
@@ -95,20 +97,29 @@ def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: P
 def test_watch_of_the_test_before_sees_a_look_up(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path), "WATCH_FILE": str(tmp_path / "watched")}
-    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
+    code = (
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
+    )
     subprocess.run([sys.executable, "-c", code], env=variables, check=False, capture_output=True)
     assert (tmp_path / "watched").read_text() == "socket.connect 192.0.2.1\n"
 
 
 def test_token_opens_the_pages_and_is_in_no_command(tmp_path: Path) -> None:
-    with dashboard(tmp_path, "127.0.0.1", BANDGAP_APP_TOKEN=TOKEN) as address, httpx.Client(base_url=address) as client:
+    with (
+        dashboard(tmp_path, "127.0.0.1", BANDGAP_APP_TOKEN=TOKEN) as address,
+        httpx.Client(base_url=address) as client,
+    ):
         for path in ("/", "/train", "/_stcore/host-config", "/_stcore/metrics", "/media/x"):
             assert client.get(path).status_code == 401
         with pytest.raises(InvalidStatus, match="403"):
             connect(stream_of(address))
         assert client.get("/_stcore/health").text == "ok"
         page = client.get("/", params={"token": TOKEN}, follow_redirects=True)
-        assert page.status_code == 200 and "<title>Streamlit</title>" in page.text and str(page.url) == f"{address}/"
+        assert (
+            page.status_code == 200
+            and "<title>Streamlit</title>" in page.text
+            and str(page.url) == f"{address}/"
+        )
         assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
         assert "server" not in page.headers
         cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
@@ -116,7 +127,9 @@ def test_token_opens_the_pages_and_is_in_no_command(tmp_path: Path) -> None:
             connection.ping().wait(5)
         assert client.get("/", headers={"Host": "attacker.example"}).status_code == 400
         if sys.platform == "linux":
-            commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+            commands = [
+                path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+            ]
             assert not any(TOKEN.encode() in command for command in commands)
 
 
@@ -141,7 +154,11 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, str(app_folder())], capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", code, str(app_folder())],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
     assert json.loads(found.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
 
@@ -210,7 +227,9 @@ def visiting(address: str) -> Iterator[Visitor]:
     with httpx.Client(base_url=address) as client:
         client.get("/_stcore/health")
         protocols = [Subprotocol("streamlit")]
-        with connect(stream_of(address), subprotocols=protocols, max_size=200_000_000) as connection:
+        with connect(
+            stream_of(address), subprotocols=protocols, max_size=200_000_000
+        ) as connection:
             yield Visitor(address, connection, client)
 
 
@@ -236,8 +255,14 @@ def question_of(page: str) -> BackMsg:
 
 def test_uploads_leave_the_memory_when_their_check_starts(page_server: str) -> None:
     with visiting(page_server) as visitor:
-        elements = [m.delta.new_element for m in visitor.run(question_of("data")) if m.WhichOneof("type") == "delta"]
-        uploader = next(e.file_uploader for e in elements if e.file_uploader.label == "Structure files")
+        elements = [
+            m.delta.new_element
+            for m in visitor.run(question_of("data"))
+            if m.WhichOneof("type") == "delta"
+        ]
+        uploader = next(
+            e.file_uploader for e in elements if e.file_uploader.label == "Structure files"
+        )
         button = next(e.button for e in elements if e.button.label == "Check the files")
         data = WATER + b"\n" * UPLOAD_BYTES
         file_id = visitor.upload("water.extxyz", data)
@@ -248,7 +273,11 @@ def test_uploads_leave_the_memory_when_their_check_starts(page_server: str) -> N
         file = states.add(id=uploader.id).file_uploader_state_value.uploaded_file_info.add()
         file.file_id, file.name, file.size = file_id, "water.extxyz", len(data)
         address = f"/_stcore/upload_file/{visitor.session_id}/{file_id}"
-        file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = file_id, address, address
+        file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = (
+            file_id,
+            address,
+            address,
+        )
         messages = visitor.run(question)
         assert any("water.extxyz" in str(message) for message in messages), "the data set is there"
         wait_for_upload_bytes(page_server, 0)

@@ -30,8 +30,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     folder = train_source(tmp_path_factory.mktemp("source"))
     made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     source = str(uuid.uuid4())
-    numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": "CC-BY-4.0"}
-    payload = source_payload(source=source, name="my waters", dataset=made.add_labelled(), **numbers)
+    numbers = {
+        "hidden": [6, 4],
+        "max_epochs": 4,
+        "seed": 0,
+        "device": "cpu",
+        "licence": "CC-BY-4.0",
+    }
+    payload = source_payload(
+        source=source, name="my waters", dataset=made.add_labelled(), **numbers
+    )
     made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
     work_all(made.home)
     return made, source
@@ -49,7 +57,9 @@ def trainings(workspace: Workspace) -> list[Job]:
 
 def running(workspace: Workspace) -> Job:
     payload = source_payload(source=str(uuid.uuid4()), name="new")
-    job = workspace.jobs.submit(workspace.id, "train_source", title="tr", payload=payload, subject=payload["source"])
+    job = workspace.jobs.submit(
+        workspace.id, "train_source", title="tr", payload=payload, subject=payload["source"]
+    )
     assert workspace.jobs.claim("a worker", lanes=["long"]) is not None
     return job
 
@@ -61,7 +71,9 @@ def test_empty_workspace_lists_what_is_shipped_and_says_what_training_needs(visi
     assert f"name one folder with OE62 files by {VARIABLE}" in texts(at)
 
 
-def test_own_source_shows_card_descriptor_and_learning_curve(visit: Visit, shown: tuple[Workspace, str]) -> None:
+def test_own_source_shows_card_descriptor_and_learning_curve(
+    visit: Visit, shown: tuple[Workspace, str]
+) -> None:
     at = visit("sources", ws=shown[0].id, source=shown[1])
     table = at.dataframe[0].value
     assert list(table["source model"]) == ["demo molecules", "my waters"]
@@ -89,16 +101,22 @@ def test_source_on_any_elements_says_what_describes_them(
     assert "**Descriptor**: composition, neighbours, SOAP, 1,522 features" in text
 
 
-def test_own_source_can_be_chosen_on_train_and_by_nobody_else(visit: Visit, shown: tuple[Workspace, str]) -> None:
+def test_own_source_can_be_chosen_on_train_and_by_nobody_else(
+    visit: Visit, shown: tuple[Workspace, str]
+) -> None:
     at = click(visit("sources", ws=shown[0].id, source=shown[1]), "Transfer from my waters")
     assert at.title[0].value == "Train"
     assert at.selectbox[1].options == ["demo molecules", "my waters", "No source model"]
     assert at.selectbox[1].value == shown[1]
     other = visit("sources", ws=str(uuid.uuid4()), source=shown[1])
-    assert list(other.dataframe[0].value["source model"]) == ["demo molecules"] and "my waters" not in texts(other)
+    assert list(other.dataframe[0].value["source model"]) == [
+        "demo molecules"
+    ] and "my waters" not in texts(other)
 
 
-def test_training_from_a_data_set_is_one_job_however_often_pressed(visit: Visit, workspace: Workspace) -> None:
+def test_training_from_a_data_set_is_one_job_however_often_pressed(
+    visit: Visit, workspace: Workspace
+) -> None:
     dataset = workspace.add_labelled()
     at = click(click(visit("sources"), PRESS), PRESS)
     (job,) = trainings(workspace)
@@ -122,22 +140,34 @@ def test_file_of_the_server_is_offered_and_trained_from(
     next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
-    assert (job.payload["file"], job.payload["level"]) == ("df_5k.json", "gw") and "dataset" not in job.payload
+    assert (job.payload["file"], job.payload["level"]) == (
+        "df_5k.json",
+        "gw",
+    ) and "dataset" not in job.payload
 
 
 def estimates(at: AppTest) -> list[str]:
     return [c.value for c in at.caption if "epochs are needed" in c.value]
 
 
-def test_estimate_stands_before_the_training_and_grows_with_the_network(visit: Visit, workspace: Workspace) -> None:
+def test_estimate_stands_before_the_training_and_grows_with_the_network(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = visit("sources")
     (narrow,) = estimates(at)
-    assert narrow.startswith("Estimated time: about ") and "costs measured on one core of another machine" in narrow
+    assert (
+        narrow.startswith("Estimated time: about ")
+        and "costs measured on one core of another machine" in narrow
+    )
     at.selectbox(key="hidden-own").set_value("512 and 256").run()
     at.number_input(key="epochs-own").set_value(1000).run()
     (wide,) = estimates(at)
-    assert "all 1,000 epochs" in wide and wide.split()[3] > narrow.split()[3] and wide.split()[4] == narrow.split()[4]
+    assert (
+        "all 1,000 epochs" in wide
+        and wide.split()[3] > narrow.split()[3]
+        and wide.split()[4] == narrow.split()[4]
+    )
     at.selectbox(key="source-own-device").set_value("cuda").run()
     assert estimates(at)[0].startswith("There is no estimate for a GPU yet")
     assert trainings(workspace) == []
@@ -155,21 +185,30 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
     assert estimates(at) != [before]
     button = next(button for button in at.button if button.label == PRESS)
-    told = (
-        "A graph network needs a package that is not installed on this server: `pip install -c constraints.txt '.[graph"
-    )
+    told = "A graph network needs a package that is not installed on this server: `pip install -c constraints.txt '.[graph"
     assert (told in texts(at), button.disabled) == (not installed, not installed)
     if installed:
         click(at, PRESS)
         (job,) = trainings(workspace)
-        assert [job.payload["request"][key] for key in ("network", "preset", "hidden")] == ["megnet", None, [1024, 512]]
+        assert [job.payload["request"][key] for key in ("network", "preset", "hidden")] == [
+            "megnet",
+            None,
+            [1024, 512],
+        ]
 
 
-def test_estimate_rests_on_earlier_trainings_of_the_server(visit: Visit, shown: tuple[Workspace, str]) -> None:
-    assert "It rests on 1 earlier training on this server." in estimates(visit("sources", ws=shown[0].id))[0]
+def test_estimate_rests_on_earlier_trainings_of_the_server(
+    visit: Visit, shown: tuple[Workspace, str]
+) -> None:
+    assert (
+        "It rests on 1 earlier training on this server."
+        in estimates(visit("sources", ws=shown[0].id))[0]
+    )
 
 
-def test_running_training_shows_progress_and_can_be_cancelled(visit: Visit, workspace: Workspace) -> None:
+def test_running_training_shows_progress_and_can_be_cancelled(
+    visit: Visit, workspace: Workspace
+) -> None:
     job = running(workspace)
     update = Update("training the source network", 30, 150, values={"validation_mse": 0.21})
     workspace.jobs.add_event(job.id, "progress", update, since=0.0)
@@ -181,23 +220,36 @@ def test_running_training_shows_progress_and_can_be_cancelled(visit: Visit, work
 
 def test_failed_training_says_why(visit: Visit, workspace: Workspace) -> None:
     job = running(workspace)
-    workspace.jobs.end(job.id, "failed", error="40 structures with a gap; a source model is trained here from 50 to")
+    workspace.jobs.end(
+        job.id,
+        "failed",
+        error="40 structures with a gap; a source model is trained here from 50 to",
+    )
     at = visit("sources", source=job.subject)
     assert at.error[0].value.startswith("40 structures with a gap") and "Traceback" not in texts(at)
 
 
-def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(visit: Visit, workspace: Workspace) -> None:
+def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(
+    visit: Visit, workspace: Workspace
+) -> None:
     job = running(workspace)
     workspace.jobs.end(job.id, "finished")
     at = visit("sources", source=job.subject)
-    assert "new: its folder cannot be read" in at.error[0].value and "runs made with it are safe" in at.error[0].value
-    assert next(button for button in at.button if button.label == "Delete this source model").disabled
+    assert (
+        "new: its folder cannot be read" in at.error[0].value
+        and "runs made with it are safe" in at.error[0].value
+    )
+    assert next(
+        button for button in at.button if button.label == "Delete this source model"
+    ).disabled
     next(box for box in at.checkbox if box.label == "I do not need it any more").check().run()
     click(at, "Delete this source model")
     assert trainings(workspace) == [] and "source" not in at.query_params
 
 
-def test_transfer_from_an_own_source_finishes_and_names_its_data(visit: Visit, shown: tuple[Workspace, str]) -> None:
+def test_transfer_from_an_own_source_finishes_and_names_its_data(
+    visit: Visit, shown: tuple[Workspace, str]
+) -> None:
     made, source = shown
     at = visit("train", ws=made.id, source=source)
     assert next(box for box in at.selectbox if box.label == "Source model").value == source
@@ -207,5 +259,8 @@ def test_transfer_from_an_own_source_finishes_and_names_its_data(visit: Visit, s
     assert (job.state, job.error, job.payload["source"]) == ("finished", "", source)
     at = visit("posterior", ws=made.id, run=job.subject)
     text = texts(at).replace("\\", "")
-    assert "**Data**: waters.extxyz (60 structures; H O)" in text and "**Licence of the data**: CC-BY-4.0" in text
+    assert (
+        "**Data**: waters.extxyz (60 structures; H O)" in text
+        and "**Licence of the data**: CC-BY-4.0" in text
+    )
     assert "of 60 structures, 60 are in the source data" in text

@@ -118,7 +118,9 @@ def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Wo
     run, job = workspace.add_run(dataset)
     workspace.make_running(job)
     if state == "failed run":
-        workspace.jobs.end(job.id, "failed", error="12 structures hold Br, which the source model never saw.")
+        workspace.jobs.end(
+            job.id, "failed", error="12 structures hold Br, which the source model never saw."
+        )
     return workspace, run
 
 

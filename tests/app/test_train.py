@@ -33,20 +33,28 @@ def transfers(workspace: Workspace) -> list[Job]:
 
 def keep_checkpoint(workspace: Workspace, job: Job, *, iteration: int) -> None:
     """Leave what a chain that was interrupted after so many iterations leaves, as far as a page reads it."""
-    header = json.dumps({"__metadata__": {"schema": "1", "facts": json.dumps({"iteration": iteration})}}).encode()
+    header = json.dumps(
+        {"__metadata__": {"schema": "1", "facts": json.dumps({"iteration": iteration})}}
+    ).encode()
     folder = checkpoints_of(workspace.home, job.payload)
     folder.mkdir(parents=True)
     (folder / "chains-1.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
 
 
 def interrupted(workspace: Workspace) -> tuple[str, Job]:
-    run, job = workspace.add_run(workspace.add_labelled(), settings={"sampler": {"warmup": 300, "draws": 1500}})
+    run, job = workspace.add_run(
+        workspace.add_labelled(), settings={"sampler": {"warmup": 300, "draws": 1500}}
+    )
     workspace.make_running(job)
-    workspace.jobs.end(job.id, "interrupted", error="The worker process ended while this job was running.")
+    workspace.jobs.end(
+        job.id, "interrupted", error="The worker process ended while this job was running."
+    )
     return run, job
 
 
-def test_several_methods_become_several_runs_with_the_same_split(visit: Visit, workspace: Workspace) -> None:
+def test_several_methods_become_several_runs_with_the_same_split(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = tick(visit("train"), "Fine-tuning")
     click(at, "Start 2 transfers")
@@ -68,19 +76,26 @@ def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Wor
     assert len(transfers(workspace)) == 2
 
 
-def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(visit: Visit, workspace: Workspace) -> None:
+def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = click(visit("train"), "Start the transfer")
     workspace.make_running(transfers(workspace)[0])
     workspace.jobs.end(transfers(workspace)[0].id, "finished")
     click(at, "Start the transfer")
-    assert "Finished before with the same settings and seed, which give the same result: BTL\\-PCP" in texts(at)
+    assert (
+        "Finished before with the same settings and seed, which give the same result: BTL\\-PCP"
+        in texts(at)
+    )
     next(i for i in at.number_input if i.label == "Seed").set_value(1)
     click(at, "Start the transfer")
     assert [job.payload["request"]["seed"] for job in transfers(workspace)] == [1, 0]
 
 
-def test_estimate_stands_before_the_start_and_grows_with_the_methods(visit: Visit, workspace: Workspace) -> None:
+def test_estimate_stands_before_the_start_and_grows_with_the_methods(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_labelled()
     at = visit("train")
     (one,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
@@ -93,7 +108,9 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(visit: Visi
     assert at.error[0].value == "No method is chosen. Tick at least one."
 
 
-def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(visit: Visit, workspace: Workspace) -> None:
+def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(
+    visit: Visit, workspace: Workspace
+) -> None:
     needy = MethodEntry("PTYL", "Trains.", duration="a minute", needs="snapshots")
     plain = MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds")
     workspace.library.register_methods({"fine_tune": plain, "ptyl": needy})
@@ -103,7 +120,9 @@ def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(visit
     assert [box.disabled for box in at.checkbox if box.key == "method-ptyl"] == [True]
 
 
-def test_method_that_others_beat_says_so_where_it_is_chosen(visit: Visit, workspace: Workspace) -> None:
+def test_method_that_others_beat_says_so_where_it_is_chosen(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_methods(workspace.library)
     workspace.add_labelled()
     text = texts(visit("train"))
@@ -118,7 +137,9 @@ def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace)
     assert "18 structures held out by whole formulas" in texts(at)
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
-    assert job.payload["request"]["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
+    assert (
+        job.payload["request"]["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
+    )
 
 
 def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Workspace) -> None:
@@ -142,16 +163,24 @@ def test_interrupted_run_without_checkpoint_begins_anew(visit: Visit, workspace:
     assert [job.subject for job in transfers(workspace)] == [run, run]
 
 
-def test_running_job_shows_its_last_log_line_and_what_is_effective(visit: Visit, workspace: Workspace) -> None:
+def test_running_job_shows_its_last_log_line_and_what_is_effective(
+    visit: Visit, workspace: Workspace
+) -> None:
     from bandgap.foundation.progress import Update
 
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     values = {"rhat": 1.02, "ess_bulk": 412.3}
-    workspace.jobs.add_event(job.id, "progress", Update("sampling", 60, 120, values=values), since=0.0)
-    workspace.jobs.add_event(job.id, "log", Update("log", message="chain 3 found a smaller step"), since=0.0)
+    workspace.jobs.add_event(
+        job.id, "progress", Update("sampling", 60, 120, values=values), since=0.0
+    )
+    workspace.jobs.add_event(
+        job.id, "log", Update("log", message="chain 3 found a smaller step"), since=0.0
+    )
     at = visit("train", run=run)
-    assert "R-hat 1.02 · effective draws 412" in texts(at) and "chain 3 found a smaller step" in texts(at)
+    assert "R-hat 1.02 · effective draws 412" in texts(
+        at
+    ) and "chain 3 found a smaller step" in texts(at)
     assert at.get("progress")[0].proto.value == 50
 
 
@@ -173,7 +202,9 @@ def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
-def test_ended_run_says_how_and_offers_the_same_again(visit: Visit, workspace: Workspace, state: str) -> None:
+def test_ended_run_says_how_and_offers_the_same_again(
+    visit: Visit, workspace: Workspace, state: str
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     workspace.jobs.end(job.id, state, error="no" if state == "failed" else "")  # type: ignore[arg-type]
@@ -182,7 +213,9 @@ def test_ended_run_says_how_and_offers_the_same_again(visit: Visit, workspace: W
     assert "Start it again" in [button.label for button in at.button]
 
 
-def test_finished_run_whose_folder_is_damaged_says_what_is_safe(visit: Visit, workspace: Workspace) -> None:
+def test_finished_run_whose_folder_is_damaged_says_what_is_safe(
+    visit: Visit, workspace: Workspace
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     workspace.jobs.end(job.id, "finished")
@@ -215,11 +248,15 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     at = tick(tick(visit("train"), LEVELS), "Fine-tuning")
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
-    assert {job.title for job in jobs} == {f"{m}, n = 42, electron levels" for m in ("Gaussian process", "Fine-tuning")}
+    assert {job.title for job in jobs} == {
+        f"{m}, n = 42, electron levels" for m in ("Gaussian process", "Fine-tuning")
+    }
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
 
 
-def test_levels_at_more_k_points_are_offered_beside_them(visit: Visit, workspace: Workspace) -> None:
+def test_levels_at_more_k_points_are_offered_beside_them(
+    visit: Visit, workspace: Workspace
+) -> None:
     with_gaussian_process(workspace, installed=True)
     more = "Levels at more k points where a cell is small"
     at = visit("train")
@@ -238,7 +275,9 @@ def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspac
     assert "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer" in texts(at)
 
 
-def test_levels_that_the_server_cannot_compute_are_not_offered(visit: Visit, workspace: Workspace) -> None:
+def test_levels_that_the_server_cannot_compute_are_not_offered(
+    visit: Visit, workspace: Workspace
+) -> None:
     with_gaussian_process(workspace, installed=False)
     box = next(box for box in visit("train").checkbox if box.label == LEVELS)
     assert box.disabled and "pip install -c constraints.txt '.[xtb]'" in box.help

@@ -35,7 +35,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
 
 
 @pytest.fixture
-def worlds(made: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Owned, Owned]:
+def worlds(
+    made: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Owned, Owned]:
     """Alice and Bob in a data directory of this test's own."""
     folder = tmp_path / "home"
     shutil.copytree(made[0].workspace.home.folder, folder)
@@ -55,18 +57,33 @@ def rows_of(workspace: Workspace) -> dict[str, list[tuple[object, ...]]]:
     with contextlib.closing(sqlite3.connect(workspace.home.database)) as connection:
         for table in TABLES:
             owner = {"dataset_file": "dataset", "structure": "dataset", "event": "job"}.get(table)
-            mine = f"{owner} IN (SELECT id FROM {owner} WHERE workspace = ?)" if owner else "workspace = ?"
-            found[table] = connection.execute(f"SELECT * FROM {table} WHERE {mine}", (workspace.id,)).fetchall()
+            mine = (
+                f"{owner} IN (SELECT id FROM {owner} WHERE workspace = ?)"
+                if owner
+                else "workspace = ?"
+            )
+            found[table] = connection.execute(
+                f"SELECT * FROM {table} WHERE {mine}", (workspace.id,)
+            ).fetchall()
     return found
 
 
 def kept_of(alice: Owned) -> dict[str, str]:
     """Return a digest of all that the store and the disk hold of Alice's, by what it is."""
-    home, found = alice.workspace.home, {table: str(rows) for table, rows in rows_of(alice.workspace).items()}
+    home, found = (
+        alice.workspace.home,
+        {table: str(rows) for table, rows in rows_of(alice.workspace).items()},
+    )
     folders = [home.run_folder(run) for run in alice.runs]
     folders += [home.source_folder(alice.source), home.dataset_folder(alice.dataset)]
-    uploads = [home.folder / "uploads" / file.content for file in alice.workspace.library.files(alice.dataset)]
-    for path in [*uploads, *(path for folder in folders for path in folder.rglob("*") if path.is_file())]:
+    uploads = [
+        home.folder / "uploads" / file.content
+        for file in alice.workspace.library.files(alice.dataset)
+    ]
+    for path in [
+        *uploads,
+        *(path for folder in folders for path in folder.rglob("*") if path.is_file()),
+    ]:
         found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
@@ -79,7 +96,14 @@ def sees_nothing_of_hers(at: AppTest, alice: Owned) -> None:
 
 
 def ids_of(owned: Owned) -> list[str]:
-    return [owned.workspace.id, owned.dataset, *owned.runs, owned.prediction, owned.source, *owned.jobs]
+    return [
+        owned.workspace.id,
+        owned.dataset,
+        *owned.runs,
+        owned.prediction,
+        owned.source,
+        *owned.jobs,
+    ]
 
 
 def ticked(at: AppTest) -> AppTest:
@@ -118,7 +142,9 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("crafted", list(CRAFTED.values()), ids=list(CRAFTED))
-def test_crafted_addresses_show_nothing(crafted: str, visit: Visit, worlds: tuple[Owned, Owned]) -> None:
+def test_crafted_addresses_show_nothing(
+    crafted: str, visit: Visit, worlds: tuple[Owned, Owned]
+) -> None:
     alice, _ = worlds
     before = kept_of(alice)
     choices = {key: crafted.format(id=id, ID=id.upper()) for key, id in alice.choices.items()}
@@ -175,7 +201,9 @@ def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
     kind: str, asked: dict[str, str], worlds: tuple[Owned, Owned]
 ) -> None:
     alice, bob = worlds
-    alice.workspace.jobs.request_cancel(alice.workspace.id, alice.jobs[1])  # else the worker does her waiting job too
+    alice.workspace.jobs.request_cancel(
+        alice.workspace.id, alice.jobs[1]
+    )  # else the worker does her waiting job too
     before = kept_of(alice)
     ids = {"dataset": alice.dataset, "run": alice.runs[0], "source": alice.source}
     ids |= {"own": bob.dataset, "own_run": bob.runs[0]}
@@ -183,7 +211,9 @@ def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
     if kind == "transfer":
         request = TransferRequest(method="last_layer_ridge", n=20, n_test=5)
         payload = {**payload, "request": request.to_values()}
-    job = bob.workspace.jobs.submit(bob.workspace.id, kind, title="crafted", payload=payload, subject="x")
+    job = bob.workspace.jobs.submit(
+        bob.workspace.id, kind, title="crafted", payload=payload, subject="x"
+    )
     work_all(bob.workspace.home)
     ended = bob.workspace.jobs.job(bob.workspace.id, job.id)
     assert ended is not None and ended.state == "failed"

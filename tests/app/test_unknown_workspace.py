@@ -27,9 +27,13 @@ def count(workspace: Workspace) -> int:
 
 
 @pytest.mark.parametrize("given", [str(uuid.uuid4()), "3f2b", "../../etc", "<b>x</b>", "a" * 500])
-def test_unknown_address_is_told_and_stays_so_on_every_page(workspace: Workspace, given: str) -> None:
+def test_unknown_address_is_told_and_stays_so_on_every_page(
+    workspace: Workspace, given: str
+) -> None:
     at = opened(given)
-    assert at.title[0].value == "No such workspace" and "this server has none of that name" in texts(at)
+    assert at.title[
+        0
+    ].value == "No such workspace" and "this server has none of that name" in texts(at)
     at.switch_page("views/data.py").run()
     assert at.title[0].value == "No such workspace" and count(workspace) == 0
     next(button for button in at.button if button.label == "Start a new workspace").click().run()
@@ -37,7 +41,9 @@ def test_unknown_address_is_told_and_stays_so_on_every_page(workspace: Workspace
     assert has_workspace(workspace.library, at.session_state["workspace"])
 
 
-def test_new_visitor_gets_a_workspace_whose_address_is_known_afterwards(workspace: Workspace) -> None:
+def test_new_visitor_gets_a_workspace_whose_address_is_known_afterwards(
+    workspace: Workspace,
+) -> None:
     at = opened("")
     at.run()
     found = at.query_params["ws"]
@@ -53,7 +59,9 @@ def test_home_lists_no_workspace_of_others(workspace: Workspace) -> None:
     assert "Continue" not in texts(at) and workspace.id not in str(at.main)
 
 
-def test_switch_to_another_workspace_keeps_nothing_of_the_one_before(workspace: Workspace, visit: Visit) -> None:
+def test_switch_to_another_workspace_keeps_nothing_of_the_one_before(
+    workspace: Workspace, visit: Visit
+) -> None:
     dataset = workspace.add_labelled()
     at = visit("data", data=dataset)
     assert at.session_state["chosen_data"] == dataset

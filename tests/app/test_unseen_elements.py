@@ -39,10 +39,14 @@ SAID = (
 def mixed_waters(workspace: Workspace, *, n: int = 40, others: int = 12) -> str:
     """Store `n` distorted water molecules and `others` of hydrogen selenide with gaps and return the data set's id."""
     text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
-    text += b"".join(SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(others))
+    text += b"".join(
+        SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(others)
+    )
     dataset = workspace.add_checked([("mixed.extxyz", text)], name="mixed")
     gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, others)])
-    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory="")
+    workspace.library.save_gaps(
+        dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory=""
+    )
     return dataset
 
 
@@ -56,7 +60,9 @@ def chosen(visit: Visit, *titles: str, **more: str) -> AppTest:
     return at
 
 
-def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, workspace: Workspace) -> None:
+def test_runs_of_one_press_are_tested_on_the_same_and_compared(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
@@ -72,24 +78,36 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, wor
     assert not at.error
     click(at, "Start 2 transfers")
     payloads = {job.payload["request"]["method"]: job.payload for job in transfers(workspace)}
-    assert [payloads[name]["request"]["test_known"] for name in ("fine_tune", "last_layer_ridge")] == [True, False]
+    assert [
+        payloads[name]["request"]["test_known"] for name in ("fine_tune", "last_layer_ridge")
+    ] == [True, False]
     work_all(workspace.home)
     runs = {name: workspace.home.run_folder(payload["run"]) for name, payload in payloads.items()}
     splits = {name: json.loads((run / "manifest.json").read_text()) for name, run in runs.items()}
     assert splits["fine_tune"]["split"]["test"] == splits["last_layer_ridge"]["split"]["test"]
-    assert len(splits["last_layer_ridge"]["left_out"]) == 12 and splits["fine_tune"]["left_out"] == []
+    assert (
+        len(splits["last_layer_ridge"]["left_out"]) == 12 and splits["fine_tune"]["left_out"] == []
+    )
     compared = visit("compare", runs=",".join(payload["run"] for payload in payloads.values()))
     text = texts(compared)
     assert "tested on different crystals" not in text and "got other structures or gaps" not in text
     (flag,) = [w.value for w in compared.warning if "left out" in w.value]
-    assert "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20" in flag
-    assert "tested on known elements none\\: not every method takes elements that the source model lacks." in flag
+    assert (
+        "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20"
+        in flag
+    )
+    assert (
+        "tested on known elements none\\: not every method takes elements that the source model lacks."
+        in flag
+    )
     assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
     assert "tested on" not in settings["setting"].tolist()
 
 
-def test_methods_that_take_every_structure_are_tested_on_all(visit: Visit, workspace: Workspace) -> None:
+def test_methods_that_take_every_structure_are_tested_on_all(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
@@ -120,7 +138,10 @@ def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, 
     lacking = unseen({("H", "O"): 40, ("H", "Se"): 12}, entry)
     names = ("fine_tune", "last_layer_ridge", "gaussian_process", "bnn")
     entries = {
-        name: MethodEntry(name, family=METHODS[name].family, new_elements=METHODS[name].new_elements) for name in names
+        name: MethodEntry(
+            name, family=METHODS[name].family, new_elements=METHODS[name].new_elements
+        )
+        for name in names
     }
     return lacking, entries
 
@@ -154,7 +175,9 @@ def test_descriptor_without_terms_lacks_what_its_parts_do_not_know() -> None:
     assert (dict(heavy.elements), heavy.known, heavy.grows) == ({"Og": 2}, 3, False)
 
 
-def test_nothing_is_said_where_the_source_model_has_every_element(visit: Visit, workspace: Workspace) -> None:
+def test_nothing_is_said_where_the_source_model_has_every_element(
+    visit: Visit, workspace: Workspace
+) -> None:
     register_all(str(workspace.home.folder))
     workspace.add_labelled()
     at = visit("train", source="demo")

@@ -40,9 +40,17 @@ def applicability(at: AppTest) -> AppTest:
 @pytest.mark.parametrize(
     ("name", "there"),
     [
-        ("train", lambda at: [box.label for box in at.checkbox if str(box.key).startswith("method-")]),
+        (
+            "train",
+            lambda at: [box.label for box in at.checkbox if str(box.key).startswith("method-")],
+        ),
         ("sources", lambda at: [list(frame.value["source model"]) for frame in at.dataframe]),
-        ("data", lambda at: [box.label for box in applicability(at).selectbox if box.label == "Source model"]),
+        (
+            "data",
+            lambda at: [
+                box.label for box in applicability(at).selectbox if box.label == "Source model"
+            ],
+        ),
     ],
 )
 def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
@@ -50,7 +58,11 @@ def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
 ) -> None:
     at = visit(name)
     assert there(at) == []
-    assert WAITS in texts(at) and "this page then goes on by itself" in texts(at) and "reload" not in texts(at)
+    assert (
+        WAITS in texts(at)
+        and "this page then goes on by itself" in texts(at)
+        and "reload" not in texts(at)
+    )
     register(unregistered)
     at.run()
     assert len(there(at)) == 1 and WAITS not in texts(at)
@@ -62,13 +74,17 @@ def page() -> None:
     from components.shared import stores, waiting
 
     if st.session_state.pop("as drawn before", False):
-        waiting.run_anew_when(lambda: bool(stores.library().methods()), lambda: st.write("still waiting"))
+        waiting.run_anew_when(
+            lambda: bool(stores.library().methods()), lambda: st.write("still waiting")
+        )
     else:
         st.write("drawn anew")
 
 
 @pytest.mark.parametrize(("registers", "shown"), [(False, "still waiting"), (True, "drawn anew")])
-def test_waiting_ends_in_one_run_of_the_whole_page(unregistered: Workspace, registers: bool, shown: str) -> None:
+def test_waiting_ends_in_one_run_of_the_whole_page(
+    unregistered: Workspace, registers: bool, shown: str
+) -> None:
     if registers:
         register(unregistered)
     at = AppTest.from_function(page)
@@ -77,15 +93,21 @@ def test_waiting_ends_in_one_run_of_the_whole_page(unregistered: Workspace, regi
     assert not at.exception and [element.value for element in at.markdown] == [shown]
 
 
-def test_sidebar_says_that_the_worker_runs_once_it_has_answered(visit: Visit, workspace: Workspace) -> None:
+def test_sidebar_says_that_the_worker_runs_once_it_has_answered(
+    visit: Visit, workspace: Workspace
+) -> None:
     at = visit("data")
-    assert [warning.value[:33] for warning in at.sidebar.warning] == ["The worker has not been started: "]
+    assert [warning.value[:33] for warning in at.sidebar.warning] == [
+        "The worker has not been started: "
+    ]
     assert acquire(workspace.jobs.database, "a worker")
     at.run()
     assert not at.sidebar.warning and at.sidebar.caption[0].value == "Worker: running."
 
 
-def test_about_names_versions_once_the_worker_has_written_them_down(visit: Visit, workspace: Workspace) -> None:
+def test_about_names_versions_once_the_worker_has_written_them_down(
+    visit: Visit, workspace: Workspace
+) -> None:
     at = visit("about")
     assert "known as soon as a worker has started" in texts(at) and not at.dataframe
     register_system(workspace.library)

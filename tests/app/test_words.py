@@ -23,14 +23,28 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (130, "2 min 10 s"), (3600, "1 h 0 min"), (7290, "2 h 1 min")],
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (130, "2 min 10 s"),
+        (3600, "1 h 0 min"),
+        (7290, "2 h 1 min"),
+    ],
 )
 def test_duration_reads_as_a_person_says_it(seconds: float, text: str) -> None:
     assert words.duration(seconds) == text
 
 
 def progress(done: int, total: int | None) -> Event:
-    return Event(seq=1, time=100.0, kind="progress", update=Update("sampling", done, total), since=40.0, since_done=0)
+    return Event(
+        seq=1,
+        time=100.0,
+        kind="progress",
+        update=Update("sampling", done, total),
+        since=40.0,
+        since_done=0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +57,9 @@ def progress(done: int, total: int | None) -> Event:
     ],
     ids=["unknown total", "too early to say", "half", "done"],
 )
-def test_progress_line_says_the_time_left_only_when_it_is_known(done: int, total: int | None, text: str) -> None:
+def test_progress_line_says_the_time_left_only_when_it_is_known(
+    done: int, total: int | None, text: str
+) -> None:
     assert words.progress_line(progress(done, total), now=100.0) == text
 
 
@@ -65,18 +81,26 @@ def test_layer_sentence_of_a_posterior_like_its_prior_says_that_the_data_cannot_
 
 def test_layer_sentence_without_a_winner_says_that_all_share() -> None:
     text = posterior_words.layer_sentence(RNG.dirichlet([30, 40, 30], 4000), n=300)
-    assert text.startswith("Layers 1 and 2 and the output layer take a part of the change (c1 = 0.30 +/- 0.05")
+    assert text.startswith(
+        "Layers 1 and 2 and the output layer take a part of the change (c1 = 0.30 +/- 0.05"
+    )
 
 
 def test_convergence_sentence_of_chains_that_agree() -> None:
-    text = posterior_words.convergence_sentence({"tau": 1.003, "c1": 1.001}, {"tau": 1240.0, "c1": 2000.0})
+    text = posterior_words.convergence_sentence(
+        {"tau": 1.003, "c1": 1.001}, {"tau": 1240.0, "c1": 2000.0}
+    )
     assert text == "Chains agree (R-hat 1.003, 1,240 effective draws)."
 
 
 @pytest.mark.parametrize("rhat", [1.12, float("nan")])
-def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(rhat: float) -> None:
+def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(
+    rhat: float,
+) -> None:
     text = posterior_words.convergence_sentence({"c1": 1.0, "tau": rhat}, {"tau": 40.0})
-    assert text.startswith(f"The chains have not agreed yet on tau (R-hat {rhat:.3f}, want below 1.05).")
+    assert text.startswith(
+        f"The chains have not agreed yet on tau (R-hat {rhat:.3f}, want below 1.05)."
+    )
     assert "usable for a look, not for a table" in text
     assert not posterior_words.converged({"c1": 1.0, "tau": rhat})
 
@@ -92,7 +116,10 @@ def test_estimate_of_one_method_names_its_range_and_what_it_rests_on():
 
 
 def test_estimate_of_several_methods_adds_up_and_names_what_nobody_measured():
-    known = {"A": Estimate(260.0, "this method here", 3), "B": Estimate(130.0, "other methods here", 4)}
+    known = {
+        "A": Estimate(260.0, "this method here", 3),
+        "B": Estimate(130.0, "other methods here", 4),
+    }
     assert estimate_words.estimate_sentence(known | {"C": None}) == (
         "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 earlier runs of the "
         "same kind on this server; measured costs, corrected by 4 runs of other methods on this server. Not counted, "
@@ -104,7 +131,9 @@ def test_estimate_where_a_gpu_computes_says_that_measured_costs_are_of_a_cpu():
     caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
     for basis, runs, expected in (("reference", 0, True), ("this method here", 2, False)):
         known = {"A": Estimate(40.0, basis, runs)}
-        on_cpu, on_gpu = (estimate_words.estimate_sentence(known, device=device) for device in ("cpu", "cuda"))
+        on_cpu, on_gpu = (
+            estimate_words.estimate_sentence(known, device=device) for device in ("cpu", "cuda")
+        )
         assert on_gpu == on_cpu + (caveat if expected else "")
 
 
@@ -125,19 +154,28 @@ def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
 
 def test_estimate_of_a_source_on_a_gpu_says_that_there_is_none_yet():
     text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), [])
-    assert text.startswith("There is no estimate for a GPU yet: no training on one was finished on this server. On its")
+    assert text.startswith(
+        "There is no estimate for a GPU yet: no training on one was finished on this server. On its"
+    )
     past = [PastTraining(replace(SOURCE, device="cuda"), 100.0)]
     text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), past)
-    assert text.startswith("Estimated time: about 1 min 30 s (") and "1 earlier training on this server" in text
+    assert (
+        text.startswith("Estimated time: about 1 min 30 s (")
+        and "1 earlier training on this server" in text
+    )
 
 
 def test_estimate_of_a_source_whose_molecules_nobody_counted_says_so():
     text = estimate_words.source_sentence(replace(SOURCE, n=61_700), [], guessed=True)
-    assert text.endswith("The number of structures, about 62,000, is guessed by the size of the file.")
+    assert text.endswith(
+        "The number of structures, about 62,000, is guessed by the size of the file."
+    )
 
 
 def test_estimate_of_nothing_known_says_so():
-    assert estimate_words.estimate_sentence({"C": None}).startswith("How long C will take is not known yet")
+    assert estimate_words.estimate_sentence({"C": None}).startswith(
+        "How long C will take is not known yet"
+    )
 
 
 def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:

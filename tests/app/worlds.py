@@ -40,7 +40,10 @@ H1 H 0.5 0.6 0.44
 H2 H 0.5 0.4 0.44
 """
 N = 60
-RUNS = ({"method": "last_layer_ridge", "conformal_share": 0.25}, {"method": "last_layer_ridge", "n": 30})
+RUNS = (
+    {"method": "last_layer_ridge", "conformal_share": 0.25},
+    {"method": "last_layer_ridge", "n": 30},
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,13 @@ def filled(workspace: Workspace, name: str) -> Owned:
     library, jobs = workspace.library, workspace.jobs
     files = [(f"{name.replace('/', '')}.extxyz", waters(name))]
     dataset = library.add_dataset(workspace.id, name, files=files).id
-    jobs.submit(workspace.id, "check", title=f"Checking {name}", payload={"dataset": dataset}, subject=dataset)
+    jobs.submit(
+        workspace.id,
+        "check",
+        title=f"Checking {name}",
+        payload={"dataset": dataset},
+        subject=dataset,
+    )
     work_all(workspace.home)
     labels = {"source": f"{name}.csv", "matched": N, "problems": [f"{name}: given twice"], "unmatched_labels": [name],
               "n_unmatched_labels": 1}  # fmt: skip
@@ -92,12 +101,16 @@ def filled(workspace: Workspace, name: str) -> Owned:
     ]
     asked = library.add_dataset(workspace.id, name, purpose="prediction", files=new).id
     payload = {"run": runs[0], "dataset": asked, "name": name}
-    prediction = jobs.submit(workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=asked)
+    prediction = jobs.submit(
+        workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=asked
+    )
     subject = f"domain-{dataset}-demo"
     payload = {"dataset": dataset, "source": "demo"}
     jobs.submit(workspace.id, "domain", title=f"Comparing {name}", payload=payload, subject=subject)
     work_all(workspace.home)
-    assert {job.state for job in jobs.jobs(workspace.id)} == {"finished"}, [j.error for j in jobs.jobs(workspace.id)]
+    assert {job.state for job in jobs.jobs(workspace.id)} == {"finished"}, [
+        j.error for j in jobs.jobs(workspace.id)
+    ]
     return Owned(workspace, dataset, runs, prediction.id)
 
 
@@ -107,7 +120,13 @@ def with_source(owned: Owned, name: str) -> Owned:
     small = {"hidden": (6, 4), "max_epochs": 3, "seed": 0, "device": "cpu", "licence": name[:80]}
     payload = source_payload(source=source, name=name, dataset=owned.dataset, **small)
     jobs = owned.workspace.jobs
-    jobs.submit(owned.workspace.id, "train_source", title=f"Training {name}", payload=payload, subject=source)
+    jobs.submit(
+        owned.workspace.id,
+        "train_source",
+        title=f"Training {name}",
+        payload=payload,
+        subject=source,
+    )
     work_all(owned.workspace.home)
     return replace(owned, source=source)
 
@@ -121,7 +140,9 @@ def with_jobs(owned: Owned, name: str) -> Owned:
     rename_run(workspace.library, found, name[:120])
     workspace.make_running(running)
     payload = {"dataset": owned.dataset}
-    waiting: Job = workspace.jobs.submit(workspace.id, "shapes", title=name, payload=payload, subject=owned.dataset)
+    waiting: Job = workspace.jobs.submit(
+        workspace.id, "shapes", title=name, payload=payload, subject=owned.dataset
+    )
     return replace(owned, jobs=(running.id, waiting.id))
 
 
@@ -146,7 +167,12 @@ def nodes(at: AppTest) -> list[Any]:
             yield node
             yield from below(node) if hasattr(node, "children") else ()
 
-    return [node for part in (at.main, at.sidebar) for node in below(part) if getattr(node, "proto", None) is not None]
+    return [
+        node
+        for part in (at.main, at.sidebar)
+        for node in below(part)
+        if getattr(node, "proto", None) is not None
+    ]
 
 
 def all_of(at: AppTest) -> str:

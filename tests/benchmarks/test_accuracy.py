@@ -61,5 +61,8 @@ def test_methods_are_compared_from_networks_that_are_trained_once(data, tmp_path
 
 
 def test_missing_data_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"has no qm9_gap/qm9_gap.extxyz.gz. Give the folder that holds the data sets"):
+    with pytest.raises(
+        InputError,
+        match=r"has no qm9_gap/qm9_gap.extxyz.gz. Give the folder that holds the data sets",
+    ):
         next(run_accuracy(tmp_path, tmp_path, CONFIG))

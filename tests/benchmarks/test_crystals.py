@@ -21,7 +21,15 @@ from bandgap.runs.compared_fits import ComparedFit
 from bandgap.sources.model import SourceConfig
 from benchmarks.commands.crystals import print_crystals
 from benchmarks.crystal_peers import PEERS
-from benchmarks.crystals import LABEL, SETS, CrystalsBenchmark, CrystalSet, entrants, errors_file, run_crystals
+from benchmarks.crystals import (
+    LABEL,
+    SETS,
+    CrystalsBenchmark,
+    CrystalSet,
+    entrants,
+    errors_file,
+    run_crystals,
+)
 from benchmarks.paired import read_errors, read_scores
 
 N, N_TEST = 20, 12
@@ -50,7 +58,12 @@ def molecules() -> list[Atoms]:
 
 
 def gap_of(atoms: Atoms) -> float:
-    return float(8.0 - 0.02 * np.mean(atoms.numbers) - 0.3 * np.log(len(atoms)) + 0.1 * np.std(atoms.positions))
+    return float(
+        8.0
+        - 0.02 * np.mean(atoms.numbers)
+        - 0.3 * np.log(len(atoms))
+        + 0.1 * np.std(atoms.positions)
+    )
 
 
 def write_set(folder: Path, where: CrystalSet) -> None:
@@ -83,41 +96,59 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, tmp_path: Path) -> None:
+def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(
+    data: Path, tmp_path: Path
+) -> None:
     found = list(run_crystals(data, tmp_path, CONFIG))
     for name in CONFIG.sets:
         assert [fit.method for where, fit in found if where == name] == entrants(CONFIG, name)
-    assert {where for where, fit in found if fit.method == "fine_tune"} == {"perovskites", "organic"}
+    assert {where for where, fit in found if fit.method == "fine_tune"} == {
+        "perovskites",
+        "organic",
+    }
     assert "fine_tune" not in entrants(CONFIG, "inorganic")
     for where, fit in found:
         assert set(fit.figures) >= {"rmse_eV", "crps_eV", "coverage_95", "width_95_eV"}
         assert np.isfinite(list(fit.figures.values())).all() and fit.figures["width_95_eV"] > 0
         errors = read_errors(errors_file(tmp_path, where))[fit.method, N][0]
         assert len(errors) == N_TEST
-        assert np.sqrt(np.mean(np.square(list(errors.values())))) == pytest.approx(fit.figures["rmse_eV"])
+        assert np.sqrt(np.mean(np.square(list(errors.values())))) == pytest.approx(
+            fit.figures["rmse_eV"]
+        )
         scores = read_scores(errors_file(tmp_path, where))[fit.method, N][0]
         assert scores.keys() == errors.keys()
         assert np.mean(list(scores.values())) == pytest.approx(fit.figures["crps_eV"])
     trained = (tmp_path / "source" / "manifest.json").stat().st_mtime_ns
     assert list(run_crystals(data, tmp_path, CONFIG)) == found
-    more = list(run_crystals(data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))))
+    more = list(
+        run_crystals(
+            data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))
+        )
+    )
     assert len(more) == 2 * len(entrants(CONFIG, "perovskites"))
     assert (tmp_path / "source" / "manifest.json").stat().st_mtime_ns == trained
 
 
 def rows_in(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "perovskites.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (out / "perovskites.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 ONE_SET = dataclasses.replace(CONFIG, sets=("perovskites",), peers=False)
 
 
-def test_kept_fits_of_another_number_of_test_rows_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+def test_kept_fits_of_another_number_of_test_rows_are_made_again(
+    data: Path, tmp_path: Path, caplog
+) -> None:
     list(run_crystals(data, tmp_path, ONE_SET))
     smaller = dataclasses.replace(ONE_SET, n_test=N_TEST - 4)
     found = list(run_crystals(data, tmp_path, smaller))
     errors = read_errors(errors_file(tmp_path, "perovskites"))
-    assert {len(errors[fit.method, N][0]) for _, fit in found} == {N_TEST - 4} and len(rows_in(tmp_path)) == 4
+    assert {len(errors[fit.method, N][0]) for _, fit in found} == {N_TEST - 4} and len(
+        rows_in(tmp_path)
+    ) == 4
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         f"fits of {name} were made with another number of test structures and are made again (1)"
         for name in ("gaussian_process", "fine_tune")
@@ -136,7 +167,9 @@ def test_kept_fits_of_another_number_of_test_rows_are_made_again(data: Path, tmp
     ],
     ids=["descriptor", "data", "earlier version"],
 )
-def test_kept_fits_made_of_something_else_are_made_again(change, why, data: Path, tmp_path: Path, caplog) -> None:
+def test_kept_fits_made_of_something_else_are_made_again(
+    change, why, data: Path, tmp_path: Path, caplog
+) -> None:
     config = dataclasses.replace(ONE_SET, methods=("gaussian_process",))
     ((_, first),) = run_crystals(data, tmp_path, config)
     (row,) = rows_in(tmp_path)
@@ -152,7 +185,11 @@ def test_kept_fits_from_another_source_are_made_again(data: Path, tmp_path: Path
     list(run_crystals(data, tmp_path, ONE_SET))
     shutil.rmtree(tmp_path / "source")
     list(run_crystals(data, tmp_path, dataclasses.replace(ONE_SET, source_seed=1)))
-    assert [row["method"] for row in rows_in(tmp_path)] == ["gaussian_process", "fine_tune", "fine_tune"]
+    assert [row["method"] for row in rows_in(tmp_path)] == [
+        "gaussian_process",
+        "fine_tune",
+        "fine_tune",
+    ]
     assert "fits of fine_tune were made with another source" in caplog.text
 
 
@@ -170,7 +207,9 @@ def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyP
     assert entrants(dataclasses.replace(CONFIG, peers=False), "inorganic") == ["gaussian_process"]
 
 
-@pytest.mark.parametrize("peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name
+)
 def test_peer_learns_a_smooth_function_with_an_honest_error(peer) -> None:
     """Its standard deviation is the error on new rows but for a factor below 1.6, either way."""
     rng = np.random.default_rng(1)
@@ -184,9 +223,13 @@ def test_peer_learns_a_smooth_function_with_an_honest_error(peer) -> None:
 
 
 def test_missing_data_and_unknown_names_are_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no dj_perovskite_hse/cifs.zip. Give the folder that holds the data"):
+    with pytest.raises(
+        InputError, match=r"has no dj_perovskite_hse/cifs.zip. Give the folder that holds the data"
+    ):
         next(run_crystals(tmp_path, tmp_path, CONFIG))
-    with pytest.raises(InputError, match=r"set 'salts'\. Accepted: perovskites, inorganic, organic\."):
+    with pytest.raises(
+        InputError, match=r"set 'salts'\. Accepted: perovskites, inorganic, organic\."
+    ):
         CrystalsBenchmark(sets=("salts",))
     with pytest.raises(ConfigError, match="nonsense"):
         CrystalsBenchmark(methods=("nonsense",))
@@ -199,11 +242,18 @@ def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(ca
         ComparedFit("gaussian_process", 100, 0, figures, 1.0),
         ComparedFit("gaussian_process", 100, 1, worse, 1.0),
         ComparedFit(
-            "Magpie, random forest", 100, 0, worse, 1.0, warnings=("2 of 110 structures cannot be described.",)
+            "Magpie, random forest",
+            100,
+            0,
+            worse,
+            1.0,
+            warnings=("2 of 110 structures cannot be described.",),
         ),
     ]
     print_crystals("perovskites", fits)
     printed = capsys.readouterr()
     assert "perovskites, n = 100: mean over 2 splits +- standard error" in printed.out
-    assert "0.300 +- 0.050" in printed.out and "94.0 +- 0.0" in printed.out and "0.350" in printed.out
+    assert (
+        "0.300 +- 0.050" in printed.out and "94.0 +- 0.0" in printed.out and "0.350" in printed.out
+    )
     assert "Magpie, random forest, n = 100: 2 of 110 structures cannot be described." in printed.err

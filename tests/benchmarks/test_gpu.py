@@ -7,7 +7,15 @@ from bandgap.foundation.errors import ConfigError
 from benchmarks.gpu import GpuBenchmark, run_benchmark
 
 TINY = GpuBenchmark(
-    n=12, p=20, hidden=(6, 4), chains=(1, 2), samples=(2, 3), one_by_one=2, gradients=2, epochs=2, repeats=1
+    n=12,
+    p=20,
+    hidden=(6, 4),
+    chains=(1, 2),
+    samples=(2, 3),
+    one_by_one=2,
+    gradients=2,
+    epochs=2,
+    repeats=1,
 )
 
 
@@ -20,17 +28,24 @@ def test_all_shapes_are_measured():
     assert two["each_chain"] == pytest.approx(two["all_chains"] / 2) and two["each_chain"] > 0
     assert list(found["nptl"]) == ["one by one", "2 at once", "3 at once"]
     three = found["nptl"]["3 at once"]
-    assert three["ratio"] == pytest.approx(found["nptl"]["one by one"]["seconds_each"] / three["seconds_each"])
+    assert three["ratio"] == pytest.approx(
+        found["nptl"]["one by one"]["seconds_each"] / three["seconds_each"]
+    )
     assert [(u.done, u.total) for u in updates] == [(1, 2), (2, 2)] * 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_machine_without_a_gpu_is_told_that_nothing_was_measured():
-    with pytest.raises(ConfigError, match=r"benchmark gpu: torch .* finds no CUDA device here. Nothing was measured"):
+    with pytest.raises(
+        ConfigError,
+        match=r"benchmark gpu: torch .* finds no CUDA device here. Nothing was measured",
+    ):
         run_benchmark(TINY)
 
 
-@pytest.mark.parametrize("settings", [{"n": 0}, {"samples": (3, 0)}, {"chains": (0,)}, {"hidden": (0,)}])
+@pytest.mark.parametrize(
+    "settings", [{"n": 0}, {"samples": (3, 0)}, {"chains": (0,)}, {"hidden": (0,)}]
+)
 def test_shapes_that_cannot_be_are_refused(settings):
     with pytest.raises(ConfigError, match=r"benchmark gpu: .*Accepted: whole numbers from 1"):
         GpuBenchmark(**settings)

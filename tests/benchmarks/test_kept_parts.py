@@ -18,7 +18,10 @@ def test_parts_with_the_same_name_and_settings_are_measured_once(tmp_path):
     about = {"n": 8, "sizes": (1, 2)}
     first = Parts(file).get("split", about, measure)
     parts = Parts(file)
-    assert parts.get("split", {"sizes": (1, 2), "n": 8}, measure) == first and parts.found == len(measured) == 1
+    assert (
+        parts.get("split", {"sizes": (1, 2), "n": 8}, measure) == first
+        and parts.found == len(measured) == 1
+    )
     parts.get("split", about | {"n": 9}, measure)
     parts.get("other", about, measure)
     assert parts.found == 1 and len(measured) == 3 and len(file.read_text().splitlines()) == 3
@@ -51,7 +54,9 @@ def test_other_contents_have_another_digest(tmp_path):
     assert file_digest(tmp_path / "none") == ""
 
 
-@pytest.mark.parametrize("change", [lambda line: line.update(version="0.0.1"), lambda line: line.pop("version")])
+@pytest.mark.parametrize(
+    "change", [lambda line: line.update(version="0.0.1"), lambda line: line.pop("version")]
+)
 def test_parts_of_another_version_are_measured_again_and_the_log_says_so(tmp_path, caplog, change):
     file = tmp_path / "parts.jsonl"
     Parts(file).get("split", {}, lambda: {"s": 1.0})
@@ -77,7 +82,10 @@ def test_source_is_trained_again_where_it_was_made_of_something_else(tmp_path, c
     assert len(trained) == 1 and not caplog.records
     kept_source(folder, {"data": ["b"], "hidden": (4,)}, train)
     assert len(trained) == 2
-    assert "made of other data, with other settings or by another version, and trained again" in caplog.text
+    assert (
+        "made of other data, with other settings or by another version, and trained again"
+        in caplog.text
+    )
     (tmp_path / "source-made-of.json").unlink()  # as of an earlier version
     kept_source(folder, {"data": ["b"], "hidden": (4,)}, train)
     assert len(trained) == 3

@@ -4,9 +4,24 @@ from benchmarks.medians import medians
 
 
 def test_medians_are_taken_place_by_place_and_text_is_kept():
-    first = {"name": "a", "n": 10, "sides": {"ours": {"s": 1.0}, "theirs": {"s": 5.0, "networks": 3.0}}, "each": [4, 9]}
-    second = {"name": "a", "n": 10, "sides": {"ours": {"s": 9.0}, "theirs": {"s": 4.0}}, "each": [6, 1]}
-    third = {"name": "a", "n": 10, "sides": {"ours": {"s": 2.0}, "theirs": {"s": 6.0, "networks": 5.0}}, "each": [5, 2]}
+    first = {
+        "name": "a",
+        "n": 10,
+        "sides": {"ours": {"s": 1.0}, "theirs": {"s": 5.0, "networks": 3.0}},
+        "each": [4, 9],
+    }
+    second = {
+        "name": "a",
+        "n": 10,
+        "sides": {"ours": {"s": 9.0}, "theirs": {"s": 4.0}},
+        "each": [6, 1],
+    }
+    third = {
+        "name": "a",
+        "n": 10,
+        "sides": {"ours": {"s": 2.0}, "theirs": {"s": 6.0, "networks": 5.0}},
+        "each": [5, 2],
+    }
     assert medians([first, second, third]) == {
         "name": "a",
         "n": 10,

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
-from benchmarks.messages import TABLE_3_1, TABLE_3_2, message_distances, run_shares, squared_distance
+from benchmarks.messages import (
+    TABLE_3_1,
+    TABLE_3_2,
+    message_distances,
+    run_shares,
+    squared_distance,
+)
 from tests.benchmarks.test_uci import folder  # noqa: F401 - a fixture
 
 
@@ -30,7 +36,9 @@ def test_distances_are_those_of_the_thesis_within_sampling_noise():
         zeros, _, pbp, sspbp = printed
         assert row.zeros_percent == pytest.approx(zeros, abs=4 * 100 * np.sqrt(0.25 / 10_000))
         wide = 0.8 if k == 3 else 0.2
-        assert row.pbp == pytest.approx(pbp, rel=wide) and row.sspbp == pytest.approx(sspbp, rel=max(wide, 0.32))
+        assert row.pbp == pytest.approx(pbp, rel=wide) and row.sspbp == pytest.approx(
+            sspbp, rel=max(wide, 0.32)
+        )
         assert (row.sspbp < row.pbp) == (k != 3)  # with few zeros a plain normal is the better one
         assert row.same < 0.1 * max(row.pbp, row.sspbp)
 
@@ -40,7 +48,9 @@ def test_share_of_the_output_is_the_product_over_its_units(folder):  # noqa: F81
     found = list(run_shares(folder, sets=("yacht",), passes=2))
     assert [row.hidden for row in found] == list(TABLE_3_2)
     for row in found:
-        assert len(row.shares) == len(row.hidden) and all(0.5 < share <= 1.0 for share in row.shares)
+        assert len(row.shares) == len(row.hidden) and all(
+            0.5 < share <= 1.0 for share in row.shares
+        )
         assert (min(row.shares) < 1.0 - 1e-4) == (row.hidden[0] == 5)
 
 

@@ -27,7 +27,9 @@ TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=1
 DESCRIPTOR = MBTRConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 
 
@@ -36,7 +38,9 @@ def source():
     network = NetworkConfig(P, (6, 4))
     params = init_params(network, generator=torch.Generator().manual_seed(0))
     plain = Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0)
-    return SourceModel(params, network, plain, DESCRIPTOR, SourceCard((), 1, ("H",)), SourceConfig((6, 4)))
+    return SourceModel(
+        params, network, plain, DESCRIPTOR, SourceCard((), 1, ("H",)), SourceConfig((6, 4))
+    )
 
 
 @pytest.fixture
@@ -54,7 +58,9 @@ def test_textbook_loop_is_what_the_batched_trainer_computes(source, table):
     config = nptl.NptlConfig(samples=2, alphas=(5.0,), sigma="val", training=training)
     posterior = nptl.fit(source, data, config, seed=3, device="cpu")
     mask = held_out_masks(30, rule="val", seed=3)[0]
-    start = start_of(source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full")
+    start = start_of(
+        source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full"
+    )
     networks = textbook_nptl(
         source,
         start,
@@ -70,7 +76,9 @@ def test_textbook_loop_is_what_the_batched_trainer_computes(source, table):
     )
     new = table.features[30:]
     expected = posterior.mean_draws_eV(new)[0]
-    np.testing.assert_allclose(predict_eV(networks, start, start.standardiser.features(new)), expected, atol=1e-4)
+    np.testing.assert_allclose(
+        predict_eV(networks, start, start.standardiser.features(new)), expected, atol=1e-4
+    )
     assert np.abs(expected[0] - expected[1]).max() > 1e-2
 
 
@@ -120,7 +128,11 @@ def test_failure_of_what_is_measured_is_reported(capfd):
     assert "negative" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("settings", [{"n": 9}, {"samples": 0}, {"repeats": 0}, {"splits": -1}, {"epochs": 0}])
+@pytest.mark.parametrize(
+    "settings", [{"n": 9}, {"samples": 0}, {"repeats": 0}, {"splits": -1}, {"epochs": 0}]
+)
 def test_benchmark_that_cannot_be_is_refused(settings):
-    with pytest.raises(ConfigError, match=r"benchmark nptl: .*Accepted: at least 10 rows, whole numbers from 1"):
+    with pytest.raises(
+        ConfigError, match=r"benchmark nptl: .*Accepted: at least 10 rows, whole numbers from 1"
+    ):
         replace(TINY, **settings)

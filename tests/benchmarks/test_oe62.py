@@ -43,20 +43,34 @@ def data(tmp_path: Path) -> Path:
     for record, gap in zip(records, gaps, strict=True):
         atoms = zip(record.atoms.symbols, record.atoms.positions, strict=True)
         lines = [f"{s} {x:.8f} {y:.8f} {z:.8f}" for s, (x, y, z) in atoms]
-        rows.append([None, "\n".join([str(len(lines)), "", *lines, ""]), len(lines), [-10.0, -8.0], [gap - 8.0]])
+        rows.append(
+            [
+                None,
+                "\n".join([str(len(lines)), "", *lines, ""]),
+                len(lines),
+                [-10.0, -8.0],
+                [gap - 8.0],
+            ]
+        )
     columns = ["refcode_csd", "xyz_pbe_relaxed", "number_of_atoms", *LEVELS["gw_qzvp"][:2]]
     table = {"columns": columns, "index": list(range(60)), "data": rows}
     (tmp_path / ROWS).write_bytes(gzip.compress(json.dumps(table).encode()))
     return tmp_path
 
 
-def test_large_file_has_the_size_and_rows_asked_for_and_copies_are_displaced(data: Path, tmp_path: Path) -> None:
-    size = write_large(tmp_path / "df.json", data / ROWS, rows=150, n_bytes=900_000, progress=no_progress)
+def test_large_file_has_the_size_and_rows_asked_for_and_copies_are_displaced(
+    data: Path, tmp_path: Path
+) -> None:
+    size = write_large(
+        tmp_path / "df.json", data / ROWS, rows=150, n_bytes=900_000, progress=no_progress
+    )
     assert size == (tmp_path / "df.json").stat().st_size == pytest.approx(900_000, rel=0.05)
     real, found = (read_oe62(path, level="gw_qzvp") for path in (data / ROWS, tmp_path / "df.json"))
     assert (len(found.records), found.n_dropped) == (150, 0)
     np.testing.assert_allclose(found.gaps_eV[60:120], real.gaps_eV)
-    moved = [found.records[k].atoms.positions - real.records[k % 60].atoms.positions for k in range(150)]
+    moved = [
+        found.records[k].atoms.positions - real.records[k % 60].atoms.positions for k in range(150)
+    ]
     assert not np.concatenate(moved[:60]).any()
     assert 0.01 < np.concatenate(moved[60:]).std() < 0.03
     assert len(read_oe62(tmp_path / "df.json", level="pbe").records) == 150
@@ -99,11 +113,16 @@ def test_kernel_ridge_is_that_of_scikit_learn() -> None:
     rows, config = TrainingRows.of(x), KernelRidgeConfig()
     distances = rows.own_distances("cityblock")
     lengths = typical_distance(distances) * np.array(config.lengths)
-    fits = [best_ridge(np.exp(-distances / s), y - y.mean(), penalties=config.penalties) for s in lengths]
+    fits = [
+        best_ridge(np.exp(-distances / s), y - y.mean(), penalties=config.penalties)
+        for s in lengths
+    ]
     best = int(np.argmin([fit.mean_square for fit in fits]))
     other = KernelRidge(kernel="laplacian", gamma=1 / lengths[best], alpha=fits[best].penalty)
     other.fit(rows.scaled(), y - y.mean())
-    np.testing.assert_allclose(kernel_ridge(x, y, new), y.mean() + other.predict(rows.scaled(new)), rtol=1e-6)
+    np.testing.assert_allclose(
+        kernel_ridge(x, y, new), y.mean() + other.predict(rows.scaled(new)), rtol=1e-6
+    )
 
 
 def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
@@ -117,8 +136,12 @@ def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.data
-@pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder")
-def test_file_of_the_published_size_is_read_in_less_than_one_and_a_half_gigabytes(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
+)
+def test_file_of_the_published_size_is_read_in_less_than_one_and_a_half_gigabytes(
+    tmp_path: Path,
+) -> None:
     real = Path(os.environ["BANDGAP_TEST_DATA"]) / ROWS
     assert write_large(tmp_path / "df_62k.json", real, progress=no_progress) > 380e6
     found = measure((tmp_path / "df_62k.json",), program=_READ)

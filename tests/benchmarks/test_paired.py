@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
-from benchmarks.paired import append_errors, mean_difference, read_errors, read_scores, rmse_difference
+from benchmarks.paired import (
+    append_errors,
+    mean_difference,
+    read_errors,
+    read_scores,
+    rmse_difference,
+)
 
 
 def by_id(errors: np.ndarray) -> dict[str, float]:
@@ -13,7 +19,11 @@ def by_id(errors: np.ndarray) -> dict[str, float]:
 
 def test_difference_is_that_of_the_errors_mean_over_splits() -> None:
     first = {0: by_id(np.array([3.0, 4.0])), 1: by_id(np.array([1.0, 1.0]))}
-    second = {0: by_id(np.array([1.0, 1.0])), 1: by_id(np.array([1.0, 1.0])), 2: by_id(np.array([9.0, 9.0]))}
+    second = {
+        0: by_id(np.array([1.0, 1.0])),
+        1: by_id(np.array([1.0, 1.0])),
+        2: by_id(np.array([9.0, 9.0])),
+    }
     found = rmse_difference(first, second)
     assert found.difference_eV == pytest.approx((np.sqrt(12.5) - 1.0) / 2)
     assert found.lower_eV == pytest.approx(1.0) and found.upper_eV == pytest.approx(1.5)
@@ -27,7 +37,9 @@ def test_interval_of_one_split_is_that_of_a_plain_loop() -> None:
         rows = rng.integers(40, size=40)
         drawn.append(np.sqrt(np.mean(one[rows] ** 2)) - np.sqrt(np.mean(other[rows] ** 2)))
     found = rmse_difference({0: by_id(one)}, {0: by_id(other)}, resamples=20_000)
-    np.testing.assert_allclose([found.lower_eV, found.upper_eV], np.quantile(drawn, [0.025, 0.975]), atol=0.02)
+    np.testing.assert_allclose(
+        [found.lower_eV, found.upper_eV], np.quantile(drawn, [0.025, 0.975]), atol=0.02
+    )
 
 
 def test_interval_of_methods_that_err_alike_holds_zero_about_as_often_as_it_says() -> None:
@@ -50,7 +62,10 @@ def test_structures_that_only_one_has_predicted_are_left_out() -> None:
 
 
 def test_difference_of_scores_is_that_of_their_means() -> None:
-    first, second = {0: by_id(np.array([0.1, 0.3])), 1: by_id(np.array([0.2, 0.2]))}, {0: by_id(np.array([0.1, 0.1]))}
+    first, second = (
+        {0: by_id(np.array([0.1, 0.3])), 1: by_id(np.array([0.2, 0.2]))},
+        {0: by_id(np.array([0.1, 0.1]))},
+    )
     found = mean_difference(first, second)
     assert found.difference_eV == pytest.approx(0.1)
     assert (found.lower_eV, found.upper_eV) == (pytest.approx(0.0), pytest.approx(0.2))

@@ -16,7 +16,9 @@ def test_one_pass_from_the_source_has_the_figures_that_are_promised():
     result = run_benchmark(PbpDemo(splits=1))
     sides = result["sides"]
     ours, scratch = sides[OURS][0], sides[SCRATCH][0]
-    assert set(sides) == {*SIDES, SCRATCH} and result["weights"] == 169_729  # 1,260 features, 128 and 64 units
+    assert (
+        set(sides) == {*SIDES, SCRATCH} and result["weights"] == 169_729
+    )  # 1,260 features, 128 and 64 units
     assert ours["rmse_eV"] < 0.85 * scratch["rmse_eV"]
     assert 0.85 <= ours["coverage"] <= 0.98
     assert sides["sspbp"][0]["rmse_eV"] == pytest.approx(ours["rmse_eV"], abs=1e-6)

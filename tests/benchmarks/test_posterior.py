@@ -14,7 +14,13 @@ from bandgap.networks.perceptron import layer_gradient_norms
 from bandgap.priors import penalized_complexity as pcp
 from benchmarks import posterior
 from benchmarks.chain_processes import ChainRun, run_chains
-from benchmarks.posterior import PosteriorBenchmark, compare_sides, run_benchmark, side_figures, suffice
+from benchmarks.posterior import (
+    PosteriorBenchmark,
+    compare_sides,
+    run_benchmark,
+    side_figures,
+    suffice,
+)
 from benchmarks.posterior_chain import PredictingNetwork, ProductChain
 from benchmarks.posterior_problem import PosteriorProblem
 from tests.unit.inference.network.problems import plain, raw, state_of
@@ -46,7 +52,11 @@ def wide_problem(problem):
 def draw_state(problem, seed):
     rng = np.random.default_rng(seed)
     z = {f"z{i + 1}": rng.normal(size=layer.shape) for i, layer in enumerate(problem.theta_hat)}
-    return z | {"log_tau": rng.normal() - 2.0, "log_sigma": 0.3 * rng.normal(), "w": rng.normal(size=3)}
+    return z | {
+        "log_tau": rng.normal() - 2.0,
+        "log_sigma": 0.3 * rng.normal(),
+        "w": rng.normal(size=3),
+    }
 
 
 def theta_of(problem, state):
@@ -79,7 +89,9 @@ def test_rival_samples_the_joint_density_written_down_plainly(problem):
 
     density, states = JointDensity(problem, "all"), [draw_state(problem, seed) for seed in range(4)]
     difference = [float(density(state)) - plain_log_density(problem, state) for state in states]
-    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)  # float32 beside float64
+    np.testing.assert_allclose(
+        difference, difference[0], rtol=0, atol=2e-2
+    )  # float32 beside float64
 
 
 def test_rival_in_the_row_space_has_the_same_density_but_for_the_rest_of_the_prior(problem):
@@ -97,7 +109,9 @@ def test_rival_in_the_row_space_has_the_same_density_but_for_the_rest_of_the_pri
         outside = state["z1"] - inside["z1"] @ basis.T
         rows, whole = JointDensity(narrow, "row space"), JointDensity(narrow, "all")
         difference.append(float(rows(inside)) - 0.5 * (outside**2).sum() - float(whole(state)))
-        f.append(np.asarray(whole.quantities(state, jax.random.key(0)))[5:] - plain_f(narrow, state))
+        f.append(
+            np.asarray(whole.quantities(state, jax.random.key(0)))[5:] - plain_f(narrow, state)
+        )
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)
     np.testing.assert_allclose(f, 0.0, atol=1e-4)
 
@@ -113,7 +127,9 @@ def test_predictions_of_the_product_are_those_of_its_weights(problem):
     _, theta = theta_of(problem, state)
     row = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
     z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
-    record = Record([z[0] @ net.basis, z[1]], theta[2].double(), state_of(row), *(torch.zeros(1),) * 4)
+    record = Record(
+        [z[0] @ net.basis, z[1]], theta[2].double(), state_of(row), *(torch.zeros(1),) * 4
+    )
     found = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
     np.testing.assert_allclose(found[0].numpy(), plain_f(problem, state), atol=1e-4)
 
@@ -137,13 +153,19 @@ def test_chains_run_in_processes_until_there_is_enough(problem):
         enough=lambda draws: draws.shape[1] >= 50,
         look=lambda seconds: None,
     )
-    assert run.draws.shape[0] == 2 and run.draws.shape[1] >= 50 and run.draws.shape[2] == len(problem.names)
+    assert (
+        run.draws.shape[0] == 2
+        and run.draws.shape[1] >= 50
+        and run.draws.shape[2] == len(problem.names)
+    )
     assert run.sampling_s > 0 and run.warmup_s > 0 and np.isfinite(run.draws).all()
     np.testing.assert_allclose(run.draws[:, :, 2:5].sum(-1), 1.0)
 
 
 def test_a_limit_within_warmup_is_said(problem):
-    with pytest.raises(BandgapError, match="minutes were over before every chain had a draw after warm-up"):
+    with pytest.raises(
+        BandgapError, match="minutes were over before every chain had a draw after warm-up"
+    ):
         run_chains(
             ProductChain,
             problem,
@@ -204,17 +226,23 @@ def test_a_file_of_other_settings_is_refused(tmp_path):
     _, result = finished(n=60)
     file = tmp_path / "posterior.json"
     file.write_text(json.dumps(result))
-    with pytest.raises(ConfigError, match="Give the same settings to go on with it, or another file"):
+    with pytest.raises(
+        ConfigError, match="Give the same settings to go on with it, or another file"
+    ):
         run_benchmark(PosteriorBenchmark(n=70), file=file)
 
 
 def test_missing_rival_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(ConfigError, match=r'not installed. Install the rival with: pip install "bandgap\[bench\]"'):
+    with pytest.raises(
+        ConfigError, match=r'not installed. Install the rival with: pip install "bandgap\[bench\]"'
+    ):
         run_benchmark(PosteriorBenchmark(n=60))
 
 
-@pytest.mark.parametrize("setting", [{"n": 5}, {"repeats": 0}, {"warmup": 3}, {"ess": 0.0}, {"minutes": -1.0}], ids=str)
+@pytest.mark.parametrize(
+    "setting", [{"n": 5}, {"repeats": 0}, {"warmup": 3}, {"ess": 0.0}, {"minutes": -1.0}], ids=str
+)
 def test_settings_that_measure_nothing_are_refused(setting):
     with pytest.raises(ConfigError, match="benchmark posterior: .*Accepted: "):
         PosteriorBenchmark(**setting)

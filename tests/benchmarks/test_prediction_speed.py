@@ -19,7 +19,17 @@ def test_command_is_measured_and_a_failure_is_told(tmp_path: Path) -> None:
     held = bytearray(600_000_000)  # of this process, and no part of what a command takes
     assert measure(("--version",)).peak_bytes < 3e8 < len(held)
     with pytest.raises(BandgapError, match=r"bandgap predict of .* failed: .*absent"):
-        measure(("predict", "--model", tmp_path, "--structures", tmp_path / "absent", "--out", tmp_path / "t.csv"))
+        measure(
+            (
+                "predict",
+                "--model",
+                tmp_path,
+                "--structures",
+                tmp_path / "absent",
+                "--out",
+                tmp_path / "t.csv",
+            )
+        )
 
 
 def test_command_of_another_checkout_runs_the_code_of_that_checkout(tmp_path: Path) -> None:
@@ -35,7 +45,9 @@ def test_copies_fill_up_the_number_and_are_displaced(tmp_path: Path) -> None:
     write_copies(tmp_path / "a.extxyz", records, 10)
     read = read_paths([tmp_path / "a.extxyz"])
     assert [r.id for r in read] == [f"m-{k % 4:02d}_{k // 4}" for k in range(10)]
-    moved = np.concatenate([read[k].atoms.positions - records[k % 4].atoms.positions for k in range(4, 10)])
+    moved = np.concatenate(
+        [read[k].atoms.positions - records[k % 4].atoms.positions for k in range(4, 10)]
+    )
     assert 0.01 < moved.std() < 0.03
     np.testing.assert_allclose(read[2].atoms.positions, records[2].atoms.positions, atol=1e-8)
 
@@ -47,28 +59,49 @@ def test_copies_have_gaps_where_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_slopes_are_those_of_powers() -> None:
-    rows = [{"task": t, "n": n, "s": 2.0 * n**k} for t, k in (("a", 1.5), ("b", 0.0)) for n in (10, 100, 1000)]
-    assert slopes([*rows, {"task": "c", "n": 5, "s": 1.0}], "s") == {"a": 1.5, "b": pytest.approx(0.0)}
+    rows = [
+        {"task": t, "n": n, "s": 2.0 * n**k}
+        for t, k in (("a", 1.5), ("b", 0.0))
+        for n in (10, 100, 1000)
+    ]
+    assert slopes([*rows, {"task": "c", "n": 5, "s": 1.0}], "s") == {
+        "a": 1.5,
+        "b": pytest.approx(0.0),
+    }
 
 
 def test_ratios_are_those_of_the_medians(capsys: pytest.CaptureFixture[str]) -> None:
     sides = {"this, 1 jobs": (2.0, 1.9), "other, 1 jobs": (8.0, 5.7), "this, 2 jobs": (1.0, 2.1)}
-    runs = {name: {"clock_s": clock, "processor_s": work, "peak_MB": 400.0} for name, (clock, work) in sides.items()}
+    runs = {
+        name: {"clock_s": clock, "processor_s": work, "peak_MB": 400.0}
+        for name, (clock, work) in sides.items()
+    }
     print_speed({"n": 4000, "load": 0.4, "runs": runs})
     out = capsys.readouterr().out
-    assert "this, 1 jobs is 4.00 times as fast as other, 1 jobs by the clock, 3.00 times by the processor" in out
+    assert (
+        "this, 1 jobs is 4.00 times as fast as other, 1 jobs by the clock, 3.00 times by the processor"
+        in out
+    )
     assert "this, 1 jobs is 0.50 times as fast as this, 2 jobs by the clock" in out
     assert "4,000 structures; load of the machine 0.4" in out
 
 
-def test_ratios_without_the_start_leave_out_each_sides_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratios_without_the_start_leave_out_each_sides_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     sides = {"this, 1 jobs": (5.0, 4.0), "other, 1 jobs": (21.0, 8.0), "this, 2 jobs": (4.0, 5.0)}
     start = {"start_clock_s": 3.0, "start_processor_s": 2.0, "peak_MB": 400.0}
-    runs = {name: {"clock_s": clock, "processor_s": work} | start for name, (clock, work) in sides.items()}
+    runs = {
+        name: {"clock_s": clock, "processor_s": work} | start
+        for name, (clock, work) in sides.items()
+    }
     print_speed({"n": 4000, "load": 0.4, "runs": runs})
     out = capsys.readouterr().out
     assert "; without the start 9.00 and 3.00 times." in out
-    assert "as this, 2 jobs by the clock, 1.25 times by the processor; without the start 0.50 and 1.50 times." in out
+    assert (
+        "as this, 2 jobs by the clock, 1.25 times by the processor; without the start 0.50 and 1.50 times."
+        in out
+    )
     assert "by the clock: this, 1 jobs 3.0 s, other, 1 jobs 3.0 s, this, 2 jobs 3.0 s." in out
 
 

@@ -16,18 +16,32 @@ from tests.unit.conftest import make_records
 def rows_of(*powers: tuple[str, float, float]) -> list[dict[str, object]]:
     """Rows of tasks whose time and memory grow with these powers."""
     return [
-        {"task": task, "n": n, "clock_s": 2.0 * n**time, "processor_s": n**time, "peak_MB": 90.0 * n**memory}
+        {
+            "task": task,
+            "n": n,
+            "clock_s": 2.0 * n**time,
+            "processor_s": n**time,
+            "peak_MB": 90.0 * n**memory,
+        }
         for n in (10, 100, 1000)
         for task, time, memory in powers
     ]
 
 
-def test_slopes_are_printed_for_every_task_and_rows_stand_together(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slopes_are_printed_for_every_task_and_rows_stand_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_scale(rows_of(("check", 1.0, 0.0), ("predict", 0.9, 0.1)))
     out = capsys.readouterr().out
     assert "check: work grows with the number of structures to the power 1, memory to 0." in out
-    assert "predict: work grows with the number of structures to the power 0.9, memory to 0.1." in out
-    tasks = [line.split()[0] for line in out.splitlines() if line.split()[1:2] and line.split()[1][0].isdigit()]
+    assert (
+        "predict: work grows with the number of structures to the power 0.9, memory to 0.1." in out
+    )
+    tasks = [
+        line.split()[0]
+        for line in out.splitlines()
+        if line.split()[1:2] and line.split()[1][0].isdigit()
+    ]
     assert tasks == ["check"] * 3 + ["predict"] * 3
 
 
@@ -41,7 +55,9 @@ def test_slopes_above_the_aims_are_told_and_those_below_are_not() -> None:
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
-def test_figure_is_a_picture_that_is_the_same_when_drawn_again(tmp_path: Path, name: str, magic: bytes) -> None:
+def test_figure_is_a_picture_that_is_the_same_when_drawn_again(
+    tmp_path: Path, name: str, magic: bytes
+) -> None:
     rows = rows_of(("check", 1.0, 0.0), ("page data", 0.1, 0.0))
     draw_scale(rows, tmp_path / name)
     first = (tmp_path / name).read_bytes()
@@ -52,7 +68,9 @@ def test_figure_is_a_picture_that_is_the_same_when_drawn_again(tmp_path: Path, n
 
 
 def test_unknown_tasks_and_sizes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"transfer; sizes 10. Accepted: check, featurize, train-source"):
+    with pytest.raises(
+        ConfigError, match=r"transfer; sizes 10. Accepted: check, featurize, train-source"
+    ):
         ScaleBenchmark(tmp_path, tmp_path, (10,), commands=("transfer",))
     with pytest.raises(ConfigError, match="sizes from 1"):
         ScaleBenchmark(tmp_path, tmp_path, (0,))
@@ -61,17 +79,25 @@ def test_unknown_tasks_and_sizes_are_refused(tmp_path: Path) -> None:
 def test_commands_are_measured_at_every_size(tmp_path: Path) -> None:
     file = tmp_path / "a.extxyz"
     file.write_text(
-        "".join(extxyz_blocks(records := make_records(6, seed=1, prefix="m"), [{"id": r.id} for r in records]))
+        "".join(
+            extxyz_blocks(
+                records := make_records(6, seed=1, prefix="m"), [{"id": r.id} for r in records]
+            )
+        )
     )
     told: list[dict[str, object]] = []
     config = ScaleBenchmark(tmp_path / "none", file, (6, 12), commands=("check",))
     assert run_scale(config, tell=told.append) == told
     assert [(row["task"], row["n"]) for row in told] == [("check", 6), ("check", 12)]
-    assert all(float(str(row["peak_MB"])) > 50 and float(str(row["processor_s"])) > 0.1 for row in told)
+    assert all(
+        float(str(row["peak_MB"])) > 50 and float(str(row["processor_s"])) > 0.1 for row in told
+    )
 
 
 @pytest.mark.slow
-def test_every_command_and_page_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_and_page_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from typer.testing import CliRunner
 
     from bandgap.cli import app  # loads all commands
@@ -80,14 +106,25 @@ def test_every_command_and_page_is_measured(tmp_path: Path, capsys: pytest.Captu
 
     crystals, model = data_folder() / "crystals.extxyz.gz", tmp_path / "run"
     labels = ("--labels", str(data_folder() / "crystals.csv"), "--n", "40", "--n-test", "20")
-    words = ["transfer", "--source", "demo", "--structures", str(crystals), *labels, "--method", "last_layer_ridge"]
+    words = [
+        "transfer",
+        "--source",
+        "demo",
+        "--structures",
+        str(crystals),
+        *labels,
+        "--method",
+        "last_layer_ridge",
+    ]
     assert CliRunner().invoke(app, [*words, "--out", str(model)]).exit_code == 0
     few = tmp_path / "few.extxyz"
     records = [record for record in read_paths([crystals])[:5] if record.atoms is not None]
     few.write_text("".join(extxyz_blocks(records, [{"id": record.id} for record in records])))
     json_file, figure = tmp_path / "scale.json", tmp_path / "scale.png"
     command = ["scale", "--model", str(model), "--structures", str(few), "--n", "5", "--n", "10"]
-    result = CliRunner().invoke(benchmarks, [*command, "--json", str(json_file), "--figure", str(figure)])
+    result = CliRunner().invoke(
+        benchmarks, [*command, "--json", str(json_file), "--figure", str(figure)]
+    )
     assert result.exit_code == 0, result.output
     rows = json.loads(json_file.read_text())["rows"]
     assert [row["task"] for row in rows] == [*COMMANDS, "page data", "page predict"] * 2

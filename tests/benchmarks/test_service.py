@@ -35,17 +35,26 @@ def test_times_errors_and_memory_of_every_number_of_clients_are_printed_and_writ
     done = CliRunner().invoke(app, ["serve", *words], catch_exceptions=False)
     assert done.exit_code == 0
     written = json.loads(file.read_text())
-    assert [(row["clients"], row["requests"], row["errors"]) for row in written["rows"]] == [(1, 10, 0), (4, 10, 0)]
+    assert [(row["clients"], row["requests"], row["errors"]) for row in written["rows"]] == [
+        (1, 10, 0),
+        (4, 10, 0),
+    ]
     for row in written["rows"]:
         assert 0 < row["p50_ms"] <= row["p95_ms"] and row["per_s"] > 0
-        assert re.search(rf"{row['clients']} +10 +0 +{row['p50_ms']:.0f} +{row['p95_ms']:.0f} ", done.output)
+        assert re.search(
+            rf"{row['clients']} +10 +0 +{row['p50_ms']:.0f} +{row['p95_ms']:.0f} ", done.output
+        )
     low, high = written["atoms"]
-    assert 40 < low <= high < 80 and f"One crystal of {low} to {high} atoms a request." in done.output
+    assert (
+        40 < low <= high < 80 and f"One crystal of {low} to {high} atoms a request." in done.output
+    )
 
 
 @pytest.mark.soak
 def test_ten_thousand_requests_have_no_error_and_leave_memory_as_it_was(runs: Runs) -> None:  # noqa: F811
-    result = run_benchmark(ServiceBenchmark(clients=(1, 8, 32), requests=3_400), model=runs.bayesian)
+    result = run_benchmark(
+        ServiceBenchmark(clients=(1, 8, 32), requests=3_400), model=runs.bayesian
+    )
     assert sum(row["requests"] for row in result["rows"]) == 10_200
     assert all(row["errors"] == 0 for row in result["rows"])
     if result["start_MB"] is not None:

@@ -27,7 +27,8 @@ def test_pruned_weights_are_not_stored_for_every_draw():
     brief = {"sampler": {"warmup": 40, "draws": 160, "search": 40, "keep": 160, "batch_size": 20}}
     config = SgmcmcBenchmark(n=60, n_test=20, n_exact=50, sizes=(60,))
     whole, pruned = (
-        measured(source_of(theta_hat), data, brief | {"prune_share": share}, test, config) for share in (0.0, 0.8)
+        measured(source_of(theta_hat), data, brief | {"prune_share": share}, test, config)
+        for share in (0.0, 0.8)
     )
     weights = {"hidden": 160 * (20 * 6 + 15 * 20), "others": 160 * (16 + 15)}
     saved = 4e-6 * 0.8 * weights["hidden"]
@@ -37,10 +38,14 @@ def test_pruned_weights_are_not_stored_for_every_draw():
 
 
 def test_sizes_beyond_the_rows_are_refused():
-    with pytest.raises(ConfigError, match=r"benchmark sgmcmc: 1000 rows, .* sizes up to the number of rows"):
+    with pytest.raises(
+        ConfigError, match=r"benchmark sgmcmc: 1000 rows, .* sizes up to the number of rows"
+    ):
         SgmcmcBenchmark(n=1000)
 
 
 def test_folder_without_the_molecules_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"qm9_gap.extxyz.gz: no such file. Give the folder that holds qm9_gap"):
+    with pytest.raises(
+        InputError, match=r"qm9_gap.extxyz.gz: no such file. Give the folder that holds qm9_gap"
+    ):
         run_benchmark(tmp_path, SgmcmcBenchmark())

@@ -30,7 +30,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("method", "biased"), [("pbp", True), ("pbp", False), ("sspbp", True), ("sspbp", False)])
+@pytest.mark.parametrize(
+    ("method", "biased"), [("pbp", True), ("pbp", False), ("sspbp", True), ("sspbp", False)]
+)
 def test_study_learns_every_split_and_says_how_well(folder, method, biased):
     fits = list(run_uci(folder, UciStudy(("yacht",), method, (8,), biased, passes=20, splits=2)))
     assert [(fit.name, fit.split) for fit in fits] == [("yacht", 0), ("yacht", 1)]
@@ -43,7 +45,9 @@ def test_split_leaves_its_test_rows_out(folder):
     split = read_split(folder, "yacht", 1)
     assert split.x.shape == (72, 4) and split.x_test.shape == (8, 4)
     whole = np.vstack([split.x[:8], split.x_test, split.x[8:]])
-    np.testing.assert_array_equal(whole[:16], np.vstack([read_split(folder, "yacht", 0).x_test, split.x_test]))
+    np.testing.assert_array_equal(
+        whole[:16], np.vstack([read_split(folder, "yacht", 0).x_test, split.x_test])
+    )
 
 
 def test_same_seed_repeats_a_split(folder):
@@ -54,9 +58,13 @@ def test_same_seed_repeats_a_split(folder):
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(InputError, match="has no concrete.csv.gz. Give the folder that holds the UCI sets"):
+    with pytest.raises(
+        InputError, match="has no concrete.csv.gz. Give the folder that holds the UCI sets"
+    ):
         next(run_uci(folder, UciStudy(("concrete",))))
-    with pytest.raises(InputError, match=r"yacht.test_indices.json.gz has 2 splits, number 2 was asked for"):
+    with pytest.raises(
+        InputError, match=r"yacht.test_indices.json.gz has 2 splits, number 2 was asked for"
+    ):
         list(run_uci(folder, UciStudy(("yacht",), hidden=(2,), passes=1, splits=3)))
     with pytest.raises(ConfigError, match="no set 'boston'. Accepted: bostonHousing, concrete"):
         UciStudy(("boston",))
@@ -66,7 +74,10 @@ def test_what_is_missing_is_named(folder, tmp_path):
 
 def figures(test_data, name, **settings):
     fits = list(run_uci(test_data, UciStudy((name,), **settings)))
-    return {key: np.mean([getattr(fit, key) for fit in fits]) for key in ("rmse", "log_density", "coverage")}
+    return {
+        key: np.mean([getattr(fit, key) for fit in fits])
+        for key in ("rmse", "log_density", "coverage")
+    }
 
 
 @pytest.mark.data
@@ -89,7 +100,9 @@ def test_boston_has_the_published_error_and_log_density(test_data):
 def test_many_plain_passes_leave_the_weights_no_share_and_counting_once_does(test_data):
     split = read_split(test_data, "bostonHousing", 0)
     plain, once, first = (
-        fit_split("bostonHousing", 0, split, UciStudy(likelihood=likelihood, passes=passes)).weights_share
+        fit_split(
+            "bostonHousing", 0, split, UciStudy(likelihood=likelihood, passes=passes)
+        ).weights_share
         for likelihood, passes in (("adf", 40), ("sep", 40), ("adf", 1))
     )
     assert plain < 0.10 and once > 0.20 and first > 0.20

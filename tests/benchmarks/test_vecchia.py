@@ -16,7 +16,9 @@ from benchmarks.vecchia_engines import engines
 from benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
 from benchmarks.vecchia_rows import Rows, read_rows
 
-SMALL = VecchiaBenchmark(rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1)
+SMALL = VecchiaBenchmark(
+    rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +39,15 @@ def test_our_side_learns_and_covers(rows):
     assert side["fit_s"] > 0 and side["predict_s"] > 0
 
 
-def test_fits_of_fewer_rows_are_timed_with_the_likelihood_that_is_chosen_for_them(rows, monkeypatch):
+def test_fits_of_fewer_rows_are_timed_with_the_likelihood_that_is_chosen_for_them(
+    rows, monkeypatch
+):
     monkeypatch.setattr(vecchia, "FEWER_ROWS", (120, 200, 5_000))
     monkeypatch.setattr(settings, "EXACT_ROWS", 150)
     brief = settings.GPConfig(
-        nu=0.5, metropolis=MetropolisConfig(warmup=5, draws=20), sgrld=LangevinConfig(batch=50, warmup=5, draws=20)
+        nu=0.5,
+        metropolis=MetropolisConfig(warmup=5, draws=20),
+        sgrld=LangevinConfig(batch=50, warmup=5, draws=20),
     )
     found = fits_of_fewer_rows(rows[0], settings=brief, seed=0)
     assert {n: fewer["exact"] for n, fewer in found.items()} == {"120": True, "200": False}
@@ -74,7 +80,12 @@ def test_engines_are_timed_side_by_side_on_every_device():
     found = engines(SMALL)
     assert next(iter(found)) == "CPU, one core" and len(found) == 1 + torch.cuda.is_available()
     for rows in found.values():
-        assert [(row["n"], row["neighbours"]) for row in rows] == [(100, 15), (400, 15), (100, 60), (400, 60)]
+        assert [(row["n"], row["neighbours"]) for row in rows] == [
+            (100, 15),
+            (400, 15),
+            (100, 60),
+            (400, 60),
+        ]
         for row in rows:
             for work in ("pass", "step"):
                 ratio = row[f"batched_{work}_s"] / row[f"loops_{work}_s"]

@@ -95,7 +95,9 @@ def faint_texts(page: Page, *, least: float = 3.0) -> list[str]:
 def picture(page: Page, name: str, *, width: int) -> None:
     """Keep a picture of the whole page at this width, which stays the page's width."""
     page.set_viewport_size({"width": width, "height": 900})
-    page.set_viewport_size({"width": width, "height": min(max(900, page.evaluate(_HEIGHT)), TALLEST)})
+    page.set_viewport_size(
+        {"width": width, "height": min(max(900, page.evaluate(_HEIGHT)), TALLEST)}
+    )
     page.wait_for_timeout(300)  # figures follow the new size
     page.screenshot(path=folder() / f"{name}.png", animations="disabled")
 
@@ -104,7 +106,9 @@ def tour_picture(page: Page, name: str, begins: str) -> int:
     """Keep a picture of a page from this text on, with few colours, and return its bytes."""
     page.set_viewport_size({"width": TOUR_WIDTH, "height": TOUR_HEIGHT})
     page.get_by_text(begins).first.evaluate("e => e.scrollIntoView({block: 'start'})")
-    page.get_by_test_id("stMain").evaluate("e => e.scrollBy(0, -64)")  # what the page's header covers
+    page.get_by_test_id("stMain").evaluate(
+        "e => e.scrollBy(0, -64)"
+    )  # what the page's header covers
     page.wait_for_timeout(500)  # figures follow the new size
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     path = folder() / f"{name}.png"
@@ -144,9 +148,13 @@ def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
         below = found["y"] + found["scrolled"]
         stops.append(Stop(found["name"], found["x"], below, found["inside"], found["in_view"]))
         if target.evaluate("e => e === document.activeElement"):
-            assert focus_is_visible(page), f"nothing on the page shows that {found['name']} has the focus"
+            assert focus_is_visible(page), (
+                f"nothing on the page shows that {found['name']} has the focus"
+            )
             return stops
-    raise AssertionError(f"{most} presses of Tab do not come to {target}; they came to {[stop.name for stop in stops]}")
+    raise AssertionError(
+        f"{most} presses of Tab do not come to {target}; they came to {[stop.name for stop in stops]}"
+    )
 
 
 def focus_is_visible(page: Page, *, margin: float = 10.0) -> bool:
@@ -155,7 +163,12 @@ def focus_is_visible(page: Page, *, margin: float = 10.0) -> bool:
     def look(box: dict[str, Any]) -> Image.Image:
         page.wait_for_timeout(150)  # colours change over some frames
         x, y = max(box["x"] - margin, 0.0), max(box["y"] - margin, 0.0)
-        clip = {"x": x, "y": y, "width": box["width"] + 2 * margin, "height": box["height"] + 2 * margin}
+        clip = {
+            "x": x,
+            "y": y,
+            "width": box["width"] + 2 * margin,
+            "height": box["height"] + 2 * margin,
+        }
         return Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")  # type: ignore[arg-type]
 
     for _ in range(LOOKS):  # a busy machine paints late, and what folds out still moves

@@ -23,11 +23,23 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.serve import free_port
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
-from benchmarks.sample_workspace import BRIEF, CHECKED, SampleWorkspace, add_crystals, build_workspace
+from benchmarks.sample_workspace import (
+    BRIEF,
+    CHECKED,
+    SampleWorkspace,
+    add_crystals,
+    build_workspace,
+)
 from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network
-AGREED = {"warmup": 150, "draws": 250, "keep": 250, "chains": 2, "coordinates": "partially centred"}  # minutes
+AGREED = {
+    "warmup": 150,
+    "draws": 250,
+    "keep": 250,
+    "chains": 2,
+    "coordinates": "partially centred",
+}  # minutes
 FLAGS = (
     "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -118,7 +130,9 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """Fill a workspace by the worker's own code, then serve it."""
     folder = tmp_path_factory.mktemp("home")
     sampler = AGREED if os.environ.get("BANDGAP_TOUR") else BRIEF
-    made = build_workspace(Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress)
+    made = build_workspace(
+        Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
+    )
     crystals = Library(Home(folder)).datasets(made.id)[-1].id
     prediction = predict_new_crystals(Home(folder), made)
     with serving(folder) as address:
@@ -127,10 +141,15 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
 
 def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
     """Predict the demo's crystals without gaps with the first run and return the job's id."""
-    files = [(path.name, path.read_bytes()) for path in sorted((data_folder() / "new_crystals").glob("*.cif"))]
+    files = [
+        (path.name, path.read_bytes())
+        for path in sorted((data_folder() / "new_crystals").glob("*.cif"))
+    ]
     dataset = Library(home).add_dataset(made.id, "new crystals", purpose="prediction", files=files)
     payload = {"run": made.runs[0], "dataset": dataset.id, "name": dataset.name}
-    job = JobStore(home).submit(made.id, "predict", title="Predicting", payload=payload, subject=dataset.id)
+    job = JobStore(home).submit(
+        made.id, "predict", title="Predicting", payload=payload, subject=dataset.id
+    )
     work_all(home)
     return job.id
 
@@ -147,7 +166,9 @@ def serving(folder: Path) -> Iterator[str]:
     start = f"from bandgap.jobs.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder
+    ) as process:
         assert process.stdout is not None
         found = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
         assert found, line

@@ -26,14 +26,20 @@ class Visit:
 
     @property
     def titles(self) -> list[str]:
-        return [e.heading.body for e in self.elements if e.WhichOneof("type") == "heading" and e.heading.tag == "h1"]
+        return [
+            e.heading.body
+            for e in self.elements
+            if e.WhichOneof("type") == "heading" and e.heading.tag == "h1"
+        ]
 
     @property
     def errors(self) -> list[str]:
         """Return the exceptions of the script and the error boxes of the page."""
         kinds = [(e.WhichOneof("type"), e) for e in self.elements]
         raised = [e.exception.message for kind, e in kinds if kind == "exception"]
-        return raised + [e.alert.body for kind, e in kinds if kind == "alert" and e.alert.format == e.alert.ERROR]
+        return raised + [
+            e.alert.body for kind, e in kinds if kind == "alert" and e.alert.format == e.alert.ERROR
+        ]
 
 
 class Session:

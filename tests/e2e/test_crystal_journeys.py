@@ -27,7 +27,10 @@ pytestmark = pytest.mark.browser
 SOON_MS, TRAINED_MS = 40_000, 240_000
 WIDE, PHONE = 1280, 400
 OUTPUT, ALL_LAYERS, ALONE = "Output layer alone", "All layers, Bayesian", "Without transfer"
-FEATURE_GP, STACKING = "Gaussian process on the source model's features", "Three methods without transfer, weighed"
+FEATURE_GP, STACKING = (
+    "Gaussian process on the source model's features",
+    "Three methods without transfer, weighed",
+)
 SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
 _FITS = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= e.clientWidth }"
 
@@ -50,7 +53,9 @@ def go(page: Page, title: str) -> None:
 def upload(page: Page, name: str, content: bytes, *, place: int = 0) -> None:
     """Give a file to one of the uploaders that are seen."""
     payload = {"name": name, "mimeType": "application/octet-stream", "buffer": content}
-    page.locator("[data-testid=stFileUploader]:visible input[type=file]").nth(place).set_input_files(payload)  # type: ignore[arg-type]
+    page.locator("[data-testid=stFileUploader]:visible input[type=file]").nth(
+        place
+    ).set_input_files(payload)  # type: ignore[arg-type]
     expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=SOON_MS)
 
 
@@ -118,20 +123,36 @@ def predicted(page: Page, *, n: int) -> list[dict[str, str]]:
     expect(page.get_by_text(f"{n} structures predicted")).to_be_visible(timeout=TRAINED_MS)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the predictions (CSV)").click()
-    return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    return list(
+        csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))
+    )
 
 
 def expect_gaps(
-    page: Page, rows: list[dict[str, str]], ids: list[str], *, within: tuple[float, float], theory: str
+    page: Page,
+    rows: list[dict[str, str]],
+    ids: list[str],
+    *,
+    within: tuple[float, float],
+    theory: str,
 ) -> None:
     """Every structure has a gap inside its interval, finite and between these gaps in eV; table and figure say eV."""
     assert sorted(row["id"] for row in rows) == sorted(ids)
-    assert [name for name in rows[0] if name.endswith("_eV")][:4] == ["mean_eV", "sd_eV", "lower_eV", "upper_eV"]
+    assert [name for name in rows[0] if name.endswith("_eV")][:4] == [
+        "mean_eV",
+        "sd_eV",
+        "lower_eV",
+        "upper_eV",
+    ]
     for row in rows:
         lower, gap, upper = (float(row[name]) for name in ("lower_eV", "mean_eV", "upper_eV"))
-        assert np.isfinite([lower, gap, upper]).all() and within[0] < lower < gap < upper < within[1], row
+        assert (
+            np.isfinite([lower, gap, upper]).all() and within[0] < lower < gap < upper < within[1]
+        ), row
         assert 0 < float(row["sd_eV"]) < np.inf and float(row["level"]) == 0.95
-        assert row["status"] != "refused" and row["problem"] == "" and row["level_of_theory"] == theory
+        assert (
+            row["status"] != "refused" and row["problem"] == "" and row["level_of_theory"] == theory
+        )
     expect(page.get_by_text("predicted band gap (eV)").first).to_be_visible()
 
 
@@ -182,7 +203,9 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     bring(page, server, archive, table, level="HSE", n=40)
     keep(page, "none-data")
     go(page, "Train")
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")  # as proposed
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value(
+        "No source model"
+    )  # as proposed
     expect(page.get_by_role("checkbox", name=STACKING, exact=True)).to_be_checked()
     keep(page, "none-train")
     start(page)
@@ -221,7 +244,9 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect(page.get_by_text("209 structures", exact=True)).to_be_visible(timeout=2 * SOON_MS)
     keep(page, "demo-data")
     go(page, "Train")
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")  # as proposed
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value(
+        "No source model"
+    )  # as proposed
     pick(page, "Source model", "inorganic crystals (PBE)")
     page.get_by_label("Labelled structures", exact=True).fill("60")
     tick_only(page, (ALL_LAYERS, SSPBP), until_now=FEATURE_GP)
@@ -240,8 +265,12 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect_gaps(page, rows, ids, within=(-5.0, 15.0), theory="PBE")
 
 
-def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(page: Page, server: Server) -> None:
-    table = pd.read_csv(data_folder() / "crystals.csv").head(27)[["id", "gap_eV", "molecule_gap_gfn1_eV"]]
+def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(
+    page: Page, server: Server
+) -> None:
+    table = pd.read_csv(data_folder() / "crystals.csv").head(27)[
+        ["id", "gap_eV", "molecule_gap_gfn1_eV"]
+    ]
     frames = extxyz_frames(27)
     old, new = b"".join(frames[:24]), b"".join(frames[24:])
     gaps = table.head(24).to_csv(index=False).encode()

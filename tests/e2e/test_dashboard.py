@@ -8,7 +8,16 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.foundation.errors import InputError
-from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, picture, tab_to, tour_picture
+from tests.e2e.browsing import (
+    PAGES,
+    TOUR_KB,
+    Stop,
+    expect_ready,
+    faint_texts,
+    picture,
+    tab_to,
+    tour_picture,
+)
 from tests.e2e.conftest import Dashboard
 
 pytestmark = pytest.mark.browser
@@ -51,7 +60,11 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_them
 ) -> None:
     page.goto(dashboard.at())
     expect_ready(page, "Home")
-    for text in ("What comes out", "In the demo the model learned from 200 crystals.", "Three steps"):
+    for text in (
+        "What comes out",
+        "In the demo the model learned from 200 crystals.",
+        "Three steps",
+    ):
         expect(page.get_by_text(text)).to_be_visible()
     assert page.get_by_test_id("stBaseButton-primary").count() == 1
     expect_to_fit(page, "home-empty")
@@ -83,7 +96,18 @@ def follow_link(page: Page, title: str) -> None:
 def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard) -> None:
     page.goto(dashboard.at())
     stops = tab_to(page, page.get_by_role("button", name="Use the demo data"))
-    expect_order(stops, ["Home", "Data", "Train", "Predict", "About", "Bring your own structures", "Use the demo data"])
+    expect_order(
+        stops,
+        [
+            "Home",
+            "Data",
+            "Train",
+            "Predict",
+            "About",
+            "Bring your own structures",
+            "Use the demo data",
+        ],
+    )
     page.keyboard.press("Enter")
     expect(page.get_by_text("Reading the demo crystals")).to_be_visible()
 
@@ -136,7 +160,9 @@ def expect_order(stops: list[Stop], names: list[str]) -> None:
     assert back == [], "the focus jumps up the page"
 
 
-def test_two_visitors_see_nothing_of_each_other(page: Page, browser: Browser, dashboard: Dashboard) -> None:
+def test_two_visitors_see_nothing_of_each_other(
+    page: Page, browser: Browser, dashboard: Dashboard
+) -> None:
     workspace, dataset = dashboard.new_workspace(name="crystals of the other visitor")
     run = dashboard.library.run(dashboard.made.id, dashboard.made.runs[0])
     assert run is not None
@@ -146,15 +172,21 @@ def test_two_visitors_see_nothing_of_each_other(page: Page, browser: Browser, da
             other.goto(dashboard.at(place, ws=workspace, data=dataset, run=run.id))
             expect(other.get_by_text(FOREIGN)).to_be_visible()
             shown = other.get_by_test_id("stMain").inner_text()
-            assert run.title not in shown and "demo crystals" not in shown and run.id not in other.url
+            assert (
+                run.title not in shown and "demo crystals" not in shown and run.id not in other.url
+            )
         other.goto(dashboard.at("data", ws=workspace))
         expect(other.get_by_text("120 have a gap and can be learned from")).to_be_visible()
     page.goto(dashboard.at("data", ws=dashboard.made.id, data=dataset))
-    expect(page.get_by_text("This workspace does not hold the data set that the address names.")).to_be_visible()
+    expect(
+        page.get_by_text("This workspace does not hold the data set that the address names.")
+    ).to_be_visible()
     assert "other visitor" not in page.content()
 
 
-def test_closed_page_comes_back_by_its_address(page: Page, browser: Browser, dashboard: Dashboard) -> None:
+def test_closed_page_comes_back_by_its_address(
+    page: Page, browser: Browser, dashboard: Dashboard
+) -> None:
     page.goto(dashboard.at("train", ws=dashboard.made.id, run=dashboard.made.runs[1]))
     title = page.get_by_role("heading", name=RIDGE, exact=True)
     expect(title).to_be_visible()
@@ -174,7 +206,9 @@ def test_run_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashbo
     address = dashboard.at("train", ws=dashboard.made.id, run=run)
     page.goto(address)
     page.get_by_text("Rename or delete this run").click()
-    expect(page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")).to_be_visible()
+    expect(
+        page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")
+    ).to_be_visible()
     delete(page, "Delete this run", sure="I do not need them any more")
     expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
     assert dashboard.library.run(dashboard.made.id, run) is None
@@ -187,7 +221,9 @@ def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: D
     workspace, dataset = dashboard.new_workspace(name="not wanted")
     page.goto(dashboard.at("data", ws=workspace, data=dataset))
     page.get_by_text("Rename, delete, disk use").click()
-    expect(page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")).to_be_visible()
+    expect(
+        page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")
+    ).to_be_visible()
     delete(page, "Delete the data set", sure="Yes, delete this data set")
     expect(page.get_by_text("not wanted is deleted.")).to_be_visible()
     expect(page.get_by_role("heading", name="Start with the demo data")).to_be_visible()

@@ -15,12 +15,16 @@ pytestmark = pytest.mark.browser
 NEW_CRYSTALS = Path(__file__).resolve().parents[2] / "data" / "new_crystals"
 
 
-def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(page: Page, dashboard: Dashboard) -> None:
+def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(
+    page: Page, dashboard: Dashboard
+) -> None:
     library = dashboard.library
     files = [(path.name, path.read_bytes()) for path in sorted(NEW_CRYSTALS.glob("*.cif"))]
     dataset = library.add_dataset(dashboard.made.id, "new crystals", files=files)
     payload = {"dataset": dataset.id}
-    JobStore(library.home).submit(dashboard.made.id, "check", title="Checking", payload=payload, subject=dataset.id)
+    JobStore(library.home).submit(
+        dashboard.made.id, "check", title="Checking", payload=payload, subject=dataset.id
+    )
     page.goto(dashboard.at("data", ws=dashboard.made.id, data=dataset.id))
     expect(page.get_by_text("12 structures")).to_be_visible()
     with page.expect_download() as download:
@@ -28,10 +32,14 @@ def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(page: Page, da
     rows = download.value.path().read_text(encoding="utf-8").splitlines()
     assert rows[0] == "id,file,status,gap_eV,problem,formula,n_atoms,periodic" and len(rows) == 13
     refused = [row for row in rows if ",refused," in row]
-    assert refused and all(row.endswith(",,") for row in refused), "formula, atoms and kind of a refused file"
+    assert refused and all(row.endswith(",,") for row in refused), (
+        "formula, atoms and kind of a refused file"
+    )
 
 
-def test_download_that_cannot_be_made_says_why_until_it_can(page: Page, dashboard: Dashboard) -> None:
+def test_download_that_cannot_be_made_says_why_until_it_can(
+    page: Page, dashboard: Dashboard
+) -> None:
     home, run = dashboard.library.home, dashboard.made.runs[0]
     file = home.prediction_folder(run, dashboard.prediction) / EXTXYZ
     content = file.read_bytes()

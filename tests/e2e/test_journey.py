@@ -51,7 +51,9 @@ def use_demo_data(page: Page, server: Server) -> None:
     """Open a new workspace and fill it with the demo crystals."""
     page.goto(server.address)
     page.get_by_role("button", name="Use the demo data").click()
-    expect(page.get_by_text("have a gap and can be learned from")).to_be_visible(timeout=2 * SOON_MS)
+    expect(page.get_by_text("have a gap and can be learned from")).to_be_visible(
+        timeout=2 * SOON_MS
+    )
 
 
 def start_training(page: Page, *, n: int, iterations: int, clicks: int = 1) -> None:
@@ -66,14 +68,19 @@ def start_training(page: Page, *, n: int, iterations: int, clicks: int = 1) -> N
 
 def predict_files(page: Page, files: dict[str, str]) -> None:
     """Upload files on the Predict page and press its button."""
-    payloads = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files.items()]
+    payloads = [
+        {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+        for name, text in files.items()
+    ]
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
     for name in files:
         expect(page.get_by_text(name, exact=True)).to_be_visible(timeout=SOON_MS)
     page.get_by_role("button", name="Predict", exact=True).click()
 
 
-def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server: Server, tmp_path: Path) -> None:
+def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
     use_demo_data(page, server)
     page.get_by_role("link", name="Train", exact=True).click()
     start_training(page, n=30, iterations=20)
@@ -85,7 +92,9 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server
         page.get_by_role("button", name="Download the predictions (CSV)").click()
     saved = tmp_path / "predictions.csv"
     download.value.save_as(saved)
-    rows = {row["file"]: row for row in csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8")))}
+    rows = {
+        row["file"]: row for row in csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8")))
+    }
     assert set(rows) == {"urea.cif", "broken.cif"}
     good, bad = rows["urea.cif"], rows["broken.cif"]
     assert good["formula"] == "C2H8N4O2"  # two molecules in the cell
@@ -115,7 +124,9 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     other.close()
 
 
-def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page, server: Server) -> None:
+def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(
+    page: Page, server: Server
+) -> None:
     workspace, _ = server.new_workspace(name="crystals")
     page.goto(server.at("train", ws=workspace))
     start_training(page, n=20, iterations=ENDLESS, clicks=2)
@@ -126,14 +137,18 @@ def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page
         (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()
     os.kill(pid, signal.SIGKILL)
     expect(page.get_by_text("The transfer was interrupted.")).to_be_visible(timeout=2 * SOON_MS)
-    page.get_by_role("button", name=re.compile("Resume from the last checkpoint|Start it again")).click()
+    page.get_by_role(
+        "button", name=re.compile("Resume from the last checkpoint|Start it again")
+    ).click()
     cancel = page.get_by_role("button", name="Cancel", exact=True)
     expect(cancel).to_be_visible(timeout=SOON_MS)
     cancel.click()
     expect(page.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
 
 
-def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(page: Page, server: Server) -> None:
+def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(
+    page: Page, server: Server
+) -> None:
     workspace, _ = server.new_workspace(name="crystals")
     library, until = server.library, time.monotonic() + SOON_MS / 1000
     while not (library.methods() and library.shipped_sources()) and time.monotonic() < until:
@@ -150,16 +165,22 @@ def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(page: Pa
     assert page.get_by_text("this page then goes on by itself").count() == 0
 
 
-def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(page: Page, server: Server) -> None:
+def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
+    page: Page, server: Server
+) -> None:
     workspace, dataset = server.new_workspace(name="crystals")
     page.goto(server.at("data", ws=workspace))
-    expect(page.get_by_text("120 have a gap and can be learned from")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("120 have a gap and can be learned from")).to_be_visible(
+        timeout=SOON_MS
+    )
     page.get_by_text("Add another data set").click()
     wire = page.context.new_cdp_session(page)
     slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 100_000}
     wire.send("Network.emulateNetworkConditions", slow)
     big = [{"name": "big.cif", "mimeType": "text/plain", "buffer": b"#" * 5_000_000}]
-    with page.expect_request(lambda request: "upload_file" in request.url and request.method != "OPTIONS"):
+    with page.expect_request(
+        lambda request: "upload_file" in request.url and request.method != "OPTIONS"
+    ):
         page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)  # type: ignore[arg-type]
     killed = page_process(server)
     os.kill(killed, signal.SIGKILL)
@@ -170,7 +191,9 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(page:
         time.sleep(0.2)
     assert page_process(server) != killed
     expect(page.locator('[data-test-connection-state="CONNECTED"]')).to_be_visible(timeout=SOON_MS)
-    page.get_by_role("link", name="Home", exact=True).click()  # in the same tab, which has found the new process
+    page.get_by_role(
+        "link", name="Home", exact=True
+    ).click()  # in the same tab, which has found the new process
     expect(page.get_by_text("in the data set with most of them")).to_be_visible(timeout=SOON_MS)
     assert [kept.id for kept in server.library.datasets(workspace)] == [dataset]
 
@@ -191,7 +214,9 @@ def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
     page.goto(server.address)
     page.get_by_role("link", name="Data", exact=True).click()
     files = [("urea.cif", UREA), ("broken.cif", BROKEN)]
-    payloads = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files]
+    payloads = [
+        {"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files
+    ]
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
     expect(page.get_by_text("broken.cif", exact=True)).to_be_visible(timeout=SOON_MS)
     page.get_by_role("button", name="Check the files").click()
@@ -210,4 +235,6 @@ def test_page_at_phone_width_does_not_scroll_sideways(page: Page, server: Server
     expect(page.get_by_role("button", name="Use the demo data")).to_be_visible(timeout=SOON_MS)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
-    assert icon.startswith(("data:", "/", "./", server.address)), f"{icon} is asked of another server"
+    assert icon.startswith(("data:", "/", "./", server.address)), (
+        f"{icon} is asked of another server"
+    )

@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SEED = 20261124
 SESSIONS = 10
-LONG = {"sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}}  # hours: it is cancelled at the end
+LONG = {
+    "sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}
+}  # hours: it is cancelled at the end
 GROWTH_MB = 40.0  # of the last half over the first: caches of figures of this size may still fill
 
 
@@ -34,7 +36,9 @@ def page_process_mb(address: str) -> Callable[[], float]:
     found = [
         process
         for process in Path("/proc").glob("[0-9]*")
-        if (command := _command(process)).endswith("}\0") and "server.py" in command and f'"port": {port},' in command
+        if (command := _command(process)).endswith("}\0")
+        and "server.py" in command
+        and f'"port": {port},' in command
     ]
     assert len(found) == 1, found
 
@@ -52,7 +56,9 @@ def _command(process: Path) -> str:
         return ""
 
 
-def visits_of(address: str, choices: dict[str, str], *, number: int, until: float) -> list[tuple[str, Visit]]:
+def visits_of(
+    address: str, choices: dict[str, str], *, number: int, until: float
+) -> list[tuple[str, Visit]]:
     """One visitor: pages in an order of its own, with a pause after each, over one connection."""
     own = random.Random(f"{SEED} {number}")
     found = []
@@ -88,7 +94,10 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     for title, visit in visits:
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     half = len(sizes) // 2
-    before, after = statistics.median(sizes[half // 2 : half]), statistics.median(sizes[half + half // 2 :])
+    before, after = (
+        statistics.median(sizes[half // 2 : half]),
+        statistics.median(sizes[half + half // 2 :]),
+    )
     assert after - before < GROWTH_MB, sizes
     taken = sorted(visit.seconds for _, visit in visits)
     return (
@@ -100,9 +109,13 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="memory is read where Linux tells it")
 @pytest.mark.parametrize(
-    ("sessions", "seconds"), [(10, 20.0), pytest.param(30, 120.0, marks=pytest.mark.soak)], ids=["brief", "whole"]
+    ("sessions", "seconds"),
+    [(10, 20.0), pytest.param(30, 120.0, marks=pytest.mark.soak)],
+    ids=["brief", "whole"],
 )
-def test_sessions_beside_a_training_see_no_error(dashboard: Dashboard, sessions: int, seconds: float) -> None:
+def test_sessions_beside_a_training_see_no_error(
+    dashboard: Dashboard, sessions: int, seconds: float
+) -> None:
     line = sessions_beside_a_training(dashboard, sessions=sessions, seconds=seconds)
     (folder() / "sessions.txt").write_text(f"{line}\n", encoding="utf-8")
 
@@ -121,7 +134,5 @@ def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboa
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     seconds = sorted(visit.seconds for _, visit in visits)
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    line = (
-        f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
-    )
+    line = f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
     (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")

@@ -20,10 +20,14 @@ def wait_until_remembered(page: Page, workspace: str) -> None:
     page.wait_for_function(f"ws => ({REMEMBERED})()[0] === ws", arg=workspace)
 
 
-def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(browser: Browser, dashboard: Dashboard) -> None:
+def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
+    browser: Browser, dashboard: Dashboard
+) -> None:
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at(ws=dashboard.made.id))  # pages choose a data set and a run, and write both
+        page.goto(
+            dashboard.at(ws=dashboard.made.id)
+        )  # pages choose a data set and a run, and write both
         expect_ready(page, "Home")
         lengths = [page.evaluate("history.length")]
         titles = list(PAGES)
@@ -53,7 +57,9 @@ def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashbo
         assert page.evaluate("history.length") == before
 
 
-def test_closed_workspace_is_offered_again_by_this_browser_alone(browser: Browser, dashboard: Dashboard) -> None:
+def test_closed_workspace_is_offered_again_by_this_browser_alone(
+    browser: Browser, dashboard: Dashboard
+) -> None:
     workspace, dataset = dashboard.new_workspace(name="crystals of a lost tab")
     with browser.new_context(extra_http_headers=PROXY) as context:
         page = context.new_page()
@@ -81,7 +87,9 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(browser: Browse
         assert workspace not in other.content() and other.evaluate(REMEMBERED) == []
 
 
-def test_workspace_is_renamed_and_forgotten_in_this_browser(browser: Browser, dashboard: Dashboard) -> None:
+def test_workspace_is_renamed_and_forgotten_in_this_browser(
+    browser: Browser, dashboard: Dashboard
+) -> None:
     workspace, _ = dashboard.new_workspace(name="crystals")
     with browser.new_context(extra_http_headers=PROXY) as context:
         page = context.new_page()
@@ -104,7 +112,9 @@ def test_workspace_is_renamed_and_forgotten_in_this_browser(browser: Browser, da
 
 
 @pytest.mark.parametrize("given", [str(uuid.uuid4()), "mistyped"])
-def test_unknown_workspace_gets_a_sentence_and_no_new_one(browser: Browser, dashboard: Dashboard, given: str) -> None:
+def test_unknown_workspace_gets_a_sentence_and_no_new_one(
+    browser: Browser, dashboard: Dashboard, given: str
+) -> None:
     with browser.new_context(extra_http_headers=PROXY) as context:
         page = context.new_page()
         page.goto(dashboard.at("data", ws=given))

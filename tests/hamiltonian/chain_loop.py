@@ -81,7 +81,9 @@ def run_chains(
     total = settings.warmup + settings.draws
     while loop.iteration < total:
         statistics = loop.iterate(move)
-        if checkpoint is not None and (loop.iteration % checkpoint.every == 0 or loop.iteration == total):
+        if checkpoint is not None and (
+            loop.iteration % checkpoint.every == 0 or loop.iteration == total
+        ):
             loop.save(checkpoint)
         phase = "warm-up" if loop.iteration <= settings.warmup else "sampling"
         try:
@@ -97,11 +99,20 @@ def run_chains(
 class _Loop:
     """The only mutable state, alive for one run: position, adaptation, generators and draws so far."""
 
-    def __init__(self, log_density: LogDensity, initial: Tensor, name: str, settings: Settings, seed: int) -> None:
-        self._log_density, self._initial, self._name, self._settings = log_density, initial, name, settings
+    def __init__(
+        self, log_density: LogDensity, initial: Tensor, name: str, settings: Settings, seed: int
+    ) -> None:
+        self._log_density, self._initial, self._name, self._settings = (
+            log_density,
+            initial,
+            name,
+            settings,
+        )
         self._generator = torch.Generator(device=initial.device).manual_seed(seed)
         self._host = torch.Generator().manual_seed(seed)
-        self._marks = windows.slow_windows(settings.warmup) if settings.adaptation.mass == "diagonal" else ()
+        self._marks = (
+            windows.slow_windows(settings.warmup) if settings.adaptation.mass == "diagonal" else ()
+        )
         self._draws: list[Tensor] = []
         self._records: list[Statistics] = []
         self._expected: dict[str, Any] = {
@@ -130,7 +141,9 @@ class _Loop:
         """Make one transition of every chain and return its figures."""
         adaptation, warm = self._adaptation, self.iteration < self._settings.warmup
         step = adaptation.step if warm else adaptation.final
-        tuning = Tuning(step.to(self._initial.dtype), adaptation.inverse_mass, self._generator, self._host)
+        tuning = Tuning(
+            step.to(self._initial.dtype), adaptation.inverse_mass, self._generator, self._host
+        )
         self._at, statistics = move(self._at, tuning)
         if warm:
             self._adapt(statistics["accept"])
@@ -144,7 +157,9 @@ class _Loop:
         wanted = self._settings.adaptation
         if wanted.step == "adapted":
             target = self._settings.target_accept
-            self._adaptation = windows.follow_acceptance(self._adaptation, accept, target=target, pooled=wanted.pooled)
+            self._adaptation = windows.follow_acceptance(
+                self._adaptation, accept, target=target, pooled=wanted.pooled
+            )
         if not self._marks or not self._marks[0] <= self.iteration < self._marks[-1]:
             return
         self._adaptation = windows.follow_positions(self._adaptation, self._at.q)
@@ -176,7 +191,9 @@ class _Loop:
             "generator": self._generator.get_state(),
             "host": self._host.get_state(),
         }
-        arrays |= {f"adaptation.{key}": value for key, value in self._adaptation.to_arrays().items()}
+        arrays |= {
+            f"adaptation.{key}": value for key, value in self._adaptation.to_arrays().items()
+        }
         if self._draws:
             arrays["draws"] = torch.stack(self._draws, 1)
             arrays |= {f"statistics.{key}": value for key, value in self._stacked().items()}
@@ -199,7 +216,10 @@ class _Loop:
             self._records = [dict(zip(named, values, strict=True)) for values in each][:wanted]
 
     def _stacked(self) -> Statistics:
-        return {key: torch.stack([record[key] for record in self._records], 1) for key in self._records[0]}
+        return {
+            key: torch.stack([record[key] for record in self._records], 1)
+            for key in self._records[0]
+        }
 
     def result(self) -> ChainRun:
         """Return what was drawn."""

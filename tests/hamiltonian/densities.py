@@ -12,7 +12,9 @@ FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 
 
 def start_of(chains, dimension, *, seed=1):
-    return 2.0 * torch.randn(chains, dimension, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return 2.0 * torch.randn(
+        chains, dimension, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def standard_normal(q):
@@ -35,7 +37,10 @@ def assert_mean(values, expected):
 def assert_moments(draws, mean, covariance):
     centred = draws - mean
     products = (centred.unsqueeze(-1) * centred.unsqueeze(-2)).flatten(2)
-    assert_mean(torch.cat([centred, products], -1), torch.cat([torch.zeros_like(mean), covariance.flatten()]))
+    assert_mean(
+        torch.cat([centred, products], -1),
+        torch.cat([torch.zeros_like(mean), covariance.flatten()]),
+    )
 
 
 def funnel(q):

@@ -43,7 +43,11 @@ class HmcConfig:
     adaptation: AdaptationConfig = AdaptationConfig()
 
     def __post_init__(self) -> None:
-        if min(self.warmup, self.draws, self.n_steps) < 1 or not 0 < self.target_accept < 1 or self.start_step <= 0:
+        if (
+            min(self.warmup, self.draws, self.n_steps) < 1
+            or not 0 < self.target_accept < 1
+            or self.start_step <= 0
+        ):
             raise ConfigError(
                 f"hmc: {self}. Accepted: at least one warm-up iteration, draw and step, a start step above 0 and a "
                 "target acceptance between 0 and 1."
@@ -87,7 +91,9 @@ def sample(
 
     def move(at: Point, tuning: Tuning) -> tuple[Point, Statistics]:
         length = 1.0 - JITTER + 2 * JITTER * float(torch.rand(1, generator=tuning.host))
-        return transition(log_density, at, tuning=tuning, n_steps=max(1, round(config.n_steps * length)))
+        return transition(
+            log_density, at, tuning=tuning, n_steps=max(1, round(config.n_steps * length))
+        )
 
     run = run_chains(
         log_density,
@@ -107,7 +113,9 @@ def tuned(run: ChainRun) -> Statistics:
     return {"step": run.adaptation.final, "inverse_mass": run.adaptation.inverse_mass}
 
 
-def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, n_steps: int) -> tuple[Point, Statistics]:
+def transition(
+    log_density: LogDensity, at: Point, *, tuning: Tuning, n_steps: int
+) -> tuple[Point, Statistics]:
     """Make one transition of every chain: a path of `n_steps`, accepted or rejected by Metropolis' rule."""
     start = Phase(at, draw_momentum(at.q, tuning.inverse_mass, generator=tuning.generator))
     before, end = energy(start, tuning.inverse_mass), start
@@ -116,7 +124,10 @@ def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, n_steps: i
     error = energy(end, tuning.inverse_mass) - before
     divergent = ~(error.abs() < DIVERGENCE_ENERGY)
     accept = torch.where(divergent, torch.zeros_like(error), torch.exp(-error.clamp(min=0.0)))
-    accepted = torch.rand(error.shape, generator=tuning.generator, device=error.device, dtype=at.q.dtype) < accept
+    accepted = (
+        torch.rand(error.shape, generator=tuning.generator, device=error.device, dtype=at.q.dtype)
+        < accept
+    )
     statistics = {
         "accept": accept,
         "energy": torch.where(accepted, before + error, before),

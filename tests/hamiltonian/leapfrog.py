@@ -49,7 +49,9 @@ def draw_momentum(q: Tensor, inverse_mass: Tensor, *, generator: torch.Generator
     return noise / torch.sqrt(inverse_mass)
 
 
-def leapfrog_step(log_density: LogDensity, start: Phase, *, step: Tensor, inverse_mass: Tensor) -> Phase:
+def leapfrog_step(
+    log_density: LogDensity, start: Phase, *, step: Tensor, inverse_mass: Tensor
+) -> Phase:
     """Make one leapfrog step of size `step` (chain,), negative to go back in time."""
     e = step[:, None]
     p = start.p + 0.5 * e * start.at.gradient
@@ -78,7 +80,12 @@ def select_phase(mask: Tensor, yes: Phase, no: Phase) -> Phase:
 
 
 def reasonable_step(
-    log_density: LogDensity, at: Point, *, step: Tensor, inverse_mass: Tensor, generator: torch.Generator
+    log_density: LogDensity,
+    at: Point,
+    *,
+    step: Tensor,
+    inverse_mass: Tensor,
+    generator: torch.Generator,
 ) -> Tensor:
     """Return the step (chain,) at which one leapfrog step crosses an acceptance of 0.8, to a factor of two.
 
@@ -87,9 +94,14 @@ def reasonable_step(
     """
     start = Phase(at, draw_momentum(at.q, inverse_mass, generator=generator))
     before = energy(start, inverse_mass)
-    grow, searching = torch.zeros_like(step, dtype=torch.bool), torch.ones_like(step, dtype=torch.bool)
+    grow, searching = (
+        torch.zeros_like(step, dtype=torch.bool),
+        torch.ones_like(step, dtype=torch.bool),
+    )
     for i in range(DOUBLINGS):
-        after = energy(leapfrog_step(log_density, start, step=step, inverse_mass=inverse_mass), inverse_mass)
+        after = energy(
+            leapfrog_step(log_density, start, step=step, inverse_mass=inverse_mass), inverse_mass
+        )
         good = torch.exp(before - after) > GOOD_ACCEPT  # false where not finite
         grow = good if i == 0 else grow
         searching = searching & (good == grow)

@@ -50,7 +50,11 @@ class NutsConfig:
     adaptation: AdaptationConfig = AdaptationConfig(mass="diagonal")
 
     def __post_init__(self) -> None:
-        if min(self.warmup, self.draws, self.max_depth) < 1 or not 0 < self.target_accept < 1 or self.start_step <= 0:
+        if (
+            min(self.warmup, self.draws, self.max_depth) < 1
+            or not 0 < self.target_accept < 1
+            or self.start_step <= 0
+        ):
             raise ConfigError(
                 f"nuts: {self}. Accepted: at least one warm-up iteration, draw and doubling, a start step above 0 and "
                 "a target acceptance between 0 and 1."
@@ -96,7 +100,9 @@ def sample(
     return run.draws, NutsInfo(**run.statistics, **tuned(run))
 
 
-def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, max_depth: int) -> tuple[Point, Statistics]:
+def transition(
+    log_density: LogDensity, at: Point, *, tuning: Tuning, max_depth: int
+) -> tuple[Point, Statistics]:
     """Make one transition of every chain.
 
     Random numbers are taken in this order: momenta; then for every depth one number a chain for the direction, one for
@@ -106,7 +112,11 @@ def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, max_depth:
     start = Phase(at, draw_momentum(at.q, inverse_mass, generator=tuning.generator))
     before = energy(start, inverse_mass)
     left = right = start
-    span, chosen, log_weight = _Span(1, start.p, start.p, start.p), Choice(at, before), torch.zeros_like(before)
+    span, chosen, log_weight = (
+        _Span(1, start.p, start.p, start.p),
+        Choice(at, before),
+        torch.zeros_like(before),
+    )
     growing = torch.ones_like(before, dtype=torch.bool)
     divergent, accept = ~growing, torch.zeros_like(before)
     n_steps = depth = torch.zeros_like(before, dtype=torch.int64)
@@ -121,9 +131,18 @@ def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, max_depth:
             before=before,
             growing=growing,
         )
-        divergent, accept, n_steps = divergent | branch.divergent, accept + branch.accept, n_steps + branch.n_steps
-        take = branch.whole & (torch.log(_uniform(before, (), tuning.generator)) < branch.log_weight - log_weight)
-        chosen, log_weight = branch.choice.where(take, chosen), torch.logaddexp(log_weight, branch.log_weight)
+        divergent, accept, n_steps = (
+            divergent | branch.divergent,
+            accept + branch.accept,
+            n_steps + branch.n_steps,
+        )
+        take = branch.whole & (
+            torch.log(_uniform(before, (), tuning.generator)) < branch.log_weight - log_weight
+        )
+        chosen, log_weight = (
+            branch.choice.where(take, chosen),
+            torch.logaddexp(log_weight, branch.log_weight),
+        )
         left = select_phase(branch.whole & ~forward, branch.end, left)
         right = select_phase(branch.whole & forward, branch.end, right)
         span, turned = _join(span.facing(forward), branch.span, inverse_mass)
@@ -150,7 +169,9 @@ class Choice:
 
     def where(self, mask: Tensor, other: "Choice") -> "Choice":
         """Return this one for the marked chains (chain,), `other` for the rest."""
-        return Choice(select_point(mask, self.at, other.at), torch.where(mask, self.energy, other.energy))
+        return Choice(
+            select_point(mask, self.at, other.at), torch.where(mask, self.energy, other.energy)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +186,10 @@ class _Span:
     def facing(self, forward: Tensor) -> "_Span":
         """Return it with the ends exchanged for the chains (chain,) that do not go forward."""
         ahead = forward[:, None]
-        first, last = torch.where(ahead, self.first, self.last), torch.where(ahead, self.last, self.first)
+        first, last = (
+            torch.where(ahead, self.first, self.last),
+            torch.where(ahead, self.last, self.first),
+        )
         return _Span(self.size, first, last, self.total)
 
 
@@ -181,7 +205,9 @@ def _join(a: _Span, b: _Span, inverse_mass: Tensor) -> tuple[_Span, Tensor]:
 
 def _turns(first: Tensor, last: Tensor, velocity: Tensor) -> Tensor:
     """Return whether one of two momenta (chain, dimension) does not point along the velocity, (chain,)."""
-    result: Tensor = (torch.linalg.vecdot(first, velocity) <= 0) | (torch.linalg.vecdot(last, velocity) <= 0)
+    result: Tensor = (torch.linalg.vecdot(first, velocity) <= 0) | (
+        torch.linalg.vecdot(last, velocity) <= 0
+    )
     return result
 
 
@@ -216,7 +242,10 @@ def _branch(
     uniform = _uniform(before, (2**level,), tuning.generator)
     look = LEAVES_PER_LOOK.get(before.device.type, 1)
     alive, divergent, accept = growing, torch.zeros_like(growing), torch.zeros_like(before)
-    n_steps, log_weight = torch.zeros_like(before, dtype=torch.int64), torch.full_like(before, -torch.inf)
+    n_steps, log_weight = (
+        torch.zeros_like(before, dtype=torch.int64),
+        torch.full_like(before, -torch.inf),
+    )
     end, choice, spans = edge, Choice(edge.at, before), list[_Span]()
     for leaf in range(2**level):
         tried = leapfrog_step(log_density, end, step=signed_step, inverse_mass=tuning.inverse_mass)
@@ -229,7 +258,9 @@ def _branch(
         alive = alive & fine
         end = select_phase(alive, tried, end)  # a chain that is done stays at its last good state
         grown = torch.where(alive, torch.logaddexp(log_weight, -error), log_weight)
-        choice = Choice(tried.at, now).where(alive & (torch.log(uniform[leaf]) < -error - grown), choice)
+        choice = Choice(tried.at, now).where(
+            alive & (torch.log(uniform[leaf]) < -error - grown), choice
+        )
         log_weight = grown
         spans.append(_Span(1, end.p, end.p, end.p))
         while len(spans) > 1 and spans[-1].size == spans[-2].size:
@@ -243,4 +274,6 @@ def _branch(
 
 
 def _uniform(like: Tensor, size: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return torch.rand((*size, *like.shape), generator=generator, device=like.device, dtype=torch.float64)
+    return torch.rand(
+        (*size, *like.shape), generator=generator, device=like.device, dtype=torch.float64
+    )

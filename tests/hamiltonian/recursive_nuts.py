@@ -68,12 +68,16 @@ class Walk:
         return float(states[0].p @ rho) <= 0 or float(states[-1].p @ rho) <= 0
 
 
-def transition(value_and_gradient, q, *, momentum, step, inverse_mass, max_depth, directions, leaves, choices):
+def transition(
+    value_and_gradient, q, *, momentum, step, inverse_mass, max_depth, directions, leaves, choices
+):
     """Return (q, energy, mean acceptance, divergent, depth, number of steps).
 
     `directions[k]` and `choices[k]` are the uniform numbers of doubling k, `leaves[k]` those of its 2^k states.
     """
-    start = Leaf(q, momentum, 0.5 * float((momentum**2 * inverse_mass).sum()) - value_and_gradient(q)[0])
+    start = Leaf(
+        q, momentum, 0.5 * float((momentum**2 * inverse_mass).sum()) - value_and_gradient(q)[0]
+    )
     walk = Walk(value_and_gradient, inverse_mass, step, start.energy)
     states, chosen, weight, depth = [start], start, 0.0, 0
     while depth < max_depth:

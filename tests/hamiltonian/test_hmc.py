@@ -25,7 +25,9 @@ def test_standard_normal_has_its_moments():
     assert draws.shape == (100, 200, 3)
     assert_moments(draws, torch.zeros(3).double(), torch.eye(3).double())
     assert not bool(info.divergent.any())
-    assert 0.75 < float(info.accept.mean()) < 0.95  # the average of a noisy step is on the careful side of 0.8
+    assert (
+        0.75 < float(info.accept.mean()) < 0.95
+    )  # the average of a noisy step is on the careful side of 0.8
 
 
 def test_correlated_normal_has_its_moments():
@@ -46,7 +48,9 @@ def test_diagonal_mass_follows_widths_from_1_to_1000_in_every_chain():
     """Paths of 12 steps: with unit mass the widest direction would move by a hundredth of its width."""
     sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
     config = HmcConfig(warmup=300, draws=100, adaptation=AdaptationConfig(mass="diagonal"))
-    draws, info = sample(lambda q: standard_normal(q / sds), 0.5 * start_of(60, 4) * sds, config=config, seed=7)
+    draws, info = sample(
+        lambda q: standard_normal(q / sds), 0.5 * start_of(60, 4) * sds, config=config, seed=7
+    )
     assert_moments(draws / sds, torch.zeros(4).double(), torch.eye(4).double())
     found = torch.sqrt(info.inverse_mass) / sds
     assert float(found.log().mean(0).abs().max()) < 0.2  # 60 chains, 200 draws in the last window
@@ -56,17 +60,27 @@ def test_diagonal_mass_follows_widths_from_1_to_1000_in_every_chain():
 
 def test_funnel_gives_divergences():
     """Its neck is narrower than any step that suits its mouth."""
-    _, info = sample(funnel, start_of(50, 10), config=HmcConfig(warmup=100, draws=300, n_steps=10), seed=4)
+    _, info = sample(
+        funnel, start_of(50, 10), config=HmcConfig(warmup=100, draws=300, n_steps=10), seed=4
+    )
     assert bool(info.divergent.any())
 
 
-@pytest.mark.parametrize("density, dimension", [(standard_normal, 3), (funnel, 10)], ids=["normal", "funnel"])
-@pytest.mark.parametrize("start_step, step, share", [(7e-6, 1e-4, 0.0), (429.0, 1000.0, 1.0)], ids=["tiny", "huge"])
-def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, start_step, step, share):
+@pytest.mark.parametrize(
+    "density, dimension", [(standard_normal, 3), (funnel, 10)], ids=["normal", "funnel"]
+)
+@pytest.mark.parametrize(
+    "start_step, step, share", [(7e-6, 1e-4, 0.0), (429.0, 1000.0, 1.0)], ids=["tiny", "huge"]
+)
+def test_tiny_step_never_diverges_and_huge_step_always_does(
+    density, dimension, start_step, step, share
+):
     """After one update the step is 10 exp(20 / 11 (a - 0.8)) times the first, a the acceptance: 14.4 or 2.3 times."""
     config = HmcConfig(warmup=1, draws=5, n_steps=10, start_step=start_step)
     draws, info = sample(density, start_of(20, dimension), config=config, seed=5)
-    torch.testing.assert_close(info.step, torch.full((20,), step, dtype=torch.float64), rtol=0.02, atol=0)
+    torch.testing.assert_close(
+        info.step, torch.full((20,), step, dtype=torch.float64), rtol=0.02, atol=0
+    )
     assert float(info.divergent.double().mean()) == share
     if share:
         assert torch.equal(draws, start_of(20, dimension).unsqueeze(1).expand(20, 5, dimension))
@@ -98,7 +112,9 @@ def test_leapfrog_is_reversible_and_each_chain_has_its_own_step():
 def test_step_sizes_adapt_to_each_chain():
     """Chain 0 sees a density ten times narrower than chain 1: its step comes out about ten times smaller."""
     width = torch.tensor([[0.1], [1.0]]).double()
-    _, info = sample(lambda q: standard_normal(q / width), start_of(2, 4) * width, config=CONFIG, seed=6)
+    _, info = sample(
+        lambda q: standard_normal(q / width), start_of(2, 4) * width, config=CONFIG, seed=6
+    )
     assert 5 < float(info.step[1] / info.step[0]) < 20
 
 
@@ -123,7 +139,11 @@ def test_start_is_not_changed():
 def test_progress_counts_iterations_by_phase():
     updates = []
     sample(
-        standard_normal, start_of(3, 2), config=HmcConfig(warmup=2, draws=3, n_steps=3), seed=0, progress=updates.append
+        standard_normal,
+        start_of(3, 2),
+        config=HmcConfig(warmup=2, draws=3, n_steps=3),
+        seed=0,
+        progress=updates.append,
     )
     assert [(u.phase, u.done, u.total) for u in updates] == [
         ("warm-up", 1, 5), ("warm-up", 2, 5), ("sampling", 3, 5), ("sampling", 4, 5), ("sampling", 5, 5)
@@ -154,11 +174,14 @@ def test_config_survives_plain_values():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"warmup": 0}, {"draws": 0}, {"n_steps": 0}, {"target_accept": 1.0}, {"start_step": 0.0}], ids=str
+    "setting",
+    [{"warmup": 0}, {"draws": 0}, {"n_steps": 0}, {"target_accept": 1.0}, {"start_step": 0.0}],
+    ids=str,
 )
 def test_config_refuses_a_run_that_cannot_be(setting):
     name, value = next(iter(setting.items()))
     with pytest.raises(
-        ConfigError, match=rf"hmc: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and"
+        ConfigError,
+        match=rf"hmc: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and",
     ):
         HmcConfig(**setting)

@@ -37,7 +37,9 @@ def tuning_of(step, inverse_mass, *, seed=0):
 def banana_by_hand(q):
     x, y, z = q
     value = -0.5 * (x**2 + 4.0 * (y - x**2) ** 2 + 25.0 * (z - x) ** 2)
-    return value, np.array([-x + 8.0 * x * (y - x**2) + 25.0 * (z - x), -4.0 * (y - x**2), -25.0 * (z - x)])
+    return value, np.array(
+        [-x + 8.0 * x * (y - x**2) + 25.0 * (z - x), -4.0 * (y - x**2), -25.0 * (z - x)]
+    )
 
 
 def random_numbers(chains, dimension, max_depth, *, seed):
@@ -60,7 +62,10 @@ def test_every_trajectory_is_that_of_the_recursive_twin():
     q = banana_draws(chains, seed=5)
     for seed in range(20):
         moved, found = transition(
-            banana, evaluate(banana, q), tuning=tuning_of(step, inverse_mass, seed=seed), max_depth=max_depth
+            banana,
+            evaluate(banana, q),
+            tuning=tuning_of(step, inverse_mass, seed=seed),
+            max_depth=max_depth,
         )
         noise, directions, leaves, choices = random_numbers(chains, 3, max_depth, seed=seed)
         for i in range(chains):
@@ -78,13 +83,17 @@ def test_every_trajectory_is_that_of_the_recursive_twin():
             )
             np.testing.assert_allclose(moved.q[i].numpy(), expected, rtol=1e-7, atol=1e-8)
             names = ("energy", "accept", "divergent", "depth", "n_steps")
-            np.testing.assert_allclose([float(found[name][i]) for name in names], figures, rtol=1e-7, atol=1e-8)
+            np.testing.assert_allclose(
+                [float(found[name][i]) for name in names], figures, rtol=1e-7, atol=1e-8
+            )
             ends.append((figures[2], figures[3], figures[4]))
         q = moved.q
     diverged = [end for end in ends if end[0]]
     full = [end for end in ends if end[1] == max_depth]
     whole = [end for end in ends if not end[0] and end[2] == 2 ** end[1] - 1 and end[1] < max_depth]
-    inside = [end for end in ends if not end[0] and end[2] > 2 ** end[1] - 1]  # turned within the last branch
+    inside = [
+        end for end in ends if not end[0] and end[2] > 2 ** end[1] - 1
+    ]  # turned within the last branch
     assert min(len(kind) for kind in (diverged, full, whole, inside)) > 10
     assert {depth for _, depth, _ in ends} == set(range(max_depth + 1))
 
@@ -95,7 +104,9 @@ def test_one_transition_of_each_of_many_exact_draws_leaves_their_law():
     at = evaluate(banana, start)
     step = torch.full((20_000,), 0.18, dtype=torch.float64)
     for seed in range(3):
-        at, found = transition(banana, at, tuning=tuning_of(step, torch.ones_like(start), seed=seed), max_depth=4)
+        at, found = transition(
+            banana, at, tuning=tuning_of(step, torch.ones_like(start), seed=seed), max_depth=4
+        )
     assert 0.6 < float(found["accept"].mean()) < 0.9
     assert float((at.q - start).abs().amin(1).gt(0).double().mean()) > 0.8
     x, y, z = at.q.unbind(-1)
@@ -120,10 +131,14 @@ def test_chains_do_not_meet_and_how_often_the_device_is_asked_changes_nothing(mo
     """The same batch with a second chain that leaves numbers altogether, and looked at every 16 leaves."""
     start, one = banana_draws(2, seed=8), torch.ones(2, 3).double()
     step = torch.tensor([0.1, 0.1]).double()
-    at, found = transition(banana, evaluate(banana, start), tuning=tuning_of(step, one), max_depth=6)
+    at, found = transition(
+        banana, evaluate(banana, start), tuning=tuning_of(step, one), max_depth=6
+    )
     monkeypatch.setattr(nuts, "LEAVES_PER_LOOK", {"cpu": 16})
     wild = torch.tensor([0.1, 1e200]).double()
-    other, differs = transition(banana, evaluate(banana, start), tuning=tuning_of(wild, one), max_depth=6)
+    other, differs = transition(
+        banana, evaluate(banana, start), tuning=tuning_of(wild, one), max_depth=6
+    )
     assert bool(differs["divergent"][1]) and torch.equal(other.q[1], start[1])
     assert torch.equal(other.q[0], at.q[0])
     assert all(torch.equal(found[name][0], differs[name][0]) for name in found)
@@ -134,7 +149,9 @@ def test_normal_of_widths_from_1_to_1000_has_its_moments():
     sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
     adaptation = AdaptationConfig(mass="diagonal", pooled=True)
     config = NutsConfig(warmup=60, draws=80, max_depth=5, adaptation=adaptation)
-    draws, info = sample(lambda q: standard_normal(q / sds), start_of(60, 4) * sds, config=config, seed=0)
+    draws, info = sample(
+        lambda q: standard_normal(q / sds), start_of(60, 4) * sds, config=config, seed=0
+    )
     assert draws.shape == (60, 80, 4)
     assert_moments(draws / sds, torch.zeros(4).double(), torch.eye(4).double())
     assert not bool(info.divergent.any())
@@ -153,7 +170,9 @@ def test_hmc_and_nuts_agree():
     """Means of positions, squares and products over 40 chains each, by a t-test of every one."""
     start = banana_draws(40, seed=9)
     first, _ = sample(banana, start, config=NutsConfig(warmup=50, draws=60, max_depth=5), seed=2)
-    second, _ = hmc.sample(banana, start, config=hmc.HmcConfig(warmup=50, draws=150, n_steps=10), seed=3)
+    second, _ = hmc.sample(
+        banana, start, config=hmc.HmcConfig(warmup=50, draws=150, n_steps=10), seed=3
+    )
 
     def summaries(draws):
         return torch.cat([draws, draws**2, draws * draws.roll(1, -1)], -1).mean(1).numpy()
@@ -173,7 +192,9 @@ def test_funnel_diverges_at_a_coarse_step_and_less_at_a_fine_one():
     assert shares[1] < 0.5 * shares[0]
 
 
-@pytest.mark.parametrize("density, dimension", [(standard_normal, 3), (funnel, 10)], ids=["normal", "funnel"])
+@pytest.mark.parametrize(
+    "density, dimension", [(standard_normal, 3), (funnel, 10)], ids=["normal", "funnel"]
+)
 @pytest.mark.parametrize("step, share", [(1e-4, 0.0), (1000.0, 1.0)], ids=["tiny", "huge"])
 def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, step, share):
     config = NutsConfig(warmup=1, draws=5, max_depth=5, start_step=step, adaptation=FIXED)
@@ -181,7 +202,11 @@ def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, 
     assert float(info.divergent.double().mean()) == share
     if share:
         assert torch.equal(draws, start_of(20, dimension).unsqueeze(1).expand(20, 5, dimension))
-        assert float(info.accept.max()) == 0 and int(info.depth.max()) == 0 and int(info.n_steps.max()) == 1
+        assert (
+            float(info.accept.max()) == 0
+            and int(info.depth.max()) == 0
+            and int(info.n_steps.max()) == 1
+        )
     else:
         assert float(info.accept.min()) > 0.999
         assert int(info.depth.min()) == 5 and int(info.n_steps.min()) == 31
@@ -197,7 +222,9 @@ def test_energies_are_those_of_the_states_and_say_how_well_momenta_serve():
 
 
 def test_single_precision_positions_keep_energies_in_double():
-    draws, info = sample(standard_normal, start_of(4, 3).float(), config=NutsConfig(warmup=30, draws=5), seed=0)
+    draws, info = sample(
+        standard_normal, start_of(4, 3).float(), config=NutsConfig(warmup=30, draws=5), seed=0
+    )
     assert draws.dtype == torch.float32
     assert {v.dtype for v in (info.accept, info.energy, info.step)} == {torch.float64}
     assert info.inverse_mass.dtype == torch.float32
@@ -231,12 +258,15 @@ def test_start_without_density_is_refused():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"warmup": 0}, {"draws": 0}, {"max_depth": 0}, {"target_accept": 1.0}, {"start_step": 0.0}], ids=str
+    "setting",
+    [{"warmup": 0}, {"draws": 0}, {"max_depth": 0}, {"target_accept": 1.0}, {"start_step": 0.0}],
+    ids=str,
 )
 def test_config_refuses_a_run_that_cannot_be(setting):
     name, value = next(iter(setting.items()))
     with pytest.raises(
-        ConfigError, match=rf"nuts: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and"
+        ConfigError,
+        match=rf"nuts: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and",
     ):
         NutsConfig(**setting)
 

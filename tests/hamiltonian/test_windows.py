@@ -81,16 +81,23 @@ def test_next_window_forgets_the_last_one():
     for q in visited(25, seed=1):
         state = windows.follow_positions(state, q)
     again = windows.end_window(state, pooled=False).inverse_mass
-    torch.testing.assert_close(again, after(visited(25, seed=1), pooled=False).inverse_mass, rtol=1e-9, atol=0)
+    torch.testing.assert_close(
+        again, after(visited(25, seed=1), pooled=False).inverse_mass, rtol=1e-9, atol=0
+    )
 
 
 def test_window_of_one_position_has_the_mass_of_the_regularisation():
-    torch.testing.assert_close(after(visited(1), pooled=False).inverse_mass, torch.full((3, 4), 5e-3 / 6).double())
+    torch.testing.assert_close(
+        after(visited(1), pooled=False).inverse_mass, torch.full((3, 4), 5e-3 / 6).double()
+    )
 
 
 def test_dual_averaging_of_several_chains_is_that_of_each_alone():
     accepts = torch.rand(50, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    state, alone = windows.begin(visited(1)[0], step=0.3), [dual_averaging(0.3, target=0.7) for _ in range(3)]
+    state, alone = (
+        windows.begin(visited(1)[0], step=0.3),
+        [dual_averaging(0.3, target=0.7) for _ in range(3)],
+    )
     for accept in accepts:
         state = windows.follow_acceptance(state, accept, target=0.7, pooled=False)
         alone = [a.update(float(p)) for a, p in zip(alone, accept, strict=True)]
@@ -109,7 +116,9 @@ def test_pooled_chains_share_a_step_that_follows_their_mean_acceptance():
             state, torch.tensor([0.2, 0.9, 1.0], dtype=torch.float64), target=0.8, pooled=True
         )
         alone = alone.update(0.7)
-    torch.testing.assert_close(state.step, torch.full((3,), alone.step, dtype=torch.float64), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        state.step, torch.full((3,), alone.step, dtype=torch.float64), rtol=1e-12, atol=0
+    )
 
 
 @pytest.mark.parametrize("start", [1e-6, 0.5, 1e4])
@@ -146,13 +155,17 @@ def test_state_is_data_that_can_be_written_and_read():
     arrays = state.to_arrays()
     assert all(isinstance(value, torch.Tensor) for value in arrays.values())
     again = Adaptation.from_arrays(arrays)
-    assert all(torch.equal(a, b) for a, b in zip(arrays.values(), again.to_arrays().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(arrays.values(), again.to_arrays().values(), strict=True)
+    )
     assert math.isclose(float(again.step[0]), 0.1)
 
 
 @pytest.mark.parametrize("setting", [{"step": "slow"}, {"mass": "dense"}], ids=str)
 def test_config_refuses_what_it_does_not_know(setting):
-    with pytest.raises(ConfigError, match="adaptation: .*Accepted: step adapted or fixed, mass unit or diagonal"):
+    with pytest.raises(
+        ConfigError, match="adaptation: .*Accepted: step adapted or fixed, mass unit or diagonal"
+    ):
         AdaptationConfig(**setting)
     with pytest.raises(ConfigError, match="Accepted: "):
         from_dict(AdaptationConfig, to_dict(AdaptationConfig()) | setting)

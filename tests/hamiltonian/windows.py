@@ -102,7 +102,10 @@ class Adaptation:
 
 def begin(q: Tensor, *, step: float) -> Adaptation:
     """Start with unit mass and one step for all chains at positions q (chain, dimension)."""
-    zero, one = torch.zeros((), dtype=torch.float64, device=q.device), torch.ones(q.shape[0], device=q.device).double()
+    zero, one = (
+        torch.zeros((), dtype=torch.float64, device=q.device),
+        torch.ones(q.shape[0], device=q.device).double(),
+    )
     empty = torch.zeros_like(q, dtype=torch.float64)
     state = Adaptation(one, one, one, one, zero, zero, empty, empty, torch.ones_like(q))
     return with_step(state, step * one)
@@ -122,7 +125,9 @@ def with_step(state: Adaptation, step: Tensor) -> Adaptation:
     )
 
 
-def follow_acceptance(state: Adaptation, accept: Tensor, *, target: float, pooled: bool) -> Adaptation:
+def follow_acceptance(
+    state: Adaptation, accept: Tensor, *, target: float, pooled: bool
+) -> Adaptation:
     """Return the state after a transition with acceptance `accept` (chain,); pooled: the mean of it, for all."""
     seen = accept.mean().expand_as(accept) if pooled else accept
     count = state.count + 1
@@ -151,4 +156,6 @@ def end_window(state: Adaptation, *, pooled: bool) -> Adaptation:
     shrunk = n / (n + SHRINK_DRAWS) * variance + SHRINK_DRAWS / (n + SHRINK_DRAWS) * SHRINK_TO
     empty = torch.zeros_like(state.mean)
     mass = shrunk.to(state.inverse_mass.dtype).contiguous()
-    return replace(state, seen=torch.zeros_like(state.seen), mean=empty, squares=empty, inverse_mass=mass)
+    return replace(
+        state, seen=torch.zeros_like(state.seen), mean=empty, squares=empty, inverse_mass=mass
+    )

@@ -69,7 +69,11 @@ class Server:
         environment = {**os.environ, "BANDGAP_HOME": str(self.home.folder)}
         with self.log.open("a") as log:
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+                [sys.executable, "-c", code],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         self._address = ""
 
@@ -78,7 +82,9 @@ class Server:
         if self._supervisor is None or self._supervisor.poll() is not None:
             return False
         if not self._address and self._supervisor.stdout is not None:
-            self._address = self._supervisor.stdout.readline().removeprefix("bandgap is at ").split(" ")[0]
+            self._address = (
+                self._supervisor.stdout.readline().removeprefix("bandgap is at ").split(" ")[0]
+            )
         return healthy(self._address)
 
     def living(self) -> dict[str, list[int]]:
@@ -96,9 +102,13 @@ class Server:
     def report(self) -> str:
         """Return the processes that live, the jobs that are not finished, and the last lines of the terminal."""
         with JobStore(self.home).database.reading() as connection:
-            jobs = connection.execute("SELECT * FROM job WHERE state NOT IN ('finished', 'cancelled')").fetchall()
+            jobs = connection.execute(
+                "SELECT * FROM job WHERE state NOT IN ('finished', 'cancelled')"
+            ).fetchall()
         left = [{name: row[name] for name in ("id", "kind", "state", "error")} for row in jobs]
-        return "\n".join([str(self.living()), *map(str, left), *self.log.read_text().splitlines()[-40:], ""])
+        return "\n".join(
+            [str(self.living()), *map(str, left), *self.log.read_text().splitlines()[-40:], ""]
+        )
 
     def cut_power(self) -> None:
         """End all processes at once."""
@@ -112,7 +122,9 @@ class Server:
         """End the supervisor as Ctrl-C does, and see that nothing outlives it."""
         if self._supervisor is not None and self._supervisor.poll() is None:
             self._supervisor.send_signal(signal.SIGINT)
-        wait_for(lambda: not any(self.living().values()), within_s=40, what="the end of all processes")
+        wait_for(
+            lambda: not any(self.living().values()), within_s=40, what="the end of all processes"
+        )
         self._close()
 
     def _close(self) -> None:
@@ -171,9 +183,13 @@ class Visitor:
 
         def ask(dataset: Any) -> None:
             asked.subject = dataset.id
-            asked.jobs.append(self._submit(workspace, "check", dataset.id, {"dataset": dataset.id}).id)
+            asked.jobs.append(
+                self._submit(workspace, "check", dataset.id, {"dataset": dataset.id}).id
+            )
 
-        self.library.add_dataset(workspace, "waters", files=[("waters.extxyz", self._uploads[-1])], then=ask)
+        self.library.add_dataset(
+            workspace, "waters", files=[("waters.extxyz", self._uploads[-1])], then=ask
+        )
         self.asked.append(asked)
         return asked.subject
 
@@ -182,7 +198,9 @@ class Visitor:
         gaps = np.linspace(5.0, 8.0, STRUCTURES)
         self.library.save_gaps(dataset, gaps, labels={"source": "made"}, level_of_theory="PBE")
         run = str(uuid.uuid4())
-        request = TransferRequest(method=method, n=16, n_test=4, seed=1, device="cpu", settings=settings)
+        request = TransferRequest(
+            method=method, n=16, n_test=4, seed=1, device="cpu", settings=settings
+        )
         payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
         with self.store.database.writing():
             job = self._submit(workspace, "transfer", run, payload)
@@ -192,7 +210,9 @@ class Visitor:
         return run
 
     def predict(self, workspace: str, run: str, dataset: str) -> None:
-        job = self._submit(workspace, "predict", dataset, {"run": run, "dataset": dataset, "name": "waters"})
+        job = self._submit(
+            workspace, "predict", dataset, {"run": run, "dataset": dataset, "name": "waters"}
+        )
         self.asked.append(Asked(workspace, "predict", dataset, [job.id]))
 
     def tend(self) -> list[Job]:
@@ -251,7 +271,13 @@ class Visitor:
             run = self.library.run(asked.workspace, asked.subject)
             assert run is not None, "the run of a transfer is lost"
             return resuming.start_again(self.store, self.library, run)
-        return self._submit(asked.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}")
+        return self._submit(
+            asked.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}"
+        )
 
-    def _submit(self, workspace: str, kind: str, subject: str, payload: Any, *, submit_key: str = "") -> Job:
-        return self.store.submit(workspace, kind, title=kind, payload=payload, subject=subject, submit_key=submit_key)
+    def _submit(
+        self, workspace: str, kind: str, subject: str, payload: Any, *, submit_key: str = ""
+    ) -> Job:
+        return self.store.submit(
+            workspace, kind, title=kind, payload=payload, subject=subject, submit_key=submit_key
+        )

@@ -25,15 +25,21 @@ pytestmark = [
 
 UNFINISHED = 3  # jobs that there are at any time, at least
 WORKSPACES = [str(uuid.UUID(int=n, version=4)) for n in (1, 2)]
-VICTIMS = ("child",) * 4 + ("worker",) * 3 + ("page",) * 2 + ("supervisor",)  # those that take long to start are rarer
+VICTIMS = (
+    ("child",) * 4 + ("worker",) * 3 + ("page",) * 2 + ("supervisor",)
+)  # those that take long to start are rarer
 CALM_EVERY = 5  # kills
 CANCELLED_SHARE = 0.1  # of the kills, after which a job that runs is cancelled as well
 METHODS = (("last_layer_ridge", {}), ("bnn", BRIEF))
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.soak)])
-def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(kills: int, tmp_path: Path) -> None:
-    sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for another choice of victims and times\n")
+def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(
+    kills: int, tmp_path: Path
+) -> None:
+    sys.stdout.write(
+        f"seed {SEED}; set BANDGAP_PROOF_SEED for another choice of victims and times\n"
+    )
     draw = random.Random(SEED)
     with serving(tmp_path / "home") as server:
         visitor = Visitor(server.home)
@@ -42,14 +48,20 @@ def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(kills:
         started = time.monotonic()
         killed: Counter[str] = Counter()
         while (done := sum(killed.values())) < kills:
-            some = 1 + done // CALM_EVERY  # jobs that are finished by now, else a storm is only a series of starts
-            wait_for(partial(at_work, server, visitor, draw, some), within_s=120, what="a job that runs")
+            some = (
+                1 + done // CALM_EVERY
+            )  # jobs that are finished by now, else a storm is only a series of starts
+            wait_for(
+                partial(at_work, server, visitor, draw, some), within_s=120, what="a job that runs"
+            )
             time.sleep(draw.uniform(0.0, 1.0))
             killed.update(killed_one(server, draw))
             if draw.random() < CANCELLED_SHARE:
                 visitor.cancel_one()
         wait_for(partial(through, server, visitor), within_s=180, what="the end of all jobs")
-        sys.stdout.write(f"{dict(killed)} killed, {len(visitor.asked)} asked, {time.monotonic() - started:.0f} s\n")
+        sys.stdout.write(
+            f"{dict(killed)} killed, {len(visitor.asked)} asked, {time.monotonic() - started:.0f} s\n"
+        )
     assert not visitor.refused
     nothing_is_lost_or_stuck(visitor)
     nothing_ran_twice(visitor)
@@ -99,7 +111,9 @@ def ask_for_more(visitor: Visitor, finished: list[Job], draw: random.Random) -> 
 
 def nothing_is_lost_or_stuck(visitor: Visitor) -> None:
     with visitor.store.database.reading() as connection:
-        stored = {row["id"]: row["state"] for row in connection.execute("SELECT id, state FROM job")}
+        stored = {
+            row["id"]: row["state"] for row in connection.execute("SELECT id, state FROM job")
+        }
     assert set(stored) == {job for asked in visitor.asked for job in asked.jobs}
     for asked in visitor.asked:
         *before, last = [stored[job] for job in asked.jobs]
@@ -113,14 +127,18 @@ def nothing_ran_twice(visitor: Visitor) -> None:
     claims = Counter(job for job, state in seen if state == "running")
     ends = Counter(job for job, state in seen if state in (*STOPPED, "finished"))
     assert set(claims.values()) | set(ends.values()) == {1}
-    begun = Counter(job for job, body in texts if '"phase": "reading structures", "done": 0,' in body)
+    begun = Counter(
+        job for job, body in texts if '"phase": "reading structures", "done": 0,' in body
+    )
     assert set(begun.values()) == {1}, "the first report of every job"
 
 
 def results_are_whole(visitor: Visitor) -> None:
     for asked, job in zip(visitor.asked, visitor.tend(), strict=True):
         if asked.kind == "check":
-            assert [v.status for v in visitor.library.verdicts(asked.subject)] == ["ready"] * STRUCTURES
+            assert [v.status for v in visitor.library.verdicts(asked.subject)] == [
+                "ready"
+            ] * STRUCTURES
         elif asked.kind == "transfer":
             assert load_run(visitor.library.home.run_folder(asked.subject)).manifest["n"] == 16
         else:

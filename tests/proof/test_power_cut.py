@@ -39,7 +39,9 @@ NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
     [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=pytest.mark.soak)],
     ids=["3 cuts", "30 cuts"],
 )
-def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(kinds: list[str], tmp_path: Path) -> None:
+def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(
+    kinds: list[str], tmp_path: Path
+) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other times and lengths\n")
     draw = random.Random(SEED)
     with serving(tmp_path / "home") as server:
@@ -79,7 +81,10 @@ def first_visit(home: Home) -> Visitor:
 
 def written(home: Home, pattern: str) -> list[Path]:
     """Return the files of a kind, that which was written last at the end."""
-    return sorted((p for p in home.folder.glob(pattern) if p.suffix != ".part"), key=lambda p: p.stat().st_mtime_ns)
+    return sorted(
+        (p for p in home.folder.glob(pattern) if p.suffix != ".part"),
+        key=lambda p: p.stat().st_mtime_ns,
+    )
 
 
 def cut(path: Path, draw: random.Random) -> None:
@@ -96,12 +101,19 @@ def is_damaged(server: Server, visitor: Visitor) -> bool:
 
     def told() -> bool:
         text = server.log.read_text()[known:]
-        return re.search(r"The store .* is damaged: .* Move this file away and start again", text) is not None
+        return (
+            re.search(r"The store .* is damaged: .* Move this file away and start again", text)
+            is not None
+        )
 
     try:
         visitor.forget_lost()
         visitor.check(OTHER)
-        wait_for(lambda: told() or visitor.all_finished(), within_s=120, what="a store that works, or says why not")
+        wait_for(
+            lambda: told() or visitor.all_finished(),
+            within_s=120,
+            what="a store that works, or says why not",
+        )
     except StoreError as error:
         assert "is damaged" in str(error)
         return True

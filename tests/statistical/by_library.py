@@ -28,7 +28,11 @@ def source_of(theta_hat, *, sds=None):
         SourceCard(("made",), 1, ("C",)),
         SourceConfig(hidden),
     )
-    return source if sds is None else replace(source, variational=VariationalFit(named(theta_hat), named(sds), 0.1))
+    return (
+        source
+        if sds is None
+        else replace(source, variational=VariationalFit(named(theta_hat), named(sds), 0.1))
+    )
 
 
 def named(layers):
@@ -40,9 +44,17 @@ def named(layers):
 
 def transferred(method, config, source, x, y, *, monkeypatch):
     """The method's posterior given standardised x (n, p) and y (n,), on the source's own scales."""
-    monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", 25)  # one batch is cheaper than many pairs
+    monkeypatch.setattr(
+        network_sampler, "CHAINS_PER_GROUP", 25
+    )  # one batch is cheaper than many pairs
     data = TargetData(2.0 * x.numpy() + 1.0, Y_SD * y.numpy() + Y_MEAN)
-    return method.fit(source, data, replace(config, standardise="source", gap_scale="source"), seed=0, device="cpu")
+    return method.fit(
+        source,
+        data,
+        replace(config, standardise="source", gap_scale="source"),
+        seed=0,
+        device="cpu",
+    )
 
 
 def predicted(posterior, new):

@@ -21,7 +21,14 @@ from bandgap.inference.network.whitened_network import whiten
 from bandgap.transfer import btl_pcp_pe
 from tests.hamiltonian.hmc import HmcConfig, sample
 from tests.recorded import SEED, record, recorded
-from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
+from tests.statistical.by_library import (
+    CHAINS,
+    assert_same_means,
+    mean_and_error,
+    predicted,
+    source_of,
+    transferred,
+)
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
 pytestmark = pytest.mark.statistical
@@ -54,10 +61,17 @@ def by_library(problem, centre, monkeypatch):
     theta_hat, x, y, new = problem
     sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
     posterior = transferred(
-        btl_pcp_pe, btl_pcp_pe.BtlPcpConfig(sampler=sampler), source_of(theta_hat), x, y, monkeypatch=monkeypatch
+        btl_pcp_pe,
+        btl_pcp_pe.BtlPcpConfig(sampler=sampler),
+        source_of(theta_hat),
+        x,
+        y,
+        monkeypatch=monkeypatch,
     )
     f = predicted(posterior, new)
-    return summaries(f, np.log(posterior.tau), np.log(posterior.sigma), posterior.layer_weights, centre)
+    return summaries(
+        f, np.log(posterior.tau), np.log(posterior.sigma), posterior.layer_weights, centre
+    )
 
 
 def by_definition(problem, centre):
@@ -84,12 +98,21 @@ def by_definition(problem, centre):
         d = torch.sqrt((at - torch.log1p(at)).mean(-1))
         slope = (at**2 / (1 + at)).mean(-1) / tau / (2 * d)  # d'(tau)
         log_prior = -lam * d + torch.log(slope) + u  # of u = log tau
-        log_prior = log_prior - 3.0 * torch.log(variance) - b / variance + 2 * s  # InvGamma(2, b) of sigma^2, of s
-        log_prior = log_prior + torch.log(c).sum(-1)  # Dirichlet(1, 1, 1) and the Jacobian of its logits
+        log_prior = (
+            log_prior - 3.0 * torch.log(variance) - b / variance + 2 * s
+        )  # InvGamma(2, b) of sigma^2, of s
+        log_prior = log_prior + torch.log(c).sum(
+            -1
+        )  # Dirichlet(1, 1, 1) and the Jacobian of its logits
         misfit = ((y - plain(theta, x)) ** 2).sum(-1)
         return log_prior - 0.5 * (z**2).sum(-1) - N * s - 0.5 * misfit / variance
 
-    start = 0.3 * torch.randn(PLAIN_CHAINS, sum(sizes) + 4, generator=torch.Generator().manual_seed(1)).double()
+    start = (
+        0.3
+        * torch.randn(
+            PLAIN_CHAINS, sum(sizes) + 4, generator=torch.Generator().manual_seed(1)
+        ).double()
+    )
     start[:, sum(sizes)] -= 3.0
     config = HmcConfig(warmup=500, draws=800, n_steps=16)
     draws, _ = sample(log_density, start, config=config, seed=SEED)
@@ -104,7 +127,9 @@ def by_definition(problem, centre):
 def test_posterior_is_that_of_the_joint_density_written_down_plainly(problem, monkeypatch):
     theta_hat, x, _, new = problem
     wide = torch.cat([x, torch.ones(N, 1)], 1)
-    outside = torch.cat([new, torch.ones(5, 1)], 1) @ (torch.eye(P + 1) - torch.linalg.pinv(wide) @ wide)
+    outside = torch.cat([new, torch.ones(5, 1)], 1) @ (
+        torch.eye(P + 1) - torch.linalg.pinv(wide) @ wide
+    )
     assert (torch.linalg.norm(outside, dim=1) > 0.5).tolist() == [False, False, True, True, True]
     centre = plain(theta_hat, new).numpy()
     ours = by_library(problem, centre, monkeypatch)
@@ -134,7 +159,9 @@ def model_draws(theta_hat, x, prior, *, replications):
     state = prior.draw(replications, generator=generator)
     scales = prior.scales(state)
     theta = [
-        layer + scales.s[:, i, None, None] * torch.randn(replications, *layer.shape, generator=generator).double()
+        layer
+        + scales.s[:, i, None, None]
+        * torch.randn(replications, *layer.shape, generator=generator).double()
         for i, layer in enumerate(theta_hat)
     ]
     f = plain(theta, x)
@@ -169,8 +196,12 @@ def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch, repli
     assert net.inputs.shape == (6, 4)  # as many rows as inputs: nothing is left to the prior
     monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", replications)
     kept = RANKS - 1
-    config = SamplerConfig(replications, warmup=150, draws=15 * kept, keep=replications * kept, angle=ANGLE)
-    draws, info = network_sampler.sample_network(net, prior, config=config, seed=0, progress=no_progress)
+    config = SamplerConfig(
+        replications, warmup=150, draws=15 * kept, keep=replications * kept, angle=ANGLE
+    )
+    draws, info = network_sampler.sample_network(
+        net, prior, config=config, seed=0, progress=no_progress
+    )
     assert float(info.accept.mean()) > 0.7
     scales = prior.scales(draws.state.flatten(0, 1)).s
     scales = scales.unflatten(0, draws.state.shape[:2])[..., None, None]

@@ -16,7 +16,10 @@ from tests.unit.inference.network.problems import plain, raw
 pytestmark = pytest.mark.statistical
 
 N, TESTED, P, HIDDEN = 2000, 400, 8, (6, 4)
-MOVED, NOISE = 0.1, 0.3  # of every weight from the source's, and of the labels; the source's values vary by about 0.5
+MOVED, NOISE = (
+    0.1,
+    0.3,
+)  # of every weight from the source's, and of the labels; the source's values vary by about 0.5
 
 
 def problem(seed):

@@ -18,7 +18,14 @@ from bandgap.inference.diagnostics import rhat
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.transfer import btl_bnn, btl_pcp_vi
 from tests.recorded import SEED, record, recorded
-from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
+from tests.statistical.by_library import (
+    CHAINS,
+    assert_same_means,
+    mean_and_error,
+    predicted,
+    source_of,
+    transferred,
+)
 from tests.unit.inference.network.problems import plain, raw, sds_of
 
 pytestmark = pytest.mark.statistical
@@ -71,7 +78,9 @@ def simulate(prior, problem, quantities, *, draws):
         theta, scales = prior(rng)
         rest = ((y - plain(theta, x)) ** 2).sum(-1).numpy()
         weight = (1.0 + rest / (2.0 * b)) ** -shape
-        kept = weight > 1e-7 * weight.max()  # the others together have less weight than one in twenty of the largest
+        kept = (
+            weight > 1e-7 * weight.max()
+        )  # the others together have less weight than one in twenty of the largest
         sigma = np.sqrt((b + 0.5 * rest[kept]) / rng.gamma(shape, size=kept.sum()))
         f = plain([layer[kept] for layer in theta], new).numpy()
         values.append(quantities(f, scales[kept], sigma))
@@ -81,7 +90,10 @@ def simulate(prior, problem, quantities, *, draws):
 
 def around(centre, spread, rng):
     """Normal weights theta_l = centre_l + spread_l z_l, one tensor (draw, out, in + 1) a layer."""
-    return [t + s * torch.from_numpy(rng.normal(size=(BATCH, *t.shape))) for t, s in zip(centre, spread, strict=True)]
+    return [
+        t + s * torch.from_numpy(rng.normal(size=(BATCH, *t.shape)))
+        for t, s in zip(centre, spread, strict=True)
+    ]
 
 
 def free_scales(problem):
@@ -130,7 +142,9 @@ def quantities_of(centre):
     def quantities(f, scales, sigma):
         off = np.arcsinh(f - centre)
         values = np.concatenate([f[..., :2], off, scales, np.log(sigma)[..., None]], -1)
-        return np.concatenate([values, values**2, (off > 0.0).astype(float), off[..., 2:] * scales[..., -1:]], -1)
+        return np.concatenate(
+            [values, values**2, (off > 0.0).astype(float), off[..., 2:] * scales[..., -1:]], -1
+        )
 
     return quantities
 
@@ -152,7 +166,9 @@ def test_btl_pcp_vi_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch
     theta_hat, sds, x, y, new = problem
     centre = plain(theta_hat, new).numpy()
     config = btl_pcp_vi.BtlPcpViConfig(lam=1.0, noise_share=SHARE, sampler=SAMPLER)
-    posterior = transferred(btl_pcp_vi, config, source_of(theta_hat, sds=sds), x, y, monkeypatch=monkeypatch)
+    posterior = transferred(
+        btl_pcp_vi, config, source_of(theta_hat, sds=sds), x, y, monkeypatch=monkeypatch
+    )
     scales = np.concatenate([np.log(posterior.tau)[..., None], posterior.layer_weights], -1)
     chains = quantities_of(centre)(predicted(posterior, new), scales, posterior.sigma)
     assert rhat(chains).max() < 1.05  # chains long enough to be compared

@@ -21,9 +21,13 @@ from bandgap.structures import Problem, StructureRecord
 DESCRIPTOR = MBTRConfig(
     species=("H", "C", "O"),
     k1=Term("atomic_number", 0.0, 20.0, 4, 2.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 8, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 8, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
-SOURCE = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=60, batch_size=8, learning_rate=5e-3))
+SOURCE = SourceConfig(
+    hidden=(8, 4), training=TrainingConfig(max_epochs=60, batch_size=8, learning_rate=5e-3)
+)
 NAMES = ("CH4", "C2H2", "C2H4", "C2H6", "CH3OH", "H2CO")
 
 
@@ -45,7 +49,9 @@ def record_of(identifier: str, atoms, *problems: Problem) -> StructureRecord:
     return StructureRecord(identifier, "made.xyz", "XYZ", atoms, problems)
 
 
-def make_records(n: int, *, seed: int, prefix: str, names: Sequence[str] = NAMES) -> list[StructureRecord]:
+def make_records(
+    n: int, *, seed: int, prefix: str, names: Sequence[str] = NAMES
+) -> list[StructureRecord]:
     """Small molecules, every atom displaced by about 0.05 angstroms."""
     rng = np.random.default_rng(seed)
     records = []
@@ -58,7 +64,9 @@ def make_records(n: int, *, seed: int, prefix: str, names: Sequence[str] = NAMES
 
 def gaps_of(records: list[StructureRecord], *, seed: int, shift: float = 0.0) -> np.ndarray:
     """Made-up gaps: fewer hydrogens and more oxygen make them smaller, noise of 0.1 eV."""
-    counts = [(int((r.atoms.numbers == 1).sum()), int((r.atoms.numbers == 8).sum())) for r in records]
+    counts = [
+        (int((r.atoms.numbers == 1).sum()), int((r.atoms.numbers == 8).sum())) for r in records
+    ]
     noise = np.random.default_rng(seed).normal(0.0, 0.1, len(records))
     return np.array([4.0 + 0.7 * h - 1.5 * o for h, o in counts]) + noise + shift
 
@@ -100,19 +108,27 @@ def joint_sets(world: World) -> dict[str, LabelledSet]:
     """Two unequal parts of the source molecules, one of them with other gaps."""
     return {
         "plain": LabelledSet(world.source_records[:14], world.source_gaps_eV[:14], "PBE"),
-        "other": LabelledSet(world.source_records[14:], 20.0 - 3.0 * world.source_gaps_eV[14:], "GW"),
+        "other": LabelledSet(
+            world.source_records[14:], 20.0 - 3.0 * world.source_gaps_eV[14:], "GW"
+        ),
     }
 
 
 @pytest.fixture(scope="session")
-def joint_folder(world: World, joint_sets: dict[str, LabelledSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def joint_folder(
+    world: World, joint_sets: dict[str, LabelledSet], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Two networks with an output for each of two sets, with all extras; tests must not change it."""
-    variational = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
+    variational = tuple(
+        VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1)
+    )
     return train_sources_run(
         joint_sets,
         descriptor=DESCRIPTOR,
         config=SourceConfig(
-            hidden=(8, 4), variational=variational, snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)
+            hidden=(8, 4),
+            variational=variational,
+            snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8),
         ),
         training=JointTrainingConfig(
             steps=200, batch_size=16, warmup_steps=10, learning_rate=1e-2, validation_share=0.2

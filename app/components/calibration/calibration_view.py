@@ -18,9 +18,14 @@ from bandgap.predictions.interval_kinds import IntervalKind
 from components.shared.drawing import figure_with_table
 
 
-def coverage_view(curve: CoverageCurve, *, before: CoverageCurve | None, level: float, kind: IntervalKind) -> None:
+def coverage_view(
+    curve: CoverageCurve, *, before: CoverageCurve | None, level: float, kind: IntervalKind
+) -> None:
     """Draw coverage against level; `before` is the curve without the calibrator where one is applied."""
-    st.markdown("**Do the intervals hold what they state?**", help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}")
+    st.markdown(
+        "**Do the intervals hold what they state?**",
+        help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}",
+    )
     table = coverage_table(curve)
     first = table if before is None else coverage_table(before)
     area = f"Miscalibration area {curve.miscalibration_area:.3f}"
@@ -87,7 +92,12 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
 def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     """Draw coverage by element or by formula, with counts."""
     st.subheader("For which crystals", anchor=False)
-    by = st.segmented_control("Slices by", ["element", "formula"], default="element", key="slices-by") or "element"
+    by = (
+        st.segmented_control(
+            "Slices by", ["element", "formula"], default="element", key="slices-by"
+        )
+        or "element"
+    )
     table = (element_table if by == "element" else formula_table)(heldout, level, kind)
     figure_with_table(
         plots.slices_figure,
@@ -100,6 +110,10 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     )
 
 
-_ONE_WIDTH = "This run gives all crystals intervals of the same width: it does not say where it errs more."
-_ONE_SPREAD = "One point, as this run predicts the same spread for all crystals; the grey bar is chance."
+_ONE_WIDTH = (
+    "This run gives all crystals intervals of the same width: it does not say where it errs more."
+)
+_ONE_SPREAD = (
+    "One point, as this run predicts the same spread for all crystals; the grey bar is chance."
+)
 _RARE = "Formulas of one crystal stand together in one row."

@@ -23,7 +23,10 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.interval_kinds import IntervalKind
 from components.shared import frame, stores, tables, words
 
-KIND_NAMES: Mapping[CalibratorKind, str] = {"conformal": "conformal", "variance": "variance scaling"}
+KIND_NAMES: Mapping[CalibratorKind, str] = {
+    "conformal": "conformal",
+    "variance": "variance scaling",
+}
 KIND_HELP: Mapping[CalibratorKind, str] = {
     "conformal": "Reads the width off the errors of the crystals that it is fitted on, in units of the predicted "
     "standard deviation; no assumption on the model. Adds conformal intervals to Predict.",
@@ -57,7 +60,9 @@ def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
         )
         left, right, _ = st.columns([2, 1, 2], gap="large")
         share = left.slider("Share to fit on", 10, 90, 50, 5, format="%d %%", help=_SHARE_HELP)
-        seed = right.number_input("Seed", 0, 2**31 - 1, 0, help="Fixes which crystals fall in which part.")
+        seed = right.number_input(
+            "Seed", 0, 2**31 - 1, 0, help="Fixes which crystals fall in which part."
+        )
         if not st.form_submit_button("Fit and store the calibrator", type="primary"):
             return
     try:
@@ -75,16 +80,27 @@ def change_frame(calibrator: Calibrator) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "level": [words.percent(change.level) for change in calibrator.changes],
-            "coverage before": [words.percent(change.coverage_before) for change in calibrator.changes],
-            "coverage after": [words.percent(change.coverage_after) for change in calibrator.changes],
-            "mean width before (eV)": [round(change.width_before_eV, 3) for change in calibrator.changes],
-            "mean width after (eV)": [round(change.width_after_eV, 3) for change in calibrator.changes],
+            "coverage before": [
+                words.percent(change.coverage_before) for change in calibrator.changes
+            ],
+            "coverage after": [
+                words.percent(change.coverage_after) for change in calibrator.changes
+            ],
+            "mean width before (eV)": [
+                round(change.width_before_eV, 3) for change in calibrator.changes
+            ],
+            "mean width after (eV)": [
+                round(change.width_after_eV, 3) for change in calibrator.changes
+            ],
         }
     )
 
 
 def _remove_button(run: RunRow) -> None:
-    if st.button("Remove the calibrator", help="The run's own intervals are shown again. Nothing else is touched."):
+    if st.button(
+        "Remove the calibrator",
+        help="The run's own intervals are shown again. Nothing else is touched.",
+    ):
         remove_calibrator(stores.home().run_folder(run.id))
         session.tell("The calibrator was removed; intervals are those of the model alone.")
         st.rerun()
@@ -99,7 +115,10 @@ _SHARE_HELP = (
 def coverage_sentence(curve: CoverageCurve, level: float, kind: IntervalKind) -> str:
     """Say how many gaps fall in their intervals of a level, what chance allows, and what to conclude."""
     near = int(abs(curve.levels - level).argmin())
-    share, (low, high) = float(curve.coverages[near]), (float(end[0]) for end in chance_range(curve.n, level))
+    share, (low, high) = (
+        float(curve.coverages[near]),
+        (float(end[0]) for end in chance_range(curve.n, level)),
+    )
     text = (
         f"**{words.percent(share)}** of {words.count(curve.n, 'known gap')} fall in their {words.percent(level)} "
         f"{kind} interval; by chance alone calibrated intervals would hold {words.percent(low)} to "
@@ -130,7 +149,9 @@ def change_sentence(calibrator: Calibrator) -> str:
 
 def needs_sentence(kinds: Sequence[CalibratorKind], level: float, n: int) -> str:
     """Say how many held-out crystals each kind of calibrator needs, and how many there are."""
-    needs = ", ".join(f"{KIND_NAMES[kind]} {smallest_set(kind, level=level) + MIN_TEST}" for kind in kinds)
+    needs = ", ".join(
+        f"{KIND_NAMES[kind]} {smallest_set(kind, level=level) + MIN_TEST}" for kind in kinds
+    )
     return (
         f"There are {words.count(n, 'held-out crystal')}. Needed at {words.percent(level)}, {MIN_TEST} of them to "
         f"measure the change on: {needs}."

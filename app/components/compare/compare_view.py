@@ -25,7 +25,11 @@ from components.shared.run_files import heldout_frame, learning_points
 
 Found = list[tuple[StoredRun, PairedDifference | None, str]]
 
-QUANTITIES: Mapping[Figure, Quantity] = {"rmse_eV": Quantity.RMSE, "mae_eV": Quantity.MAE, "crps_eV": Quantity.CRPS}
+QUANTITIES: Mapping[Figure, Quantity] = {
+    "rmse_eV": Quantity.RMSE,
+    "mae_eV": Quantity.MAE,
+    "crps_eV": Quantity.CRPS,
+}
 
 
 def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
@@ -42,7 +46,9 @@ def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -
     shown = ordered.assign(
         coverage=100 * ordered["coverage"],
         time_s=[words.duration(s) if np.isfinite(s) else "" for s in ordered["time_s"]],
-        memory_MB=[words.size(round(1e6 * m)) if np.isfinite(m) else "" for m in ordered["memory_MB"]],
+        memory_MB=[
+            words.size(round(1e6 * m)) if np.isfinite(m) else "" for m in ordered["memory_MB"]
+        ],
     )
     alt = "Figures of the chosen runs on their held-out structures"
     shown = shown.drop(columns="held_out")
@@ -75,17 +81,28 @@ def figure_columns(level: float) -> dict[str, Any]:
     coverage, area = (f"{q.label}: {q.help}" for q in (Quantity.COVERAGE, Quantity.MISCALIBRATION))
     return settings | {
         "coverage": st.column_config.NumberColumn(
-            f"in {percent}", help=f"{words.sentence(coverage)} Here of {percent}.", format="%.0f %%", width=58
+            f"in {percent}",
+            help=f"{words.sentence(coverage)} Here of {percent}.",
+            format="%.0f %%",
+            width=58,
         ),
-        "miscalibration": st.column_config.NumberColumn("miscal.", help=words.sentence(area), format="%.3f", width=60),
-        "time_s": st.column_config.Column("time", help="Of the whole transfer on the machine that ran it.", width=78),
-        "memory_MB": st.column_config.Column("memory", help="The most that the process that ran it held.", width=66),
+        "miscalibration": st.column_config.NumberColumn(
+            "miscal.", help=words.sentence(area), format="%.3f", width=60
+        ),
+        "time_s": st.column_config.Column(
+            "time", help="Of the whole transfer on the machine that ran it.", width=78
+        ),
+        "memory_MB": st.column_config.Column(
+            "memory", help="The most that the process that ran it held.", width=66
+        ),
     }
 
 
 def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
     """Say for every run how it differs from the baseline, and draw the differences with their intervals."""
-    st.subheader(f"Difference to {words.escaped_sentence(baseline)}", anchor=False, help=_PAIRED_HELP)
+    st.subheader(
+        f"Difference to {words.escaped_sentence(baseline)}", anchor=False, help=_PAIRED_HELP
+    )
     left, right = st.columns([2, 3], gap="large")
     with left:
         for run, _, text in found:
@@ -105,7 +122,9 @@ def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def cached_differences(key: tuple[str, ...], figure: Figure, _runs: Sequence[StoredRun], _baseline: StoredRun) -> Found:
+def cached_differences(
+    key: tuple[str, ...], figure: Figure, _runs: Sequence[StoredRun], _baseline: StoredRun
+) -> Found:
     """Return the paired differences; `key` names the runs, the baseline first."""
     return differences(_runs, _baseline, figure)
 
@@ -118,19 +137,27 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
         return
     st.subheader("Settings that differ", anchor=False)
     tables.show(table, alt="Settings in which the chosen runs differ", rows=100)
-    st.caption("Settings that only one of the methods has are left out; each run's manifest.json has them.")
+    st.caption(
+        "Settings that only one of the methods has are left out; each run's manifest.json has them."
+    )
 
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     """Draw predicted against known gaps of every run with the same axes, side by side."""
     st.subheader("Predicted against known gaps", anchor=False)
-    values = np.concatenate([v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)])
+    values = np.concatenate(
+        [v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)]
+    )
     pad = 0.06 * float(np.ptp(values)) or 0.5
     ends = (float(values.min()) - pad, float(values.max()) + pad)
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
-        for column, run in zip(st.columns(across, gap="medium"), runs[start : start + across], strict=False):
-            table = heldout_frame(run.heldout, level)[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula"]]
+        for column, run in zip(
+            st.columns(across, gap="medium"), runs[start : start + across], strict=False
+        ):
+            table = heldout_frame(run.heldout, level)[
+                ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula"]
+            ]
             with column:
                 st.markdown(f"**{words.escaped(run.label)}**")
                 figure_with_table(

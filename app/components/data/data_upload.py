@@ -54,7 +54,9 @@ def upload_form() -> None:
     """Let the visitor upload files or a zip, or take an entry of the server's folder where there is one."""
     with st.form(f"upload-{session.form_key('upload')}", border=False):
         files = st.file_uploader(
-            "Structure files", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. {LARGER}"
+            "Structure files",
+            accept_multiple_files=True,
+            help=f"Accepted: {uploads.ACCEPTED}. {LARGER}",
         )
         name = st.text_input("Name of the data set", placeholder="named after the first file")
         if st.form_submit_button("Check the files"):
@@ -80,7 +82,10 @@ def upload_form() -> None:
 def _folder_form(names: list[str]) -> None:
     with st.form(f"folder-{session.form_key('folder')}", border=False):
         entry = st.selectbox(
-            "From the server's folder", names, index=None, placeholder="a file or folder that is there already"
+            "From the server's folder",
+            names,
+            index=None,
+            placeholder="a file or folder that is there already",
         )
         if not st.form_submit_button("Check what is there"):
             return

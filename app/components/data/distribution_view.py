@@ -10,11 +10,13 @@ from bandgap.jobs.listing import Overview
 from components.shared import tables, words
 from components.shared.drawing import figure
 
-GAPS_CAPTION = "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
-ELEMENTS_CAPTION = "Structures that contain an element. An element that few structures contain is learned badly."
-SIZES_CAPTION = (
-    "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a supercell."
+GAPS_CAPTION = (
+    "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
 )
+ELEMENTS_CAPTION = (
+    "Structures that contain an element. An element that few structures contain is learned badly."
+)
+SIZES_CAPTION = "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a supercell."
 
 
 def distribution_view(view: Overview) -> None:
@@ -29,15 +31,34 @@ def distribution_view(view: Overview) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         if view.gaps_eV.size:
-            figure(plots.gap_histogram, view.gaps_eV, key="gaps", alt="Known band gaps", caption=GAPS_CAPTION)
+            figure(
+                plots.gap_histogram,
+                view.gaps_eV,
+                key="gaps",
+                alt="Known band gaps",
+                caption=GAPS_CAPTION,
+            )
         else:
             st.info("No gap is known yet. Give them under Known gaps.")
     with right:
         alt = "Structures by element"
-        figure(plots.element_counts, view.elements, n=n, key="elements", alt=alt, caption=ELEMENTS_CAPTION)
+        figure(
+            plots.element_counts,
+            view.elements,
+            n=n,
+            key="elements",
+            alt=alt,
+            caption=ELEMENTS_CAPTION,
+        )
     left, right = st.columns(2, gap="medium")
     with left:
-        figure(plots.size_histogram, view.n_atoms, key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION)
+        figure(
+            plots.size_histogram,
+            view.n_atoms,
+            key="sizes",
+            alt="Numbers of atoms",
+            caption=SIZES_CAPTION,
+        )
     with right, st.expander("The numbers as tables"):
         tables.show(summary_table(view), alt="Quantiles of gaps and sizes")
         tables.show(element_table(view), alt=alt, rows=6)
@@ -47,14 +68,23 @@ def summary_table(view: Overview) -> pd.DataFrame:
     """Return number, mean and quantiles of gaps and sizes."""
     rows = {Quantity.GAP.axis: view.gaps_eV, Quantity.N_ATOMS.axis: view.n_atoms.astype(np.float64)}
     found = [
-        (name, values.size, round(float(values.mean()), 2), *np.quantile(values, [0, 0.05, 0.5, 0.95, 1]).round(2))
+        (
+            name,
+            values.size,
+            round(float(values.mean()), 2),
+            *np.quantile(values, [0, 0.05, 0.5, 0.95, 1]).round(2),
+        )
         for name, values in rows.items()
         if values.size
     ]
-    return pd.DataFrame(found, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"])
+    return pd.DataFrame(
+        found, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"]
+    )
 
 
 def element_table(view: Overview) -> pd.DataFrame:
     """Return in how many structures each element occurs."""
     share = [f"{100 * count / max(view.n_atoms.size, 1):.0f} %" for count in view.elements.values()]
-    return pd.DataFrame({"element": list(view.elements), "structures": list(view.elements.values()), "share": share})
+    return pd.DataFrame(
+        {"element": list(view.elements), "structures": list(view.elements.values()), "share": share}
+    )

@@ -28,9 +28,13 @@ HELP = "Share of the source's structures that are nearer to their nearest one th
 COLUMNS = {
     "percentile": st.column_config.NumberColumn("percentile (%)", help=HELP, format="%.0f"),
     "distance": st.column_config.NumberColumn(
-        "distance", help="1 - cosine of the angle between descriptors: 0 is the same direction.", format="%.2g"
+        "distance",
+        help="1 - cosine of the angle between descriptors: 0 is the same direction.",
+        format="%.2g",
     ),
-    "nearest": st.column_config.Column("nearest known structure", help="By name, in the data of the source model."),
+    "nearest": st.column_config.Column(
+        "nearest known structure", help="By name, in the data of the source model."
+    ),
     "judgement": st.column_config.Column("judgement", width="medium"),
 }
 
@@ -48,7 +52,10 @@ def domain_view(dataset: Dataset) -> None:
     active = job is not None and job.active
     label = "Compare again" if companion.is_file() else "Compare with the source"
     if right.button(label, disabled=active, type="secondary" if companion.is_file() else "primary"):
-        title, key = f"Comparing {dataset.name} with a source model", f"{subject}-{job.id if job else 'first'}"
+        title, key = (
+            f"Comparing {dataset.name} with a source model",
+            f"{subject}-{job.id if job else 'first'}",
+        )
         stores.ask("domain", title, subject=subject, key=key, dataset=dataset.id, source=source)
         st.rerun()
     here, there = dataset.level_of_theory, sources[source].card.get("level_of_theory", "")
@@ -98,10 +105,16 @@ def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, A
 def domain_sentence(summary: dict[str, Any]) -> str:
     """Say how many structures lie outside of what the source knows."""
     n, far, unseen = summary["n"], summary["far"], summary["unseen"]
-    parts = [f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of these are"]
-    named = ", ".join(f"{element} (in {words.count(count, 'structure')})" for element, count in unseen.items())
+    parts = [
+        f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of these are"
+    ]
+    named = ", ".join(
+        f"{element} (in {words.count(count, 'structure')})" for element, count in unseen.items()
+    )
     parts.append(
-        f"elements that the source has never seen: {named}" if named else "every element is known to the source"
+        f"elements that the source has never seen: {named}"
+        if named
+        else "every element is known to the source"
     )
     return f"{'; '.join(parts)}."
 
@@ -119,7 +132,9 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
     with right:
         shares, alt = table["percentile"] / 100.0, "Percentiles of the distances to the source"
         figure(plots.distance_percentiles, shares, far=FAR, key="domain", alt=alt, caption=CAPTION)
-        st.caption(f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data.")
+        st.caption(
+            f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data."
+        )
 
 
 _TEXTS = ("id", "file", "judgement", "unseen", "nearest")

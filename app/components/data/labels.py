@@ -35,8 +35,12 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         known = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
         st.markdown(f"Known gaps: **{known}**, {level}.")
         if beside := labels.get("beside"):
-            names = ", ".join(f"{words.escaped(name)} of {count:,}" for name, count in beside.items())
-            st.caption(f"Kept beside: {names}. The page Train can learn the difference to it (More settings).")
+            names = ", ".join(
+                f"{words.escaped(name)} of {count:,}" for name, count in beside.items()
+            )
+            st.caption(
+                f"Kept beside: {names}. The page Train can learn the difference to it (More settings)."
+            )
     else:
         st.write("No gap is known yet. A transfer learns from structures with a known gap.")
     _unmatched(labels)
@@ -82,12 +86,18 @@ def _csv_form(dataset: Dataset) -> None:
         unit = left.selectbox("Unit of the gap column", list(_STATED))
         level = right.text_input("Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP)
         keep = _keep_box(dataset)
-        if not st.form_submit_button("Match the gaps", type="secondary" if dataset.labels else "primary"):
+        if not st.form_submit_button(
+            "Match the gaps", type="secondary" if dataset.labels else "primary"
+        ):
             return
         try:
             if file is None:
-                raise InputError("No table was chosen. Choose a CSV file with a column id or file and a gap column.")
-            read = read_labels(file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level)
+                raise InputError(
+                    "No table was chosen. Choose a CSV file with a column id or file and a gap column."
+                )
+            read = read_labels(
+                file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level
+            )
             verdicts = stores.library().verdicts(dataset.id)
             ids, files = [v.id for v in verdicts], [v.file for v in verdicts]
             found = match_labels(ids, files, read)
@@ -115,12 +125,16 @@ def _csv_form(dataset: Dataset) -> None:
 
 def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
     if not numbers:
-        st.caption("These files hold no numbers beside the structures. extXYZ files may, in their second line.")
+        st.caption(
+            "These files hold no numbers beside the structures. extXYZ files may, in their second line."
+        )
         return
     with st.form(f"key-{session.form_key('labels')}", border=False):
         left, middle, right = st.columns(3)
         key = left.selectbox(
-            "Number", list(numbers), format_func=lambda k: f"{k} (in {words.count(numbers[k], 'structure')})"
+            "Number",
+            list(numbers),
+            format_func=lambda k: f"{k} (in {words.count(numbers[k], 'structure')})",
         )
         unit = middle.selectbox("Its unit", _UNITS, index=None, placeholder="as its name states")
         level = right.text_input("Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP)
@@ -146,7 +160,9 @@ def _keep_box(dataset: Dataset) -> bool:
     )
 
 
-def _gaps_of(names: tuple[str, ...], of: tuple[str, ...], gaps_eV: NDArray[np.float64]) -> list[float] | None:
+def _gaps_of(
+    names: tuple[str, ...], of: tuple[str, ...], gaps_eV: NDArray[np.float64]
+) -> list[float] | None:
     by_name = dict(zip(of, gaps_eV.tolist(), strict=True))
     return [by_name[name] for name in names] if all(name in by_name for name in names) else None
 
@@ -162,13 +178,23 @@ def _store(
 ) -> None:
     matched = int(np.isfinite(gaps).sum())
     if keep:
-        present = np.array([np.nan if v.gap_eV is None else v.gap_eV for v in verdicts], dtype=np.float64)
+        present = np.array(
+            [np.nan if v.gap_eV is None else v.gap_eV for v in verdicts], dtype=np.float64
+        )
         gaps, level, warnings = merged_gaps(present, gaps, levels=(dataset.level_of_theory, level))
-        facts["problems"] = [*facts["problems"], *(text for text in warnings if text not in facts["problems"])]
+        facts["problems"] = [
+            *facts["problems"],
+            *(text for text in warnings if text not in facts["problems"]),
+        ]
         facts["source"] = f"{dataset.labels['source']} and {facts['source']}"
     facts["matched"] = int(np.isfinite(gaps).sum())
-    facts["beside"] = {**dataset.labels.get("beside", {}), **facts.get("beside", {})}  # the store still has them
+    facts["beside"] = {
+        **dataset.labels.get("beside", {}),
+        **facts.get("beside", {}),
+    }  # the store still has them
     stores.library().save_gaps(dataset.id, gaps, labels=facts, level_of_theory=level)
     session.renew("labels")
-    session.tell(f"{words.count(matched, 'structure')} of {len(gaps):,} got a gap; {facts['matched']:,} have one now.")
+    session.tell(
+        f"{words.count(matched, 'structure')} of {len(gaps):,} got a gap; {facts['matched']:,} have one now."
+    )
     st.rerun()

@@ -12,10 +12,17 @@ from components.shared import downloads, stores, tables, words
 from components.shared.job_panel import job_panel
 from components.shared.structure_view import structure_view
 
-FILTERS: dict[str, Status | None] = {"all": None, "ready": "ready", "usable": "warning", "refused": "refused"}
+FILTERS: dict[str, Status | None] = {
+    "all": None,
+    "ready": "ready",
+    "usable": "warning",
+    "refused": "refused",
+}
 ROWS = 200  # of the table on one page
 COLUMNS = {
-    "status": st.column_config.Column("verdict", help="ready, usable (with the warning beside it) or refused."),
+    "status": st.column_config.Column(
+        "verdict", help="ready, usable (with the warning beside it) or refused."
+    ),
     "problem": st.column_config.Column("reason and remedy", width="large"),
     "periodic": st.column_config.Column("kind"),
 }
@@ -24,10 +31,16 @@ COLUMNS = {
 def verdict_view(dataset: Dataset) -> None:
     """Draw the table of verdicts and the structure of the row that was chosen in it."""
     left, right = st.columns([3, 2], vertical_alignment="bottom")
-    shown = left.segmented_control("Show", list(FILTERS), default="all", required=True, key="verdict-filter")
-    search = right.text_input("Find", placeholder="part of an id, file or formula", key="verdict-search")
+    shown = left.segmented_control(
+        "Show", list(FILTERS), default="all", required=True, key="verdict-filter"
+    )
+    search = right.text_input(
+        "Find", placeholder="part of an id, file or formula", key="verdict-search"
+    )
     status, page = FILTERS[shown or "all"], int(st.session_state.get(f"page-{dataset.id}", 1))
-    one_page = partial(verdict_page, stores.library(), dataset.id, status=status, search=search, limit=ROWS)
+    one_page = partial(
+        verdict_page, stores.library(), dataset.id, status=status, search=search, limit=ROWS
+    )
     found, total = one_page(offset=(page - 1) * ROWS)
     if not found and page > 1:
         page = 1
@@ -77,7 +90,9 @@ def _structure(dataset: Dataset, rows: list[int]) -> None:
             args = (dataset.id, rows[target] if there else row)
             st.button(label, icon=icon, disabled=not there, on_click=session.show_row, args=args)
         st.caption("Choose a row of the table, or go through it.")
-    if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key=f"structure-{dataset.id}-{row}"):
+    if not structure_view(
+        shapes_path(stores.home(), dataset.id), row, verdict, key=f"structure-{dataset.id}-{row}"
+    ):
         _read_again(dataset)
 
 
@@ -93,5 +108,10 @@ def _read_again(dataset: Dataset) -> None:
             icon=":material/visibility_off:",
         )
         if st.button("Read the structures again"):
-            stores.ask("shapes", f"Reading the structures of {dataset.name}", subject=subject, dataset=dataset.id)
+            stores.ask(
+                "shapes",
+                f"Reading the structures of {dataset.name}",
+                subject=subject,
+                dataset=dataset.id,
+            )
             st.rerun()

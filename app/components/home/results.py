@@ -16,8 +16,13 @@ from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
 from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
-DEMO = Path(__file__).with_name("demo_result.json")  # by `bandgap demo`, then `python -m data.making result`
-LISTED, DRAWN = 9, 60  # rows of the table and of the figure, in the order in which they were drawn for the test
+DEMO = Path(__file__).with_name(
+    "demo_result.json"
+)  # by `bandgap demo`, then `python -m data.making result`
+LISTED, DRAWN = (
+    9,
+    60,
+)  # rows of the table and of the figure, in the order in which they were drawn for the test
 COLUMNS = {
     "structure": st.column_config.TextColumn("structure", width=112),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -72,7 +77,9 @@ def _table_and_figure(found: pd.DataFrame, *, of: str) -> None:
     with left:
         ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
         tables.show(
-            listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[list(COLUMNS)],
+            listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[
+                list(COLUMNS)
+            ],
             alt=f"Some {of} with their predicted gaps, 95 % intervals and known gaps",
             columns=COLUMNS,
         )

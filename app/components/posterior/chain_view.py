@@ -21,16 +21,22 @@ def chains(files: RunFiles) -> None:
     """Draw the diagnostics of a run that has chains; nothing for others."""
     if not files.rhat:
         return
-    st.subheader("Do the chains agree?", anchor=False, help=f"{Quantity.RHAT.help} {Quantity.ESS.help}")
+    st.subheader(
+        "Do the chains agree?", anchor=False, help=f"{Quantity.RHAT.help} {Quantity.ESS.help}"
+    )
     agreed = posterior_words.converged(files.rhat)
-    text = posterior_words.convergence_sentence(files.rhat, files.ess, divergences=files.divergences)
+    text = posterior_words.convergence_sentence(
+        files.rhat, files.ess, divergences=files.divergences
+    )
     if agreed:
         st.markdown(text)
     elif not files.warnings:  # otherwise they say it already
         st.warning(text, icon=":material/warning:")
     for line in advice(files):
         st.markdown(f"- {line}")
-    found = files.under("trace.") | {name: files.record[name] for name in ("energy",) if name in files.record}
+    found = files.under("trace.") | {
+        name: files.record[name] for name in ("energy",) if name in files.record
+    }
     if found:
         _figures(files, {name: found[name] for name in sorted(found, key=_place)})
 
@@ -42,7 +48,11 @@ def advice(files: RunFiles) -> list[str]:
     fine = value <= RHAT_LIMIT
     lines = [
         f"**R-hat** {value:.3f} ({_named(worst)}): "
-        + ("the chains agree; nothing to do." if fine else f"raise warm-up or draws until it is below {RHAT_LIMIT}.")
+        + (
+            "the chains agree; nothing to do."
+            if fine
+            else f"raise warm-up or draws until it is below {RHAT_LIMIT}."
+        )
     ]
     if files.ess:
         scarce = min(files.ess, key=lambda name: files.ess[name])
@@ -53,12 +63,18 @@ def advice(files: RunFiles) -> list[str]:
         found = files.divergences
         lines.append(
             f"**Divergences** {found:,}: "
-            + ("no path left the posterior." if not found else "raise the target acceptance, which shortens steps.")
+            + (
+                "no path left the posterior."
+                if not found
+                else "raise the target acceptance, which shortens steps."
+            )
         )
     if "ebfmi_min" in files.figures:
         share = files.figures["ebfmi_min"]
         good = (
-            "momenta reach all energies." if share >= LEAST_EBFMI else "tails may be missed; raise warm-up and draws."
+            "momenta reach all energies."
+            if share >= LEAST_EBFMI
+            else "tails may be missed; raise warm-up and draws."
         )
         lines.append(f"**Energy** E-BFMI {share:.2f} (want above {LEAST_EBFMI}): {good}")
     return lines
@@ -66,20 +82,34 @@ def advice(files: RunFiles) -> list[str]:
 
 def _figures(files: RunFiles, traces: dict[str, np.ndarray]) -> None:
     with st.container(horizontal=True):
-        name = st.selectbox("Quantity", list(traces), format_func=_named, key="trace-quantity", width=220)
+        name = st.selectbox(
+            "Quantity", list(traces), format_func=_named, key="trace-quantity", width=220
+        )
         values = traces[name]
         if files.members > 1:
             numbers = list(range(files.members))
             which = st.selectbox(
-                "Source network", numbers, format_func=lambda k: f"network {k + 1}", key="trace-network", width=220
+                "Source network",
+                numbers,
+                format_func=lambda k: f"network {k + 1}",
+                key="trace-network",
+                width=220,
             )
             values = np.split(values, files.members)[which]
     left, right = st.columns(2, gap="large")
     with left:
         alt = f"Traces of {_named(name)}, one line a chain"
-        figure(plots.traces, values, label=_named(name), key="trace", alt=alt, caption=_TRACE_CAPTION)
+        figure(
+            plots.traces, values, label=_named(name), key="trace", alt=alt, caption=_TRACE_CAPTION
+        )
     with right:
-        figure(plots.rank_plot, values, key="ranks", alt=f"Rank plot of {_named(name)}", caption=_RANK_CAPTION)
+        figure(
+            plots.rank_plot,
+            values,
+            key="ranks",
+            alt=f"Rank plot of {_named(name)}",
+            caption=_RANK_CAPTION,
+        )
     if name == "energy":
         alt = "Energies about their mean beside their changes"
         figure(plots.energies, values, key="energies", alt=alt, caption=_ENERGY_CAPTION)
@@ -101,7 +131,5 @@ def _named(name: str) -> str:
 
 _MORE_DRAWS = f"ends of 95 % intervals are uncertain below about {ENOUGH_DRAWS}; raise the draws."
 _TRACE_CAPTION = "Lines should lie on each other without drift. A line that stays apart has not found the others yet."
-_RANK_CAPTION = (
-    "Every chain should keep near the dotted line. A slope or a hump is a chain that sees another posterior."
-)
+_RANK_CAPTION = "Every chain should keep near the dotted line. A slope or a hump is a chain that sees another posterior."
 _ENERGY_CAPTION = "The two curves should be about as wide. A much narrower change: the chain creeps through the tails."

@@ -19,7 +19,9 @@ def inclusion(files: RunFiles) -> None:
     if "weights" not in found:
         return
     quantiles = found["weights"].mean(axis=0)  # (quantile, layer)
-    units = [found[name].mean(axis=0) for name in sorted(n for n in found if n.startswith("units."))]
+    units = [
+        found[name].mean(axis=0) for name in sorted(n for n in found if n.startswith("units."))
+    ]
     names = posterior_words.layer_names(quantiles.shape[1])
     st.subheader("Which weights take part", anchor=False, help=_HELP)
     st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
@@ -49,7 +51,9 @@ def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names:
         for name, on in zip(names, units, strict=False)
     ]
     below = [float(np.mean(layer < SELDOM)) for layer in quantiles.T]
-    seldom = ", ".join(f"{words.percent(share)} in {name}" for name, share in zip(names, below, strict=True))
+    seldom = ", ".join(
+        f"{words.percent(share)} in {name}" for name, share in zip(names, below, strict=True)
+    )
     text = "; ".join(parts) + "."
     return (
         f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: {seldom}. None has "

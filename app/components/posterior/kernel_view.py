@@ -36,7 +36,9 @@ def length_words(smoothness: float) -> str:
     unit = ", in units of the largest spread of the source model's features over your crystals."
     if smoothness not in AT_ONE_LENGTH:
         return unit
-    return f"{unit} Crystals one length apart have a correlation of {AT_ONE_LENGTH[smoothness]:.2f}."
+    return (
+        f"{unit} Crystals one length apart have a correlation of {AT_ONE_LENGTH[smoothness]:.2f}."
+    )
 
 
 def smoothness_words(smoothness: float, *, draws: np.ndarray | None) -> str:

@@ -20,16 +20,34 @@ def layers(files: RunFiles) -> None:
     st.subheader("Which layers moved", anchor=False, help=Quantity.C.help)
     st.markdown(posterior_words.layer_sentence(c, n=files.n, prior=prior))
     if "kappa" in files.draws:
-        sentence = posterior_words.function_sentence(_flat(files, "kappa"), prior=_prior(files, "kappa"))
+        sentence = posterior_words.function_sentence(
+            _flat(files, "kappa"), prior=_prior(files, "kappa")
+        )
         st.markdown(sentence, help=Quantity.KAPPA.help)
     left, right = st.columns(2, gap="large")
     with left:
         alt = "Posterior density of the layer weights beside their prior"
-        figure(plots.layer_weights, c, layers=names, prior_draws=prior, key="layers", alt=alt, caption=_RIDGE_CAPTION)
+        figure(
+            plots.layer_weights,
+            c,
+            layers=names,
+            prior_draws=prior,
+            key="layers",
+            alt=alt,
+            caption=_RIDGE_CAPTION,
+        )
     with right:
         if c.shape[1] == 3:
             alt = "Layer weights of three layers in a ternary diagram"
-            figure(plots.ternary, c, layers=names, prior=prior, key="ternary", alt=alt, caption=_TERNARY_CAPTION)
+            figure(
+                plots.ternary,
+                c,
+                layers=names,
+                prior=prior,
+                key="ternary",
+                alt=alt,
+                caption=_TERNARY_CAPTION,
+            )
         elif "kappa" in files.draws:
             _shares(files, names)
     if c.shape[1] == 3 and "kappa" in files.draws:
@@ -41,7 +59,10 @@ def scales(files: RunFiles) -> None:
     st.subheader("How far it moved", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
-        for quantity, key, log in ((Quantity.TAU, "tau", True), (Quantity.SIGMA, "sigma_eV", False)):
+        for quantity, key, log in (
+            (Quantity.TAU, "tau", True),
+            (Quantity.SIGMA, "sigma_eV", False),
+        ):
             if key in files.draws:
                 _scale(files, quantity, key, log=log)
     with right:
@@ -82,17 +103,35 @@ def _shares(files: RunFiles, names: list[str]) -> None:
     )
 
 
-def _intervals(draws: np.ndarray, names: list[str], prior: np.ndarray | None, **options: Any) -> None:
-    figure(plots.layer_scales, draws, layers=names, prior=prior, caption=_INTERVAL_CAPTION, **options)
+def _intervals(
+    draws: np.ndarray, names: list[str], prior: np.ndarray | None, **options: Any
+) -> None:
+    figure(
+        plots.layer_scales, draws, layers=names, prior=prior, caption=_INTERVAL_CAPTION, **options
+    )
 
 
 def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
     draws = files.draws[key]
     unit = f" {quantity.unit}" if quantity.unit else ""
-    st.markdown(f"**{quantity.label}**: {posterior_words.scale_sentence(draws, unit=unit)}", help=quantity.help)
+    st.markdown(
+        f"**{quantity.label}**: {posterior_words.scale_sentence(draws, unit=unit)}",
+        help=quantity.help,
+    )
     if np.ptp(draws) > 0:
-        alt, prior = f"Posterior density of {quantity.label} beside its prior", files.record.get(f"prior.{key}")
-        figure(plots.draws_density, draws, quantity=quantity, log=log, prior_draws=prior, key=key, alt=alt)
+        alt, prior = (
+            f"Posterior density of {quantity.label} beside its prior",
+            files.record.get(f"prior.{key}"),
+        )
+        figure(
+            plots.draws_density,
+            draws,
+            quantity=quantity,
+            log=log,
+            prior_draws=prior,
+            key=key,
+            alt=alt,
+        )
 
 
 def _flat(files: RunFiles, name: str) -> np.ndarray:
@@ -110,8 +149,8 @@ def _floored(values: np.ndarray) -> np.ndarray:
     return floored
 
 
-_RIDGE_CAPTION = (
-    "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed as it was."
-)
+_RIDGE_CAPTION = "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed as it was."
 _TERNARY_CAPTION = "One point a draw. A corner is where one layer took all the change; the prior is spread over all."
-_INTERVAL_CAPTION = "Median, central half (thick) and central 95 % (thin); diamonds and their bars: before (prior)."
+_INTERVAL_CAPTION = (
+    "Median, central half (thick) and central 95 % (thin); diamonds and their bars: before (prior)."
+)

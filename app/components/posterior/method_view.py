@@ -53,9 +53,7 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
         return "keeps the hidden layers as they were; its posterior is that of the output layer, feature by feature."
     if family == "many trained networks":
         networks = words.count(count, "network") if count else "several networks"
-        return (
-            f"has no layer weights: its posterior is {networks} of equal weight, which differ where they know little."
-        )
+        return f"has no layer weights: its posterior is {networks} of equal weight, which differ where they know little."
     if family == "without transfer":
         return "learns from your crystals alone: there are no layers that could stay at the source model."
     return "has a posterior of all weights, but no prior that shares the change out among layers, hence no c."
@@ -102,14 +100,23 @@ def feature_sentence(change: np.ndarray, share: np.ndarray | None, *, n_features
 
 def chosen_setting(files: RunFiles) -> None:
     """Draw the validation curve of a setting that the run chose by held-out rows; nothing where there was no choice."""
-    matches = [(m.group(1), float(m.group(2)), v) for k, v in files.figures.items() if (m := _CURVE.fullmatch(k))]
+    matches = [
+        (m.group(1), float(m.group(2)), v)
+        for k, v in files.figures.items()
+        if (m := _CURVE.fullmatch(k))
+    ]
     if not matches:
         return
     name = matches[0][0]
-    values, scores = np.array(sorted((value, score) for found, value, score in matches if found == name)).T
+    values, scores = np.array(
+        sorted((value, score) for found, value, score in matches if found == name)
+    ).T
     picked = files.figures.get(name, float(values[np.argmin(scores)]))
     st.subheader(f"How {name} was chosen", anchor=False, help=_CURVE_HELP)
-    st.markdown(setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")), width=720)
+    st.markdown(
+        setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")),
+        width=720,
+    )
     figure(
         plots.validation_curve,
         values,
@@ -128,8 +135,12 @@ def setting_sentence(
     """Say what was chosen and by how much it beat the other values (k,), from their held-out scores (k,)."""
     others = scores[values != chosen]
     at = scores[values == chosen]
-    margin = f", {others.min() - at[0]:+.3f} against the next best" if at.size and others.size else ""
-    text = f"{name} = {chosen:g} was chosen among {len(values)} values by held-out rows{margin} (NLL)."
+    margin = (
+        f", {others.min() - at[0]:+.3f} against the next best" if at.size and others.size else ""
+    )
+    text = (
+        f"{name} = {chosen:g} was chosen among {len(values)} values by held-out rows{margin} (NLL)."
+    )
     if share is not None:
         text += f" The source model's own predictions carry {words.percent(share)} of the weight."
     return text

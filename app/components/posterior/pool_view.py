@@ -18,8 +18,13 @@ def pool(files: RunFiles) -> None:
     if not weights:
         return
     methods = stores.library().methods()
-    titles = {name: methods[name].title.removesuffix(_NO_TRANSFER) if name in methods else name for name in weights}
-    named = {titles[name]: weight for name, weight in sorted(weights.items(), key=lambda item: -item[1])}
+    titles = {
+        name: methods[name].title.removesuffix(_NO_TRANSFER) if name in methods else name
+        for name in weights
+    }
+    named = {
+        titles[name]: weight for name, weight in sorted(weights.items(), key=lambda item: -item[1])
+    }
     st.subheader("Which method carries the answer", anchor=False, help=_HELP)
     st.markdown(pool_sentence(named, spread=files.figures.get("spread", 1.0)), width=720)
     figure(

@@ -21,7 +21,9 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
     layers = c.shape[1]
     mean, sd = c.mean(axis=0), c.std(axis=0)
     prior_mean = np.full(layers, 1 / layers) if prior is None else prior.mean(axis=0)
-    prior_sd = np.sqrt((layers - 1) / (layers**2 * (layers + 1))) if prior is None else prior.std(axis=0)
+    prior_sd = (
+        np.sqrt((layers - 1) / (layers**2 * (layers + 1))) if prior is None else prior.std(axis=0)
+    )
     if np.all(np.abs(mean - prior_mean) < 0.5 * prior_sd) and np.all(sd > 0.6 * prior_sd):
         return (
             f"With {n:,} labelled structures the posterior of c hardly differs from its prior: "
@@ -33,12 +35,18 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
     parts = []
     if stayed:
         stay = "stays" if len(stayed) == 1 else "stay"
-        parts.append(f"{_names(stayed, layers)} {stay} close to the source model ({_values(stayed, mean, sd)})")
+        parts.append(
+            f"{_names(stayed, layers)} {stay} close to the source model ({_values(stayed, mean, sd)})"
+        )
     if moved:
-        parts.append(f"{_names(moved, layers)} is re-learned for your crystals ({_values(moved, mean, sd)})")
+        parts.append(
+            f"{_names(moved, layers)} is re-learned for your crystals ({_values(moved, mean, sd)})"
+        )
     if between:
         verb = "takes" if len(between) == 1 else "take"
-        parts.append(f"{_names(between, layers)} {verb} a part of the change ({_values(between, mean, sd)})")
+        parts.append(
+            f"{_names(between, layers)} {verb} a part of the change ({_values(between, mean, sd)})"
+        )
     text = "; ".join(parts) + "."
     return text[:1].upper() + text[1:]
 
@@ -47,14 +55,21 @@ def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> 
     """Say what share of the freedom to change the predicted gap each layer takes, from draws (draw, layer)."""
     mean, sd = kappa.mean(axis=0), kappa.std(axis=0)
     shares = [
-        f"{name} {100 * m:.0f} +/- {100 * s:.0f} %" for name, m, s in zip(layer_names(len(mean)), mean, sd, strict=True)
+        f"{name} {100 * m:.0f} +/- {100 * s:.0f} %"
+        for name, m, s in zip(layer_names(len(mean)), mean, sd, strict=True)
     ]
     text = f"Of the freedom to change the predicted gap, {', '.join(shares[:-1])} and {shares[-1]}"
-    before = "" if prior is None else f" (before: {', '.join(f'{100 * m:.0f} %' for m in prior.mean(axis=0))})"
+    before = (
+        ""
+        if prior is None
+        else f" (before: {', '.join(f'{100 * m:.0f} %' for m in prior.mean(axis=0))})"
+    )
     return f"{text}{before}. A layer with many inputs changes the gap much with a small c."
 
 
-def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0) -> str:
+def convergence_sentence(
+    rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0
+) -> str:
     """Say whether the chains agree and, if not, on what they do not and what to do."""
     text = disagreement(rhat)
     if text is None:
@@ -77,7 +92,9 @@ def scale_sentence(draws: np.ndarray, *, unit: str) -> str:
     return f"Median {middle:.2g}{unit} (95 %: {low:.2g} to {high:.2g})"
 
 
-def summary_frame(draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], ess: Mapping[str, float]) -> pd.DataFrame:
+def summary_frame(
+    draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], ess: Mapping[str, float]
+) -> pd.DataFrame:
     """Return median, central 95 %, mean and sd of every scale that was drawn, each R-hat and effective draws."""
     columns: dict[str, np.ndarray] = {}
     for name, values in draws.items():
@@ -92,7 +109,9 @@ def summary_frame(draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], es
             low, middle, high = np.quantile(columns[name], [0.025, 0.5, 0.975])
             mean, sd = columns[name].mean(), columns[name].std()
             row |= {"median": middle, "2.5 %": low, "97.5 %": high, "mean": mean, "sd": sd}
-        rows.append(row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)})
+        rows.append(
+            row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)}
+        )
     return pd.DataFrame(rows)
 
 

@@ -57,23 +57,39 @@ def next_list(
     return NextList(_table(found, _predictions, _details), _sentence(found), _not_ranked(found))
 
 
-def next_view(predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str) -> None:
+def next_view(
+    predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
+) -> None:
     """Let the visitor choose criterion, number and spread; show the list and offer it as CSV."""
     if details is None:
-        st.info("This prediction was made by an older version. Predict once more to rank its structures.")
+        st.info(
+            "This prediction was made by an older version. Predict once more to rank its structures."
+        )
         return
     if not details.joint_rows.size:
-        st.info("Every structure here has a known gap or was refused: upload structures without gaps to rank them.")
+        st.info(
+            "Every structure here has a known gap or was refused: upload structures without gaps to rank them."
+        )
         return
     offered = criteria(details)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        criterion = st.selectbox("Rank by", offered, key="next-criterion", width=260, help=_CRITERIA_HELP)
+        criterion = st.selectbox(
+            "Rank by", offered, key="next-criterion", width=260, help=_CRITERIA_HELP
+        )
         n_candidates = details.joint_rows.size
-        count = int(st.number_input("How many", 1, min(MOST, n_candidates), min(10, n_candidates), width=120))
-        spread = st.toggle("Spread out", value=True, disabled=criterion == DISTANCE, help=_SPREAD_HELP)
+        count = int(
+            st.number_input(
+                "How many", 1, min(MOST, n_candidates), min(10, n_candidates), width=120
+            )
+        )
+        spread = st.toggle(
+            "Spread out", value=True, disabled=criterion == DISTANCE, help=_SPREAD_HELP
+        )
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
-    found = next_list(prediction, predictions, details, criterion=criterion, count=count, spread=spread)
+    found = next_list(
+        prediction, predictions, details, criterion=criterion, count=count, spread=spread
+    )
     st.markdown(found.sentence, width=720)
     if found.not_ranked:
         st.warning(found.not_ranked, icon=":material/warning:", width=720)
@@ -83,7 +99,9 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
     st.caption(HELP[criterion])
 
 
-def _table(found: NextStructures, predictions: Predictions, details: PredictionDetails) -> pd.DataFrame:
+def _table(
+    found: NextStructures, predictions: Predictions, details: PredictionDetails
+) -> pd.DataFrame:
     columns = found.columns(predictions, details)
     if not found.n_not_ranked:
         del columns["warning"]
@@ -97,11 +115,18 @@ def _sentence(found: NextStructures) -> str:
     n_chosen = words.count(len(found.rows), "structure")
     if found.ranking is None:
         return f"The {n_chosen} farthest from the crystals that the run learned from."
-    before, after = np.sqrt(found.ranking.initial_variance), np.sqrt(found.ranking.remaining_variance[-1])
+    before, after = (
+        np.sqrt(found.ranking.initial_variance),
+        np.sqrt(found.ranking.remaining_variance[-1]),
+    )
     if found.n_not_ranked:
         compared = f"the {words.count(found.n_ranked, 'structure')} ranked"
     else:
-        compared = f"the {found.n_ranked:,} unlabelled structures" if found.n_ranked > 1 else "the one without a gap"
+        compared = (
+            f"the {found.n_ranked:,} unlabelled structures"
+            if found.n_ranked > 1
+            else "the one without a gap"
+        )
     return (
         f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the model's own "
         f"uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not "
@@ -126,7 +151,9 @@ def _columns() -> dict[str, Any]:
         "rank": st.column_config.NumberColumn("rank", width=50),
         "mean_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f"),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", format="%.2f", help=_SD_HELP),
-        "reduction_share": st.column_config.NumberColumn("less error (%)", format="%.1f", help=_SHARE_HELP),
+        "reduction_share": st.column_config.NumberColumn(
+            "less error (%)", format="%.1f", help=_SHARE_HELP
+        ),
         "nearest_known": st.column_config.TextColumn("nearest known"),
         "warning": st.column_config.TextColumn("why it has no rank", width="large"),
         "nearest_distance": st.column_config.NumberColumn("distance to it", format="%.2g"),
@@ -138,9 +165,7 @@ _SPREAD_HELP = (
     "On: each structure is chosen as if those above it had been computed already, so that near twins are not all "
     "chosen. Off: each is judged alone."
 )
-_SHARE_HELP = (
-    "Expected fall of the model's squared error over all unlabelled structures, in per cent of what it is now."
-)
+_SHARE_HELP = "Expected fall of the model's squared error over all unlabelled structures, in per cent of what it is now."
 _SD_HELP = "Standard deviation of a new gap; with Spread out, as if those above had been computed."
 _ONE_NETWORK = (
     "This run has too few draws to know what a label would tell, so that only the distance can be ranked by. Bayesian "

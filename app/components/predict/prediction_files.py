@@ -36,7 +36,10 @@ def download_csv(
     columns["warning"] = map(predictions.warning, range(len(predictions)))
     if details is not None and len(details) == len(predictions):
         columns["nearest_known"] = details.nearest
-        columns["nearest_distance"], columns["nearest_percentile"] = details.distance, details.percentile
+        columns["nearest_distance"], columns["nearest_percentile"] = (
+            details.distance,
+            details.percentile,
+        )
     return csv_of_columns(columns).encode()
 
 
@@ -77,4 +80,6 @@ def companion_json(
 def row_counts(status: Sequence[str]) -> dict[str, int]:
     """Return how many rows there are of each status, and in all."""
     found = np.asarray(status, dtype=object)
-    return {"all": int(found.size)} | {name: int((found == name).sum()) for name in ("ok", "warning", "refused")}
+    return {"all": int(found.size)} | {
+        name: int((found == name).sum()) for name in ("ok", "warning", "refused")
+    }

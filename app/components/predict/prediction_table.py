@@ -21,7 +21,16 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 SHOWN = [
-    *("id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "nearest_known", "nearest_percentile"),
+    *(
+        "id",
+        "status",
+        "mean_eV",
+        "lower_eV",
+        "upper_eV",
+        "note",
+        "nearest_known",
+        "nearest_percentile",
+    ),
     *("formula", "sd_eV", "file"),
 ]
 PAGE = 1_000  # rows of the table on one page
@@ -67,12 +76,18 @@ class Table:
     def rows(self, wanted: Filter) -> Places:
         """Return the places of the rows that pass, refused ones last."""
         refused = self.has_status("refused")
-        kept = np.ones(len(self), dtype=bool) if wanted.show == "all" else self.has_status(_STATUS[wanted.show])
+        kept = (
+            np.ones(len(self), dtype=bool)
+            if wanted.show == "all"
+            else self.has_status(_STATUS[wanted.show])
+        )
         if text := wanted.text.strip().casefold():
             names = [self.columns[name] for name in ("id", "formula", "file")]
             names += [] if self.details is None else [self.details.nearest]
             rows = zip(*names, strict=True)
-            kept &= np.array([any(text in str(name).casefold() for name in row) for row in rows], dtype=bool)
+            kept &= np.array(
+                [any(text in str(name).casefold() for name in row) for row in rows], dtype=bool
+            )
         places = np.flatnonzero(kept)
         if wanted.order in _SORTED:
             name, sign = _SORTED[wanted.order]
@@ -101,7 +116,9 @@ class Table:
         if values["status"] != "refused":
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             found["band gap"] = f"{values['mean_eV']:.2f} eV"
-            found[f"{words.percent(float(values['level']))} {values['interval']} interval"] = interval
+            found[f"{words.percent(float(values['level']))} {values['interval']} interval"] = (
+                interval
+            )
             found["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
                 found["nearest known"] = (
@@ -127,11 +144,16 @@ def _texts(values: Sequence[str], rows: Places) -> "pd.Series[str]":
 
 def filter_row(table: Table, *, key: str) -> Filter:
     """Draw the filter above a table that has more than a few rows, and the order above one of several pages."""
-    offered: list[Show] = ["all", *(show for show, status in _STATUS.items() if table.has_status(status).any())]
+    offered: list[Show] = [
+        "all",
+        *(show for show, status in _STATUS.items() if table.has_status(status).any()),
+    ]
     if len(table) < 8 and len(offered) == 1:
         return Filter()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        text = st.text_input("Find", key=f"find-{key}", width=220, placeholder="name, formula or file")
+        text = st.text_input(
+            "Find", key=f"find-{key}", width=220, placeholder="name, formula or file"
+        )
         show = st.segmented_control("Show", offered, default="all", key=f"show-{key}") or "all"
         order: Order = "as given"
         if len(table) > PAGE:
@@ -153,7 +175,9 @@ def page_row(rows: Places, *, key: str) -> None:
         pages = -(-len(rows) // PAGE)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.pagination(pages, key=f"page-{key}")
-            st.caption(f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of them.")
+            st.caption(
+                f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of them."
+            )
 
 
 def chosen_row(shown: pd.DataFrame, *, key: str) -> int | None:
@@ -167,25 +191,41 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
     with st.container(border=True, key="chosen-structure"):
         st.markdown(f"**{words.escaped(str(table.columns['id'][row]))}**")
         lines = table.about(row)
-        st.markdown("  \n".join(f"{words.sentence(name)}: {words.escaped(text)}" for name, text in lines.items()))
+        st.markdown(
+            "  \n".join(
+                f"{words.sentence(name)}: {words.escaped(text)}" for name, text in lines.items()
+            )
+        )
         formula = str(table.columns["formula"][row])
-        draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}")
+        draw_structure(
+            shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}"
+        )
 
 
 def column_settings() -> dict[str, Any]:
     """Return headers with units; the note is wide."""
     return tables.columns(SHOWN) | {
-        "mean_eV": st.column_config.NumberColumn("gap (eV)", help=Quantity.MEAN.help, format="%.2f"),
-        "lower_eV": st.column_config.NumberColumn("from (eV)", help=Quantity.LOWER.help, format="%.2f"),
-        "upper_eV": st.column_config.NumberColumn("to (eV)", help=Quantity.UPPER.help, format="%.2f"),
+        "mean_eV": st.column_config.NumberColumn(
+            "gap (eV)", help=Quantity.MEAN.help, format="%.2f"
+        ),
+        "lower_eV": st.column_config.NumberColumn(
+            "from (eV)", help=Quantity.LOWER.help, format="%.2f"
+        ),
+        "upper_eV": st.column_config.NumberColumn(
+            "to (eV)", help=Quantity.UPPER.help, format="%.2f"
+        ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
         "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
         "note": st.column_config.Column("what to mind", width="medium"),
         "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
-        "nearest_percentile": st.column_config.NumberColumn("farther than (%)", help=_FAR_HELP, format="%.0f"),
+        "nearest_percentile": st.column_config.NumberColumn(
+            "farther than (%)", help=_FAR_HELP, format="%.0f"
+        ),
     }
 
 
 _LEARNED = "The run learned from this structure: its prediction is no test."
-_NEAREST_HELP = "The structure that the run learned from whose descriptor points most nearly the same way."
+_NEAREST_HELP = (
+    "The structure that the run learned from whose descriptor points most nearly the same way."
+)
 _FAR_HELP = "Share of the training set that is nearer to its own nearest neighbour than this structure is to its."

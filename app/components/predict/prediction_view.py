@@ -99,7 +99,9 @@ def _downloads(shown: Shown, *, level: float, kind: IntervalKind) -> None:
         )
 
     def as_csv() -> bytes:
-        return prediction_files.download_csv(shown.predictions, shown.details, level=level, kind=kind)
+        return prediction_files.download_csv(
+            shown.predictions, shown.details, level=level, kind=kind
+        )
 
     name, path = f"predictions-{shown.run.id[:8]}", shown.extxyz
     with st.container(horizontal=True):
@@ -107,7 +109,9 @@ def _downloads(shown: Shown, *, level: float, kind: IntervalKind) -> None:
         downloads.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
         if path is not None:
             structures = partial(with_interval, path, shown.predictions, level=level, kind=kind)
-            downloads.file_button("Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP)
+            downloads.file_button(
+                "Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP
+            )
 
 
 def summary(counts: Mapping[str, int]) -> str:
@@ -122,4 +126,6 @@ def summary(counts: Mapping[str, int]) -> str:
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
 _ABOUT_HELP = "Run, settings, versions and units: keep it beside the CSV."
-_STRUCTURES_HELP = "Coordinates; mean, standard deviation and the interval of this table in the comments."
+_STRUCTURES_HELP = (
+    "Coordinates; mean, standard deviation and the interval of this table in the comments."
+)

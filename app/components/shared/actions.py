@@ -9,7 +9,9 @@ from bandgap.foundation.errors import BandgapError
 from components.shared import frame, words
 
 
-def carry_out(action: Callable[[], object], told: str = "", *, forget: session.Choice | None = None) -> None:
+def carry_out(
+    action: Callable[[], object], told: str = "", *, forget: session.Choice | None = None
+) -> None:
     """Do it and run the page anew, with the plain sentence `told` at its top; a problem is shown here instead.
 
     `forget` is the choice of what is then gone, such as "run", which leaves session and address.
@@ -26,7 +28,9 @@ def carry_out(action: Callable[[], object], told: str = "", *, forget: session.C
     st.rerun()
 
 
-def rename_form(key: str, name: str, rename: Callable[[str], object], *, of: str, most: int) -> None:
+def rename_form(
+    key: str, name: str, rename: Callable[[str], object], *, of: str, most: int
+) -> None:
     """Draw the form that gives another name of at most so many letters to a thing, such as "run"."""
     with st.form(f"rename-{key}", border=False):
         given = st.text_input("Name", name, max_chars=most)
@@ -35,7 +39,13 @@ def rename_form(key: str, name: str, rename: Callable[[str], object], *, of: str
 
 
 def delete_button(
-    key: str, name: str, delete: Callable[[], object], *, label: str, sure: str, forget: session.Choice
+    key: str,
+    name: str,
+    delete: Callable[[], object],
+    *,
+    label: str,
+    sure: str,
+    forget: session.Choice,
 ) -> None:
     """Draw the button of a deletion, which works when the box before it is ticked."""
     ticked = st.checkbox(sure, key=f"sure-{key}")

@@ -20,7 +20,9 @@ from components.shared import words
 
 log = logging.getLogger(__name__)
 
-START_S = 5.0  # until the browser has asked for the file; one that never asks shall not block its page
+START_S = (
+    5.0  # until the browser has asked for the file; one that never asks shall not block its page
+)
 POLL_S = 0.05
 _MIME = {"csv": "text/csv", "json": "application/json", "extxyz": "chemical/x-xyz"}
 
@@ -66,13 +68,17 @@ class Attempt:
             self._seen = self._started
 
 
-def csv_button(label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = "") -> None:
+def csv_button(
+    label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = ""
+) -> None:
     """Offer a table, which is made when it is asked for, as a CSV of this name."""
     file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
 
 
 @st.fragment
-def file_button(label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = "") -> None:
+def file_button(
+    label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = ""
+) -> None:
     """Offer a file, which is made when it is asked for; its kind is that of the ending of its name."""
     attempt = session.remembered(f"download-{key or label}-{name}", Attempt)
     pressed = st.download_button(

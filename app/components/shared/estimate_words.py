@@ -9,7 +9,9 @@ from bandgap.jobs.source_estimates import PastTraining, SourceWork, estimate_sou
 from components.shared import words
 
 
-def estimate_sentence(estimates: Mapping[str, Estimate | None], *, device: Literal["cpu", "cuda"] = "cpu") -> str:
+def estimate_sentence(
+    estimates: Mapping[str, Estimate | None], *, device: Literal["cpu", "cuda"] = "cpu"
+) -> str:
     """Say how long the methods, by title, take one after another, between which times, and why.
 
     A method whose cost is not known is named; so it is said that costs were measured on a CPU where a GPU computes.
@@ -17,17 +19,25 @@ def estimate_sentence(estimates: Mapping[str, Estimate | None], *, device: Liter
     known = {title: found for title, found in estimates.items() if found is not None}
     unknown = [title for title in estimates if title not in known]
     if not known:
-        return f"How long {', '.join(unknown)} will take is not known yet: nobody has measured it." if unknown else ""
+        return (
+            f"How long {', '.join(unknown)} will take is not known yet: nobody has measured it."
+            if unknown
+            else ""
+        )
     total = sum(found.seconds for found in known.values())
     low, high = (sum(found.range_s[end] for found in known.values()) for end in (0, 1))
     several = ", one after another" if len(known) > 1 else ""
     text = f"Estimated time: about {rounded(total)}{several} ({rounded(low)} to {rounded(high)}). {basis(known)}"
     if device == "cuda" and any(not found.runs for found in known.values()):
         text += " These costs are of a CPU; there is no estimate for a GPU yet."
-    return text + (f" Not counted, as nobody has measured it: {', '.join(unknown)}." if unknown else "")
+    return text + (
+        f" Not counted, as nobody has measured it: {', '.join(unknown)}." if unknown else ""
+    )
 
 
-def source_sentence(work: SourceWork, past: Sequence[PastTraining], *, guessed: bool = False) -> str:
+def source_sentence(
+    work: SourceWork, past: Sequence[PastTraining], *, guessed: bool = False
+) -> str:
     """Say how long a training of a source model takes at most, between which times, and what that rests on.
 
     On a GPU on which no training was finished yet, that there is no estimate and what it would be on the CPU.
@@ -49,7 +59,11 @@ def source_sentence(work: SourceWork, past: Sequence[PastTraining], *, guessed: 
         f"needed; training ends earlier when the error on held-out structures no longer falls. It rests on {rests}."
     )
     many = f"{float(f'{work.n:.2g}'):,.0f}"
-    return text + (f" The number of structures, about {many}, is guessed by the size of the file." if guessed else "")
+    return text + (
+        f" The number of structures, about {many}, is guessed by the size of the file."
+        if guessed
+        else ""
+    )
 
 
 def basis(estimates: Mapping[str, Estimate]) -> str:
@@ -61,7 +75,9 @@ def basis(estimates: Mapping[str, Estimate]) -> str:
     if own:
         parts.append(f"{words.count(sum(own), 'earlier run')} of the same kind on this server")
     if other:
-        parts.append(f"measured costs, corrected by {words.count(max(other), 'run')} of other methods on this server")
+        parts.append(
+            f"measured costs, corrected by {words.count(max(other), 'run')} of other methods on this server"
+        )
     if reference:
         parts.append("costs measured on another machine with two cores")
     return f"It rests on {'; '.join(parts)}."

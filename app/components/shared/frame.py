@@ -22,7 +22,9 @@ _WHY = (
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
-    st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}\n{hiding_css()}</style>")
+    st.html(
+        f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}\n{hiding_css()}</style>"
+    )
     st.logo(WORDMARK, size="large")
     with st.sidebar:
         worker_state()
@@ -44,7 +46,10 @@ def check_address() -> None:
         session.choose(choice, "")
     if gone:
         names = " and the ".join(gone)
-        session.tell(f"This workspace does not hold the {names} that the address names. {_WHY}", tone="warning")
+        session.tell(
+            f"This workspace does not hold the {names} that the address names. {_WHY}",
+            tone="warning",
+        )
 
 
 def messages() -> None:
@@ -56,7 +61,10 @@ def messages() -> None:
 
 def problem(error: BandgapError, *, about: str = "") -> None:
     """Show an error of the library in its own words, after the name of what it is about."""
-    st.error(words.escaped_sentence(f"{about}: {error}" if about else str(error)), icon=":material/error:")
+    st.error(
+        words.escaped_sentence(f"{about}: {error}" if about else str(error)),
+        icon=":material/error:",
+    )
 
 
 def warn(texts: Iterable[str]) -> None:
@@ -68,7 +76,9 @@ def warn(texts: Iterable[str]) -> None:
 def send_on(text: str, *, to: str) -> None:
     """Say what is missing here, and lead to the page where it comes from."""
     st.info(text, icon={"data": ":material/table_view:", "train": ":material/model_training:"}[to])
-    st.page_link(f"views/{to}.py", label=f"Go to {to.capitalize()}", icon=":material/arrow_forward:")
+    st.page_link(
+        f"views/{to}.py", label=f"Go to {to.capitalize()}", icon=":material/arrow_forward:"
+    )
 
 
 def show(page: Callable[[], None]) -> None:

@@ -27,7 +27,9 @@ def job_panel(job: Job, *, noun: str) -> None:
             _running(present)
         else:
             _ended(present, noun=noun)
-        if present.state != job.state:  # lists beside the panel show the state as well; not before a click is heard
+        if (
+            present.state != job.state
+        ):  # lists beside the panel show the state as well; not before a click is heard
             st.rerun()
 
     panel()
@@ -37,7 +39,9 @@ def _running(job: Job) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
         left, right = st.columns([4, 1], vertical_alignment="center")
         left.markdown(f"**{words.escaped(job.title)}**")
-        if right.button("Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"):
+        if right.button(
+            "Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"
+        ):
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
             _waiting(job)
@@ -53,7 +57,11 @@ def _waiting(job: Job) -> None:
     if not status.alive:
         st.write(words.no_worker(status.age_s))
     else:
-        st.write("Starting." if not before else f"Waiting for {words.count(before, 'job')} before this one.")
+        st.write(
+            "Starting."
+            if not before
+            else f"Waiting for {words.count(before, 'job')} before this one."
+        )
 
 
 def _progress(job: Job) -> None:
@@ -72,7 +80,9 @@ def _progress(job: Job) -> None:
     if figures := words.value_line(last):
         st.markdown(figures)
     spent = words.duration(time.time() - (job.started or job.created))
-    st.caption(" · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))])))
+    st.caption(
+        " · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))]))
+    )
 
 
 def _ended(job: Job, *, noun: str) -> None:

@@ -22,13 +22,17 @@ def _widget(field: RequestField, *, key: str) -> Any:
         return st.checkbox(label, value=bool(field.default), help=help_text, key=key)
     if field.kind == "choice":
         options = list(field.choices)
-        return st.selectbox(label, options, options.index(str(field.default)), help=help_text, key=key)
+        return st.selectbox(
+            label, options, options.index(str(field.default)), help=help_text, key=key
+        )
     if field.kind == "integer":
         low = None if field.minimum is None else int(field.minimum)
         high = None if field.maximum is None else int(field.maximum)
         value = st.number_input(label, low, high, field.default, step=1, help=help_text, key=key)
         return None if value is None else int(value)
     if field.kind == "number":
-        return st.number_input(label, field.minimum, field.maximum, field.default, help=help_text, key=key)
+        return st.number_input(
+            label, field.minimum, field.maximum, field.default, help=help_text, key=key
+        )
     text = st.text_input(label, value=str(field.default or ""), help=help_text, key=key).strip()
     return text or field.default

@@ -41,21 +41,33 @@ def choose(
     index = 0 if begun is None else ids.index(begun)
     life = f"{key}-{ids[index]}-{len(ids)}" if key else None
     format_func = names.__getitem__
-    return st.selectbox(label, ids, index=index, format_func=format_func, key=life, width=width, help=help or None)
+    return st.selectbox(
+        label, ids, index=index, format_func=format_func, key=life, width=width, help=help or None
+    )
 
 
 def choose_run(purpose: str) -> RunRow | None:
     """Let the visitor choose a finished run; without one, say how it stands and what to do."""
     finished, present = finished_runs(), session.chosen("run")
     if not finished:
-        newest, jobs = stores.library().runs(session.workspace(), limit=1), stores.jobs_of("transfer")
+        newest, jobs = (
+            stores.library().runs(session.workspace(), limit=1),
+            stores.jobs_of("transfer"),
+        )
         states = [words.STANDING[jobs[run.job].state] for run in newest if run.job in jobs]
-        text = f"There is no finished run yet; the newest one {states[0]}." if states else "There is no run yet."
+        text = (
+            f"There is no finished run yet; the newest one {states[0]}."
+            if states
+            else "There is no run yet."
+        )
         frame.send_on(f"{text} {purpose}", to="train")
         return None
     names = stores.dataset_names(session.workspace())
     same = Counter(run.title for run in finished.values())
-    titles = {i: run.title if same[run.title] == 1 else f"{i[:4]}: {run.title}" for i, run in finished.items()}
+    titles = {
+        i: run.title if same[run.title] == 1 else f"{i[:4]}: {run.title}"
+        for i, run in finished.items()
+    }
     picked = choose("run", "Run", titles, key="run-select", width=520)
     run = finished[picked]
     name = words.escaped(names.get(run.dataset, "a deleted data set"))
@@ -68,7 +80,12 @@ def choose_run(purpose: str) -> RunRow | None:
 
 def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
     """Draw the slider of the level."""
-    return place.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the intervals state.") / 100
+    return (
+        place.slider(
+            "Level", 50, 99, 95, format="%d %%", help="Probability that the intervals state."
+        )
+        / 100
+    )
 
 
 def choose_interval(
@@ -82,10 +99,13 @@ def choose_interval(
     level = choose_level(left)
     kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back is not None]
     kind: IntervalKind = (
-        right.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP) or default
+        right.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP)
+        or default
     )
     crystals = words.count(len(held_back or ()), "held-back crystal")
-    right.caption(words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + ".")
+    right.caption(
+        words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + "."
+    )
     short = too_few(len(available(held_back)), level=level) if kind == "conformal" else ""
     frame.warn([short])
     return level, kind, not short

@@ -58,7 +58,11 @@ class RunFiles:
     def rhat(self) -> dict[str, float]:
         """R-hat by name of what it judges; `fit` is the largest of the fitted gaps, where it is kept."""
         found = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
-        return found | {"fit": self.figures["rhat_fit_max"]} if found and "rhat_fit_max" in self.figures else found
+        return (
+            found | {"fit": self.figures["rhat_fit_max"]}
+            if found and "rhat_fit_max" in self.figures
+            else found
+        )
 
     @property
     def ess(self) -> dict[str, float]:
@@ -110,7 +114,11 @@ class RunFiles:
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
         """Return what the record holds under a prefix, such as "trace.", without it."""
-        return {name.removeprefix(prefix): v for name, v in self.record.items() if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): v
+            for name, v in self.record.items()
+            if name.startswith(prefix)
+        }
 
 
 def read_run(run_id: str) -> RunFiles:
@@ -126,8 +134,15 @@ def read_predictions(run_id: str, prediction_id: str) -> Predictions:
 
     Raises ArtifactError when they, or the calibrator, are missing or damaged.
     """
-    calibrator, path = read_calibrator(run_id), stores.home().prediction_folder(run_id, prediction_id) / QUANTILES
-    return _read_predictions(path) if calibrator is None else _calibrated(path, repr(calibrator), calibrator)
+    calibrator, path = (
+        read_calibrator(run_id),
+        stores.home().prediction_folder(run_id, prediction_id) / QUANTILES,
+    )
+    return (
+        _read_predictions(path)
+        if calibrator is None
+        else _calibrated(path, repr(calibrator), calibrator)
+    )
 
 
 def read_calibrator(run_id: str) -> Calibrator | None:
@@ -160,7 +175,9 @@ def _read_run(folder: str) -> RunFiles:
         manifest = read_json(path / "manifest.json")
         if not isinstance(manifest, dict):
             raise TypeError(f"its manifest is a {type(manifest).__name__}")
-        draws, record = (load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD))
+        draws, record = (
+            load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD)
+        )
     except DAMAGE as error:
         raise ArtifactError(
             f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
@@ -203,14 +220,20 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
     """Return a run as tables and figures of the comparison read it; raises as `read_heldout_run`."""
     manifest = read_run(run.id).manifest
     device = run.request.device
-    return StoredRun(run.id, label, manifest, read_heldout_run(run), data=data, source=run.source, device=device)
+    return StoredRun(
+        run.id, label, manifest, read_heldout_run(run), data=data, source=run.source, device=device
+    )
 
 
 def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[LearningPoint]:
     """Return the errors of all runs that were made from the same data as the baseline; damaged ones are left out."""
     own, home = runs[baseline.id].dataset, stores.home()
     same = tuple(run.id for run in runs.values() if run.dataset == own)
-    return [point for point, content in _points(str(home.folder), same) if content == baseline.data_fingerprint]
+    return [
+        point
+        for point, content in _points(str(home.folder), same)
+        if content == baseline.data_fingerprint
+    ]
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -227,8 +250,12 @@ def _points(home: str, run_ids: tuple[str, ...]) -> list[tuple[LearningPoint, st
 def _point(home: str, run_id: str) -> tuple[LearningPoint, str] | None:
     try:
         manifest = read_run(run_id).manifest
-        figures = {name: float(value) for name, value in manifest["metrics"].items() if value is not None}
-        point = LearningPoint(manifest["title"], int(manifest["n"]), int(manifest["request"]["seed"]), figures)
+        figures = {
+            name: float(value) for name, value in manifest["metrics"].items() if value is not None
+        }
+        point = LearningPoint(
+            manifest["title"], int(manifest["n"]), int(manifest["request"]["seed"]), figures
+        )
         return point, str(manifest["data"]["fingerprint"])
     except (BandgapError, KeyError, TypeError, ValueError):
         return None

@@ -52,7 +52,9 @@ def open_workspace(workspace: str) -> None:
 
 def ask(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
     """Ask the worker for a job of the visitor's workspace; asked again with the same key, it is the same job."""
-    return jobs().submit(session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key)
+    return jobs().submit(
+        session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key
+    )
 
 
 def jobs_of(kind: str) -> dict[str, Job]:

@@ -52,7 +52,13 @@ def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
 
 
 def _draw(shape: Shape, *, formula: str, key: str) -> None:
-    figure(plots.structure_3d, shape, key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
+    figure(
+        plots.structure_3d,
+        shape,
+        key=key,
+        alt=f"Structure {formula} in three dimensions",
+        caption=CAPTION,
+    )
 
 
 def _shape(path: Path, row: int) -> Shape | None:
@@ -75,14 +81,18 @@ def structure_numbers(shape: Shape, verdict: Verdict) -> dict[str, str]:
         rows["molecules"] = "none: a network of bonds"
     rows["shortest distance"] = _distance(shape, shape.shortest_angstrom, shape.shortest_pair)
     if shape.n_molecules and (shape.n_molecules > 1 or shape.pbc.any()):
-        rows["shortest contact"] = _distance(shape, shape.contact_angstrom, shape.contact_pair, none="above 3.5 Å")
+        rows["shortest contact"] = _distance(
+            shape, shape.contact_angstrom, shape.contact_pair, none="above 3.5 Å"
+        )
     if shape.pbc.any():
         lengths, angles = cell_lengths_angles(shape.cell)
         rows["cell a, b, c"] = ", ".join(f"{x:.2f}" for x in lengths) + " Å"
         if shape.pbc.all():
             rows["cell alpha, beta, gamma"] = ", ".join(f"{x:.1f}" for x in angles) + " °"
             rows["cell volume"] = f"{abs(float(np.linalg.det(shape.cell))):,.0f} Å³"
-    rows["kind"] = {0: "molecule", 3: "crystal"}.get(int(shape.pbc.sum()), f"periodic in {int(shape.pbc.sum())}D")
+    rows["kind"] = {0: "molecule", 3: "crystal"}.get(
+        int(shape.pbc.sum()), f"periodic in {int(shape.pbc.sum())}D"
+    )
     return rows
 
 
@@ -94,7 +104,9 @@ def atom_table(shape: Shape) -> pd.DataFrame:
     return pd.DataFrame({"atom": order, "element": elements, "x (Å)": x, "y (Å)": y, "z (Å)": z})
 
 
-def _distance(shape: Shape, distance: float, pair: tuple[int, int], *, none: str = "one atom") -> str:
+def _distance(
+    shape: Shape, distance: float, pair: tuple[int, int], *, none: str = "one atom"
+) -> str:
     if math.isnan(distance):
         return none
     first, second = (f"{symbol_of(int(shape.numbers[k]))}{k + 1}" for k in pair)

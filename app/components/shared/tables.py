@@ -26,30 +26,43 @@ def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
             "id": [v.id for v in ordered],
             "file": [v.file for v in ordered],
             "status": [STATUS_WORDS[v.status] for v in ordered],
-            "gap_eV": np.array([np.nan if v.gap_eV is None else v.gap_eV for v in ordered], dtype=np.float64),
+            "gap_eV": np.array(
+                [np.nan if v.gap_eV is None else v.gap_eV for v in ordered], dtype=np.float64
+            ),
             "problem": [v.problem for v in ordered],
             "formula": [v.formula for v in ordered],
             "n_atoms": pd.array([v.n_atoms or None for v in ordered], dtype="Int64"),
-            "periodic": [("crystal" if v.periodic else "molecule") if v.n_atoms else "" for v in ordered],
+            "periodic": [
+                ("crystal" if v.periodic else "molecule") if v.n_atoms else "" for v in ordered
+            ],
         }
     )
 
 
-def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]) -> pd.DataFrame:
+def run_frame(
+    runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]
+) -> pd.DataFrame:
     """Return one row a run: what it learned from, how it stands, when it started."""
     return pd.DataFrame(
         {
             "run": [run.title for run in runs],
-            "state": [words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs],
+            "state": [
+                words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs
+            ],
             "data set": [datasets.get(run.dataset, "(deleted)") for run in runs],
             "seed": [run.request.seed for run in runs],
-            "started": [datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M") for run in runs],
+            "started": [
+                datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M")
+                for run in runs
+            ],
         }
     )
 
 
 _RUN_WIDTHS = {"run": 230, "state": 90, "data set": 150, "seed": 60, "started": 110}
-RUN_COLUMNS = {name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()}
+RUN_COLUMNS = {
+    name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()
+}
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
@@ -58,12 +71,23 @@ def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> N
         st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")
 
 
-def show(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any] | None = None, rows: int = 12) -> None:
+def show(
+    table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any] | None = None, rows: int = 12
+) -> None:
     """Draw a table: all of it when it has few rows, else a scrolling window of about `rows`."""
-    st.dataframe(table, height=_height(table, rows), column_config=columns, alt=alt, hide_index=True, placeholder="")
+    st.dataframe(
+        table,
+        height=_height(table, rows),
+        column_config=columns,
+        alt=alt,
+        hide_index=True,
+        placeholder="",
+    )
 
 
-def pick(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12) -> int | None:
+def pick(
+    table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12
+) -> int | None:
     """Draw a table in which one row can be marked, and return the place of the one that is."""
     event = st.dataframe(
         table,
@@ -92,7 +116,9 @@ def columns(names: Sequence[str]) -> dict[str, Any]:
         if quantity is None:
             continue
         if quantity.unit == "eV":
-            settings[name] = st.column_config.NumberColumn(quantity.axis, help=quantity.help, format="%.2f")
+            settings[name] = st.column_config.NumberColumn(
+                quantity.axis, help=quantity.help, format="%.2f"
+            )
         else:
             settings[name] = st.column_config.Column(quantity.axis, help=quantity.help)
     return settings

@@ -20,7 +20,12 @@ ACCEPTED = f"{NAMES}, or a zip of these"
 
 
 def store_files(
-    files: Sequence[Any], *, form: str, purpose: Purpose, then: Callable[[Dataset], Job], name: str = ""
+    files: Sequence[Any],
+    *,
+    form: str,
+    purpose: Purpose,
+    then: Callable[[Dataset], Job],
+    name: str = "",
 ) -> Dataset:
     """Store the files of a form as a data set named after them; the same life of the form gives the same data set.
 
@@ -60,7 +65,9 @@ def submit_check(dataset: Dataset) -> Job:
 
 def check_again(job: Job) -> Job:
     """Ask the worker once more for what a job that has ended too early was to do; asked twice, it is one job."""
-    return stores.ask(job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload)
+    return stores.ask(
+        job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload
+    )
 
 
 def add_demo(origin: Origin = "demo") -> None:
@@ -76,7 +83,11 @@ def add_demo(origin: Origin = "demo") -> None:
 
     library, workspace = stores.library(), session.workspace()
     existing = [d for d in library.datasets(workspace) if d.origin == origin]
-    dataset = existing[0] if existing else library.add_dataset(workspace, demo.dataset, origin=origin, then=ask)
+    dataset = (
+        existing[0]
+        if existing
+        else library.add_dataset(workspace, demo.dataset, origin=origin, then=ask)
+    )
     ask(dataset)
     session.choose("data", dataset.id)
     if session.chosen("source") in {NO_SOURCE, *(other.source for other in DEMOS.values())}:
@@ -85,4 +96,8 @@ def add_demo(origin: Origin = "demo") -> None:
 
 def default_name(names: Sequence[str]) -> str:
     """Return a name for a data set: that of its only file, else of its first file and the number of the others."""
-    return names[0] if len(names) == 1 else f"{names[0]} and {words.count(len(names) - 1, 'more file')}"
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{names[0]} and {words.count(len(names) - 1, 'more file')}"
+    )

@@ -36,10 +36,14 @@ def worker_state() -> None:
     if alive:
         st.caption("Worker: running.")
         return
-    run_anew_when(lambda: _worker()[0], lambda: st.warning(_worker()[1], icon=":material/pause_circle:"))
+    run_anew_when(
+        lambda: _worker()[0], lambda: st.warning(_worker()[1], icon=":material/pause_circle:")
+    )
 
 
-def run_anew_when(there: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None) -> None:
+def run_anew_when(
+    there: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None
+) -> None:
     """Draw what is shown meanwhile, again and again, until it is there; then run the whole page once more."""
 
     @st.fragment(run_every=POLL_S)

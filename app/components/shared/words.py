@@ -26,7 +26,9 @@ STANDING: dict[State, str] = {
     "finished": "is finished",
     "interrupted": "was interrupted",
 }
-_MARKUP = re.compile(r"(`(?:bandgap|pip) [^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)")
+_MARKUP = re.compile(
+    r"(`(?:bandgap|pip) [^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)"
+)
 _LINE_START = re.compile(r"^(\s*\d*)([#>+-]|(?<=\d)[.)])", re.MULTILINE)
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
 _EARLY = 0.05  # below this share of the work the time left is not said
@@ -83,9 +85,7 @@ def escaped_sentence(text: str) -> str:
 def no_worker(age_s: float | None) -> str:
     """Say that nothing computes now, and what to do."""
     since = "has not been started" if age_s is None else f"has not answered for {duration(age_s)}"
-    return (
-        f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and start `bandgap app`."
-    )
+    return f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and start `bandgap app`."
 
 
 def progress_line(event: Event, *, now: float) -> str:
@@ -117,16 +117,28 @@ def log_line(events: Sequence[Event]) -> str:
 
 def ending(job: Job, *, noun: str, kept: bool = False) -> str:
     """Say how a job ended and what may be done now: where what it had done by then is `kept`, it can go on."""
-    took = f" after {duration((job.finished or job.created) - job.started)}" if job.started and job.finished else ""
+    took = (
+        f" after {duration((job.finished or job.created) - job.started)}"
+        if job.started and job.finished
+        else ""
+    )
     match job.state:
         case "finished":
             return f"The {noun} is finished{took}."
         case "cancelled":
-            may = "What it had done is kept: go on with it" if kept else "Nothing else was touched; start it again"
+            may = (
+                "What it had done is kept: go on with it"
+                if kept
+                else "Nothing else was touched; start it again"
+            )
             return f"The {noun} was cancelled{took}. {may} when you like."
         case "interrupted":
             reason = job.error or "The worker stopped answering while this job was running."
-            may = "What it had done is kept: go on with it." if kept else "Your data are safe; start it again."
+            may = (
+                "What it had done is kept: go on with it."
+                if kept
+                else "Your data are safe; start it again."
+            )
             return f"The {noun} was interrupted. {reason} {may}"
         case _:
             return escaped_sentence(job.error) or f"The {noun} failed."
@@ -139,7 +151,11 @@ def counts(numbers: dict[str, int]) -> str:
         parts.append(f"{numbers['warning']:,} usable with a warning")
     if numbers["refused"]:
         parts.append(f"{numbers['refused']:,} refused")
-    gaps = f"{numbers['usable']:,} have a gap and can be learned from" if numbers["usable"] else "none has a gap yet"
+    gaps = (
+        f"{numbers['usable']:,} have a gap and can be learned from"
+        if numbers["usable"]
+        else "none has a gap yet"
+    )
     return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}."
 
 

@@ -35,7 +35,10 @@ HIDDEN = {
     "128 and 64": (128, 64),
     "256 and 128": (256, 128),
     "512 and 256": (512, 256),
-    "1024 and 512": (1024, 512),  # of the network on top of MEGNet's blocks (Abba 2023, section 3.5)
+    "1024 and 512": (
+        1024,
+        512,
+    ),  # of the network on top of MEGNet's blocks (Abba 2023, section 3.5)
 }
 OWN = ""  # the descriptor for the elements of the structures
 MEGNET = "megnet"  # in the place of a descriptor: a graph network learns its features
@@ -51,7 +54,9 @@ class Chosen:
     molecules: Callable[[Sequence[PastTraining]], Molecules]
 
 
-def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool) -> None:
+def source_form(
+    datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool
+) -> None:
     """Draw both forms, one in each tab; one press makes one job."""
     own, server = st.tabs(["From a data set of this workspace", "From a file of the server"])
     with own:
@@ -82,17 +87,27 @@ def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) 
     picked = st.selectbox(
         "Labelled structures",
         list(datasets),
-        format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
+        format_func=lambda i: (
+            f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})"
+        ),
     )
-    return Chosen({"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked]))
+    return Chosen(
+        {"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked])
+    )
 
 
 def _choose_file(files: list[ServerFile]) -> Chosen:
     by_name = {file.name: file for file in files}
     left, right = st.columns(2)
-    name = left.selectbox("File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})")
-    level = right.selectbox("Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP)
-    return Chosen({"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past))
+    name = left.selectbox(
+        "File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})"
+    )
+    level = right.selectbox(
+        "Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP
+    )
+    return Chosen(
+        {"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past)
+    )
 
 
 @st.fragment
@@ -100,7 +115,9 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
     """Draw what is asked for, how long it will take, and the button; only this part runs again at a change."""
     chosen = choose()
     left, right = st.columns(2)
-    name = left.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}")
+    name = left.text_input(
+        "Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}"
+    )
     presets = stores.library().presets()
     preset = right.selectbox(
         "Descriptor",
@@ -136,14 +153,24 @@ def _request(key: str, preset: str) -> SourceRequest:
     graph = preset == MEGNET
     left, right = st.columns(2)
     usual, suffix = (len(HIDDEN) - 1, "-graph") if graph else (0, "")
-    hidden = left.selectbox("Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{suffix}")
-    epochs = right.number_input("Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}")
+    hidden = left.selectbox(
+        "Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{suffix}"
+    )
+    epochs = right.number_input(
+        "Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}"
+    )
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
     with right:
         drawn = draw_fields(SourceRequest, key=f"source-{key}")
-    licence = st.text_input("Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}")
-    variational = st.checkbox("Also fit a variational posterior", help=_PARTS_HELP, key=f"variational-{key}")
-    snapshots = st.checkbox("Also keep snapshots of the training", help=_PARTS_HELP, key=f"snapshots-{key}")
+    licence = st.text_input(
+        "Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}"
+    )
+    variational = st.checkbox(
+        "Also fit a variational posterior", help=_PARTS_HELP, key=f"variational-{key}"
+    )
+    snapshots = st.checkbox(
+        "Also keep snapshots of the training", help=_PARTS_HELP, key=f"snapshots-{key}"
+    )
     return SourceRequest(
         network="megnet" if graph else "perceptron",
         preset=None if preset in (OWN, MEGNET) else preset,
@@ -160,15 +187,25 @@ def _request(key: str, preset: str) -> SourceRequest:
 def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> None:
     """Queue the training; the same again while it runs, or when it is done, finds the model that is there."""
     work = fingerprint([dict(data), request.work, name])
-    earlier = [job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work]
+    earlier = [
+        job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work
+    ]
     if earlier and (earlier[0].active or earlier[0].state == "finished"):
         session.choose("source", earlier[0].subject)
         st.rerun()
     key = f"source-{work}-{earlier[0].id if earlier else 'first'}"
     source = str(uuid.uuid5(uuid.UUID(session.workspace()), key))
     try:
-        payload = {**data, "request": request.to_values(), "name": name, "source": source, "work": work}
-        stores.ask("train_source", f"Training the source model {name}", subject=source, key=key, **payload)
+        payload = {
+            **data,
+            "request": request.to_values(),
+            "name": name,
+            "source": source,
+            "work": work,
+        }
+        stores.ask(
+            "train_source", f"Training the source model {name}", subject=source, key=key, **payload
+        )
     except BandgapError as error:
         frame.problem(error)
         return
@@ -191,9 +228,7 @@ def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:
     return f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} features)"
 
 
-_LEVEL_HELP = (
-    "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
-)
+_LEVEL_HELP = "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
 _PRESET_HELP = (
     "A transfer describes your crystals the same way: choose one that has all of their elements. A graph network "
     "learns its features itself, which takes long and wants thousands of structures."

@@ -19,9 +19,13 @@ def source_upload() -> None:
     """Draw the form; one press makes one job, and the same archive again finds the model that is there."""
     with st.form(f"source-upload-{session.form_key('source-upload')}", border=False):
         file = st.file_uploader(
-            "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)", type=["zip"], help=_HELP
+            "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
+            type=["zip"],
+            help=_HELP,
         )
-        name = st.text_input("Name", max_chars=MAX_NAME, placeholder="named after the file", key="source-upload-name")
+        name = st.text_input(
+            "Name", max_chars=MAX_NAME, placeholder="named after the file", key="source-upload-name"
+        )
         if not st.form_submit_button("Add the source model"):
             st.caption(LARGER)
             return
@@ -32,7 +36,9 @@ def source_upload() -> None:
         data = file.getvalue()
         try:
             check_upload([(file.name, data)])
-            job = add_archive(stores.jobs(), stores.library(), session.workspace(), data, name=named)
+            job = add_archive(
+                stores.jobs(), stores.library(), session.workspace(), data, name=named
+            )
         except BandgapError as error:
             frame.problem(error)
             return

@@ -36,7 +36,11 @@ def choose_methods(
     if can_be_proposed:
         st.caption(proposal_sentence(proposal, methods))
     for family, names in families.items():
-        title = f"{words.sentence(family)} ({len(names)})" if family else words.count(len(names), "method")
+        title = (
+            f"{words.sentence(family)} ({len(names)})"
+            if family
+            else words.count(len(names), "method")
+        )
         with st.expander(title, expanded=default in names or proposal.alternative in names):
             for name in names:
                 key = f"method-{name}" + ("" if parts is not None else "-alone")
@@ -47,7 +51,9 @@ def choose_methods(
 
 def proposal_sentence(proposal: Proposal, methods: Mapping[str, MethodEntry]) -> str:
     """Say what is proposed, why, and what was measured."""
-    with_levels = "" if proposal.levels == "none" else f", with {proposal.levels} levels (More settings)"
+    with_levels = (
+        "" if proposal.levels == "none" else f", with {proposal.levels} levels (More settings)"
+    )
     title = words.escaped(methods[proposal.method].title)
     return f"Proposed method: **{title}**{with_levels}. {proposal.sentence}"
 
@@ -70,7 +76,9 @@ def _lacking(method: MethodEntry, parts: frozenset[str] | None) -> str:
 
 
 def _checkbox(key: str, method: MethodEntry, *, lacking: str, chosen: bool) -> bool:
-    ticked = st.checkbox(method.title, value=chosen and not lacking, key=key, disabled=bool(lacking))
+    ticked = st.checkbox(
+        method.title, value=chosen and not lacking, key=key, disabled=bool(lacking)
+    )
     st.caption(f"{method.summary} Takes {method.duration}.{lacking}")
     return ticked and not lacking
 

@@ -40,14 +40,18 @@ def finished(run: RunRow) -> None:
     frame.warn([files.left_out, *files.warnings])
     left, middle, _ = st.columns([1, 1, 1])
     left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
-    middle.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
+    middle.page_link(
+        "views/predict.py", label="Predict new structures", icon=":material/batch_prediction:"
+    )
 
 
 def stopped(run: RunRow, job: Job) -> None:
     """Offer to go on from the last checkpoint, or to start the same again where none was kept."""
     kept = resuming.kept(stores.home(), job.payload)
     if kept is None:
-        st.caption("No draws of it are kept; started again, it begins anew with the same settings and the same split.")
+        st.caption(
+            "No draws of it are kept; started again, it begins anew with the same settings and the same split."
+        )
         label = "Start it again"
     else:
         wanted = f" of {kept.wanted:,}" if kept.wanted else ""

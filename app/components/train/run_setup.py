@@ -36,20 +36,27 @@ from components.train.unseen_elements import tested_alike, too_few_known, unseen
 
 
 @st.fragment
-def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
+def setup_form(
+    datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True
+) -> None:
     """Draw the form: one press makes one job for each method, however often it is pressed."""
     sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
     methods = stores.library().methods()
     left, right = st.columns(2, gap="large")
     with left:
-        names = {i: f"{d.name} ({words.count(usable[i], 'labelled structure')})" for i, d in datasets.items()}
+        names = {
+            i: f"{d.name} ({words.count(usable[i], 'labelled structure')})"
+            for i, d in datasets.items()
+        }
         dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
     sets = stores.elements(dataset)
     with right:
         titles = {i: source.title for i, source in sources.items()}
         target = Target(sets, dataset.level_of_theory, usual_n(usable[dataset.id]))
         proposed, why_none = proposed_source(sources, target)
-        source = sources[choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)]
+        source = sources[
+            choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)
+        ]
         if source.id == NO_SOURCE and why_none:
             st.caption(words.escaped_sentence(why_none))
     total = usable[dataset.id]
@@ -63,17 +70,25 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     installed, transfers = stores.levels_installed(), source.id != NO_SOURCE
     proposal = propose(target, transfers=transfers, levels_installed=installed)
     with left:
-        chosen = choose_methods(methods, parts=source.parts if transfers else None, proposal=proposal)
+        chosen = choose_methods(
+            methods, parts=source.parts if transfers else None, proposal=proposal
+        )
     with right:
         st.markdown("Split and settings")
         numbers, lengths = stores.numbers(dataset), usual_lengths(methods)
         base, sampler_lengths = choose_split(
-            total, usual=lengths, levels_installed=installed, numbers=numbers, levels=proposal.levels != "none"
+            total,
+            usual=lengths,
+            levels_installed=installed,
+            numbers=numbers,
+            levels=proposal.levels != "none",
         )
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
-            if hint := mini_batch_hint(base.n or 0, chosen, methods, _mini_batch_estimate(base, methods)):
+            if hint := mini_batch_hint(
+                base.n or 0, chosen, methods, _mini_batch_estimate(base, methods)
+            ):
                 st.info(hint)
         lacking = unseen(sets, source.manifest.get("descriptor") or {})
         if text := unseen_sentence(lacking, chosen, methods):
@@ -85,9 +100,13 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         start_button(dataset, source, requests, methods=methods, problem=problem, primary=primary)
 
 
-def _mini_batch_estimate(base: TransferRequest, methods: Mapping[str, MethodEntry]) -> Estimate | None:
+def _mini_batch_estimate(
+    base: TransferRequest, methods: Mapping[str, MethodEntry]
+) -> Estimate | None:
     """Return the time of the method that samples by mini-batches."""
-    return estimate_transfer(Work(BY_BATCHES, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs()))
+    return estimate_transfer(
+        Work(BY_BATCHES, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs())
+    )
 
 
 def costs_of(methods: Mapping[str, MethodEntry]) -> dict[str, Cost]:
@@ -113,7 +132,11 @@ def with_method(
     """Return the request of one method; that of a method that samples states how long its chains are."""
     settings: dict[str, Any] = {}
     if method.sampler:
-        defaults = {key: method.sampler[key] for key in ("warmup", "draws") if method.sampler.get(key) is not None}
+        defaults = {
+            key: method.sampler[key]
+            for key in ("warmup", "draws")
+            if method.sampler.get(key) is not None
+        }
         settings["sampler"] = defaults | dict(sampler_lengths)
     return base.changed(method=name, settings=settings)
 
@@ -140,7 +163,10 @@ def start_button(
 
 
 def _estimates(
-    dataset: Dataset, source: Source, requests: Sequence[TransferRequest], methods: Mapping[str, MethodEntry]
+    dataset: Dataset,
+    source: Source,
+    requests: Sequence[TransferRequest],
+    methods: Mapping[str, MethodEntry],
 ) -> dict[str, Estimate | None]:
     """Return the time of each transfer by the title of its method; the first one also computes the descriptors."""
     past, costs = past_transfers(stores.jobs()), costs_of(methods)
@@ -223,7 +249,9 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
     if request.test_known:
         title.append("tested on known elements")
     if request.levels != "none":
-        title.append("electron levels" + (" at more k points" if request.levels == SUPERCELL else ""))
+        title.append(
+            "electron levels" + (" at more k points" if request.levels == SUPERCELL else "")
+        )
     if request.baseline:
         title.append(f"difference to {request.baseline}")
     return ", ".join(title)

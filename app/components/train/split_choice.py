@@ -20,8 +20,13 @@ DEFAULT_N = 200
 def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
     """Return the lengths of the chains of the first method that samples, in words."""
     samplers = (method.sampler for method in methods.values())
-    first: Mapping[str, Any] = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
-    return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
+    first: Mapping[str, Any] = next(
+        (sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {}
+    )
+    return {
+        key: f"{length:,}" if (length := first.get(key)) else "the method's own"
+        for key in ("warmup", "draws")
+    }
 
 
 def usual_n(total: int) -> int:
@@ -30,7 +35,12 @@ def usual_n(total: int) -> int:
 
 
 def choose_split(
-    total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int], levels: bool = False
+    total: int,
+    *,
+    usual: Mapping[str, str],
+    levels_installed: bool,
+    numbers: Mapping[str, int],
+    levels: bool = False,
 ) -> tuple[TransferRequest, dict[str, int]]:
     """Draw what is learned from and held out, and the settings that are rarely changed.
 
@@ -43,8 +53,18 @@ def choose_split(
     n = left.number_input("Labelled structures", 10, most, usual_n(total), help=_N_HELP)
     seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
     with st.expander("More settings"):
-        test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
-        share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
+        test = st.slider(
+            "Held out for the test",
+            5,
+            50,
+            30 if total < 1000 else 20,
+            5,
+            format="%d %%",
+            help=_TEST_HELP,
+        )
+        share = st.slider(
+            "Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP
+        )
         with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
             value=levels and levels_installed,
@@ -52,13 +72,17 @@ def choose_split(
             help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
         )
         dense = st.checkbox(
-            "Levels at more k points where a cell is small", disabled=not with_levels, help=_SUPERCELL_HELP
+            "Levels at more k points where a cell is small",
+            disabled=not with_levels,
+            help=_SUPERCELL_HELP,
         )
         baseline = st.selectbox(
             "Learn the difference to",
             ["", *(name for name in numbers if states_unit(name))],
             format_func=lambda k: (
-                f"{k} (of {words.count(numbers[k], 'structure')})" if k else "nothing: the gap itself"
+                f"{k} (of {words.count(numbers[k], 'structure')})"
+                if k
+                else "nothing: the gap itself"
             ),
             help=_BASELINE_HELP,
         )
@@ -66,7 +90,9 @@ def choose_split(
         warmup = st.number_input(
             "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
         )
-        draws = st.number_input("Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP)
+        draws = st.number_input(
+            "Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP
+        )
     n_test = max(1, round(test / 100 * total))
     levels_name: Levels = "none"
     if with_levels:
@@ -98,8 +124,12 @@ def split_sentence(request: TransferRequest) -> str:
 
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
-_WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
-_DRAWS_HELP = "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+_WARMUP_HELP = (
+    "Methods that sample: iterations in which each chain finds its place; they are thrown away."
+)
+_DRAWS_HELP = (
+    "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+)
 _CONFORMAL_HELP = (
     f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
     f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
@@ -122,6 +152,4 @@ _BASELINE_HELP = (
     "page Data, or a number of extXYZ files whose name states its unit, such as gap_pbe_eV. Every method then learns "
     "what a straight line in it leaves. Structures without it are left out, and predictions need it too."
 )
-_LEVELS_MISSING = (
-    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
-)
+_LEVELS_MISSING = " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."

@@ -44,7 +44,9 @@ def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -
         new = lacking.intersection(symbols)
         counts.update(dict.fromkeys(sorted(new), count))
         structures += count if new else 0
-    return Unseen(dict(counts.most_common()), structures, sum(sets.values()) - structures, grows=not fixed)
+    return Unseen(
+        dict(counts.most_common()), structures, sum(sets.values()) - structures, grows=not fixed
+    )
 
 
 def does(method: MethodEntry, *, grows: bool = True) -> str:
@@ -54,7 +56,9 @@ def does(method: MethodEntry, *, grows: bool = True) -> str:
     return ALONE if method.family == LAST else LEFT_OUT
 
 
-def tested_alike(runs: Sequence[TransferRequest], lacking: Unseen, methods: Methods) -> list[TransferRequest]:
+def tested_alike(
+    runs: Sequence[TransferRequest], lacking: Unseen, methods: Methods
+) -> list[TransferRequest]:
     """Return the runs of one press with one test set for all, where a method among them leaves structures out.
 
     Those that take every structure are then tested among those of the source's elements alone, if there are any.
@@ -62,7 +66,10 @@ def tested_alike(runs: Sequence[TransferRequest], lacking: Unseen, methods: Meth
     kinds = [does(methods[str(run.method)], grows=lacking.grows) for run in runs]
     if LEFT_OUT not in kinds or not lacking.structures or not lacking.known:
         return list(runs)
-    return [run if kind == LEFT_OUT else run.changed(test_known=True) for run, kind in zip(runs, kinds, strict=True)]
+    return [
+        run if kind == LEFT_OUT else run.changed(test_known=True)
+        for run, kind in zip(runs, kinds, strict=True)
+    ]
 
 
 def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) -> str:
@@ -72,7 +79,10 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
     groups: dict[str, list[str]] = {}
     for name in chosen:
         groups.setdefault(does(methods[name], grows=lacking.grows), []).append(methods[name].title)
-    found = ", ".join(f"{symbol} (in {words.count(count, 'structure')})" for symbol, count in lacking.elements.items())
+    found = ", ".join(
+        f"{symbol} (in {words.count(count, 'structure')})"
+        for symbol, count in lacking.elements.items()
+    )
     done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
     text = f"New to the source model: {found}. Such structures are {done}."
     if LEFT_OUT in groups and len(groups) > 1 and lacking.known:

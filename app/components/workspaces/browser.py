@@ -56,7 +56,11 @@ def other_workspaces() -> Sequence[WorkspaceSummary]:
 
 def _worth_remembering() -> str:
     workspace = session.workspace_or_none()
-    if workspace is None or session.forgets_workspaces() or not is_filled(stores.library(), workspace):
+    if (
+        workspace is None
+        or session.forgets_workspaces()
+        or not is_filled(stores.library(), workspace)
+    ):
         return ""
     return workspace
 

@@ -14,7 +14,9 @@ from components.shared.actions import rename_form
 from components.workspaces.browser import other_workspaces
 
 SHOWN = 5  # workspaces that are offered before the rest is folded
-SHOWN_LETTERS = 16  # of an unknown id: enough to recognise it, and no key to anything in a picture of the page
+SHOWN_LETTERS = (
+    16  # of an unknown id: enough to recognise it, and no key to anything in a picture of the page
+)
 
 
 def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
@@ -93,7 +95,9 @@ def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> N
                 on_click=session.switch_workspace,
                 args=(workspace.id,),
             )
-            changed = datetime.fromtimestamp(workspace.changed).astimezone().strftime("%d %b %Y, %H:%M")
+            changed = (
+                datetime.fromtimestamp(workspace.changed).astimezone().strftime("%d %b %Y, %H:%M")
+            )
             name = f"**{words.escaped(workspace.name)}**, last" if workspace.name else "Last"
             st.markdown(f"{name} changed on {changed}", width="content")
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _IDS_SHOWN: Final = 4
 _ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS)
 POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in _ALL}
-FOR_DATA_SETS: Final = (chgnet.TWO_LAYERS,)  # which may stand in the descriptor of a data set, the best first
+FOR_DATA_SETS: Final = (
+    chgnet.TWO_LAYERS,
+)  # which may stand in the descriptor of a data set, the best first
 NONE: Final = "none"
 FEW_SHARE: Final = 0.05  # of the structures, that keep the others from a potential
 
@@ -33,7 +35,11 @@ def check_potential(name: str) -> None:
 
 def potential_for(elements: Collection[str]) -> str:
     """Return the potential for the descriptor of a data set with these elements, "none" where no package is there."""
-    taken = (each.name for each in FOR_DATA_SETS if each.installed and set(elements) <= set(each.elements))
+    taken = (
+        each.name
+        for each in FOR_DATA_SETS
+        if each.installed and set(elements) <= set(each.elements)
+    )
     return next(taken, NONE)
 
 

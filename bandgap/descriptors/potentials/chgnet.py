@@ -89,12 +89,18 @@ def layers(atoms: "Atoms") -> tuple[Floats, Floats]:
         warnings.simplefilter("ignore")  # of pymatgen, on elements without an electronegativity
         structure = _structure(boxed)
         _refuse_isolated(structure)
-        hook = model.readout_norm.register_forward_hook(lambda module, given, made: last.append(made))
+        hook = model.readout_norm.register_forward_hook(
+            lambda module, given, made: last.append(made)
+        )
         try:
-            before = model([model.graph_converter(structure)], task="e", return_atom_feas=True)["atom_fea"][0]
+            before = model([model.graph_converter(structure)], task="e", return_atom_feas=True)[
+                "atom_fea"
+            ][0]
         finally:
             hook.remove()
-    return np.asarray(before.numpy(), dtype=np.float64), np.asarray(last[0].numpy(), dtype=np.float64)
+    return np.asarray(before.numpy(), dtype=np.float64), np.asarray(
+        last[0].numpy(), dtype=np.float64
+    )
 
 
 def _pooled(features: Floats) -> Floats:
@@ -116,7 +122,9 @@ def _model() -> Any:
 def _package() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escape sequences of bibtexparser, which pymatgen loads
+            warnings.simplefilter(
+                "ignore"
+            )  # invalid escape sequences of bibtexparser, which pymatgen loads
             from chgnet.model.model import CHGNet
     except ImportError:
         raise ConfigError(
@@ -133,7 +141,9 @@ def _boxed(atoms: "Atoms") -> "Atoms":
         return atoms
     boxed: Atoms = atoms.copy()  # type: ignore[no-untyped-call]
     boxed.cell[~atoms.pbc] = 0.0
-    axes = boxed.cell.complete().array  # of length 1 and at right angles to the others, along the open axes
+    axes = (
+        boxed.cell.complete().array
+    )  # of length 1 and at right angles to the others, along the open axes
     along = axes[~atoms.pbc] @ atoms.positions.T
     lengths = np.ptp(along, axis=1) + CUTOFF_ANGSTROM + 1.0
     axes[~atoms.pbc] *= lengths[:, None]
@@ -145,7 +155,9 @@ def _boxed(atoms: "Atoms") -> "Atoms":
 def _structure(boxed: "Atoms") -> Any:
     from pymatgen.core import Lattice, Structure
 
-    return Structure(Lattice(boxed.cell.array), boxed.numbers, boxed.positions, coords_are_cartesian=True)
+    return Structure(
+        Lattice(boxed.cell.array), boxed.numbers, boxed.positions, coords_are_cartesian=True
+    )
 
 
 def _pairs(boxed: "Atoms") -> float:
@@ -165,7 +177,9 @@ def _refuse_crowded(boxed: "Atoms") -> None:
 
 
 def _refuse_isolated(structure: Any) -> None:
-    centres = structure.get_neighbor_list(r=CUTOFF_ANGSTROM, sites=structure.sites, numerical_tol=1e-8)[0]
+    centres = structure.get_neighbor_list(
+        r=CUTOFF_ANGSTROM, sites=structure.sites, numerical_tol=1e-8
+    )[0]
     lone = len(structure) - len(set(centres.tolist()))
     if lone:
         atoms = "an atom" if lone == 1 else f"{lone:,} atoms"

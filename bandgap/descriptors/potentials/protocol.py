@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ase import Atoms  # not loaded here: pages read names, licences and how many features there are
+    from ase import (
+        Atoms,
+    )  # not loaded here: pages read names, licences and how many features there are
 
 
 @dataclass(frozen=True)

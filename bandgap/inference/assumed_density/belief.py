@@ -44,17 +44,25 @@ class Weights:
 
     def __post_init__(self) -> None:
         extra = int(self.biased)
-        for level, (mean, variance) in enumerate(zip(self.means, self.variances, strict=True), start=1):
+        for level, (mean, variance) in enumerate(
+            zip(self.means, self.variances, strict=True), start=1
+        ):
             below = self.means[level - 2].shape[0] + extra if level > 1 else mean.shape[1]
             if mean.shape != variance.shape or mean.ndim != 2 or mean.shape[1] != below:
                 raise InputError(
                     f"weights: layer {level} has means {mean.shape} and variances {variance.shape}. Accepted: the same "
                     f"shape (out, {below}) for both."
                 )
-            if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
-                raise InputError(f"weights: layer {level} has numbers that are not finite, or variances below 0.")
+            if not (
+                np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()
+            ):
+                raise InputError(
+                    f"weights: layer {level} has numbers that are not finite, or variances below 0."
+                )
         if self.means[-1].shape[0] != 1:
-            raise InputError(f"weights: the last layer has {self.means[-1].shape[0]} outputs. Accepted: one.")
+            raise InputError(
+                f"weights: the last layer has {self.means[-1].shape[0]} outputs. Accepted: one."
+            )
 
     @property
     def n_inputs(self) -> int:
@@ -152,7 +160,9 @@ def with_average(after: Belief, before: Belief, *, n: int) -> Belief:
     m, v = flattened(after.weights.means), flattened(after.weights.variances)
     m0, v0 = flattened(before.weights.means), flattened(before.weights.variances)
     noise = (after.noise.shape - before.noise.shape) / n, (after.noise.rate - before.noise.rate) / n
-    return replace(after, likelihood=LikelihoodSites((1.0 / v - 1.0 / v0) / n, (m / v - m0 / v0) / n, *noise))
+    return replace(
+        after, likelihood=LikelihoodSites((1.0 / v - 1.0 / v0) / n, (m / v - m0 / v0) / n, *noise)
+    )
 
 
 def scaled_layers(layers: Sequence[NDArray[np.floating[Any]]]) -> list[Floats]:

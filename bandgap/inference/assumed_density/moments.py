@@ -63,7 +63,11 @@ def layer_moments(weights: Weights, x: Floats, *, atoms: bool = False) -> list[M
     found: list[Moments] = []
     for mean, variance in zip(weights.means, weights.variances, strict=True):
         units = hidden_units(found[-1]) if found else units
-        found.append(_through_layer(mean, variance, units, biased=weights.biased, atoms=atoms and bool(found)))
+        found.append(
+            _through_layer(
+                mean, variance, units, biased=weights.biased, atoms=atoms and bool(found)
+            )
+        )
     return found
 
 
@@ -77,7 +81,9 @@ def hidden_units(before: Moments) -> Units:
     return Units(share * positive, second, off)
 
 
-def _through_layer(mean: Floats, variance: Floats, units: Units, *, biased: bool, atoms: bool) -> Moments:
+def _through_layer(
+    mean: Floats, variance: Floats, units: Units, *, biased: bool, atoms: bool
+) -> Moments:
     zm, zv, n = units.mean, units.variance, len(units.mean)
     if biased:
         zm, zv = np.hstack([zm, np.ones((n, 1))]), np.hstack([zv, np.zeros((n, 1))])

@@ -54,10 +54,15 @@ def take_in(
     that is not 1 to 10, InputError for rows of another shape or numbers that are not finite.
     """
     if not 1 <= batch <= MOST_AT_ONCE:
-        raise ConfigError(f"{batch} rows at once. Accepted: 1 to {MOST_AT_ONCE}; more of them diverge.")
+        raise ConfigError(
+            f"{batch} rows at once. Accepted: 1 to {MOST_AT_ONCE}; more of them diverge."
+        )
     _check(belief.weights, x, y)
     order = rng.permutation(y.size)
-    rows, labels = np.ascontiguousarray(x[order], dtype=np.float64), np.asarray(y[order], dtype=np.float64)
+    rows, labels = (
+        np.ascontiguousarray(x[order], dtype=np.float64),
+        np.asarray(y[order], dtype=np.float64),
+    )
     while True:
         found = _one_pass(belief, rows, labels, batch, atoms=atoms, phase=phase, progress=progress)
         if found is not None:
@@ -69,7 +74,10 @@ def take_in(
 def _one_pass(
     belief: Belief, x: Floats, y: Floats, batch: int, *, atoms: bool, phase: str, progress: Progress
 ) -> tuple[Belief, Taken] | None:
-    net, messages = network_arrays(belief.weights, atoms=atoms, belief=belief), message_arrays(belief.weights, batch)
+    net, messages = (
+        network_arrays(belief.weights, atoms=atoms, belief=belief),
+        message_arrays(belief.weights, batch),
+    )
     site = belief.likelihood
     factor = (0.0, 0.0) if site is None else (site.shape, site.rate)
     noise, log_z = np.array([belief.noise.shape, belief.noise.rate, *factor]), np.zeros(y.size)
@@ -77,7 +85,9 @@ def _one_pass(
     for start in range(0, y.size, step):
         part = slice(start, min(start + step, y.size))
         progress(Update(phase, start, y.size))
-        if run_rows(x[part], y[part], net, messages, float(y.size), noise, log_z[part]) < len(y[part]):
+        if run_rows(x[part], y[part], net, messages, float(y.size), noise, log_z[part]) < len(
+            y[part]
+        ):
             return None
     m, v = net.m, net.v
     if site is not None:
@@ -86,7 +96,9 @@ def _one_pass(
         site = LikelihoodSites(net.factor[0], net.factor[1], float(noise[2]), float(noise[3]))
     like = belief.weights.means
     weights = Weights(unflattened(m, like), unflattened(v, like), belief.weights.biased)
-    moved = replace(belief, weights=weights, noise=Gamma(float(noise[0]), float(noise[1])), likelihood=site)
+    moved = replace(
+        belief, weights=weights, noise=Gamma(float(noise[0]), float(noise[1])), likelihood=site
+    )
     return moved, Taken(log_z, batch)
 
 
@@ -99,7 +111,9 @@ class Gradients:
     precision: tuple[Floats, ...]
 
 
-def gradients(weights: Weights, x: Floats, y: Floats, *, noise: Gamma, atoms: bool = False) -> Gradients:
+def gradients(
+    weights: Weights, x: Floats, y: Floats, *, noise: Gamma, atoms: bool = False
+) -> Gradients:
     """Return the gradients of log Z of rows x (n, p), y (n,), all under the same weights and noise."""
     _check(weights, x, y)
     n, last = y.size, len(weights.means) - 1
@@ -107,8 +121,15 @@ def gradients(weights: Weights, x: Floats, y: Floats, *, noise: Gamma, atoms: bo
     forward(np.ascontiguousarray(x, dtype=np.float64), net, msg)
     log_z, found = np.empty(n), np.zeros((2, net.m.size))
     for b in range(n):
-        log_z[b], msg.g_am[last, b, 0], msg.g_av[last, b, 0], msg.g_share[last, b], _, _ = noise_step(
-            float(y[b]), msg.am[last, b, 0], msg.av[last, b, 0], msg.share[last, b], noise.shape, noise.rate
+        log_z[b], msg.g_am[last, b, 0], msg.g_av[last, b, 0], msg.g_share[last, b], _, _ = (
+            noise_step(
+                float(y[b]),
+                msg.am[last, b, 0],
+                msg.av[last, b, 0],
+                msg.share[last, b],
+                noise.shape,
+                noise.rate,
+            )
         )
     backward(net, msg, n, float(n), found, False)
     return Gradients(log_z, *(unflattened(part, weights.means) for part in found))

@@ -69,7 +69,9 @@ class Predictive:
         return result
 
 
-def predict(belief: Belief, x: Floats, *, atoms: bool = False, y_mean: float = 0.0, y_sd: float = 1.0) -> Predictive:
+def predict(
+    belief: Belief, x: Floats, *, atoms: bool = False, y_mean: float = 0.0, y_sd: float = 1.0
+) -> Predictive:
     """Return the distribution of new observations at standardised rows x (n, p), in units of mean and sd of labels."""
     found = output_moments(belief.weights, x, atoms=atoms)
     mean, variance = (part[:, 0] for part in found.slab())

@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.assumed_density.belief import Belief, Floats, Gamma, PriorSites, Weights, flattened, unflattened
+from bandgap.inference.assumed_density.belief import (
+    Belief,
+    Floats,
+    Gamma,
+    PriorSites,
+    Weights,
+    flattened,
+    unflattened,
+)
 from bandgap.inference.assumed_density.row_kernels import noise_step, noise_steps
 
 Order = Literal["one by one", "together"]
@@ -45,7 +53,9 @@ def refine_prior(belief: Belief, *, order: Order = "together") -> Belief:
     within one step (yacht, 40 passes).
     """
     if order == "one by one" and belief.likelihood is not None:
-        raise ConfigError('the prior step "one by one" is not stable with an averaged factor. Use "together".')
+        raise ConfigError(
+            'the prior step "one by one" is not stable with an averaged factor. Use "together".'
+        )
     weights, before = belief.weights, belief.prior
     sites = replace(
         before,
@@ -58,7 +68,9 @@ def refine_prior(belief: Belief, *, order: Order = "together") -> Belief:
     step = _one_by_one if order == "one by one" else _together
     found = tuple(
         step(work, members, gamma, start.shape)
-        for members, gamma, start in zip(_groups(belief), belief.precisions, belief.before, strict=True)
+        for members, gamma, start in zip(
+            _groups(belief), belief.precisions, belief.before, strict=True
+        )
     )
     like = weights.means
     moved = Weights(unflattened(work.m, like), unflattened(work.v, like), weights.biased)
@@ -81,7 +93,9 @@ def _one_by_one(work: _Working, members: NDArray[np.int64], gamma: Gamma, least:
         own_a, own_b = a - sites.shapes[k], b - sites.rates[k]
         if not (MOST_VARIANCE * precision > 1.0 and own_b > 0 and own_a > 1):
             continue
-        *_, new_a, new_b = noise_step(sites.centres[k], shift / precision, 1.0 / precision, 1.0, own_a, own_b)
+        *_, new_a, new_b = noise_step(
+            sites.centres[k], shift / precision, 1.0 / precision, 1.0, own_a, own_b
+        )
         sites.precision[k] = (own_a - 1.0) / own_b
         sites.shift[k] = sites.precision[k] * sites.centres[k]
         work.v[k] = 1.0 / (precision + sites.precision[k])
@@ -110,7 +124,9 @@ def _together(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: f
     by_shape, by_rate = new_a - a - sites.shapes[members], new_b - b - sites.rates[members]
     for halving in range(HALVINGS):
         share = 0.5**halving
-        found = Gamma(gamma.shape + share * float(by_shape.sum()), gamma.rate + share * float(by_rate.sum()))
+        found = Gamma(
+            gamma.shape + share * float(by_shape.sum()), gamma.rate + share * float(by_rate.sum())
+        )
         if found.shape >= least and found.rate > 0:
             sites.shapes[members] += share * by_shape
             sites.rates[members] += share * by_rate

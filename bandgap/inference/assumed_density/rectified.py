@@ -22,7 +22,9 @@ from scipy.special import erfcx, ndtr
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]
 
-FAR: Final = -25.0  # where the series take over: their error in s is 9e-10 there, 2e-10 on the other side
+FAR: Final = (
+    -25.0
+)  # where the series take over: their error in s is 9e-10 there, 2e-10 on the other side
 LEAST_VARIANCE: Final = 1e-30
 DELTA: Final = (1.0, -2.0, 10.0, -74.0, 706.0)  # x delta, in powers of 1 / x^2, x = -t
 VARIANCE: Final = (1.0, -6.0, 50.0, -518.0, 6354.0)  # x^2 s

@@ -58,4 +58,6 @@ def message_arrays(weights: Weights, rows: int) -> Messages:
     units = max(widest, *(mean.shape[0] for mean in weights.means))
     wide = [np.zeros((layers, rows, units)) for _ in range(7)]
     zm, zv, off, am, av, g_am, g_av = wide
-    return Messages(zm, zv, off, am, av, np.ones((layers, rows)), g_am, g_av, np.zeros((layers, rows)))
+    return Messages(
+        zm, zv, off, am, av, np.ones((layers, rows)), g_am, g_av, np.zeros((layers, rows))
+    )

@@ -44,7 +44,14 @@ def run_rows(x, y, net, msg, n_data, noise, log_z):  # type: ignore[no-untyped-d
             apart = a >= LEAST_SHAPE and rate > 0.0
             if not apart:
                 a, rate = noise[0], noise[1]
-            found, msg.g_am[last, b, 0], msg.g_av[last, b, 0], msg.g_share[last, b], noise[0], noise[1] = noise_step(
+            (
+                found,
+                msg.g_am[last, b, 0],
+                msg.g_av[last, b, 0],
+                msg.g_share[last, b],
+                noise[0],
+                noise[1],
+            ) = noise_step(
                 y[first + b], msg.am[last, b, 0], msg.av[last, b, 0], msg.share[last, b], a, rate
             )
             if averaged and apart:
@@ -72,7 +79,11 @@ def forward(x, net, msg):  # type: ignore[no-untyped-def]
             else:
                 off = msg.off[level, b]
                 for j in range(columns - net.biased):
-                    am, av, q = msg.am[level - 1, b, j], msg.av[level - 1, b, j], msg.share[level - 1, b]
+                    am, av, q = (
+                        msg.am[level - 1, b, j],
+                        msg.av[level - 1, b, j],
+                        msg.share[level - 1, b],
+                    )
                     _, _, _, _, below, _, positive, spread = _rectified(am, av, q)
                     z[j] = q * positive
                     w[j] = q * (spread + (1.0 - q) * positive * positive)
@@ -118,7 +129,16 @@ def _rectified(am, av, q):  # type: ignore[no-untyped-def]
     above, below = 0.5 * math.erfc(-t / math.sqrt(2.0)), 0.5 * math.erfc(t / math.sqrt(2.0))
     phi = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
     positive, negative = max(mean * above + r * phi, 0.0), max(r * phi - mean * below, 0.0)
-    return mean, variance, r, above, below, phi, positive, max(variance * above - positive * negative, 0.0)
+    return (
+        mean,
+        variance,
+        r,
+        above,
+        below,
+        phi,
+        positive,
+        max(variance * above - positive * negative, 0.0),
+    )
 
 
 @compiled
@@ -142,7 +162,10 @@ def backward(net, msg, rows, n_data, g, moving):  # type: ignore[no-untyped-def]
             gi[:] = 0.0
             ri[:] = 0.0
             for b in range(rows):
-                slope, bend = msg.g_am[level, b, i] / math.sqrt(columns), 2.0 * msg.g_av[level, b, i] / columns
+                slope, bend = (
+                    msg.g_am[level, b, i] / math.sqrt(columns),
+                    2.0 * msg.g_av[level, b, i] / columns,
+                )
                 if level > 0:
                     _to_inputs(mi, vi, msg.zm[level, b], gz[b], gw[b], slope, bend)
                 _add_gradients(mi, msg.zm[level, b], msg.zv[level, b], gi, ri, slope, bend)
@@ -151,7 +174,11 @@ def backward(net, msg, rows, n_data, g, moving):  # type: ignore[no-untyped-def]
             elif moving:
                 _move(mi, vi, gi, ri, rows)
         for b in range(rows if level > 0 else 0):
-            none = msg.g_share[level, b] * (1.0 - msg.share[level, b]) if net.atoms and not net.biased else 0.0
+            none = (
+                msg.g_share[level, b] * (1.0 - msg.share[level, b])
+                if net.atoms and not net.biased
+                else 0.0
+            )
             msg.g_share[level - 1, b] = 0.0
             for j in range(columns - net.biased):
                 g_off = -none / max(msg.off[level, b, j], LEAST_OFF)
@@ -177,14 +204,22 @@ def _add_gradients(mi, z, w, gi, ri, slope, bend):  # type: ignore[no-untyped-de
 def _through_relu(msg, level, b, j, g_z, g_w, g_off):  # type: ignore[no-untyped-def]
     """Write the gradients before a ReLU, given those by its mean, variance and probability of zero."""
     q = msg.share[level, b]
-    mean, variance, r, above, below, phi, positive, spread = _rectified(msg.am[level, b, j], msg.av[level, b, j], q)
+    mean, variance, r, above, below, phi, positive, spread = _rectified(
+        msg.am[level, b, j], msg.av[level, b, j], q
+    )
     g_positive = q * g_z + 2.0 * q * (1.0 - q) * positive * g_w
     g_spread, g_t = q * g_w, -q * phi * g_off
     g_mean = above * g_positive + 2.0 * positive * below * g_spread + g_t / r
-    g_own = 0.5 * phi / r * g_positive + (above - positive * phi / r) * g_spread - 0.5 * mean / r * g_t / variance
+    g_own = (
+        0.5 * phi / r * g_positive
+        + (above - positive * phi / r) * g_spread
+        - 0.5 * mean / r * g_t / variance
+    )
     msg.g_am[level, b, j] = (g_mean - 2.0 * (1.0 - q) * mean * g_own) / q
     msg.g_av[level, b, j] = g_own / q
-    by_message = positive * g_z + (spread + (1.0 - 2.0 * q) * positive * positive) * g_w - above * g_off
+    by_message = (
+        positive * g_z + (spread + (1.0 - 2.0 * q) * positive * positive) * g_w - above * g_off
+    )
     by_slab = g_own * (mean * mean - msg.av[level, b, j] / (q * q)) - msg.g_am[level, b, j] * mean
     msg.g_share[level, b] += by_message + by_slab
 
@@ -226,7 +261,9 @@ def _move_averaged(net, own, gi, ri, rows, n_data):  # type: ignore[no-untyped-d
         out_precision, out_shift = rows * factor[0, k], rows * factor[1, k]
         left = max(whole[0, k] - out_precision, LEAST_CAVITY * whole[0, k])
         factor[0, k] += (precision - left - out_precision) / n_data if good else 0.0
-        factor[1, k] += (m * precision - (whole[1, k] - out_shift) - out_shift) / n_data if good else 0.0
+        factor[1, k] += (
+            (m * precision - (whole[1, k] - out_shift) - out_shift) / n_data if good else 0.0
+        )
         whole[0, k] = precision if good else whole[0, k]
         whole[1, k] = m * precision if good else whole[1, k]
 
@@ -247,11 +284,17 @@ def noise_step(y, mean, variance, share, a, b):  # type: ignore[no-untyped-def]
     if share < 1.0:
         log_atom = -0.5 * math.log(2.0 * math.pi * n0) - 0.5 * y * y / n0
         high = max(log_slab, log_atom)
-        log_z = high + math.log(share * math.exp(log_slab - high) + (1.0 - share) * math.exp(log_atom - high))
+        log_z = high + math.log(
+            share * math.exp(log_slab - high) + (1.0 - share) * math.exp(log_atom - high)
+        )
         g_share = math.exp(log_slab - log_z) - math.exp(log_atom - log_z)
         weight = share * math.exp(log_slab - log_z)
-        first = math.log1p(weight * math.expm1(first) + (1.0 - weight) * math.expm1(_log_ratio(n0, once, y)))
-        second = math.log1p(weight * math.expm1(second) + (1.0 - weight) * math.expm1(_log_ratio(n0, twice, y)))
+        first = math.log1p(
+            weight * math.expm1(first) + (1.0 - weight) * math.expm1(_log_ratio(n0, once, y))
+        )
+        second = math.log1p(
+            weight * math.expm1(second) + (1.0 - weight) * math.expm1(_log_ratio(n0, twice, y))
+        )
     g_own = weight * 0.5 * (e * e / s - 1.0) / s
     g_mean = (weight * e / s - 2.0 * (1.0 - share) * centre * g_own) / share
     g_share += g_own * (centre * centre - variance / (share * share)) - g_mean * centre

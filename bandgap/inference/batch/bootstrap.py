@@ -25,10 +25,14 @@ StreamName = Literal["weights", "head", "pseudo_noise", "order", "momentum"]
 Floats = NDArray[np.float64]
 
 
-def stream(seed: int, sample: int, name: StreamName, *, fold: int | None = None) -> np.random.Generator:
+def stream(
+    seed: int, sample: int, name: StreamName, *, fold: int | None = None
+) -> np.random.Generator:
     """Return the generator of one purpose of one sample, and of one fold of a cross-validation where there is one."""
     place = 0 if fold is None else fold + 1
-    return np.random.default_rng(np.random.SeedSequence([seed, sample, get_args(StreamName).index(name), place]))
+    return np.random.default_rng(
+        np.random.SeedSequence([seed, sample, get_args(StreamName).index(name), place])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,9 @@ def block_weights(n: int, *, blocks: int, alpha: float, rng: np.random.Generator
     size = min(blocks, n)
     data_map, pseudo_map = _balanced_map(n, size, rng), _balanced_map(n, size, rng)
     uniforms = 1.0 - rng.random((3, size))  # in (0, 1]
-    log_gamma = np.concatenate([np.log(-np.log(uniforms[0])), _log_gamma(alpha / n, uniforms[1], uniforms[2])])
+    log_gamma = np.concatenate(
+        [np.log(-np.log(uniforms[0])), _log_gamma(alpha / n, uniforms[1], uniforms[2])]
+    )
     raw = np.exp(log_gamma - logsumexp(log_gamma))
     data, pseudo = raw[:size][data_map], raw[size:][pseudo_map]
     scale = 2.0 * n / (data.sum() + pseudo.sum())
@@ -81,4 +87,7 @@ def _log_gamma(shape: float, first: Floats, second: Floats) -> Floats:
     """Return logarithms of Gamma(shape) variates from two sets of uniforms in (0, 1]; -inf at shape 0."""
     if shape == 0:
         return np.full(first.shape, -np.inf)
-    return np.log(gammaincinv(shape + 1.0, np.clip(first, 1e-300, 1.0 - 2**-53))) + np.log(second) / shape
+    return (
+        np.log(gammaincinv(shape + 1.0, np.clip(first, 1e-300, 1.0 - 2**-53)))
+        + np.log(second) / shape
+    )

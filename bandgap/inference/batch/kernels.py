@@ -48,7 +48,14 @@ Kernel = Callable[[Stack, Tensor], None]
 
 
 def make_stack(
-    inputs: Tensor, base: Tensor, *, fold: Tensor, omega: Tensor, labels: Tensor, upper: Sequence[Tensor], kernel: str
+    inputs: Tensor,
+    base: Tensor,
+    *,
+    fold: Tensor,
+    omega: Tensor,
+    labels: Tensor,
+    upper: Sequence[Tensor],
+    kernel: str,
 ) -> Stack:
     """Lay out C = 0 and copies of `upper` (each (S, in + 1, out)) as the kernel wants them, with empty gradients."""
     samples, r, width = fold.shape[0], inputs.shape[2], base.shape[2]
@@ -61,7 +68,9 @@ def make_stack(
         return [layers[0].transpose(0, 1) if wide else layers[0], *layers[1:]]
 
     sizes = tuple(int(size) for size in torch.bincount(fold, minlength=inputs.shape[0]))
-    return Stack(inputs, base, fold, omega, labels, seen(storage), seen(gradients), storage, gradients, sizes)
+    return Stack(
+        inputs, base, fold, omega, labels, seen(storage), seen(gradients), storage, gradients, sizes
+    )
 
 
 def kernel_of(name: KernelName) -> Kernel:
@@ -140,7 +149,9 @@ def _by_vmap(stack: Stack, rows: Tensor) -> None:
         place.copy_(gradient)
 
 
-def _loss(weights: tuple[Tensor, ...], inputs: Tensor, base: Tensor, labels: Tensor, omega: Tensor) -> Tensor:
+def _loss(
+    weights: tuple[Tensor, ...], inputs: Tensor, base: Tensor, labels: Tensor, omega: Tensor
+) -> Tensor:
     """Return the loss of one sample: inputs (B, r), base (B, width 1), labels and omega (B,)."""
     pre = base + inputs @ weights[0]
     for layer in weights[1:]:

@@ -76,7 +76,9 @@ class PTYL:
     share: Tensor  # 1 / n, (S,)
 
     @staticmethod
-    def build(priors: Sequence[SnapshotPrior], *, first: Tensor, which: Tensor, n_rows: Tensor) -> "PTYL":
+    def build(
+        priors: Sequence[SnapshotPrior], *, first: Tensor, which: Tensor, n_rows: Tensor
+    ) -> "PTYL":
         """Arrange priors of all hidden layers; `first` is theta_hat_1, (p + 1, width 1), its bias the last row."""
         mean, device = priors[0].mean, n_rows.device
         places = _places(mean)
@@ -102,7 +104,9 @@ class PTYL:
                 self._add(stack, prior, index)
 
     def _add(self, stack: Stack, prior: PriorLayers, index: Tensor) -> None:
-        away = [(stack.weights[k][index] + offset).flatten(1) for k, offset in enumerate(self.offset)]
+        away = [
+            (stack.weights[k][index] + offset).flatten(1) for k, offset in enumerate(self.offset)
+        ]
         along = torch.stack([e @ w for e, w in zip(away, prior.factor, strict=True)]).sum(0)
         for k, (e, inverse, w) in enumerate(zip(away, prior.inverse, prior.factor, strict=True)):
             pull = self.share[index, None] * (inverse * e - along @ w.T)
@@ -117,6 +121,9 @@ def _places(params: Params) -> list[Tensor]:
     """Return, for every layer as (in + 1, out) flattened, where its numbers stand among flattened parameters."""
     sizes = [value.numel() for value in params.values()]
     parts = torch.split(torch.arange(sum(sizes)), sizes)
-    at = {name: part.view(value.shape) for (name, value), part in zip(params.items(), parts, strict=True)}
+    at = {
+        name: part.view(value.shape)
+        for (name, value), part in zip(params.items(), parts, strict=True)
+    }
     levels = range(1, max(map(layer_of, params)) + 1)
     return [torch.cat([at[f"weight.{i}"].T, at[f"bias.{i}"][None]], 0).flatten() for i in levels]

@@ -31,7 +31,9 @@ class FirstLayer:
     basis: Tensor | None
 
 
-def first_layer(theta_hat_1: Tensor, x: Floats, *, trained: NDArray[np.bool_], coordinates: Coordinates) -> FirstLayer:
+def first_layer(
+    theta_hat_1: Tensor, x: Floats, *, trained: NDArray[np.bool_], coordinates: Coordinates
+) -> FirstLayer:
     """Bring standardised rows x (n, p) to the coordinates of the rows that are trained on, theta_hat_1 (width, p + 1).
 
     The basis spans the rows marked in `trained` (n,) alone; what others have outside it meets theta_hat_1 only.

@@ -62,7 +62,9 @@ class StackTraining:
     max_memory_GB: float = 2.0
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size, self.chunk) < 1 or not (self.learning_rate > 0 and self.max_memory_GB > 0):
+        if min(self.epochs, self.batch_size, self.chunk) < 1 or not (
+            self.learning_rate > 0 and self.max_memory_GB > 0
+        ):
             raise ConfigError(
                 f"training: {self.epochs} epochs, batch size {self.batch_size}, learning rate {self.learning_rate}, "
                 f"{self.chunk} samples at once, memory {self.max_memory_GB} GB. Accepted: whole numbers from 1, "
@@ -140,7 +142,10 @@ def train_stack(
             ends.append(snapshots)
     back = torch.from_numpy(np.argsort(order, kind="stable"))
     return [
-        [torch.cat(parts)[back] for parts in zip(*(snapshots[cycle] for snapshots in ends), strict=True)]
+        [
+            torch.cat(parts)[back]
+            for parts in zip(*(snapshots[cycle] for snapshots in ends), strict=True)
+        ]
         for cycle in range(len(ends[0]))
     ]
 
@@ -170,7 +175,11 @@ def _chunk_elsewhere(*task: Any) -> list[Layers]:
 
 
 def chunk_size(
-    layers: Sequence[FirstLayer], between: Sequence[Tensor], *, config: StackTraining, device: torch.device
+    layers: Sequence[FirstLayer],
+    between: Sequence[Tensor],
+    *,
+    config: StackTraining,
+    device: torch.device,
 ) -> int:
     """Return how many samples are trained at once: what the memory allows, and on a CPU at most `chunk`."""
     item = 4 if config.precision == "float32" else 8
@@ -189,7 +198,9 @@ def _refuse_divergence(weights: Layers, config: StackTraining) -> None:
         )
 
 
-def _numbers_each(layers: Sequence[FirstLayer], between: Sequence[Tensor], config: StackTraining) -> int:
+def _numbers_each(
+    layers: Sequence[FirstLayer], between: Sequence[Tensor], config: StackTraining
+) -> int:
     """Return the numbers that a sample keeps: weights, gradients, two moments, two temporaries; and a mini-batch."""
     rank, width = max(layer.inputs.shape[1] for layer in layers), layers[0].base.shape[1]
     last = between[-1].shape[1] if between else width
@@ -212,7 +223,9 @@ def _stack(
         tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
         return tensor.to(device=device, dtype=config.dtype)
 
-    padded = [torch.nn.functional.pad(layer.inputs, (0, rank - layer.inputs.shape[1])) for layer in layers]
+    padded = [
+        torch.nn.functional.pad(layer.inputs, (0, rank - layer.inputs.shape[1])) for layer in layers
+    ]
     count = samples.layer.size
     return make_stack(
         place(torch.stack(padded)),
@@ -220,7 +233,10 @@ def _stack(
         fold=torch.from_numpy(samples.layer).to(device),
         omega=place(samples.omega),
         labels=place(samples.labels),
-        upper=[*[place(layer).expand(count, -1, -1) for layer in between], place(samples.heads)[:, :, None]],
+        upper=[
+            *[place(layer).expand(count, -1, -1) for layer in between],
+            place(samples.heads)[:, :, None],
+        ],
         kernel=config.chosen_kernel,
     )
 
@@ -245,14 +261,18 @@ class _Run:
         steps, generators = config.epochs * parts, self._orders()
         for _ in range(self.cycles.number if self.cycles else 1):
             for epoch in range(config.epochs):
-                for part, rows in enumerate(torch.tensor_split(self._permuted(generators, n), parts, dim=1)):
+                for part, rows in enumerate(
+                    torch.tensor_split(self._permuted(generators, n), parts, dim=1)
+                ):
                     share = (epoch * parts + part) / steps
                     kernel(self.stack, rows)
                     if self.penalty is not None:
                         self.penalty.add_gradient(self.stack)
                     if config.clip > 0:
                         clip(self.stack, config.clip)
-                    mover.step(annealed(config.learning_rate, share=share), noisy=share >= 1 - NOISY_SHARE)
+                    mover.step(
+                        annealed(config.learning_rate, share=share), noisy=share >= 1 - NOISY_SHARE
+                    )
                 yield epoch + 1 == config.epochs
 
     def _mover(self) -> Mover:

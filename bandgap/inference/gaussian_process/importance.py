@@ -56,7 +56,9 @@ class _StudentT:
         """Return the log density at points (n, k), up to a constant that all have in common."""
         z = solve_triangular(self.factor, (points - self.centre).T, lower=True)
         exponent = -0.5 * (FREEDOM + self.centre.size)
-        result: Floats = exponent * np.log1p((z**2).sum(axis=0) / FREEDOM) - np.log(np.diag(self.factor)).sum()
+        result: Floats = (
+            exponent * np.log1p((z**2).sum(axis=0) / FREEDOM) - np.log(np.diag(self.factor)).sum()
+        )
         return result
 
 
@@ -85,7 +87,9 @@ def importance_draws(
         )
     value, _ = log_density(start)
     if not np.isfinite(value):
-        raise InputError(f"log density at the start {start} is {value}. Give a start inside its support.")
+        raise InputError(
+            f"log density at the start {start} is {value}. Give a start inside its support."
+        )
     evaluate = log_value or (lambda theta: log_density(theta)[0])
     mode = _mode(log_density, start)
     proposals = [_StudentT(mode, _factor(log_density, mode))]
@@ -120,7 +124,9 @@ def _moments(points: Floats, weights: Floats, ess: float, *, last: _StudentT) ->
     centre = weights @ points
     spread = (points - centre).T @ (weights[:, None] * (points - centre))
     blend = (ess * spread + k * last.factor @ last.factor.T) / (ess + k)
-    return _StudentT(centre, np.asarray(np.linalg.cholesky(blend + 1e-9 * np.eye(k)), dtype=np.float64))
+    return _StudentT(
+        centre, np.asarray(np.linalg.cholesky(blend + 1e-9 * np.eye(k)), dtype=np.float64)
+    )
 
 
 def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
@@ -145,7 +151,9 @@ def _mode(log_density: LogDensity, start: Floats) -> Floats:
         return (-value, -gradient) if np.isfinite(value) else (1e12, np.zeros_like(theta))
 
     bounds = [(s - REACH, s + REACH) for s in start]
-    return np.asarray(minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds).x, dtype=np.float64)
+    return np.asarray(
+        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds).x, dtype=np.float64
+    )
 
 
 def _factor(log_density: LogDensity, mode: Floats, *, step: float = 0.05) -> Floats:

@@ -61,9 +61,12 @@ class ProductKernelProblem:
         mean, sd = prior_of(len(self.squares))
         fall *= pull
         by_length = [
-            1.5 * np.exp(-2 * t) * np.vdot(fall, square) for t, square in zip(theta[1:], self.squares, strict=False)
+            1.5 * np.exp(-2 * t) * np.vdot(fall, square)
+            for t, square in zip(theta[1:], self.squares, strict=False)
         ]
-        gradient = np.array([np.vdot(pull, correlated), *by_length, np.exp(2 * theta[-1]) * np.trace(pull)])
+        gradient = np.array(
+            [np.vdot(pull, correlated), *by_length, np.exp(2 * theta[-1]) * np.trace(pull)]
+        )
         return value, gradient - (theta - mean) / sd**2
 
     def conditional(self, theta: Floats, squares: tuple[Floats, ...]) -> tuple[Floats, Floats]:

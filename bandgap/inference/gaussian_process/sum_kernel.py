@@ -88,7 +88,9 @@ class SumKernelProblem:
         pull = np.outer(alpha, alpha) - inverse
         mean, sd = prior_of(parts)
         pulled = pull * laplacian
-        by_gram = [np.exp(2 * t) * np.vdot(pull, gram) for t, gram in zip(theta, parts.grams, strict=False)]
+        by_gram = [
+            np.exp(2 * t) * np.vdot(pull, gram) for t, gram in zip(theta, parts.grams, strict=False)
+        ]
         by_length = [
             0.5 * np.exp(-t) * np.vdot(pulled, distance)
             for t, distance in zip(theta[k + 1 :], parts.distances, strict=False)

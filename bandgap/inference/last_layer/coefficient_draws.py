@@ -22,7 +22,9 @@ from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 SLAB = 64  # columns copied at once, so that little more than one triangle is
 JITTER = 1e-10  # of the mean diagonal, added to a matrix that is singular to rounding; ten times more each try
 TRIES = 8
-NOT_FACTORISED = "last layer: the features are too large or not finite, their Gram matrix cannot be factorised."
+NOT_FACTORISED = (
+    "last layer: the features are too large or not finite, their Gram matrix cannot be factorised."
+)
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +112,9 @@ class RowForm:
 
     def __init__(self, problem: ReducedRegression) -> None:
         if problem.rows is None or problem.response is None:
-            raise InputError("last layer: this problem was reduced without its rows. Use the form by its Gram matrix.")
+            raise InputError(
+                "last layer: this problem was reduced without its rows. Use the form by its Gram matrix."
+            )
         self._rows, self._response = problem.rows, problem.response
         n = self._response.size
         self._matrix = np.empty((n, n), order="F")
@@ -133,7 +137,12 @@ class RowForm:
         """Return sigma v + D X'(I + X D X')^-1 (Z - sigma (X v + e)) with v ~ N(0, D) and e ~ N(0, I)."""
         v = np.sqrt(self._variances) * rng.standard_normal(self._variances.size)
         misfit = self._rows @ v + rng.standard_normal(self._response.size)
-        solved = dtrsv(self._matrix, self._forward - sigma * dtrsv(self._matrix, misfit, lower=1), lower=1, trans=1)
+        solved = dtrsv(
+            self._matrix,
+            self._forward - sigma * dtrsv(self._matrix, misfit, lower=1),
+            lower=1,
+            trans=1,
+        )
         result: Floats = sigma * v + self._variances * (self._rows.T @ solved)
         values = self._rows @ result
         self.fitted = float(values @ values)

@@ -49,7 +49,9 @@ class CoefficientUpdate(Protocol):
 
     form: CoefficientForm
 
-    def update(self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator) -> Drawn:
+    def update(
+        self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator
+    ) -> Drawn:
         """Draw delta (p,) and sigma^2 given the prior variances (p,) of delta in units of sigma^2, and from `delta`."""
         ...
 
@@ -66,7 +68,9 @@ class JointUpdate:
     def __init__(self, form: CoefficientForm) -> None:
         self.form = form
 
-    def update(self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator) -> Drawn:
+    def update(
+        self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator
+    ) -> Drawn:
         """Draw sigma^2, then delta."""
         del delta
         sigma2 = draw_noise_variance(self.form.factor(variances), response, rng)
@@ -96,7 +100,9 @@ class HalvesUpdate:
         self._problem, self._left = problem, 0
         self._halves: tuple[_Half, _Half]
 
-    def update(self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator) -> Drawn:
+    def update(
+        self, delta: Floats, variances: Floats, response: Response, rng: np.random.Generator
+    ) -> Drawn:
         """Draw sigma^2 and a half, twice; the noise variance is that of the second draw."""
         if self._left == 0:
             self._divide(rng)
@@ -124,8 +130,13 @@ class HalvesUpdate:
         self._halves, self._left = (self._half(a, tie), self._half(b, tie.T)), EVERY
 
     def _half(self, which: Indices, tie: Floats) -> _Half:
-        gram, moment = np.asfortranarray(self._problem.gram[np.ix_(which, which)]), self._problem.moment[which]
-        return _Half(which, gram, moment, tie, GramForm(replace(self._problem, gram=gram, moment=moment)))
+        gram, moment = (
+            np.asfortranarray(self._problem.gram[np.ix_(which, which)]),
+            self._problem.moment[which],
+        )
+        return _Half(
+            which, gram, moment, tie, GramForm(replace(self._problem, gram=gram, moment=moment))
+        )
 
 
 def _draw_half(

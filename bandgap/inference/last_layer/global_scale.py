@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from bandgap.inference.last_layer.spectral_regression import SpectralRegression
 
-REACH, COARSE, FINE = 60.0, 401, 1001  # half width of the first grid in log x about its centre; points of both grids
+REACH, COARSE, FINE = (
+    60.0,
+    401,
+    1001,
+)  # half width of the first grid in log x about its centre; points of both grids
 NEGLIGIBLE = 40.0  # log density below the highest point: less than 1e-15 of the mass is left out
 BEST_ACCEPTANCE = (0.30, 0.45)
 
@@ -51,7 +55,9 @@ class GlobalScale:
         return result
 
 
-def integrate_global_scale(regression: SpectralRegression, prior: ScalePrior, *, centre: float) -> GlobalScale:
+def integrate_global_scale(
+    regression: SpectralRegression, prior: ScalePrior, *, centre: float
+) -> GlobalScale:
     """Return the posterior of log x on a grid that a first, wide one about `centre` has found."""
     wide = np.linspace(centre - REACH, centre + REACH, COARSE)
     value = log_posterior(regression, prior, wide)

@@ -19,12 +19,21 @@ from bandgap.foundation.machine import few_blas_threads, with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate, update_of
-from bandgap.inference.last_layer.horseshoe_sweep import HorseshoeState, Line, choose_centred, line_of, sweep
+from bandgap.inference.last_layer.horseshoe_sweep import (
+    HorseshoeState,
+    Line,
+    choose_centred,
+    line_of,
+    sweep,
+)
 from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 
 REPORT_EVERY = 25  # sweeps
-CHOOSE_EVERY, CHOOSE_FROM = 20, 40  # warm-up sweeps between two choices of the centred coefficients; before the first
+CHOOSE_EVERY, CHOOSE_FROM = (
+    20,
+    40,
+)  # warm-up sweeps between two choices of the centred coefficients; before the first
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +48,10 @@ class HorseshoeConfig:
     keep: int = 2000
 
     def __post_init__(self) -> None:
-        if min(self.chains, self.warmup, self.draws) < 1 or not self.chains <= self.keep <= self.chains * self.draws:
+        if (
+            min(self.chains, self.warmup, self.draws) < 1
+            or not self.chains <= self.keep <= self.chains * self.draws
+        ):
             raise ConfigError(
                 f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} draws, {self.keep} kept. "
                 "Accepted: whole numbers from 1, and between one and all draws of a chain kept."
@@ -100,10 +112,23 @@ def sample_horseshoe(
 
     def report(chain: int, done: int) -> None:
         told = {"chain": float(chain + 1)}
-        progress(Update("sampling the output layer", chain * length + done, config.chains * length, values=told))
+        progress(
+            Update(
+                "sampling the output layer",
+                chain * length + done,
+                config.chains * length,
+                values=told,
+            )
+        )
 
     tasks = (
-        (problem, config, prior, np.random.default_rng([seed, chain]), None if elsewhere else partial(report, chain))
+        (
+            problem,
+            config,
+            prior,
+            np.random.default_rng([seed, chain]),
+            None if elsewhere else partial(report, chain),
+        )
         for chain in range(config.chains)
     )
     results = []
@@ -117,7 +142,9 @@ def sample_horseshoe(
     every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     noise, scale = np.stack(sigma2), np.stack(log_tau)
     draws = HorseshoeDraws(np.stack(delta), noise[:, every], np.exp(scale[:, every]))
-    return draws, HorseshoeInfo(scale, np.log(noise), np.array(centred, dtype=np.int64), np.stack(shares))
+    return draws, HorseshoeInfo(
+        scale, np.log(noise), np.array(centred, dtype=np.int64), np.stack(shares)
+    )
 
 
 def kept_share_of(gram_diagonal: Floats, variances: Floats) -> Floats:
@@ -135,17 +162,29 @@ def start_state(problem: ReducedRegression, rng: np.random.Generator) -> Horsesh
     """Return a start dispersed in tau: log tau is uniform about log(1 / p), as far as the prior goes up to 1."""
     p = problem.moment.size
     log_tau = -float(np.log(p)) * 2.0 * float(rng.random()) - 1.0
-    return HorseshoeState(np.zeros(p), max(problem.square / max(problem.n, 1), 1e-12), log_tau, np.ones(p))
+    return HorseshoeState(
+        np.zeros(p), max(problem.square / max(problem.n, 1), 1e-12), log_tau, np.ones(p)
+    )
 
 
 class HorseshoeChain:
     """One Markov chain: a warm-up that learns which coefficients to centre, then sweeps of one unchanging rule."""
 
-    def __init__(self, problem: ReducedRegression, *, prior: NoisePrior = NoisePrior(), rng: np.random.Generator):
+    def __init__(
+        self,
+        problem: ReducedRegression,
+        *,
+        prior: NoisePrior = NoisePrior(),
+        rng: np.random.Generator,
+    ):
         self.update: CoefficientUpdate = update_of(problem)
         self.state = start_state(problem, rng)
         self.line: Line | None = None
-        self._moment, self._response, self._rng = problem.moment, Response(problem.square, problem.n, prior), rng
+        self._moment, self._response, self._rng = (
+            problem.moment,
+            Response(problem.square, problem.n, prior),
+            rng,
+        )
         self._warmed, self._activity = 0, np.zeros(problem.moment.size)
 
     @property
@@ -164,7 +203,9 @@ class HorseshoeChain:
 
     def step(self) -> HorseshoeState:
         """Make one sweep, which leaves the posterior as it is."""
-        self.state = sweep(self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng)
+        self.state = sweep(
+            self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng
+        )
         return self.state
 
 
@@ -191,6 +232,8 @@ def _run_chain(
             share += kept_share_of(diagonal, state.variances)
             if at < kept.size and draw == kept[at]:
                 delta[at], at = state.delta, at + 1
-        if report is not None and ((i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws):
+        if report is not None and (
+            (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws
+        ):
             report(i + 1)
     return delta, sigma2, log_tau, chain.n_centred, share / config.draws

@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 from bandgap.inference.last_layer.coefficient_draws import CoefficientForm
 from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate
 from bandgap.inference.last_layer.noise_variance import Response
-from bandgap.priors.horseshoe import LARGEST, SMALLEST, draw_local_variances, log_marginal, log_prior_log_tau
+from bandgap.priors.horseshoe import (
+    LARGEST,
+    SMALLEST,
+    draw_local_variances,
+    log_marginal,
+    log_prior_log_tau,
+)
 
 LARGEST_LOG_TAU = 280.0
 LINE_WIDTH = 1.0  # of the slice's first bracket in log tau, along the line
@@ -111,7 +117,9 @@ def move_along_line(
     k = math.exp(at)
     scaled = state.local.copy()
     scaled[which] = local * (1.0 / k**2)
-    return HorseshoeState(state.delta + (k - 1.0) * other, state.sigma2, _bounded(start + at), scaled)
+    return HorseshoeState(
+        state.delta + (k - 1.0) * other, state.sigma2, _bounded(start + at), scaled
+    )
 
 
 def draw_scales(state: HorseshoeState, rng: np.random.Generator) -> HorseshoeState:
@@ -124,8 +132,12 @@ def draw_scales(state: HorseshoeState, rng: np.random.Generator) -> HorseshoeSta
         result: Floats = likelihood - p * at + log_prior_log_tau(start + at)
         return result
 
-    log_tau = _bounded(start + slice_step(log_density, width=SCALE_WIDTH / math.sqrt(max(p, 1)), rng=rng))
-    local = draw_local_variances(np.exp(np.minimum(np.maximum(log_squares - 2.0 * log_tau, -690.0), 690.0)), rng)
+    log_tau = _bounded(
+        start + slice_step(log_density, width=SCALE_WIDTH / math.sqrt(max(p, 1)), rng=rng)
+    )
+    local = draw_local_variances(
+        np.exp(np.minimum(np.maximum(log_squares - 2.0 * log_tau, -690.0), 690.0)), rng
+    )
     return HorseshoeState(state.delta, state.sigma2, log_tau, local)
 
 
@@ -137,13 +149,18 @@ def choose_centred(state: HorseshoeState, form: CoefficientForm, activity: Float
     log tau in 1,000 sweeps with counts of 0.5, 1.5 and 4: 30, 53 and 33; 83, 109 and 105 (a change of all weights).
     """
     order = np.argsort(-activity)
-    told = CENTRED_TELLS * np.arange(order.size + 1) + form.tail_squares(state.delta, order) / state.sigma2
+    told = (
+        CENTRED_TELLS * np.arange(order.size + 1)
+        + form.tail_squares(state.delta, order) / state.sigma2
+    )
     centred = np.zeros(order.size, dtype=bool)
     centred[order[: int(np.argmin(told))]] = True
     return centred
 
 
-def slice_step(log_density: Callable[[Floats], Floats], *, width: float, rng: np.random.Generator) -> float:
+def slice_step(
+    log_density: Callable[[Floats], Floats], *, width: float, rng: np.random.Generator
+) -> float:
     """Return the next position of a slice sampler at 0 (Neal, 2003), its bracket placed at random and then shrunk.
 
     `log_density` maps positions (m,) to values (m,). Points are drawn in advance for one call; those that the bracket

@@ -44,7 +44,9 @@ def fit_probe(features: Floats, y: Floats) -> Probe:
     n = y.shape[0]
     if n < 3 or features.shape[0] != n:
         rows = features.shape[0]
-        raise InputError(f"a linear probe of {rows} rows of features and {n} gaps. Give at least 3 of both.")
+        raise InputError(
+            f"a linear probe of {rows} rows of features and {n} gaps. Give at least 3 of both."
+        )
     centre, level = features.mean(0), float(y.mean())
     u, d, vt = np.linalg.svd(features - centre, full_matrices=False)
     if d.size == 0 or d[0] <= 0:
@@ -55,7 +57,9 @@ def fit_probe(features: Floats, y: Floats) -> Probe:
     misfit = rest @ rest - ((2.0 - shrink) * shrink * pull**2).sum(1)
     freedom = n - 1.0 - shrink.sum(1)
     usable = freedom > 0.5
-    score = np.where(usable, n * np.maximum(misfit, 0.0) / np.where(usable, freedom, 1.0) ** 2, np.inf)
+    score = np.where(
+        usable, n * np.maximum(misfit, 0.0) / np.where(usable, freedom, 1.0) ** 2, np.inf
+    )
     best = int(np.argmin(score))
     weights = vt.T @ (d / (d**2 + grid[best]) * pull)
     variance = float(max(misfit[best], 0.0) / freedom[best])

@@ -27,7 +27,9 @@ class Response:
     prior: NoisePrior = NoisePrior()
 
 
-def draw_noise_variance(explained: float, response: Response, rng: np.random.Generator, *, held: int = 0) -> float:
+def draw_noise_variance(
+    explained: float, response: Response, rng: np.random.Generator, *, held: int = 0
+) -> float:
     """Draw sigma^2 given what the coefficients explain, `held` of them being held."""
     rate = response.prior.scale + 0.5 * max(response.square - explained, 0.0)
     return rate / float(rng.standard_gamma(response.prior.shape + 0.5 * (response.n + held)))

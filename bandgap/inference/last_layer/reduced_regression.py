@@ -60,7 +60,9 @@ class ReducedRegression:
 
     def draw_intercept(self, sigma2: Floats, rng: np.random.Generator) -> Floats:
         """Draw the intercept at the mean row, (k,), for draws of the noise variance (k,)."""
-        return self.mean_response + np.sqrt(sigma2 / (self.n + 1)) * rng.standard_normal(sigma2.size)
+        return self.mean_response + np.sqrt(sigma2 / (self.n + 1)) * rng.standard_normal(
+            sigma2.size
+        )
 
 
 def reduce_regression(
@@ -77,7 +79,12 @@ def reduce_regression(
     """
     n, q = x.shape
     kept = np.ones(q, dtype=bool) if kept is None else kept
-    if z.shape != (n,) or kept.shape != (q,) or n < 1 or not (np.isfinite(x).all() and np.isfinite(z).all()):
+    if (
+        z.shape != (n,)
+        or kept.shape != (q,)
+        or n < 1
+        or not (np.isfinite(x).all() and np.isfinite(z).all())
+    ):
         raise InputError(
             f"last layer: rows {x.shape}, responses {z.shape}, {kept.shape} columns to keep or not. Accepted: (n, q), "
             "(n,) and (q,) with finite values and at least one row."
@@ -91,14 +98,20 @@ def reduce_regression(
         c = square_root(source_covariance)
         mc = m @ c
         factor = cholesky(np.eye(q) + c.T @ mc, lower=True)
-        f, w = solve_triangular(factor, mc.T, lower=True), solve_triangular(factor, c.T @ h, lower=True)
+        f, w = (
+            solve_triangular(factor, mc.T, lower=True),
+            solve_triangular(factor, c.T @ h, lower=True),
+        )
         gram, moment, square = m - f.T @ f, h - f.T @ w, max(square - float(w @ w), 0.0)
         root = solve_triangular(factor, c.T, lower=True).T
         source = SourceError(c @ (c.T @ moment), (c @ (c.T @ gram))[:, kept], root)
         few = n < SMALL * kept.sum()
         if few:
             lower = cholesky(np.eye(n) + (wide @ c) @ (wide @ c).T, lower=True)
-            wide, response = solve_triangular(lower, wide, lower=True), solve_triangular(lower, response, lower=True)
+            wide, response = (
+                solve_triangular(lower, wide, lower=True),
+                solve_triangular(lower, response, lower=True),
+            )
     else:
         gram, moment, few = m, h, n < SMALL * kept.sum()
     return ReducedRegression(
@@ -120,8 +133,12 @@ def square_root(covariance: Floats) -> Floats:
     Raises InputError where it is not symmetric, or clearly not positive semidefinite.
     """
     scale = float(np.abs(covariance).max(initial=0.0))
-    if not math.isfinite(scale) or not np.allclose(covariance, covariance.T, rtol=0, atol=1e-8 * scale):
-        raise InputError("last layer: the source's covariance is not symmetric or not finite. Train the source again.")
+    if not math.isfinite(scale) or not np.allclose(
+        covariance, covariance.T, rtol=0, atol=1e-8 * scale
+    ):
+        raise InputError(
+            "last layer: the source's covariance is not symmetric or not finite. Train the source again."
+        )
     try:
         return cholesky(covariance, lower=True)
     except np.linalg.LinAlgError:

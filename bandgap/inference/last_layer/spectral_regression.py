@@ -105,4 +105,6 @@ def least_cross_validation(regression: SpectralRegression) -> Penalty:
     usable = left > 0.5
     score = np.where(usable, residual / np.where(usable, left, 1.0) ** 2, np.inf)
     best = int(np.argmin(score))
-    return Penalty(float(x[best]), float(regression.n + 1 - left[best]), float(residual[best] / left[best]))
+    return Penalty(
+        float(x[best]), float(regression.n + 1 - left[best]), float(residual[best] / left[best])
+    )

@@ -27,26 +27,56 @@ from bandgap.inference.network.whitened_network import (
 )
 
 START_STEP = 0.05
-FIRST_SCALE_MOVE = 10  # iterations in which only the weights move, so that a start far off cannot lock the scales
+FIRST_SCALE_MOVE = (
+    10  # iterations in which only the weights move, so that a start far off cannot lock the scales
+)
 MAX_STEP = 0.7  # radians: half a turn of the prior's rotation would come back
 START_BRACKET = 2.0  # widths of slice brackets in the prior's units, while widths of the posterior are not known
 START_FLIGHT = 0.1  # of the same units in one radian
 FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their width given z
-REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
+REFRESH = (
+    0.15,
+    0.3,
+    0.5,
+    0.75,
+)  # shares of warm-up at which widths, and from the second on frames, are found anew
 JITTER = (0.33, 0.1)  # share of an angle by which paths vary, without and with frames
 VISITS = 8  # of the last states that are kept, from which frames are found
-SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
+SUBSPACE_VISITS = (
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.7,
+)  # shares of warm-up at which states are kept to find informed directions
 FRAMED_FLIGHT = 1.4  # instead of FLIGHT in frames
 RECENT = 0.35  # share of the iterations so far, the last ones, from which widths are found: the start is far off
-VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
+VISIT_EVERY, RESTART = (
+    5,
+    0.5,
+)  # iterations between states that are kept; of the step, where it is searched anew
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
 # half width of ReLU's rounding, of what a typical step of a path adds to a unit's input; and where the prior lets the
 # weights go far, so that units switch all along a path: steps are longer by half
 ROUNDING, WIDE_ROUNDING = 0.6, 1.2
-TRAILING_STEP, TRAILING_ACCEPT = 0.4, 0.8  # radians, at the start, of paths of the trailing inputs' weights
-TRAILING_EVERY = 4  # iterations: these weights are nearly as the prior has them, and one path makes them new
-START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
-_AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # fields of the dual averaging
+TRAILING_STEP, TRAILING_ACCEPT = (
+    0.4,
+    0.8,
+)  # radians, at the start, of paths of the trailing inputs' weights
+TRAILING_EVERY = (
+    4  # iterations: these weights are nearly as the prior has them, and one path makes them new
+)
+START_SPREAD = (
+    0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
+)
+_AVERAGED = (
+    "log_step",
+    "log_average",
+    "anchor",
+    "gap",
+    "count",
+    "target",
+)  # fields of the dual averaging
 _ON_HOST = ("generator", "host", "numbers", "trailing", "spans")
 
 
@@ -84,14 +114,21 @@ class Chain:
         self._generator, self._host = generator, host
         target = config.acceptance(framed=False)
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=target, most=MAX_STEP)
-        self._leading = leading_inputs(net) if self._centred else net.inputs.shape[1]  # worth it on long paths
-        self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP)
-        self._part: WhitenedNetwork | None = None  # that of the leading inputs, until the others' weights move
+        self._leading = (
+            leading_inputs(net) if self._centred else net.inputs.shape[1]
+        )  # worth it on long paths
+        self._trailing: DualAveraging = dual_averaging(
+            TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP
+        )
+        self._part: WhitenedNetwork | None = (
+            None  # that of the leading inputs, until the others' weights move
+        )
         self._spans: list[float] = []  # of a unit's input in one radian, by layer; found in warm-up
         self.step, self.n_steps = START_STEP, 1
         device, dtype = net.inputs.device, net.inputs.dtype
         self._z: Layers = [
-            START_SPREAD * torch.randn((chains, *shape), generator=generator, device=device, dtype=dtype)
+            START_SPREAD
+            * torch.randn((chains, *shape), generator=generator, device=device, dtype=dtype)
             for shape in net.shapes
         ]
         log_sd = 0.5 * float(torch.log(net.y.var().cpu().clamp_min(1e-12)))
@@ -135,19 +172,28 @@ class Chain:
             "host": self._host.get_state(),
         }
         arrays |= {f"z.{layer}": z for layer, z in enumerate(self._z)}
-        arrays |= {f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)}  # columns lie together
+        arrays |= {
+            f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)
+        }  # columns lie together
         for layer, frame in enumerate(self._frames):
             arrays |= {f"frame.{layer}.{name}": value for name, value in frame.to_arrays().items()}
         if self.iteration < self._config.n_warmup:
             if self._history:
                 arrays["history"] = torch.stack(self._history)
             for k, (z, state) in enumerate(self._visited):
-                arrays |= {f"visited.{k}.state": state, **{f"visited.{k}.z.{layer}": v for layer, v in enumerate(z)}}
+                arrays |= {
+                    f"visited.{k}.state": state,
+                    **{f"visited.{k}.z.{layer}": v for layer, v in enumerate(z)},
+                }
         return arrays
 
-    def restore(self, arrays: Mapping[str, Tensor], *, iteration: int, device: torch.device) -> None:
+    def restore(
+        self, arrays: Mapping[str, Tensor], *, iteration: int, device: torch.device
+    ) -> None:
         """Take what `to_arrays` gave after `iteration` iterations; tensors are on the CPU."""
-        here = {name: value if name in _ON_HOST else value.to(device) for name, value in arrays.items()}
+        here = {
+            name: value if name in _ON_HOST else value.to(device) for name, value in arrays.items()
+        }
 
         def layers(prefix: str) -> Layers:
             found = under(prefix, here)
@@ -159,21 +205,31 @@ class Chain:
         self._adaptation = _averaged(self._adaptation, averaged)
         self._trailing = _averaged(self._trailing, here["trailing"].tolist())
         self._spans = here["spans"].tolist()
-        self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
+        self._state, self._brackets, self._flights = (
+            here["state"],
+            here["brackets"],
+            here["flights"],
+        )
         self._generator.set_state(here["generator"])
         self._host.set_state(here["host"])
         self._part = None
         self._z, self._subspaces = layers("z."), [rows.T for rows in layers("subspace.")]
         framed = sum(name.startswith("frame.") and name.endswith(".left") for name in here)
-        self._frames = [Frame.from_arrays(under(f"frame.{layer}.", here)) for layer in range(framed)]
+        self._frames = [
+            Frame.from_arrays(under(f"frame.{layer}.", here)) for layer in range(framed)
+        ]
         self._history = list(here["history"].unbind(0)) if "history" in here else []
         visits = sum(name.startswith("visited.") and name.endswith(".state") for name in here)
-        self._visited = [(layers(f"visited.{k}.z."), here[f"visited.{k}.state"]) for k in range(visits)]
+        self._visited = [
+            (layers(f"visited.{k}.z."), here[f"visited.{k}.state"]) for k in range(visits)
+        ]
 
     def _move(self, *, still: bool) -> Transition:
         """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""
         angle = self._config.radians(framed=bool(self._frames))
-        angle *= 1.0 + JITTER[bool(self._frames)] * (2.0 * float(torch.rand(1, generator=self._host)) - 1.0)
+        angle *= 1.0 + JITTER[bool(self._frames)] * (
+            2.0 * float(torch.rand(1, generator=self._host)) - 1.0
+        )
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
         moved, self._state, did = step_joint(
             *self._on_leading(),
@@ -199,7 +255,12 @@ class Chain:
             )
         if not still and self._free is not None:
             self._z, self._state = step_interwoven(
-                self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
+                self._net,
+                self._z,
+                self._state,
+                prior=self._free,
+                subspaces=self._subspaces,
+                generator=self._generator,
             )
         return did
 
@@ -219,7 +280,9 @@ class Chain:
 
     def _put_leading(self, z: Layers) -> None:
         """Take what `_on_leading` gave, moved."""
-        self._z = [torch.cat([z[0], self._z[0][:, :, self._leading :]], 2), *z[1:]] if self._split else z
+        self._z = (
+            [torch.cat([z[0], self._z[0][:, :, self._leading :]], 2), *z[1:]] if self._split else z
+        )
 
     def _widths(self) -> list[float]:
         """Return half widths of ReLU's rounding, by layer; none before they are known."""
@@ -227,7 +290,9 @@ class Chain:
         return [rounding * self.step * span for span in self._spans]
 
     def _move_trailing(self) -> Transition:
-        step = self._trailing.step if self.iteration < self._config.n_warmup else self._trailing.final
+        step = (
+            self._trailing.step if self.iteration < self._config.n_warmup else self._trailing.final
+        )
         self._z, did = step_trailing(
             self._net,
             self._z,
@@ -268,15 +333,24 @@ class Chain:
         if i in turns:
             self._visited.append((self._z, self._state))
         if i == turns[-1]:
-            self._subspaces, self._visited = informed_directions(self._net, prior, self._visited), []
+            self._subspaces, self._visited = (
+                informed_directions(self._net, prior, self._visited),
+                [],
+            )
 
     def _refresh(self, *, frames: bool) -> None:
         """Find widths of the scales and, where `frames`, coordinates anew, from the last iterations."""
         recent = torch.cat(self._history[-math.ceil(RECENT * len(self._history)) :])
         values, vectors = torch.linalg.eigh(torch.cov(recent.T))
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
-        self._brackets, self._flights = BRACKET * spread, (FRAMED_FLIGHT if frames else FLIGHT) * spread
-        now, usual = self._prior.scales(self._state), torch.log(self._prior.scales(recent).s).mean(0).exp()
+        self._brackets, self._flights = (
+            BRACKET * spread,
+            (FRAMED_FLIGHT if frames else FLIGHT) * spread,
+        )
+        now, usual = (
+            self._prior.scales(self._state),
+            torch.log(self._prior.scales(recent).s).mean(0).exp(),
+        )
         self._spans = unit_spans(self._net, self._z, now, usual=usual, leading=self._leading)
         if frames:
             self._frames = find_frames(self._net, self._prior, self._visited, leading=self._leading)

@@ -43,7 +43,9 @@ class ChainBoard:
     states: Floats
 
     @staticmethod
-    def open(path: Path | None, *, groups: int, chains: int, draws: int, width: int) -> "ChainBoard":
+    def open(
+        path: Path | None, *, groups: int, chains: int, draws: int, width: int
+    ) -> "ChainBoard":
         """Open a board in a file, made here if there is none, or in this process's memory when `path` is None."""
         size = 1 + 2 * groups + chains * draws * width
         if path is None:
@@ -127,15 +129,21 @@ def run_group(
 class _GroupRun:
     """The chains and what was recorded after warm-up: mutable, alive for one run."""
 
-    def __init__(self, net: WhitenedNetwork, prior: ScalePrior, config: SamplerConfig, place: GroupPlace) -> None:
+    def __init__(
+        self, net: WhitenedNetwork, prior: ScalePrior, config: SamplerConfig, place: GroupPlace
+    ) -> None:
         self._net, self._prior, self._config, self._place = net, prior, config, place
         words = np.random.SeedSequence(place.seed)
         device = net.inputs.device
-        generator = torch.Generator(device=device).manual_seed(int(words.generate_state(1, np.uint64)[0]) % 2**63)
+        generator = torch.Generator(device=device).manual_seed(
+            int(words.generate_state(1, np.uint64)[0]) % 2**63
+        )
         host = torch.Generator().manual_seed(int(words.generate_state(2, np.uint64)[1]) % 2**63)
         self.chain = Chain(net, prior, config, place.chains, generator, host)
         keep = min(config.keep // config.chains, config.n_draws)
-        self._kept_at = set(np.linspace(0, config.n_draws - 1, num=keep).round().astype(int).tolist())
+        self._kept_at = set(
+            np.linspace(0, config.n_draws - 1, num=keep).round().astype(int).tolist()
+        )
         self._states: list[Tensor] = []  # each (chain, width)
         self._fitted: list[Tensor] = []  # each (chain, n)
         self._accept: list[Tensor] = []  # each (chain,)
@@ -186,8 +194,12 @@ class _GroupRun:
     def resume(self, file: Checkpoint, board: ChainBoard) -> None:
         """Take the state from the file and tell the board of it."""
         device = self._net.inputs.device
-        arrays, facts = checkpoints.read(file.path, expected=self._expected, device=torch.device("cpu"))
-        self.chain.restore(checkpoints.under("chain.", arrays), iteration=int(facts["iteration"]), device=device)
+        arrays, facts = checkpoints.read(
+            file.path, expected=self._expected, device=torch.device("cpu")
+        )
+        self.chain.restore(
+            checkpoints.under("chain.", arrays), iteration=int(facts["iteration"]), device=device
+        )
         self._acceptance = float(facts["acceptance"])
         for name, values in self._recorded().items():
             if f"drawn.{name}" in arrays:

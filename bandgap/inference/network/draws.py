@@ -40,8 +40,14 @@ class SamplerInfo:
     def figures(self) -> dict[str, float]:
         """Return R-hat, effective draws, divergences and acceptance; convergence is judged on f and the scales."""
         scales = _stack(self.judged)
-        rhat = {name: float(value) for name, value in zip(self.judged, diagnostics.rhat(scales), strict=True)}
-        ess = {name: float(value) for name, value in zip(self.judged, diagnostics.ess_bulk(scales), strict=True)}
+        rhat = {
+            name: float(value)
+            for name, value in zip(self.judged, diagnostics.rhat(scales), strict=True)
+        }
+        ess = {
+            name: float(value)
+            for name, value in zip(self.judged, diagnostics.ess_bulk(scales), strict=True)
+        }
         fit_rhat, fit_ess = diagnostics.rhat(self.fitted), diagnostics.ess_bulk(self.fitted)
         return (
             {f"rhat_{name}": value for name, value in rhat.items()}
@@ -68,7 +74,10 @@ def running_figures(judged: Mapping[str, Floats]) -> dict[str, float]:
     values = _stack(judged)
     if values.shape[1] < MIN_DRAWS:
         return {}
-    return {"rhat": float(diagnostics.rhat(values).max()), "ess_bulk": float(diagnostics.ess_bulk(values).min())}
+    return {
+        "rhat": float(diagnostics.rhat(values).max()),
+        "ess_bulk": float(diagnostics.ess_bulk(values).min()),
+    }
 
 
 def _stack(scales: Mapping[str, Floats]) -> Floats:

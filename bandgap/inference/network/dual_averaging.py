@@ -52,7 +52,11 @@ class DualAveraging:
         """Return the state after a transition with this acceptance probability."""
         count = self.count + 1
         gap, log_step, log_average = averaging_step(
-            self.gap, self.log_average, anchor=self.anchor, miss=self.target - accept, count=float(count)
+            self.gap,
+            self.log_average,
+            anchor=self.anchor,
+            miss=self.target - accept,
+            count=float(count),
         )
         if log_step > math.log(self.most):
             log_step = math.log(self.most)
@@ -64,4 +68,6 @@ class DualAveraging:
 
 def dual_averaging(step: float, *, target: float = 0.8, most: float = math.inf) -> DualAveraging:
     """Start the adaptation at a step size; the search is drawn to ten times it, as the source recommends."""
-    return DualAveraging(math.log(step), math.log(step), math.log(10.0 * step), target=target, most=most)
+    return DualAveraging(
+        math.log(step), math.log(step), math.log(10.0 * step), target=target, most=most
+    )

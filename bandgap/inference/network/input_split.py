@@ -41,7 +41,9 @@ def leading_inputs(net: WhitenedNetwork) -> int:
     return k if k < WORTH * r else r
 
 
-def unit_spans(net: WhitenedNetwork, z: Layers, scales: Scales, *, usual: Tensor, leading: int) -> list[float]:
+def unit_spans(
+    net: WhitenedNetwork, z: Layers, scales: Scales, *, usual: Tensor, leading: int
+) -> list[float]:
     """Return what a path of one radian adds to a unit's input, by hidden layer: a root mean square.
 
     The inputs are those at weights z and `scales`, of the first layer the leading ones; the layers' scales are `usual`
@@ -70,7 +72,10 @@ def step_trailing(
     Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths` forces are those
     of rounded ReLU (`soft_rectifier`), energies exact.
     """
-    part, n_steps = net.at_inputs(slice(leading, None), z[0]), min(max_steps, math.ceil(TRAILING_ANGLE / step))
+    part, n_steps = (
+        net.at_inputs(slice(leading, None), z[0]),
+        min(max_steps, math.ceil(TRAILING_ANGLE / step)),
+    )
     step = min(step, TRAILING_ANGLE / n_steps)
     start = z[0][:, :, leading:]
     v = torch.randn(start.shape, generator=generator, device=start.device, dtype=start.dtype)
@@ -82,7 +87,9 @@ def step_trailing(
             each.append(_follow(start[one], v[one], *ways, step=step, n_steps=n_steps))
         q, error, energy = (torch.cat(parts) for parts in zip(*each, strict=True))
     else:
-        q, error, energy = _follow(start, v, *_ways(part, z[1:], state, prior, widths), step=step, n_steps=n_steps)
+        q, error, energy = _follow(
+            start, v, *_ways(part, z[1:], state, prior, widths), step=step, n_steps=n_steps
+        )
     did = judge(error, energy, generator=generator)
     first = torch.cat([z[0][:, :, :leading], torch.where(did.accepted[:, None, None], q, start)], 2)
     return [first, *z[1:]], did
@@ -124,7 +131,11 @@ def _lean_ways(
 ) -> tuple[Way, Way]:
     """Return the same for one chain on a CPU."""
     at, weights = in_range(state)[0].numpy(), [q[0].numpy() for q in upper]
-    scales, lean, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
+    scales, lean, density = (
+        prior.plain_scales(at),
+        LeanForce(part, prior, (), widths),
+        LeanDensity(part, prior),
+    )
     force_of_any, _ = _ways(part, upper, state, prior, widths)
 
     def force(q: Tensor) -> Tensor:

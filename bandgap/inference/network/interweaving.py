@@ -82,7 +82,13 @@ class _Line:
     """Log density along one layer's move: called with d (chain, POINTS)."""
 
     def __init__(
-        self, net: WhitenedNetwork, prior: FreeScalePrior, z: Layers, state: Tensor, layer: int, basis: Tensor
+        self,
+        net: WhitenedNetwork,
+        prior: FreeScalePrior,
+        z: Layers,
+        state: Tensor,
+        layer: int,
+        basis: Tensor,
     ) -> None:
         self._prior, self._z, self._state, self._layer, self._basis = prior, z, state, layer, basis
         flat = z[layer].flatten(1)
@@ -94,12 +100,18 @@ class _Line:
         self._projected = [net.project(part).repeat_interleave(POINTS, 0) for part in first]
         self._batch = net.repeated(POINTS)
         self._repeated = [z[0], *[q.repeat_interleave(POINTS, 0) for q in z[1:]]]
-        self._parts = [part.repeat_interleave(POINTS, 0) for part in (self._outside, self._inside)] if layer else []
+        self._parts = (
+            [part.repeat_interleave(POINTS, 0) for part in (self._outside, self._inside)]
+            if layer
+            else []
+        )
 
     def __call__(self, d: Tensor) -> Tensor:
         each = d.flatten()
         shrink = torch.exp(-each).to(self._z[0].dtype)[:, None, None]
-        state = self._prior.with_layer_scaled(self._state.repeat_interleave(POINTS, 0), self._layer, each)
+        state = self._prior.with_layer_scaled(
+            self._state.repeat_interleave(POINTS, 0), self._layer, each
+        )
         z, projected = list(self._repeated), self._projected[0]
         if self._layer == 0:
             projected = self._projected[0] + shrink * self._projected[1]

@@ -51,7 +51,9 @@ class InverseGammaScales:
     def log_density(self, state: Tensor) -> Tensor:
         """Return the log prior density of states (chain, 1 + L), Jacobians included, up to a constant."""
         u = state[:, 1:]
-        return noise_log_density(state[:, 0], self.noise_b) - (self.shape * u + self.scale * torch.exp(-u)).sum(-1)
+        return noise_log_density(state[:, 0], self.noise_b) - (
+            self.shape * u + self.scale * torch.exp(-u)
+        ).sum(-1)
 
     def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log_density` (chain,) and its gradient by the state (chain, 1 + L)."""
@@ -62,7 +64,9 @@ class InverseGammaScales:
     def scales(self, state: Tensor) -> Scales:
         """Return the scales that states (chain, 1 + L) mean."""
         sigma = torch.exp(state[:, 0])
-        return Scales(torch.exp(0.5 * state[:, 1:]), torch.exp(state[:, -1] - 2.0 * state[:, 0]), sigma)
+        return Scales(
+            torch.exp(0.5 * state[:, 1:]), torch.exp(state[:, -1] - 2.0 * state[:, 0]), sigma
+        )
 
     def by_state(self, state: Tensor, by_scales: ScaleGradient) -> Tensor:
         """Return a gradient by the scales as one by the state (chain, 1 + L)."""
@@ -78,10 +82,16 @@ class InverseGammaScales:
         """Return `log_density_and_gradient` of one state (1 + L,)."""
         log_sigma, *u = state.tolist()
         noise, shrunk = self.noise_b * exp(-2.0 * log_sigma), [self.scale * exp(-a) for a in u]
-        value = -2.0 * SIGMA_SHAPE * log_sigma - noise - sum(self.shape * a + b for a, b in zip(u, shrunk, strict=True))
+        value = (
+            -2.0 * SIGMA_SHAPE * log_sigma
+            - noise
+            - sum(self.shape * a + b for a, b in zip(u, shrunk, strict=True))
+        )
         return value, np.array([2.0 * noise - 2.0 * SIGMA_SHAPE, *(b - self.shape for b in shrunk)])
 
-    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+    def plain_by_state(
+        self, state: Floats, by_log_square: list[float], by_log_sigma: float
+    ) -> Floats:
         """Return `by_state` of one state (1 + L,), (1 + L,)."""
         return np.array([by_log_sigma - 2.0 * by_log_square[-1], *by_log_square])
 
@@ -89,7 +99,9 @@ class InverseGammaScales:
         """Draw states (chain, 1 + L) from the prior, on the CPU, with nothing but the given CPU generator."""
         log_sigma = draw_log_sigma(self.noise_b, chains, generator=generator)
         log_gamma = draw_log_gamma(self.shape, (chains, self.n_layers), generator=generator)
-        return torch.cat([log_sigma[:, None], torch.log(torch.tensor(self.scale).double()) - log_gamma], 1)
+        return torch.cat(
+            [log_sigma[:, None], torch.log(torch.tensor(self.scale).double()) - log_gamma], 1
+        )
 
     def start(self, chains: int, *, log_sd: float, generator: torch.Generator) -> Tensor:
         """Return states (chain, 1 + L), on the CPU, to start from where labels have standard deviation exp(log_sd)."""
@@ -114,4 +126,6 @@ class InverseGammaScales:
 
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return log sigma and every log tau_l of states (..., 1 + L), each (...), by name."""
-        return {"sigma": state[..., 0]} | {f"tau{i}": state[..., i] for i in range(1, state.shape[-1])}
+        return {"sigma": state[..., 0]} | {
+            f"tau{i}": state[..., i] for i in range(1, state.shape[-1])
+        }

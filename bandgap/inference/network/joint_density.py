@@ -69,7 +69,10 @@ def log_force(
     rough = not with_value and bool((strength < ROUGH_SIGNAL).all())
     output = integrate_output(net, hidden, scales, rough=rough)
     by_z, by_first = slopes(net, z, scales, hidden, output)
-    by_scale, value = scale_gradient(net, z, by_z, output, scales, by_first=by_first), output.log_likelihood
+    by_scale, value = (
+        scale_gradient(net, z, by_z, output, scales, by_first=by_first),
+        output.log_likelihood,
+    )
     if at is not None:
         by_z, by_scale = at.force(frames, by_z, by_scale)
         value = value + at.added() if with_value else value
@@ -85,7 +88,9 @@ def log_force(
     )
 
 
-def exact_value(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, frames: Frames = ()) -> Tensor:
+def exact_value(
+    net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, frames: Frames = ()
+) -> Tensor:
     """Return the value of `log_force` without widths, (chain,), and no gradient."""
     if not frames:
         return log_density(net, z, state, prior)
@@ -94,7 +99,12 @@ def exact_value(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrio
 
 
 def log_density(
-    net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, *, projected: Tensor | None = None
+    net: WhitenedNetwork,
+    z: Layers,
+    state: Tensor,
+    prior: ScalePrior,
+    *,
+    projected: Tensor | None = None,
 ) -> Tensor:
     """Return log p(y | z, scales) + log p(scales) of states (chain, width), -inf outside the range of numbers.
 

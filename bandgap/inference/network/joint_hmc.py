@@ -58,12 +58,21 @@ class LeanPath:
     """A path of one chain on a CPU, position and momenta in two arrays; `z` is zeta where there are frames."""
 
     def __init__(
-        self, net: WhitenedNetwork, start: Phase, chain: int, prior: ScalePrior, frames: Frames, widths: Sequence[float]
+        self,
+        net: WhitenedNetwork,
+        start: Phase,
+        chain: int,
+        prior: ScalePrior,
+        frames: Frames,
+        widths: Sequence[float],
     ) -> None:
         """Begin where one chain of `start` is."""
         net = of_chain(net, chain)
         self._net, self._prior, self._frames, self._widths = net, prior, frames, widths
-        self._force, self._density = LeanForce(net, prior, frames, widths), FramedDensity(net, prior, frames)
+        self._force, self._density = (
+            LeanForce(net, prior, frames, widths),
+            FramedDensity(net, prior, frames),
+        )
         self.z, self.v = Flat(net.shapes, like=net.base), Flat(net.shapes, like=net.base)
         self.z.fill([q[chain] for q in start.z])
         self.v.fill([w[chain] for w in start.v])
@@ -96,8 +105,13 @@ class LeanPath:
 
     def _general_force(self) -> Floats:
         """Do what the lean force does, where it cannot."""
-        z, state = [torch.from_numpy(q)[None] for q in self.z.layers], torch.from_numpy(self.state)[None]
-        force = log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
+        z, state = (
+            [torch.from_numpy(q)[None] for q in self.z.layers],
+            torch.from_numpy(self.state)[None],
+        )
+        force = log_force(
+            self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False
+        )
         self._force.by_zeta.fill([g[0] for g in force.by_z])
         by_state: Floats = force.by_state[0].numpy()
         return by_state
@@ -124,7 +138,14 @@ def step_joint(
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
     start = Phase(enter(frames, z, prior.scales(state)) if frames else z, state, v, u)
     end, error, energy = path(
-        net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames, widths=widths
+        net,
+        start,
+        prior=prior,
+        directions=directions,
+        step=step,
+        n_steps=n_steps,
+        frames=frames,
+        widths=widths,
     )
     did = judge(error, energy, generator=generator)
     there = place(frames, end.z, prior.scales(end.state)).z if frames else end.z
@@ -135,8 +156,13 @@ def step_joint(
 def judge(error: Tensor, energy: Tensor, *, generator: torch.Generator) -> Transition:
     """Accept or reject paths by the errors of their energies (chain,); `energy` (chain,) is that at their starts."""
     divergent = ~(error.abs() < DIVERGENCE_ENERGY)
-    accept = torch.where(torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error))
-    accepted = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64) < accept
+    accept = torch.where(
+        torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error)
+    )
+    accepted = (
+        torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64)
+        < accept
+    )
     return Transition(accept, accepted, error, divergent, energy)
 
 
@@ -156,7 +182,9 @@ def path(
     Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
     """
     if widths and min(widths) > 0 and can_be_lean(net):  # a third of the time and less
-        return _one_by_one(net, start, prior, frames, widths, directions.numpy(), step=step, n_steps=n_steps)
+        return _one_by_one(
+            net, start, prior, frames, widths, directions.numpy(), step=step, n_steps=n_steps
+        )
     energy = start.energy - exact_value(net, start.z, start.state, prior, frames)
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
 
@@ -184,7 +212,11 @@ def _one_by_one(
     n_steps: int,
 ) -> tuple[Phase, Tensor, Tensor]:
     """Follow one chain after the other on a CPU; return what `path` does."""
-    ways, before, after = [LeanPath(net, start, i, prior, frames, widths) for i in range(len(start.u))], [], []
+    ways, before, after = (
+        [LeanPath(net, start, i, prior, frames, widths) for i in range(len(start.u))],
+        [],
+        [],
+    )
     for way in ways:
         before.append(way.energy())
         way.follow(directions, step=step, n_steps=n_steps)

@@ -75,12 +75,20 @@ class LeanDensity:
         for i, wide in enumerate(self._wide):
             base, s = (self._base, scales.s[0]) if i == 0 else (self._nothing[i], 1.0)
             if i:
-                lean_kernels.add_scaled(self._centres[i], self._upper[i - 1], scales.s[i], self._weights[i])
+                lean_kernels.add_scaled(
+                    self._centres[i], self._upper[i - 1], scales.s[i], self._weights[i]
+                )
                 added = multiply(self._wide[i - 1], self._weights[i].T, out=self._pre[i])
             lean_kernels.rectify_exactly(added, base, s, wide)
         multiply(self._wide[-1].T, self._wide[-1], out=self._products)
         likelihood = lean_output.log_likelihood(
-            self._products, self._start, scales.rho, scales.sigma, self._n_rows, LARGEST_SIGNAL, self._factor
+            self._products,
+            self._start,
+            scales.rho,
+            scales.sigma,
+            self._n_rows,
+            LARGEST_SIGNAL,
+            self._factor,
         )
         value = likelihood + self._prior.plain_density(state)[0]
         return value if math.isfinite(value) else -math.inf
@@ -90,7 +98,11 @@ class FramedDensity:
     """log density of (zeta, scales), without exp(-|zeta|^2 / 2): `joint_density.exact_value` of one chain."""
 
     def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames) -> None:
-        self._density, self._place, self._prior = LeanDensity(net, prior), LeanPlace(net, frames), prior
+        self._density, self._place, self._prior = (
+            LeanDensity(net, prior),
+            LeanPlace(net, frames),
+            prior,
+        )
 
     @silent()
     def __call__(self, zeta: Arrays, state: Floats) -> float:

@@ -28,7 +28,9 @@ class Flat:
         sizes = [rows * columns for rows, columns in shapes]
         self.all = like.new_empty(sum(sizes)).numpy()
         parts = np.split(self.all, np.cumsum(sizes)[:-1])
-        self.layers: Arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        self.layers: Arrays = [
+            part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)
+        ]
 
     def fill(self, layers: Sequence[Tensor]) -> None:
         """Copy layers in."""
@@ -56,9 +58,13 @@ class LeanPlace:
         """Return z, a list of (out, in), which the next call overwrites; with frames, write it in their directions."""
         if not self._frames:
             return zeta
-        for i, (frame, left, right) in enumerate(zip(self._frames, self._left, self._right, strict=True)):
+        for i, (frame, left, right) in enumerate(
+            zip(self._frames, self._left, self._right, strict=True)
+        ):
             turned = self._turned[i]
-            lean_kernels.enter_directions(zeta[i], self._information[i], frame.grown(s[i]), self._factors[i], turned)
+            lean_kernels.enter_directions(
+                zeta[i], self._information[i], frame.grown(s[i]), self._factors[i], turned
+            )
             if right is None:
                 multiply(left, turned, out=self._z[i])
             else:
@@ -90,13 +96,20 @@ class LeanPlace:
 class LeanForce:
     """Gradients by zeta (or z, without frames) and by the scales' state."""
 
-    def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames, widths: Sequence[float]) -> None:
+    def __init__(
+        self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames, widths: Sequence[float]
+    ) -> None:
         """Make the arrays; where `net` holds weights of some inputs fixed, it holds those of one chain."""
         self._prior, self._place, self._inputs = prior, LeanPlace(net, frames), net.inputs.numpy()
         self._doubled, self._n_rows = [2.0 * w for w in widths], net.n_rows
-        self._narrowest, self._largest = min(1.0, *self._doubled), float(np.finfo(self._inputs.dtype).max)
+        self._narrowest, self._largest = (
+            min(1.0, *self._doubled),
+            float(np.finfo(self._inputs.dtype).max),
+        )
         self._shifted = (net.base + widths[0]).numpy()
-        self._rest = np.zeros_like(self._shifted) if net.rest is None else net.rest[0].contiguous().numpy()
+        self._rest = (
+            np.zeros_like(self._shifted) if net.rest is None else net.rest[0].contiguous().numpy()
+        )
         self._start, self._square = net.theta_hat[-1].double().numpy()[0], float((net.y**2).sum())
         # theta_hat of the layers above the first, for inputs that are kept times 2 w, with w added to their biases
         self._moved = [t.numpy().copy() for t in net.theta_hat[:-1]]
@@ -107,15 +120,24 @@ class LeanForce:
         self._weights = [np.empty_like(t) for t in self._moved]
         units, dtype = [t.shape[0] for t in self._moved], self._inputs.dtype
         # inputs of units; gradients by them overwrite them, as what fits into a cache is faster
-        self._pre, self._gate = ([np.empty((net.n_rows, k), dtype) for k in units] for _ in range(2))
+        self._pre, self._gate = (
+            [np.empty((net.n_rows, k), dtype) for k in units] for _ in range(2)
+        )
         columns = [*(k + 1 for k in units[:-1]), units[-1] + 2]
         self._wide = [np.empty((net.n_rows, k), dtype) for k in columns]
         for i, (wide, k) in enumerate(zip(self._wide, units, strict=True)):
             wide[:, k] = self._doubled[i] * (1.0 if i + 1 < len(units) else net.constant)
         self._wide[-1][:, -1] = net.y.numpy()
         q = units[-1] + 1
-        self._products, self._tail = np.empty((q + 1, q + 1), dtype), np.empty((q + 1, q - 1), dtype)
-        self._fine, self._factored, self._inverse = np.empty((q + 1, q + 1)), np.empty((q, q)), np.empty((q, q))
+        self._products, self._tail = (
+            np.empty((q + 1, q + 1), dtype),
+            np.empty((q + 1, q - 1), dtype),
+        )
+        self._fine, self._factored, self._inverse = (
+            np.empty((q + 1, q + 1)),
+            np.empty((q, q)),
+            np.empty((q, q)),
+        )
 
     @silent()
     def __call__(self, zeta: Arrays, state: Floats) -> Floats | None:
@@ -138,7 +160,9 @@ class LeanForce:
 
     def _in_range(self, scales: PlainScales) -> bool:
         by_width = [s / self._narrowest for s in scales.s]
-        return all(0.0 < number < self._largest for number in (*by_width, scales.rho, scales.sigma**2))
+        return all(
+            0.0 < number < self._largest for number in (*by_width, scales.rho, scales.sigma**2)
+        )
 
     @silent()
     def by_first_layer(self, z: Arrays, scales: PlainScales) -> Reals | None:
@@ -161,9 +185,13 @@ class LeanForce:
             zip(self._doubled, self._pre, self._gate, self._wide, strict=True)
         ):
             if i == 0:
-                lean_kernels.rectify_first(pre, self._shifted, self._rest, s[0], doubled, gate, wide)
+                lean_kernels.rectify_first(
+                    pre, self._shifted, self._rest, s[0], doubled, gate, wide
+                )
                 continue
-            lean_kernels.add_scaled(self._moved[i], z[i], s[i] / self._doubled[i - 1], self._weights[i])
+            lean_kernels.add_scaled(
+                self._moved[i], z[i], s[i] / self._doubled[i - 1], self._weights[i]
+            )
             multiply(self._wide[i - 1], self._weights[i].T, out=pre)
             lean_kernels.rectify(pre, doubled, gate, wide)
         return self._output(scales)
@@ -181,7 +209,9 @@ class LeanForce:
             found = self._integrated(multiply(fine.T, fine, out=self._fine), scales, LARGEST_SIGNAL)
         return found
 
-    def _integrated(self, products: Reals, scales: PlainScales, largest: float) -> tuple[bool, float, float]:
+    def _integrated(
+        self, products: Reals, scales: PlainScales, largest: float
+    ) -> tuple[bool, float, float]:
         variance = scales.sigma**2
         fine, by_log_rho, misfit = lean_output.integrate(
             products,

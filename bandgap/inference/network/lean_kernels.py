@@ -44,7 +44,9 @@ def silent() -> np.errstate:
 def _made_by_amd() -> bool:
     """Return whether this processor is one of AMD's, as Linux or Windows says; False where nobody says."""
     try:
-        said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+        said = (
+            Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+        )
     except OSError:
         said = os.environ.get("PROCESSOR_IDENTIFIER", "")
     return "AuthenticAMD" in said
@@ -137,7 +139,9 @@ def gate_first(g: Reals, gate: Reals, rest: Reals) -> float:
 
 
 @compiled
-def enter_directions(zeta: Reals, information: Reals, grown: float, factor: Reals, turned: Reals) -> None:
+def enter_directions(
+    zeta: Reals, information: Reals, grown: float, factor: Reals, turned: Reals
+) -> None:
     """Write f = (1 + information grown)^(-1/2) and z = f zeta in a frame's directions; all (out, in)."""
     one, times = zeta.dtype.type(1.0), zeta.dtype.type(grown)
     for i in range(zeta.shape[0]):
@@ -148,7 +152,9 @@ def enter_directions(zeta: Reals, information: Reals, grown: float, factor: Real
 
 
 @compiled
-def leave_directions(by_z: Reals, turned: Reals, factor: Reals, zeta: Reals, by_zeta: Reals) -> float:
+def leave_directions(
+    by_z: Reals, turned: Reals, factor: Reals, zeta: Reals, by_zeta: Reals
+) -> float:
     """Write the gradient by zeta, given that by z in a frame's directions; return what is gained by log s (negative).
 
     See `partial_centring.Place.force`: the return value is the sum of (1 - f^2) (z (by_z - z) + 1).

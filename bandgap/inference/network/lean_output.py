@@ -70,7 +70,13 @@ def integrate(
 
 @compiled
 def log_likelihood(
-    products: Floats, start: Floats, rho: float, sigma: float, rows: int, largest: float, factor: Floats
+    products: Floats,
+    start: Floats,
+    rho: float,
+    sigma: float,
+    rows: int,
+    largest: float,
+    factor: Floats,
 ) -> float:
     """Return log p(y | H) with the output layer integrated out, given the products of `integrate`, but undoubled.
 

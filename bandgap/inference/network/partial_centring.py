@@ -30,7 +30,12 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.network.scales import ScaleGradient, ScalePrior, Scales
-from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork, hidden_features, integrate_output
+from bandgap.inference.network.whitened_network import (
+    Layers,
+    WhitenedNetwork,
+    hidden_features,
+    integrate_output,
+)
 from bandgap.inference.soft_rectifier import through_relu
 
 DIAGONAL = 1e-4  # share of a matrix off its diagonal below which it is one: the row space's inputs, in float32
@@ -97,7 +102,9 @@ class Place:
     turned: Layers
     factors: Layers
 
-    def force(self, frames: Frames, by_z: Layers, by_scales: ScaleGradient) -> tuple[Layers, ScaleGradient]:
+    def force(
+        self, frames: Frames, by_z: Layers, by_scales: ScaleGradient
+    ) -> tuple[Layers, ScaleGradient]:
         """Return the gradients by zeta and by the scales given zeta, of the density of (zeta, scales).
 
         That density is without its factor exp(-|zeta|^2 / 2); `by_z` and `by_scales` are gradients of the density of
@@ -131,16 +138,24 @@ def place(frames: Frames, zeta: Layers, scales: Scales) -> Place:
 def enter(frames: Frames, z: Layers, scales: Scales) -> Layers:
     """Return zeta of z at these scales."""
     log_s = torch.log(scales.s)
-    return [f.turned(q) / f.factors(log_s[:, i]) for i, (f, q) in enumerate(zip(frames, z, strict=True))]
+    return [
+        f.turned(q) / f.factors(log_s[:, i]) for i, (f, q) in enumerate(zip(frames, z, strict=True))
+    ]
 
 
 def square_norm(z: Layers) -> Tensor:
     """Return |z|^2 of every chain, (chain,), in float64."""
-    return torch.stack([torch.linalg.vector_norm(q, dim=(1, 2), dtype=torch.float64) ** 2 for q in z]).sum(0)
+    return torch.stack(
+        [torch.linalg.vector_norm(q, dim=(1, 2), dtype=torch.float64) ** 2 for q in z]
+    ).sum(0)
 
 
 def find_frames(
-    net: WhitenedNetwork, prior: ScalePrior, visited: Sequence[tuple[Layers, Tensor]], *, leading: int | None = None
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    visited: Sequence[tuple[Layers, Tensor]],
+    *,
+    leading: int | None = None,
 ) -> list[Frame]:
     """Return the coordinates of every sampled layer from states (z, scales) that the chains were in, the last one last.
 
@@ -151,10 +166,16 @@ def find_frames(
     states = sum(state.shape[0] for _, state in visited)
     frames = []
     for layer in range(len(net.shapes)):
-        outputs = torch.stack([(g.T @ g).double() for g, _ in (p[layer] for p in pairs)]).sum(0) / (states * net.n_rows)
-        inputs = torch.stack([(h.T @ h).double() for _, h in (p[layer] for p in pairs)]).sum(0) / states
+        outputs = torch.stack([(g.T @ g).double() for g, _ in (p[layer] for p in pairs)]).sum(0) / (
+            states * net.n_rows
+        )
+        inputs = (
+            torch.stack([(h.T @ h).double() for _, h in (p[layer] for p in pairs)]).sum(0) / states
+        )
         frames.append(_frame(outputs, inputs, float(log_s[layer]), net.inputs.dtype))
-    return _informed(frames, prior, list(zip(pairs, (state for _, state in visited), strict=True))[-LINEARISED:])
+    return _informed(
+        frames, prior, list(zip(pairs, (state for _, state in visited), strict=True))[-LINEARISED:]
+    )
 
 
 def gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> Pairs:
@@ -179,7 +200,9 @@ def gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> Pairs:
     return pairs
 
 
-def _pairs(net: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, leading: int | None) -> Pairs:
+def _pairs(
+    net: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, leading: int | None
+) -> Pairs:
     (g, h), *others = gradient_pairs(net, z, prior.scales(state))
     return [(g, h[:, :leading]), *others]
 
@@ -194,14 +217,22 @@ def _frame(outputs: Tensor, inputs: Tensor, log_scale: float, dtype: torch.dtype
     return Frame(left.to(dtype).contiguous(), right, information.to(dtype), log_scale)
 
 
-def _informed(frames: list[Frame], prior: ScalePrior, visits: Sequence[tuple[Pairs, Tensor]]) -> list[Frame]:
+def _informed(
+    frames: list[Frame], prior: ScalePrior, visits: Sequence[tuple[Pairs, Tensor]]
+) -> list[Frame]:
     """Return frames with the information of models linearised at visits, pairs of gradients and states."""
     found = []
     for pairs, state in visits:
         log_s = torch.log(prior.scales(state).s)
         for chain in range(len(state)):
             turned = [
-                _turned(frame, pair, chain, len(state), math.exp(frame.log_scale - float(log_s[chain, i])))
+                _turned(
+                    frame,
+                    pair,
+                    chain,
+                    len(state),
+                    math.exp(frame.log_scale - float(log_s[chain, i])),
+                )
                 for i, (frame, pair) in enumerate(zip(frames, pairs, strict=True))
             ]
             found.append(linearised_variances(turned))
@@ -212,7 +243,9 @@ def _informed(frames: list[Frame], prior: ScalePrior, visits: Sequence[tuple[Pai
     ]
 
 
-def _turned(frame: Frame, pair: tuple[Tensor, Tensor], chain: int, chains: int, grown: float) -> tuple[Tensor, Tensor]:
+def _turned(
+    frame: Frame, pair: tuple[Tensor, Tensor], chain: int, chains: int, grown: float
+) -> tuple[Tensor, Tensor]:
     """Return the gradients of one chain in a frame's directions at its scale; of many rows some that stand for all."""
     g, h = (part.double().reshape(chains, -1, part.shape[1])[chain] for part in pair)
     every = -(-len(g) // MAX_ROWS)
@@ -235,4 +268,6 @@ def linearised_variances(pairs: Sequence[tuple[Tensor, Tensor]]) -> Layers:
 def _squares(factor: Tensor, g: Tensor, h: Tensor) -> Tensor:
     """Return the diagonal of J' (C C')^(-1) J for the columns g_o h_i of J, (out, in), as the squares of C^(-1) J."""
     inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=False)
-    return torch.stack([((inverse * column) @ h).square_().sum(0) for column in g.T]).clamp(max=1.0 - SMALLEST)
+    return torch.stack([((inverse * column) @ h).square_().sum(0) for column in g.T]).clamp(
+        max=1.0 - SMALLEST
+    )

@@ -64,13 +64,18 @@ class PcpScales:
         """Return the log prior density of states (chain, 1 + L), Jacobians included, up to a constant."""
         log_sigma, log_scale = state[:, 0], torch.logsumexp(state[:, 1:], -1)
         log_c = state[:, 1:] - log_scale[:, None]
-        p_scale = pcp.log_density(torch.exp(log_scale), self._terms(torch.exp(log_c)), lam=self.lam) + log_scale
+        p_scale = (
+            pcp.log_density(torch.exp(log_scale), self._terms(torch.exp(log_c)), lam=self.lam)
+            + log_scale
+        )
         return p_scale + noise_log_density(log_sigma, self.noise_b) + self.c0 * log_c.sum(-1)
 
     def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log_density` (chain,) and its gradient by the state (chain, 1 + L)."""
         if not state.is_cuda:
-            values, gradients = zip(*(self.plain_density(one) for one in state.numpy()), strict=True)
+            values, gradients = zip(
+                *(self.plain_density(one) for one in state.numpy()), strict=True
+            )
             return torch.tensor(values, dtype=torch.float64), torch.from_numpy(np.stack(gradients))
         return self._gradient(state)
 
@@ -79,10 +84,14 @@ class PcpScales:
         log_sigma, log_scale = state[:, 0], torch.logsumexp(state[:, 1:], -1)
         log_c = state[:, 1:] - log_scale[:, None]
         c = torch.exp(log_c)
-        p_scale, by_log, by_rate = pcp.log_density_and_gradient(torch.exp(log_scale), self._terms(c), lam=self.lam)
+        p_scale, by_log, by_rate = pcp.log_density_and_gradient(
+            torch.exp(log_scale), self._terms(c), lam=self.lam
+        )
         by_c = by_rate @ self.slopes
         noise = self.noise_b * torch.exp(-2.0 * log_sigma)
-        value = p_scale + log_scale - 2.0 * SIGMA_SHAPE * log_sigma - noise + self.c0 * log_c.sum(-1)
+        value = (
+            p_scale + log_scale - 2.0 * SIGMA_SHAPE * log_sigma - noise + self.c0 * log_c.sum(-1)
+        )
         common = by_log + 1.0 - (c * by_c).sum(-1) - self.c0 * self.n_layers
         by_part = c * (by_c + common[:, None]) + self.c0
         return value, torch.cat([(2.0 * noise - 2.0 * SIGMA_SHAPE)[:, None], by_part], 1)
@@ -91,12 +100,16 @@ class PcpScales:
         """Return `log_density_and_gradient` of one state (1 + L,), by a compiled loop: at a tenth of the time."""
         by = np.empty_like(state)
         weights, slopes = self.weights.numpy(), self.slopes.numpy()
-        value = pcp.density_and_pull(state, weights, slopes, self.lam, SIGMA_SHAPE, self.noise_b, self.c0, by)
+        value = pcp.density_and_pull(
+            state, weights, slopes, self.lam, SIGMA_SHAPE, self.noise_b, self.c0, by
+        )
         return value, by
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, 1 + L) from the prior, on the CPU, with nothing but the given CPU generator."""
-        log_c = torch.log_softmax(draw_log_gamma(self.c0, (chains, self.n_layers), generator=generator), -1)
+        log_c = torch.log_softmax(
+            draw_log_gamma(self.c0, (chains, self.n_layers), generator=generator), -1
+        )
         log_sigma = draw_log_sigma(self.noise_b, chains, generator=generator)
         terms = pcp.DistanceTerms(self.weights.cpu(), torch.exp(log_c) @ self.slopes.cpu().T)
         scale = pcp.prior_draws(terms, lam=self.lam, generator=generator, size=(chains,))
@@ -149,7 +162,9 @@ class PointEstimateScales(PcpScales):
         relative, sigma = [exp(0.5 * a) for a in parts], exp(log_sigma)
         return PlainScales([sigma * r for r in relative], relative[-1] ** 2, sigma)
 
-    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+    def plain_by_state(
+        self, state: Floats, by_log_square: list[float], by_log_sigma: float
+    ) -> Floats:
         """Return `by_state` of one state (1 + L,), (1 + L,)."""
         return np.array([by_log_sigma + 2.0 * sum(by_log_square[:-1]), *by_log_square])
 
@@ -178,7 +193,9 @@ class VariationalScales(PcpScales):
         """Return a gradient by the scales as one by the state (chain, 1 + L); d log s_l^2 / d a_l <= 1."""
         added = torch.exp(state[:, 1:])
         by_log_sigma = by_scales.by_log_sigma - 2.0 * by_scales.by_log_square[:, -1]
-        return torch.cat([by_log_sigma[:, None], by_scales.by_log_square * added / (1.0 + added)], 1)
+        return torch.cat(
+            [by_log_sigma[:, None], by_scales.by_log_square * added / (1.0 + added)], 1
+        )
 
     def plain_scales(self, state: Floats) -> PlainScales:
         """Return the scales that one state (1 + L,) means."""
@@ -186,14 +203,18 @@ class VariationalScales(PcpScales):
         s = [sqrt(1.0 + exp(a)) for a in parts]
         return PlainScales(s, s[-1] ** 2 * exp(-2.0 * log_sigma), exp(log_sigma))
 
-    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+    def plain_by_state(
+        self, state: Floats, by_log_square: list[float], by_log_sigma: float
+    ) -> Floats:
         """Return `by_state` of one state (1 + L,), (1 + L,)."""
         added = np.exp(state[1:])
         by_log_sigma -= 2.0 * by_log_square[-1]
         return np.array([by_log_sigma, *(np.array(by_log_square) * added / (1.0 + added))])
 
 
-def point_estimate_scales(alpha: Tensor, *, lam: float = 1.0, noise_b: float, c0: float = 1.0) -> PointEstimateScales:
+def point_estimate_scales(
+    alpha: Tensor, *, lam: float = 1.0, noise_b: float, c0: float = 1.0
+) -> PointEstimateScales:
     """Return the prior of the point estimate's case from squared gradient norms alpha (N, L) at theta_hat."""
     terms = pcp.point_estimate_terms(alpha, alpha.new_zeros(alpha.shape[1]))
     return PointEstimateScales(alpha, terms.weights, lam, noise_b, c0)
@@ -206,12 +227,20 @@ def condensed(prior: PointEstimateScales) -> PointEstimateScales:
     """
     if prior.slopes.shape[0] <= MANY_ROWS:
         return prior
-    weights, slopes = (torch.from_numpy(found).to(prior.slopes) for found in row_quadrature(prior.slopes.cpu().numpy()))
+    weights, slopes = (
+        torch.from_numpy(found).to(prior.slopes)
+        for found in row_quadrature(prior.slopes.cpu().numpy())
+    )
     return replace(prior, slopes=slopes, weights=weights)
 
 
 def variational_scales(
-    layer_sizes: tuple[int, ...], *, lam: float = 1.0, noise_b: float, c0: float = 1.0, device: torch.device
+    layer_sizes: tuple[int, ...],
+    *,
+    lam: float = 1.0,
+    noise_b: float,
+    c0: float = 1.0,
+    device: torch.device,
 ) -> VariationalScales:
     """Return the prior of the variational case from the number of parameters of every layer (L,)."""
     slopes = torch.eye(len(layer_sizes), dtype=torch.float64, device=device)

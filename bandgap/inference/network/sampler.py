@@ -59,7 +59,9 @@ def sample_network(
         GroupPlace(i, len(firsts), first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i))
         for i, first in enumerate(firsts)
     ]
-    files = [] if checkpoint is None else [checkpoint.of_part(place.number).path for place in places]
+    files = (
+        [] if checkpoint is None else [checkpoint.of_part(place.number).path for place in places]
+    )
     config = _planned(config, net, files)
     remote = engine_in_use().remote and not net.y.is_cuda
     workers = 1 if net.y.is_cuda or inside_map() else min(cores(), len(places))
@@ -68,7 +70,9 @@ def sample_network(
         watch = _Watch(board, prior, config, progress)
         with few_blas_threads():
             results = [
-                run_group(net, prior, config, place, board=board, look=watch.look, checkpoint=checkpoint)
+                run_group(
+                    net, prior, config, place, board=board, look=watch.look, checkpoint=checkpoint
+                )
                 for place in places
             ]
         watch.look()
@@ -113,14 +117,20 @@ def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
     return iterations * (groups * ITERATION + config.chains * float(net.n_rows) * weights)
 
 
-def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig, *, groups: int) -> ChainBoard:
-    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.n_draws, width=prior.units.shape[0])
+def _open_board(
+    path: Path | None, prior: ScalePrior, config: SamplerConfig, *, groups: int
+) -> ChainBoard:
+    return ChainBoard.open(
+        path, groups=groups, chains=config.chains, draws=config.n_draws, width=prior.units.shape[0]
+    )
 
 
 class _Watch:
     """Turns the board into updates; the only state is what has been reported already."""
 
-    def __init__(self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress) -> None:
+    def __init__(
+        self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress
+    ) -> None:
         self._board, self._prior, self._config, self._progress = board, prior, config, progress
         self._total = len(board.done) * (config.n_warmup + config.n_draws)
         self._reported, self._judged_at = 0, -math.inf
@@ -136,7 +146,10 @@ class _Watch:
         values = {"acceptance": float(board.acceptance[begun].mean())}
         if time.monotonic() - self._judged_at > RHAT_EVERY_S:
             drawn = board.drawn(warmup=self._config.n_warmup)
-            self._figures, self._judged_at = running_figures(self._prior.judged(drawn)), time.monotonic()
+            self._figures, self._judged_at = (
+                running_figures(self._prior.judged(drawn)),
+                time.monotonic(),
+            )
         values |= self._figures
         phase = "warm-up" if done <= len(board.done) * self._config.n_warmup else "sampling"
         self._progress(Update(phase, done, self._total, values=values))
@@ -152,9 +165,16 @@ def _joined(net: WhitenedNetwork, groups: list[Group]) -> tuple[NetworkDraws, Sa
     def every(name: str) -> Any:
         return np.concatenate([getattr(group.info, name) for group in groups])
 
-    arrays = {name: every(name) for name in ("state", "fitted", "accept", "divergent", "energy", "step")}
-    judged = {name: np.concatenate([g.info.judged[name] for g in groups]) for name in groups[0].info.judged}
-    info = SamplerInfo(judged=judged, n_steps=int(np.median([g.info.n_steps for g in groups])), **arrays)
+    arrays = {
+        name: every(name) for name in ("state", "fitted", "accept", "divergent", "energy", "step")
+    }
+    judged = {
+        name: np.concatenate([g.info.judged[name] for g in groups])
+        for name in groups[0].info.judged
+    }
+    info = SamplerInfo(
+        judged=judged, n_steps=int(np.median([g.info.n_steps for g in groups])), **arrays
+    )
     return draws, info
 
 

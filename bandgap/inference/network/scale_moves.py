@@ -24,7 +24,13 @@ MAX_ROUNDS = 12  # a bracket then is about 1e-9 of its first width: the chain st
 
 
 def step_scales(
-    net: WhitenedNetwork, z: Layers, state: Tensor, *, prior: ScalePrior, directions: Tensor, generator: torch.Generator
+    net: WhitenedNetwork,
+    z: Layers,
+    state: Tensor,
+    *,
+    prior: ScalePrior,
+    directions: Tensor,
+    generator: torch.Generator,
 ) -> Tensor:
     """Slice-sample the scales once along each direction: `directions` (k, width), their lengths the bracket widths."""
     if can_be_lean(net):
@@ -50,7 +56,9 @@ def step_scales(
     return state
 
 
-def _slices(density: LeanDensity, state: Floats, directions: Tensor, generator: torch.Generator) -> Floats:
+def _slices(
+    density: LeanDensity, state: Floats, directions: Tensor, generator: torch.Generator
+) -> Floats:
     """Return where one chain's state (width,) is after a slice along every direction."""
     value = density(state)
     for direction in directions.numpy():
@@ -64,7 +72,11 @@ def _slices(density: LeanDensity, state: Floats, directions: Tensor, generator: 
 
 
 def slice_move(
-    log_density: Callable[[Tensor], Tensor], at_zero: Tensor, *, width: float, generator: torch.Generator
+    log_density: Callable[[Tensor], Tensor],
+    at_zero: Tensor,
+    *,
+    width: float,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """Move every chain along its line from 0 by one slice; return positions and log densities there, both (chain,).
 
@@ -90,11 +102,17 @@ def slice_move(
 
 
 def _uniform(like: Tensor, size: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return torch.rand((*like.shape, *size), generator=generator, device=like.device, dtype=torch.float64)
+    return torch.rand(
+        (*like.shape, *size), generator=generator, device=like.device, dtype=torch.float64
+    )
 
 
 def slice_one(
-    log_density: Callable[[float], float], at_zero: float, *, width: float, generator: torch.Generator
+    log_density: Callable[[float], float],
+    at_zero: float,
+    *,
+    width: float,
+    generator: torch.Generator,
 ) -> tuple[float, float]:
     """Make `slice_move` for one chain, one point at a time; return its position and the log density there.
 

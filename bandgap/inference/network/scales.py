@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 SIGMA_SHAPE = 2.0  # of the inverse gamma prior of sigma^2: its mean is then b
-START_LOG_SIGMA = -0.7  # of the noise at the start, relative to the labels' standard deviation: half of it
+START_LOG_SIGMA = (
+    -0.7
+)  # of the noise at the start, relative to the labels' standard deviation: half of it
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +82,9 @@ class ScalePrior(Protocol):
     def plain_density(self, state: Floats) -> tuple[float, Floats]:
         """Return `log_density_and_gradient` of one state (width,)."""
 
-    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+    def plain_by_state(
+        self, state: Floats, by_log_square: list[float], by_log_sigma: float
+    ) -> Floats:
         """Return `by_state` of one state (width,), (width,)."""
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
@@ -122,6 +126,8 @@ def draw_log_sigma(b: float, chains: int, *, generator: torch.Generator) -> Tens
 
 def draw_log_gamma(shape: float, size: tuple[int, ...], *, generator: torch.Generator) -> Tensor:
     """Draw logarithms of Gamma(shape, 1) variables, exact for small shapes: G(a) has the law of G(a + 1) U^(1/a)."""
-    above = torch._standard_gamma(torch.full(size, shape + 1.0, dtype=torch.float64), generator=generator)
+    above = torch._standard_gamma(
+        torch.full(size, shape + 1.0, dtype=torch.float64), generator=generator
+    )
     uniform = 1.0 - torch.rand(size, generator=generator, dtype=torch.float64)
     return torch.log(above) + torch.log(uniform) / shape

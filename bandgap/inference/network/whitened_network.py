@@ -72,7 +72,9 @@ class WhitenedNetwork:
     def repeated(self, times: int) -> "WhitenedNetwork":
         """Return the same for a batch in which every chain stands `times` times, one after the other."""
         y = self.y if self.y.ndim == 1 else self.y.repeat_interleave(times, 0)
-        return replace(self, y=y, rest=None if self.rest is None else self.rest.repeat_interleave(times, 0))
+        return replace(
+            self, y=y, rest=None if self.rest is None else self.rest.repeat_interleave(times, 0)
+        )
 
     def project(self, z_1: Tensor) -> Tensor:
         """Return what the first layer's z (chain, out, in) adds to its pre-activation at scale 1, (chain, n, out)."""
@@ -128,7 +130,9 @@ def row_space(wide: Tensor) -> RowSpace:
     return RowSpace(vt[keep].T, u[:, keep] * singular[keep])
 
 
-def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype) -> WhitenedNetwork:
+def whiten(
+    theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype
+) -> WhitenedNetwork:
     """Reduce a problem to row-space coordinates: `theta_hat[l]` (out, in + 1), standardised x (n, p) and y (n,)."""
     wide = torch.cat([x.double(), torch.ones(x.shape[0], 1, dtype=torch.float64)], 1)
     rows, base = row_space(wide), wide @ theta_hat[0].double().T
@@ -163,8 +167,13 @@ class Hidden:
     def without(self, chains: Tensor) -> "Hidden":
         """Return the same with the features of the marked chains (chain,) set to zero, so that no gradient passes."""
         bad = chains[:, None, None]
-        inputs = [self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]]
-        return Hidden(inputs, [torch.where(bad, torch.zeros_like(gate), gate) for gate in self.gates])
+        inputs = [
+            self.inputs[0],
+            *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]],
+        ]
+        return Hidden(
+            inputs, [torch.where(bad, torch.zeros_like(gate), gate) for gate in self.gates]
+        )
 
     def through(self, layer: int, g: Tensor) -> Tensor:
         """Return g (chain, n, units), a gradient by the units of hidden layer `layer` (from 1), before its ReLU."""
@@ -218,7 +227,9 @@ class OutputLayer:
         return result
 
 
-def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales, *, rough: bool = False) -> OutputLayer:
+def integrate_output(
+    net: WhitenedNetwork, hidden: Hidden, scales: Scales, *, rough: bool = False
+) -> OutputLayer:
     """Integrate the output layer out; `rough` forms the products of the features in their own precision, for forces."""
     rho, sigma = scales.rho, scales.sigma
     h = hidden.features if rough else hidden.features.double()
@@ -240,13 +251,19 @@ def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales, *, ro
 
 def draw_output(output: OutputLayer, scales: Scales, *, generator: torch.Generator) -> Tensor:
     """Draw the output weights from their exact conditional, (chain, q), in float64."""
-    noise = torch.randn(output.mean.shape, generator=generator, device=output.mean.device, dtype=torch.float64)
-    step = torch.linalg.solve_triangular(output.factor.mT, noise.unsqueeze(-1), upper=True).squeeze(-1)
+    noise = torch.randn(
+        output.mean.shape, generator=generator, device=output.mean.device, dtype=torch.float64
+    )
+    step = torch.linalg.solve_triangular(output.factor.mT, noise.unsqueeze(-1), upper=True).squeeze(
+        -1
+    )
     result: Tensor = output.mean + (scales.sigma * torch.sqrt(scales.rho))[:, None] * step
     return result
 
 
-def gradient(net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer) -> Layers:
+def gradient(
+    net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer
+) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
     return slopes(net, z, scales, hidden, output)[0]
 
@@ -286,9 +303,16 @@ def scale_gradient(
     s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
     """
-    by_s = [torch.linalg.vecdot(q.flatten(1), g.flatten(1)).double() for q, g in zip(z, by_z, strict=True)]
+    by_s = [
+        torch.linalg.vecdot(q.flatten(1), g.flatten(1)).double()
+        for q, g in zip(z, by_z, strict=True)
+    ]
     if net.rest is not None and by_first is not None:
-        by_s[0] = by_s[0] + scales.s[:, 0] * torch.linalg.vecdot(by_first.flatten(1), net.rest.flatten(1)).double()
+        by_s[0] = (
+            by_s[0]
+            + scales.s[:, 0]
+            * torch.linalg.vecdot(by_first.flatten(1), net.rest.flatten(1)).double()
+        )
     width = output.factor.shape[-1]
     trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
     by_rho = 0.5 * (trace - width) + 0.5 * scales.rho * (output.solved**2).sum(-1) / scales.sigma**2

@@ -16,7 +16,14 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.gradients import Gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 BIASED = SamplerWarning(
     "biased",
@@ -40,7 +47,12 @@ class AsgldConfig:
 
     def __post_init__(self) -> None:
         check_step("asgld", step=self.step, inverse_temperature=self.inverse_temperature)
-        if not (self.weight > 0 and self.damping > 0 and 0 <= self.memory < 1 and 0 <= self.square_memory < 1):
+        if not (
+            self.weight > 0
+            and self.damping > 0
+            and 0 <= self.memory < 1
+            and 0 <= self.square_memory < 1
+        ):
             raise ConfigError(
                 f"asgld: weight {self.weight}, memory {self.memory} and {self.square_memory}, damping {self.damping}. "
                 "Accepted: weight and damping above 0, memories from 0 to below 1."
@@ -67,7 +79,13 @@ def init(config: AsgldConfig, position: Tensor) -> AsgldState:
 
 
 def step(
-    config: AsgldConfig, state: AsgldState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: AsgldConfig,
+    state: AsgldState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[AsgldState, Told]:
     """Move every chain once."""
     del adapt

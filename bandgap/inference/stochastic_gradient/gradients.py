@@ -116,13 +116,21 @@ def batch_gradient(
 
     def gradient(position: Tensor) -> Slopes:
         found = sums(position)
-        change = found if at_centre is None else tuple(a - b for a, b in zip(found, at_centre, strict=True))
+        change = (
+            found
+            if at_centre is None
+            else tuple(a - b for a, b in zip(found, at_centre, strict=True))
+        )
         total = target.prior_gradient(position) + scale * change[0]
         for rest in change[1:]:
             total = total + rest
         if control is not None:
             total = total + control.full
-        return Slopes(total, found[0] / n if whole is None else (scale * found[0] + found[1]) / target.n_rows, variance)
+        return Slopes(
+            total,
+            found[0] / n if whole is None else (scale * found[0] + found[1]) / target.n_rows,
+            variance,
+        )
 
     return gradient
 
@@ -136,13 +144,19 @@ def others_than(always: Tensor | None, n_rows: int) -> Tensor | None:
     return left.nonzero().squeeze(-1)
 
 
-def draw_rows(n_rows: int, batch_size: int | None, chains: int, *, rng: np.random.Generator) -> Tensor:
+def draw_rows(
+    n_rows: int, batch_size: int | None, chains: int, *, rng: np.random.Generator
+) -> Tensor:
     """Draw a batch for every chain, (chain, n), uniform without replacement; None for all rows."""
     if batch_size is None or batch_size == n_rows:
         return torch.arange(n_rows).expand(chains, n_rows)
     if not 1 <= batch_size <= n_rows:
-        raise ConfigError(f"batch of {batch_size} rows. Accepted: 1 to {n_rows}, the number of rows.")
+        raise ConfigError(
+            f"batch of {batch_size} rows. Accepted: 1 to {n_rows}, the number of rows."
+        )
     if chains > MANY_CHAINS and chains * n_rows <= MOST_NUMBERS:
-        return torch.from_numpy(rng.random((chains, n_rows)).argpartition(batch_size - 1, axis=1)[:, :batch_size])
+        return torch.from_numpy(
+            rng.random((chains, n_rows)).argpartition(batch_size - 1, axis=1)[:, :batch_size]
+        )
     drawn = [rng.choice(n_rows, batch_size, replace=False, shuffle=False) for _ in range(chains)]
     return torch.from_numpy(np.stack(drawn))

@@ -52,10 +52,22 @@ def sample_and_halve(
     first, second = checkpoints
     always = sampler.warnings()  # of the settings, which the first run has already said
     draws, info = sample(
-        target, sampler, start, config=config, seed=seed, extras=extras, progress=progress, checkpoint=first
+        target,
+        sampler,
+        start,
+        config=config,
+        seed=seed,
+        extras=extras,
+        progress=progress,
+        checkpoint=first,
     )
     half = replace(sampler, step=0.5 * sampler.step)
-    longer = replace(config, warmup=2 * config.warmup, draws=2 * config.draws, schedule=stretched(config.schedule, 2))
+    longer = replace(
+        config,
+        warmup=2 * config.warmup,
+        draws=2 * config.draws,
+        schedule=stretched(config.schedule, 2),
+    )
     pruning = extras.pruning and replace(extras.pruning, every=2 * extras.pruning.every)
     also = replace(extras, pruning=pruning)
 
@@ -63,12 +75,23 @@ def sample_and_halve(
         progress(replace(update, phase=f"{update.phase} with half the step"))
 
     again, other = sample(
-        target, half, start, config=longer, seed=seed + 1, extras=also, progress=shown, checkpoint=second
+        target,
+        half,
+        start,
+        config=longer,
+        seed=seed + 1,
+        extras=also,
+        progress=shown,
+        checkpoint=second,
     )
-    of_half = tuple(replace(w, text=f"With half the step: {w.text}") for w in other.warnings if w not in always)
+    of_half = tuple(
+        replace(w, text=f"With half the step: {w.text}") for w in other.warnings if w not in always
+    )
     info = replace(info, warnings=(*info.warnings, *of_half))
     assert draws.recorded is not None and again.recorded is not None
-    if min(draws.recorded.shape[0], again.recorded.shape[0]) < 2:  # the others diverged, which is said
+    if (
+        min(draws.recorded.shape[0], again.recorded.shape[0]) < 2
+    ):  # the others diverged, which is said
         return draws, info
     found = halving_warning(draws.recorded, again.recorded, step=sampler.step)
     return draws, info if found is None else replace(info, warnings=(*info.warnings, found))

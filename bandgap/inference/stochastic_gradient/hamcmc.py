@@ -24,7 +24,14 @@ from torch import Tensor
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.gradients import Gradient
 from bandgap.inference.stochastic_gradient.lbfgs import Pairs, factor, inverse_times, root_times
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,13 @@ def memory_of(state: HamcmcState, walkers: int) -> Pairs:
 
 
 def step(
-    config: HamcmcConfig, state: HamcmcState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: HamcmcConfig,
+    state: HamcmcState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[HamcmcState, Told]:
     """Move the walker of every chain whose turn it is."""
     del adapt
@@ -114,7 +127,9 @@ def step(
     change = at_last - at_new + config.regularise * (new - last)
     gap = at_old - at_end + config.regularise * (end - old)
     state = HamcmcState(
-        torch.cat([points[:, 1:], new[:, None]], 1), torch.cat([state.changes[:, 1:], change[:, None]], 1), gap
+        torch.cat([points[:, 1:], new[:, None]], 1),
+        torch.cat([state.changes[:, 1:], change[:, None]], 1),
+        gap,
     )
     return state, told(at_old, drift, h=h, damped=float(f.damped.mean()))
 

@@ -77,7 +77,13 @@ class HamcmcSaConfig:
                 "numbers from 1."
             )
         c1, c2, alpha = self.omega
-        if not (c1 > 0 and c2 > -1 and 0.5 < alpha <= 1 and self.omega_at(1) <= 1 and (alpha < 1 or c1 > 0.5)):
+        if not (
+            c1 > 0
+            and c2 > -1
+            and 0.5 < alpha <= 1
+            and self.omega_at(1) <= 1
+            and (alpha < 1 or c1 > 0.5)
+        ):
             raise ConfigError(
                 f"hamcmc_sa: omega = {c1} (k + {c2})^(-{alpha}). Accepted: alpha above 0.5 up to 1, with c1 above 0.5 "
                 "at 1, and omega at most 1 from k = 1."
@@ -120,14 +126,23 @@ def init(config: HamcmcSaConfig, position: Tensor) -> HamcmcSaState:
     """Start at positions (chain, dim) with G_0 = I / delta."""
     pairs = no_pairs(position, config.memory)
     empty = position.new_zeros(config.snapshots, *pairs.s.shape)
-    weights, counter = torch.zeros(config.snapshots, dtype=torch.float64), torch.zeros((), dtype=torch.int64)
+    weights, counter = (
+        torch.zeros(config.snapshots, dtype=torch.float64),
+        torch.zeros((), dtype=torch.int64),
+    )
     average = Average(empty, empty, weights, torch.ones((), dtype=torch.float64), counter)
     metric = identity_metric(position, scale=1.0 / config.least_curvature)
     return HamcmcSaState(position, pairs, average, metric, counter)
 
 
 def step(
-    config: HamcmcSaConfig, state: HamcmcSaState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: HamcmcSaConfig,
+    state: HamcmcSaState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[HamcmcSaState, Told]:
     """Move every chain once; the metric follows in warm-up, and after it where it is not frozen."""
     g, metric, damped = gradient(state.position).total, state.metric, None
@@ -152,7 +167,12 @@ def step(
 def taken_in(config: HamcmcSaConfig, average: Average, pairs: Pairs) -> Average:
     """Return the average with one more matrix of every chain; the oldest of J leaves its weight to the next."""
     if average.s.shape[1] != pairs.s.shape[0]:  # chains have ended: what they left goes too
-        average = Average(*_empty_like(average, pairs), average.weights * 0, average.first * 0 + 1, average.count * 0)
+        average = Average(
+            *_empty_like(average, pairs),
+            average.weights * 0,
+            average.first * 0 + 1,
+            average.count * 0,
+        )
     count = average.count + 1
     omega = config.omega_at(int(count))
     weights, first = average.weights * (1.0 - omega), average.first * (1.0 - omega)

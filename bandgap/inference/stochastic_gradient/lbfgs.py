@@ -86,7 +86,9 @@ def _scale(pairs: Pairs, present: Tensor, delta: float) -> Tensor:
     return torch.where(usable, ratio, delta).clamp(min=delta)
 
 
-def _roots(s: Tensor, ybar: Tensor, bs: Tensor, sy: Tensor, present: Tensor, *, reflect: bool) -> Tensor:
+def _roots(
+    s: Tensor, ybar: Tensor, bs: Tensor, sy: Tensor, present: Tensor, *, reflect: bool
+) -> Tensor:
     """Return q (..., M, dim) by the triangular table of B_i s_j."""
     table, roots = list(bs.unbind(-2)), []
     sign = -1.0 if reflect else 1.0

@@ -31,7 +31,9 @@ class Metric:
     def times(self, v: Tensor) -> Tensor:
         """Return G v of vectors (..., dim)."""
         along = v @ self.basis
-        result: Tensor = self.level * v + (along @ self.inside.T - self.level * along) @ self.basis.T
+        result: Tensor = (
+            self.level * v + (along @ self.inside.T - self.level * along) @ self.basis.T
+        )
         return result
 
     def root_times(self, z: Tensor) -> Tensor:
@@ -43,7 +45,9 @@ class Metric:
     def solve_root(self, v: Tensor) -> Tensor:
         """Return S^-1 v of vectors (..., dim)."""
         along = v @ self.basis
-        inside = torch.linalg.solve_triangular(self.root, along.unsqueeze(-1), upper=False).squeeze(-1)
+        inside = torch.linalg.solve_triangular(self.root, along.unsqueeze(-1), upper=False).squeeze(
+            -1
+        )
         scale = torch.rsqrt(self.level)
         result: Tensor = scale * v + (inside - scale * along) @ self.basis.T
         return result
@@ -71,7 +75,9 @@ def mixture(factors: Factor, weights: Tensor, *, first: float, first_scale: floa
                      *(part[used][j].unsqueeze(1) for part in (factors.sy, factors.gamma, factors.damped)))  # fmt: skip
         products = inverse_times(one, basis.T).double()  # (chain, k, dim)
         inside += (each[j].double()[:, None, None] * (products @ basis.double())).sum(0)
-    inside += first * first_scale * torch.eye(basis.shape[1], dtype=torch.float64, device=basis.device)
+    inside += (
+        first * first_scale * torch.eye(basis.shape[1], dtype=torch.float64, device=basis.device)
+    )
     inside = 0.5 * (inside + inside.T)
     root = torch.linalg.cholesky(inside)
     return Metric(level, basis, inside.to(basis.dtype), root.to(basis.dtype))

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.gradients import Gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 NARROW = SamplerWarning(
     "biased",
@@ -63,7 +70,13 @@ def init(config: MsgldConfig, position: Tensor) -> MsgldState:
 
 
 def step(
-    config: MsgldConfig, state: MsgldState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: MsgldConfig,
+    state: MsgldState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[MsgldState, Told]:
     """Move every chain once."""
     del adapt

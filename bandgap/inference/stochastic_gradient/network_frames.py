@@ -48,7 +48,9 @@ class LayerFrame:
         return 1.0 / (1.0 + self.information)
 
 
-def layer_frame(g: Tensor, h: Tensor, *, log_scale: float, turn_left: bool, turn_right: bool) -> LayerFrame:
+def layer_frame(
+    g: Tensor, h: Tensor, *, log_scale: float, turn_left: bool, turn_right: bool
+) -> LayerFrame:
     """Return the frame of a layer from rows: g (n, out) and h (n, in) are such that lam is the sum of (g h')^2."""
     wide_g, wide_h = g.double(), h.double()
     left = torch.linalg.eigh(wide_g.T @ wide_g)[1] if turn_left else None

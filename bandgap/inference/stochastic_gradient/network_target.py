@@ -20,7 +20,12 @@ from torch import Tensor
 
 from bandgap.inference.network.scales import ScaleGradient, ScalePrior, Scales
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
-from bandgap.inference.stochastic_gradient.network_frames import LayerFrame, layer_frame, plain_frame, squares_in
+from bandgap.inference.stochastic_gradient.network_frames import (
+    LayerFrame,
+    layer_frame,
+    plain_frame,
+    squares_in,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +92,16 @@ class NetworkTarget:
         """Return the gradient (chain, dim) of the prior of zeta and of the scales, over all rows."""
         at = self._place(position)
         by_zeta = [-f * q for f, q in zip(at.factors, at.turned, strict=True)]
-        grown = [0.5 * ((1.0 - f * f) * (q * q - 1.0)) for f, q in zip(at.factors, at.turned, strict=True)]
+        grown = [
+            0.5 * ((1.0 - f * f) * (q * q - 1.0))
+            for f, q in zip(at.factors, at.turned, strict=True)
+        ]
         by_square = torch.stack([part.flatten(1).double().sum(1) for part in grown], 1)
         by_scales = ScaleGradient(by_square, -2.0 * by_square[:, :-1].sum(1))
         by_state = self.prior.log_density_and_gradient(at.state.cpu())[1].to(by_square)
-        return self._joined(by_zeta, (by_state + self.prior.by_state(at.state, by_scales)) * self.units)
+        return self._joined(
+            by_zeta, (by_state + self.prior.by_state(at.state, by_scales)) * self.units
+        )
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return the sum of the gradients of rows (chain, n) of the log likelihood, (chain, dim)."""
@@ -103,8 +113,12 @@ class NetworkTarget:
         by_turned = [frame.turned(g) for frame, g in zip(self.frames, by_z, strict=True)]
         by_zeta = [f * g for f, g in zip(at.factors, by_turned, strict=True)]
         along = _dots(by_turned, at.turned)  # of s_l at fixed z
-        held = _dots([f * g for f, g in zip(at.factors, by_zeta, strict=True)], at.turned)  # at fixed zeta
-        by_sigma = (residual.double() ** 2).sum(1) / at.scales.sigma**2 - rows.shape[1] + along[:, -1]
+        held = _dots(
+            [f * g for f, g in zip(at.factors, by_zeta, strict=True)], at.turned
+        )  # at fixed zeta
+        by_sigma = (
+            (residual.double() ** 2).sum(1) / at.scales.sigma**2 - rows.shape[1] + along[:, -1]
+        )
         by_scales = ScaleGradient(0.5 * held, by_sigma - (held - along)[:, :-1].sum(1))
         return self._joined(by_zeta, self.prior.by_state(at.state, by_scales) * self.units)
 
@@ -126,7 +140,9 @@ class NetworkTarget:
         share = self.n_rows / (rows.shape[0] * chains)
         passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
         log_scale, frames, by_parts = self._relative(at.scales), [], []
-        for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
+        for layer, (g, h) in enumerate(
+            zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)
+        ):
             by_z = share**0.5 * torch.exp(log_scale[:, layer, None, None]) * g.double()
             wide = h.double().expand(chains, -1, -1)
             frame = layer_frame(
@@ -134,7 +150,9 @@ class NetworkTarget:
                 turn_left=turn, turn_right=turn and layer > 0,
             )  # fmt: skip
             move = frame.factors(log_scale[:, layer]).square() * frame.turned(at.z[layer])
-            by_parts.append(0.25 * (by_z * (wide @ frame.back(move).double().mT)).sum(-1).square().sum())
+            by_parts.append(
+                0.25 * (by_z * (wide @ frame.back(move).double().mT)).sum(-1).square().sum()
+            )
             frames.append(frame)
         parts = torch.stack(by_parts)
         by_sigma = 2.0 * self.n_rows + 4.0 * parts.sum(0, keepdim=True)
@@ -151,10 +169,14 @@ class NetworkTarget:
         """
         at, chains = self._place(position), position.shape[0]
         passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
-        residual = (self.net.y[rows].to(position) - passed.output).double() / at.scales.sigma[:, None] ** 2
+        residual = (self.net.y[rows].to(position) - passed.output).double() / at.scales.sigma[
+            :, None
+        ] ** 2
         level = of * (of / drawn - 1.0) / (rows.shape[0] * chains)
         found = []
-        for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
+        for layer, (g, h) in enumerate(
+            zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)
+        ):
             frame = self.frames[layer]
             by_weight = (at.scales.s[:, layer, None] * residual).unsqueeze(-1) * g.double()
             wide = h.double().expand(chains, -1, -1).flatten(0, 1)
@@ -173,8 +195,13 @@ class NetworkTarget:
         for rows in torch.split(torch.arange(self.n_rows, device=position.device), block):
             passed = self._forward(at.z, at.scales, rows.expand(position.shape[0], -1))
             total = torch.zeros_like(passed.output)
-            for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
-                frame, grown = self.frames[layer], torch.exp(relative[:, layer]).to(g)[:, None, None]
+            for layer, (g, h) in enumerate(
+                zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)
+            ):
+                frame, grown = (
+                    self.frames[layer],
+                    torch.exp(relative[:, layer]).to(g)[:, None, None],
+                )
                 by_output = g if frame.left is None else g @ frame.left
                 by_input = h if frame.right is None else h @ frame.right
                 squares = (grown * frame.factors(relative[:, layer])).square()
@@ -192,7 +219,9 @@ class NetworkTarget:
         state = self.state(position)
         scales = self.prior.scales(state)
         relative, turned, factors, z = self._relative(scales), [], [], []
-        for layer, ((first, end), shape, frame) in enumerate(zip(self.spans, self.shapes, self.frames, strict=True)):
+        for layer, ((first, end), shape, frame) in enumerate(
+            zip(self.spans, self.shapes, self.frames, strict=True)
+        ):
             factors.append(frame.factors(relative[:, layer]))
             turned.append(factors[-1] * position[:, first:end].reshape(-1, *shape))
             z.append(frame.back(turned[-1]))
@@ -207,12 +236,16 @@ class NetworkTarget:
         pre = net.base[rows] + self._scale(scales, 0).to(dtype) * (x @ z[0].mT)
         inputs = [x]
         for layer in range(1, len(z)):
-            h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=net.constant if layer == len(z) - 1 else 1.0)
+            h = torch.nn.functional.pad(
+                torch.relu(pre), (0, 1), value=net.constant if layer == len(z) - 1 else 1.0
+            )
             inputs.append(h)
             pre = h @ (net.theta_hat[layer] + self._scale(scales, layer).to(dtype) * z[layer]).mT
         return Passed(inputs, pre.squeeze(-1))
 
-    def _slopes(self, z: Layers, scales: Scales, passed: "Passed", start: Tensor | None = None) -> Layers:
+    def _slopes(
+        self, z: Layers, scales: Scales, passed: "Passed", start: Tensor | None = None
+    ) -> Layers:
         """Return the gradient of f by every pre-activation (chain, n, out), times `start` (chain, n, 1)."""
         g = torch.ones_like(passed.output).unsqueeze(-1) if start is None else start
         found = [g]
@@ -256,4 +289,10 @@ def network_target(net: WhitenedNetwork, prior: ScalePrior) -> NetworkTarget:
 
 
 def _dots(a: Layers, b: Layers) -> Tensor:
-    return torch.stack([torch.linalg.vecdot(p.flatten(1), q.flatten(1)).double() for p, q in zip(a, b, strict=True)], 1)
+    return torch.stack(
+        [
+            torch.linalg.vecdot(p.flatten(1), q.flatten(1)).double()
+            for p, q in zip(a, b, strict=True)
+        ],
+        1,
+    )

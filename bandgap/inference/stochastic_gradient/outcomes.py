@@ -28,7 +28,11 @@ class RunConfig:
     longest_move: float = 1e3
 
     def __post_init__(self) -> None:
-        if self.warmup < 0 or min(self.draws, self.thin, self.record_every) < 1 or not self.longest_move > 0:
+        if (
+            self.warmup < 0
+            or min(self.draws, self.thin, self.record_every) < 1
+            or not self.longest_move > 0
+        ):
             raise ConfigError(
                 f"run: warm-up {self.warmup}, draws {self.draws}, thin {self.thin}, record_every {self.record_every}, "
                 f"longest_move {self.longest_move}. Accepted: whole numbers from 0, from 1, and a length above 0."

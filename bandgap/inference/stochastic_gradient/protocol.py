@@ -75,14 +75,23 @@ class Step(Protocol):
     """A step of a sampler."""
 
     def __call__(
-        self, config: Any, state: Any, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+        self,
+        config: Any,
+        state: Any,
+        gradient: Gradient,
+        normals: Normals,
+        *,
+        h: float,
+        adapt: bool,
     ) -> tuple[Any, Told]: ...
 
 
 def check_step(name: str, *, step: float, inverse_temperature: float) -> None:
     """Raise ConfigError on a step or a temperature that no chain can have."""
     if not (step > 0 and inverse_temperature > 0):
-        raise ConfigError(f"{name}: step {step}, inverse temperature {inverse_temperature}. Accepted: numbers above 0.")
+        raise ConfigError(
+            f"{name}: step {step}, inverse temperature {inverse_temperature}. Accepted: numbers above 0."
+        )
 
 
 def told(gradient: Tensor, drift: Tensor, *, h: float, damped: float | None = None) -> Told:
@@ -109,7 +118,9 @@ def with_arrays(state: AnyState, arrays: Mapping[str, Tensor], prefix: str = "")
     for field in dataclasses.fields(state):  # type: ignore[arg-type]
         value = getattr(state, field.name)
         name = prefix + field.name
-        values[field.name] = arrays[name] if isinstance(value, Tensor) else with_arrays(value, arrays, f"{name}.")
+        values[field.name] = (
+            arrays[name] if isinstance(value, Tensor) else with_arrays(value, arrays, f"{name}.")
+        )
     return dataclasses.replace(state, **values)  # type: ignore[type-var]
 
 
@@ -121,5 +132,7 @@ def of_chains(state: AnyState, kept: Tensor) -> AnyState:
         if field.metadata.get("shared"):
             values[field.name] = value
         else:
-            values[field.name] = value[kept] if isinstance(value, Tensor) else of_chains(value, kept)
+            values[field.name] = (
+                value[kept] if isinstance(value, Tensor) else of_chains(value, kept)
+            )
     return dataclasses.replace(state, **values)  # type: ignore[type-var]

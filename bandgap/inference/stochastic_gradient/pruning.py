@@ -15,7 +15,9 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 
-Matrix = tuple[int, int] | tuple[int, int, int]  # first, end; and the length of a row whose last entry is a bias
+Matrix = (
+    tuple[int, int] | tuple[int, int, int]
+)  # first, end; and the length of a row whose last entry is a bias
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Pruning:
     slowness: float = 50.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.share < 1 and 0 < self.decay < 1 and self.slowness > 0 and self.every >= 1):
+        if not (
+            0 < self.share < 1 and 0 < self.decay < 1 and self.slowness > 0 and self.every >= 1
+        ):
             raise ConfigError(
                 f"pruning: share {self.share}, decay {self.decay}, slowness {self.slowness}, every {self.every}. "
                 "Accepted: share and decay between 0 and 1, a slowness above 0, a number of iterations from 1."
@@ -66,8 +70,13 @@ def pruned(state: Any, pruning: Pruning, *, iteration: int) -> Any:
     Raises ConfigError where a sampler's state has no single position.
     """
     if not hasattr(state, "position"):
-        raise ConfigError(f"pruning: {type(state).__name__} holds several positions a chain. Take another sampler.")
+        raise ConfigError(
+            f"pruning: {type(state).__name__} holds several positions a chain. Take another sampler."
+        )
     count, early = divmod(iteration + 1, pruning.every)
     if early:
         return state
-    return replace(state, position=zero_smallest(state.position, pruning.matrices, share=pruning.share_at(count)))
+    return replace(
+        state,
+        position=zero_smallest(state.position, pruning.matrices, share=pruning.share_at(count)),
+    )

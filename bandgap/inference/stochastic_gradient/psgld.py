@@ -17,7 +17,14 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.gradients import Gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 BIASED = SamplerWarning(
     "biased",
@@ -69,7 +76,13 @@ def init(config: PsgldConfig, position: Tensor) -> PsgldState:
 
 
 def step(
-    config: PsgldConfig, state: PsgldState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: PsgldConfig,
+    state: PsgldState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[PsgldState, Told]:
     """Move every chain once; V follows in warm-up, and after it where it is not frozen."""
     slopes, square = gradient(state.position), state.square

@@ -20,9 +20,21 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.stochastic_gradient.gradients import RowTarget, Slopes, batch_gradient, draw_rows, others_than
+from bandgap.inference.stochastic_gradient.gradients import (
+    RowTarget,
+    Slopes,
+    batch_gradient,
+    draw_rows,
+    others_than,
+)
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
-from bandgap.inference.stochastic_gradient.protocol import SamplerWarning, Told, arrays_of, of_chains, with_arrays
+from bandgap.inference.stochastic_gradient.protocol import (
+    SamplerWarning,
+    Told,
+    arrays_of,
+    of_chains,
+    with_arrays,
+)
 from bandgap.inference.stochastic_gradient.pruning import pruned
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig, algorithm_of
 
@@ -69,7 +81,9 @@ class _Run:
         seed: int,
         extras: Extras,
     ) -> None:
-        if start.ndim != (3 if sampler.walkers > 1 else 2) or (start.ndim == 3 and start.shape[1] != sampler.walkers):
+        if start.ndim != (3 if sampler.walkers > 1 else 2) or (
+            start.ndim == 3 and start.shape[1] != sampler.walkers
+        ):
             raise ConfigError(
                 f"start of shape {tuple(start.shape)} for {sampler.walkers} walkers a chain. Accepted: (chain, dim), "
                 "or (chain, walker, dim) with all walkers of a chain."
@@ -88,7 +102,11 @@ class _Run:
 
     def to_the_end(self, progress: Progress, checkpoint: Checkpoint | None) -> tuple[Draws, Info]:
         """Run all iterations that are left."""
-        total, began, reported = self._config.warmup + self._config.draws, time.perf_counter(), -math.inf
+        total, began, reported = (
+            self._config.warmup + self._config.draws,
+            time.perf_counter(),
+            -math.inf,
+        )
         self._refuse_no_chains()
         try:
             while self._done < total:
@@ -116,13 +134,17 @@ class _Run:
         rows = self._rows(np.random.default_rng(int(row_seed)))[self._chains].to(self._start.device)
 
         def normals() -> Tensor:
-            drawn = torch.randn(self._start.shape[0], dim, generator=generator, dtype=self._start.dtype)
+            drawn = torch.randn(
+                self._start.shape[0], dim, generator=generator, dtype=self._start.dtype
+            )
             return self._moving(drawn[self._chains].to(self._start.device))
 
         h = self._sampler.step * config.schedule.factor(k)
         adapt = k < config.warmup
         extras = self._extras
-        of_batch = batch_gradient(self._target, rows, extras.control, always=extras.always, variance=extras.variance)
+        of_batch = batch_gradient(
+            self._target, rows, extras.control, always=extras.always, variance=extras.variance
+        )
 
         def gradient(position: Tensor) -> Slopes:
             found = of_batch(position)
@@ -130,7 +152,9 @@ class _Run:
                 return found
             return Slopes(self._moving(found.total), self._moving(found.of_a_row), found.variance)
 
-        state, said = self._algorithm.step(self._sampler, self._state, gradient, normals, h=h, adapt=adapt)
+        state, said = self._algorithm.step(
+            self._sampler, self._state, gradient, normals, h=h, adapt=adapt
+        )
         self._done += 1
         self._state = self._without_diverged(state, said, k)
         if self._extras.pruning is not None:
@@ -163,7 +187,9 @@ class _Run:
 
     def _without_diverged(self, state: Any, said: Told, iteration: int) -> Any:
         position = self._algorithm.position(state)
-        there = position.isfinite().all(-1) & (said.move <= self._config.longest_move)  # False for a move that is NaN
+        there = position.isfinite().all(-1) & (
+            said.move <= self._config.longest_move
+        )  # False for a move that is NaN
         if self._extras.possible is not None:
             there = there & self._extras.possible(position).to(there.device)
         fine = there.cpu()
@@ -202,11 +228,17 @@ class _Run:
                     f"run: none of {config.draws} iterations leaves a draw, of which every {every}-th would. Ask for "
                     "more of them, or for a lower thin."
                 )
-            of = torch.tensor([steps[k] for k in range(total) if config.keeps(k, every)], dtype=torch.float64)
+            of = torch.tensor(
+                [steps[k] for k in range(total) if config.keeps(k, every)], dtype=torch.float64
+            )
             return torch.stack(values, 1)[self._chains], of
 
         position, position_steps = kept(self._positions, config.thin)
-        recorded = kept(self._recorded, config.record_every) if self._extras.record is not None else (None, None)
+        recorded = (
+            kept(self._recorded, config.record_every)
+            if self._extras.record is not None
+            else (None, None)
+        )
         return Draws(position, position_steps, *recorded)
 
     def _info(self) -> Info:
@@ -269,7 +301,9 @@ class _Run:
         """Take up the state of a file, where there is one; raises ArtifactError on one of another run."""
         if not checkpoint.path.exists():
             return
-        arrays, facts = checkpoints.read(checkpoint.path, expected=self._facts(), device=self._start.device)
+        arrays, facts = checkpoints.read(
+            checkpoint.path, expected=self._facts(), device=self._start.device
+        )
         self._state = with_arrays(self._state, checkpoints.under("state.", arrays))
         self._chains = arrays["chains"].cpu()
         kept = checkpoints.under("position.", arrays)

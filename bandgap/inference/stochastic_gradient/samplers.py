@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
-from bandgap.inference.stochastic_gradient import asgld, hamcmc, hamcmc_sa, msgld, psgld, sghmc, sgld
+from bandgap.inference.stochastic_gradient import (
+    asgld,
+    hamcmc,
+    hamcmc_sa,
+    msgld,
+    psgld,
+    sghmc,
+    sgld,
+)
 from bandgap.inference.stochastic_gradient.asgld import AsgldConfig
 from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
 from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
@@ -13,7 +21,15 @@ from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 
-AnyConfig = SgldConfig | PsgldConfig | MsgldConfig | AsgldConfig | SghmcConfig | HamcmcConfig | HamcmcSaConfig
+AnyConfig = (
+    SgldConfig
+    | PsgldConfig
+    | MsgldConfig
+    | AsgldConfig
+    | SghmcConfig
+    | HamcmcConfig
+    | HamcmcSaConfig
+)
 
 CONFIGS: Final[Mapping[str, type[AnyConfig]]] = {
     "sghmc": SghmcConfig,

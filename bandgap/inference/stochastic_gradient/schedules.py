@@ -109,7 +109,11 @@ def stretched(schedule: Schedule, factor: int) -> Schedule:
         return replace(schedule, b=factor * schedule.b)
     if isinstance(schedule, Stepwise):
         return replace(schedule, every=factor * schedule.every)
-    return replace(schedule, length=factor * schedule.length) if isinstance(schedule, Cyclical) else schedule
+    return (
+        replace(schedule, length=factor * schedule.length)
+        if isinstance(schedule, Cyclical)
+        else schedule
+    )
 
 
 def weighted_mean(values: Tensor, steps: Tensor) -> Tensor:

@@ -17,7 +17,14 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.gradients import Gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,13 @@ def init(config: SghmcConfig, position: Tensor) -> SghmcState:
 
 
 def step(
-    config: SghmcConfig, state: SghmcState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: SghmcConfig,
+    state: SghmcState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[SghmcState, Told]:
     """Move every chain once; `h` is eta."""
     del adapt

@@ -10,7 +10,14 @@ from typing import ClassVar, Final
 from torch import Tensor
 
 from bandgap.inference.stochastic_gradient.gradients import Gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, SamplerWarning, Told, check_step, told
+from bandgap.inference.stochastic_gradient.protocol import (
+    Algorithm,
+    Normals,
+    SamplerWarning,
+    Told,
+    check_step,
+    told,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,13 @@ def init(config: SgldConfig, position: Tensor) -> SgldState:
 
 
 def step(
-    config: SgldConfig, state: SgldState, gradient: Gradient, normals: Normals, *, h: float, adapt: bool
+    config: SgldConfig,
+    state: SgldState,
+    gradient: Gradient,
+    normals: Normals,
+    *,
+    h: float,
+    adapt: bool,
 ) -> tuple[SgldState, Told]:
     """Move every chain once."""
     del adapt

@@ -50,7 +50,11 @@ def step_for_ratio(ratio: float, *, noise: float = 0.0, inverse_temperature: flo
 
 
 def largest_curvature(
-    gradient: Callable[[Tensor], Tensor], position: Tensor, *, generator: torch.Generator, rounds: int = 20
+    gradient: Callable[[Tensor], Tensor],
+    position: Tensor,
+    *,
+    generator: torch.Generator,
+    rounds: int = 20,
 ) -> Tensor:
     """Return about the largest eigenvalue by size of minus the Hessian at positions (chain, dim), (chain,).
 

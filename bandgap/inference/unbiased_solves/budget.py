@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandgap.foundation.errors import InputError
-from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, Product, increments_of
+from bandgap.inference.unbiased_solves.conjugate_gradients import (
+    KernelMatrix,
+    Product,
+    increments_of,
+)
 from bandgap.inference.unbiased_solves.gradient import FREE
 from bandgap.inference.unbiased_solves.series import Floats, Truncation, mean_square_error
 

@@ -74,7 +74,9 @@ def unbiased_solve(
     return solve(product, b, weights=weights, terms=stop, precondition=precondition)
 
 
-def increments_of(product: Product, b: Floats, *, terms: int, precondition: Product | None = None) -> Floats:
+def increments_of(
+    product: Product, b: Floats, *, terms: int, precondition: Product | None = None
+) -> Floats:
     """Return the increments (term, n) of the solution of K s = b until it has converged."""
     found: list[Floats] = []
     solve(product, b, terms=terms, precondition=precondition, increments=found)
@@ -129,8 +131,12 @@ class KernelMatrix:
     def _block(self, which: int, rows: slice) -> Floats:
         distances = torch.from_numpy(np.asarray(cdist(self.points[rows], self.points)))
         if which == 0:
-            return np.asarray(correlations(distances, self.theta.rho, self.theta.nu).numpy(), dtype=np.float64)
-        return np.asarray(log_slopes(distances, self.theta.rho, self.theta.nu, free_nu=False)[1].numpy())
+            return np.asarray(
+                correlations(distances, self.theta.rho, self.theta.nu).numpy(), dtype=np.float64
+            )
+        return np.asarray(
+            log_slopes(distances, self.theta.rho, self.theta.nu, free_nu=False)[1].numpy()
+        )
 
 
 def pivoted_cholesky(kernel: KernelMatrix, rank: int) -> Floats:

@@ -11,7 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, Product, solve, unbiased_solve
+from bandgap.inference.unbiased_solves.conjugate_gradients import (
+    KernelMatrix,
+    Product,
+    solve,
+    unbiased_solve,
+)
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
 
 FREE: Final = (0, 1, 3)  # sigma2, rho, tau2
@@ -43,14 +48,21 @@ def gradient_estimate(
         found = unbiased_solve(kernel, r, truncation, rng, precondition=precondition)
         products += found.terms
         total -= [found.solution @ kernel.slope(j, r) / (2 * probes) for j in FREE]
-    pair = [unbiased_solve(kernel, y, truncation, rng, precondition=precondition) for _ in range(solves)]
+    pair = [
+        unbiased_solve(kernel, y, truncation, rng, precondition=precondition) for _ in range(solves)
+    ]
     products += sum(each.terms for each in pair)
     total += [0.5 * pair[0].solution @ kernel.slope(j, pair[-1].solution) for j in FREE]
     return Estimate(total, products)
 
 
 def trace_information(
-    kernel: KernelMatrix, *, probes: int, terms: int, rng: np.random.Generator, precondition: Product | None = None
+    kernel: KernelMatrix,
+    *,
+    probes: int,
+    terms: int,
+    rng: np.random.Generator,
+    precondition: Product | None = None,
 ) -> Floats:
     """Return the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, from random signs; positive definite.
 
@@ -60,7 +72,10 @@ def trace_information(
     for _ in range(probes):
         r = rng.choice((-1.0, 1.0), size=len(kernel.points))
         left = solve(kernel, r, terms=terms, precondition=precondition).solution
-        right = [solve(kernel, kernel.slope(j, r), terms=terms, precondition=precondition).solution for j in FREE]
+        right = [
+            solve(kernel, kernel.slope(j, r), terms=terms, precondition=precondition).solution
+            for j in FREE
+        ]
         total += 0.5 * np.array([kernel.slope(j, left) for j in FREE]) @ np.array(right).T / probes
     sd = np.sqrt(np.maximum(np.diag(total), 1e-3))
     values, vectors = np.linalg.eigh(0.5 * (total + total.T) / np.outer(sd, sd))

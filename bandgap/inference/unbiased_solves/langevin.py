@@ -41,7 +41,10 @@ class UlisseConfig:
     thin: int = 1
 
     def __post_init__(self) -> None:
-        whole = min(self.probes, self.chains, self.draws, self.thin) >= 1 and min(self.rank, self.warmup) >= 0
+        whole = (
+            min(self.probes, self.chains, self.draws, self.thin) >= 1
+            and min(self.rank, self.warmup) >= 0
+        )
         if not (0 < self.step < 1 and whole and self.draws % self.thin == 0):
             raise ConfigError(
                 f"ulisse: step {self.step}, {self.probes} probes, rank {self.rank}, {self.chains} chains, "
@@ -64,10 +67,15 @@ class Problem:
         kernel = KernelMatrix(self.points, theta)
         precondition = kernel.preconditioner(rank) if rank else None
         solved = np.column_stack(
-            [solve(kernel, row, terms=len(self.y), precondition=precondition).solution for row in self.covariates.T]
+            [
+                solve(kernel, row, terms=len(self.y), precondition=precondition).solution
+                for row in self.covariates.T
+            ]
         )
         precision = self.covariates.T @ solved
-        return np.asarray(np.linalg.solve(precision, solved.T @ self.y), dtype=np.float64), precision
+        return np.asarray(
+            np.linalg.solve(precision, solved.T @ self.y), dtype=np.float64
+        ), precision
 
     def draw_trend(self, theta: Theta, rng: np.random.Generator, *, rank: int) -> Floats:
         """Return a draw of beta (p,) given theta."""
@@ -108,16 +116,26 @@ def sample_ulisse(
     progress(Update("planning the solves", message=str(budget)))
     rng, most = np.random.default_rng([seed, 0x0115]), cut.most
     eta0 = np.log(np.array(start))[list(FREE)]
-    metric = trace_information(kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition)
-    metric = metric + np.diag([problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)])
+    metric = trace_information(
+        kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition
+    )
+    metric = metric + np.diag(
+        [problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)]
+    )
 
     def begin(eta: Floats, rng: np.random.Generator) -> Gradient:
-        left = problem.y - problem.covariates @ problem.draw_trend(theta_at(eta, start), rng, rank=config.rank)
+        left = problem.y - problem.covariates @ problem.draw_trend(
+            theta_at(eta, start), rng, rank=config.rank
+        )
 
         def gradient(eta: Floats, rng: np.random.Generator) -> Floats:
             here = KernelMatrix(problem.points, theta_at(eta, start))
-            found = gradient_estimate(here, left, cut, rng, probes=config.probes, precondition=precondition)
-            return found.gradient + [problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)]
+            found = gradient_estimate(
+                here, left, cut, rng, probes=config.probes, precondition=precondition
+            )
+            return found.gradient + [
+                problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)
+            ]
 
         return gradient
 
@@ -159,8 +177,13 @@ def sample_by_smaller_steps(
     found = first_that_stays(attempt)
     if found is not None:
         return found
-    eta, (beta, precision) = np.log(np.array(start))[list(FREE)], problem.trend(start, rank=config.rank)
-    return Draws(eta[None, None], beta[None, None], **all_diverged(config), precision_beta=precision)
+    eta, (beta, precision) = (
+        np.log(np.array(start))[list(FREE)],
+        problem.trend(start, rank=config.rank),
+    )
+    return Draws(
+        eta[None, None], beta[None, None], **all_diverged(config), precision_beta=precision
+    )
 
 
 def theta_at(eta: Floats, start: Theta) -> Theta:

@@ -33,7 +33,9 @@ class Truncation:
 
     def __post_init__(self) -> None:
         if self.reading not in get_args(Reading):
-            raise ConfigError(f"truncation: reading {self.reading!r}. Accepted: {', '.join(get_args(Reading))}.")
+            raise ConfigError(
+                f"truncation: reading {self.reading!r}. Accepted: {', '.join(get_args(Reading))}."
+            )
         if not (self.beta > 0 and self.always >= 0 and self.most > self.always):
             raise ConfigError(
                 f"truncation: beta {self.beta}, always {self.always}, most {self.most}. Accepted: beta above 0, whole "

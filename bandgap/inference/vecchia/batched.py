@@ -15,13 +15,25 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.vecchia.correlation import correlations, log_slopes
-from bandgap.inference.vecchia.likelihood import N_THETA, Blocks, SentByFields, Terms, Theta, check_theta
+from bandgap.inference.vecchia.likelihood import (
+    N_THETA,
+    Blocks,
+    SentByFields,
+    Terms,
+    Theta,
+    check_theta,
+)
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
-ENTRIES_AT_ONCE: Final = {"cpu": 2**17, "cuda": 2**24}  # of all B: what a processor's cache and a card's memory hold
+ENTRIES_AT_ONCE: Final = {
+    "cpu": 2**17,
+    "cuda": 2**24,
+}  # of all B: what a processor's cache and a card's memory hold
 KEPT_BYTES: Final = {"cpu": 2**28, "cuda": 2**30}  # of distances up to which they are computed once
 JITTER = 1e-8
-BY_DIFFERENCES: Final = "donot_use_mm_for_euclid_dist"  # of coordinates: distances through products lose digits
+BY_DIFFERENCES: Final = (
+    "donot_use_mm_for_euclid_dist"  # of coordinates: distances through products lose digits
+)
 
 
 class Table(NamedTuple):
@@ -118,7 +130,12 @@ class BatchedSites(SentByFields):
         n, s = self.n, self.blocks.neighbours.shape[1] + 1
         members = np.concatenate([self.blocks.neighbours, np.arange(n)[:, None]], axis=1)
         order = np.argsort(members >= 0, axis=1, kind="stable")  # dummies in front
-        parts = (self.blocks.points, self.blocks.y, self.blocks.covariates, np.take_along_axis(members, order, axis=1))
+        parts = (
+            self.blocks.points,
+            self.blocks.y,
+            self.blocks.covariates,
+            np.take_along_axis(members, order, axis=1),
+        )
         points, y, covariates, places = (torch.from_numpy(part).to(self.device) for part in parts)
         rows = n if 8 * n * s * s <= KEPT_BYTES[self.device.type] else 0
         kept = points.new_empty(rows, s, s)
@@ -129,20 +146,36 @@ class BatchedSites(SentByFields):
 
     def matrices(self, sites: Ints) -> Matrices:
         """Gather what belongs to `sites`."""
-        table, index = self.table, torch.from_numpy(np.asarray(sites, dtype=np.int64)).to(self.device)
+        table, index = (
+            self.table,
+            torch.from_numpy(np.asarray(sites, dtype=np.int64)).to(self.device),
+        )
         members = table.members[index]
         dummies, place = members < 0, members.clamp(min=0)
-        distances = table.distances[index] if len(table.distances) else _distances(table.points, members)
+        distances = (
+            table.distances[index] if len(table.distances) else _distances(table.points, members)
+        )
         v, rows = table.y[place], table.covariates[place]
-        return Matrices(distances, dummies, torch.where(dummies, 0.0, v), torch.where(dummies[..., None], 0.0, rows))
+        return Matrices(
+            distances,
+            dummies,
+            torch.where(dummies, 0.0, v),
+            torch.where(dummies[..., None], 0.0, rows),
+        )
 
-    def _parts(self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool) -> Iterator[Sums]:
+    def _parts(
+        self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool
+    ) -> Iterator[Sums]:
         coefficients = torch.as_tensor(np.asarray(beta, dtype=np.float64)).to(self.device)
         for some in self._chunks(sites):
-            yield _sums(self.matrices(some), theta, coefficients, free_nu=free_nu, derivatives=derivatives)
+            yield _sums(
+                self.matrices(some), theta, coefficients, free_nu=free_nu, derivatives=derivatives
+            )
 
     def _chunks(self, sites: Ints) -> Iterator[Ints]:
-        size = max(1, ENTRIES_AT_ONCE[self.device.type] // (self.blocks.neighbours.shape[1] + 1) ** 2)
+        size = max(
+            1, ENTRIES_AT_ONCE[self.device.type] // (self.blocks.neighbours.shape[1] + 1) ** 2
+        )
         return (sites[i : i + size] for i in range(0, len(sites), size))
 
 

@@ -19,7 +19,14 @@ import torch
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.machine import with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
+from bandgap.inference.checkpoints import (
+    Checkpoint,
+    ForeignCheckpointError,
+    content_of,
+    facts_of,
+    read,
+    write,
+)
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 
@@ -43,9 +50,13 @@ class Draws:
     precision_beta: Floats | None = None
 
 
-def at_mode(mode: Mode, *, figures: Mapping[str, float] | None = None, warnings: tuple[str, ...] = ()) -> Draws:
+def at_mode(
+    mode: Mode, *, figures: Mapping[str, float] | None = None, warnings: tuple[str, ...] = ()
+) -> Draws:
     """Return the mode as the only draw: scales that are taken as known, and beta given them."""
-    return Draws(mode.eta[None, None], mode.beta[None, None], figures or {}, warnings, mode.precision_beta)
+    return Draws(
+        mode.eta[None, None], mode.beta[None, None], figures or {}, warnings, mode.precision_beta
+    )
 
 
 def run_chains(
@@ -91,9 +102,14 @@ def run_chains(
     stretch = block
     while first < total:
         last = min(first + stretch, total)
-        tasks = [(advance, state, first, last, block, warmup, (seed, chain)) for chain, state in enumerate(states)]
+        tasks = [
+            (advance, state, first, last, block, warmup, (seed, chain))
+            for chain, state in enumerate(states)
+        ]
         moved = list(
-            mapped(partial(with_own_threads, _along), tasks) if elsewhere else itertools.starmap(_along, tasks)
+            mapped(partial(with_own_threads, _along), tasks)
+            if elsewhere
+            else itertools.starmap(_along, tasks)
         )
         ends, paths, seconds = zip(*moved, strict=True)
         states = np.array(ends)
@@ -113,7 +129,13 @@ def run_chains(
 
 
 def _along(
-    advance: Advance, state: Floats, first: int, last: int, block: int, warmup: int, name: tuple[int, int]
+    advance: Advance,
+    state: Floats,
+    first: int,
+    last: int,
+    block: int,
+    warmup: int,
+    name: tuple[int, int],
 ) -> tuple[Floats, Floats, float]:
     """Return a chain's state after iterations first to last, what it passed after the warm-up, and the seconds."""
     begun, (seed, chain) = time.monotonic(), name
@@ -135,6 +157,11 @@ def _refuse_unknown_settings(path: Path) -> None:
         )
 
 
-def _keep(checkpoint: Checkpoint, states: Floats, made: list[Floats], facts: dict[str, Any]) -> None:
-    arrays = {"states": torch.from_numpy(states), "path": torch.from_numpy(np.concatenate(made, axis=1))}
+def _keep(
+    checkpoint: Checkpoint, states: Floats, made: list[Floats], facts: dict[str, Any]
+) -> None:
+    arrays = {
+        "states": torch.from_numpy(states),
+        "path": torch.from_numpy(np.concatenate(made, axis=1)),
+    }
     write(checkpoint.path, arrays, facts)

@@ -31,7 +31,9 @@ class Derivatives(NamedTuple):
     nu_nu: Tensor
 
 
-def bessel_k(x: Tensor, nu: Tensor | float, *, order: int = 0, log_factor: Tensor | float = 0.0) -> Tensor:
+def bessel_k(
+    x: Tensor, nu: Tensor | float, *, order: int = 0, log_factor: Tensor | float = 0.0
+) -> Tensor:
     """Return exp(log_factor) times the derivative of this order (0, 1, 2) by nu of K_nu(x), for x above 0 in double.
 
     Differentiable in x, nu and the factor by torch.
@@ -59,7 +61,8 @@ def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | floa
     factor = _log_factor(x, nu_)
     k0, k1, k2 = (bessel_k(x, nu_ - i, log_factor=factor) for i in range(3))
     slope, slope1, bend = (
-        bessel_k(x, nu_ - i, order=order, log_factor=factor) for i, order in ((0, 1), (1, 1), (0, 2))
+        bessel_k(x, nu_ - i, order=order, log_factor=factor)
+        for i, order in ((0, 1), (1, 1), (0, 2))
     )
     a = torch.log(x / 2) - torch.digamma(nu_)
     found = (
@@ -72,7 +75,9 @@ def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | floa
     )
     inside = [torch.where(x > FAR, 0.0, each) for each in found]
     ends = [1.0, *[0.0] * 5]
-    return Derivatives(*(torch.where(apart, each, end) for each, end in zip(inside, ends, strict=True)))
+    return Derivatives(
+        *(torch.where(apart, each, end) for each, end in zip(inside, ends, strict=True))
+    )
 
 
 def correlations(distances: Tensor, rho: float, nu: float) -> Tensor:
@@ -101,13 +106,19 @@ def log_bends(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tup
     """
     if nu in HALVES and not free_nu:
         x = distances / rho
-        polynomial = {0.5: x * (x - 1.0), 1.5: x**2 * (x - 2.0), 2.5: x**2 * (x * (x - 2.0) - 2.0) / 3.0}
+        polynomial = {
+            0.5: x * (x - 1.0),
+            1.5: x**2 * (x - 2.0),
+            2.5: x**2 * (x * (x - 2.0) - 2.0) / 3.0,
+        }
         return (polynomial[nu] * torch.exp(-x),)
 
     def found(d: Tensor) -> tuple[Tensor, ...]:
         parts = matern_derivatives(d, rho, nu)
         by_rho = rho**2 * parts.rho_rho + rho * parts.rho
-        return (by_rho, rho * nu * parts.rho_nu, nu**2 * parts.nu_nu + nu * parts.nu)[: 3 if free_nu else 1]
+        return (by_rho, rho * nu * parts.rho_nu, nu**2 * parts.nu_nu + nu * parts.nu)[
+            : 3 if free_nu else 1
+        ]
 
     return _on_distinct(found, distances)
 
@@ -123,14 +134,18 @@ def half_integer(distances: Tensor, rho: float, nu: float) -> tuple[Tensor, Tens
     return (1.0 + x + x * x / 3.0) * decay, x * x * (1.0 + x) / 3.0 * decay
 
 
-def _on_distinct(function: Callable[[Tensor], tuple[Tensor, ...]], distances: Tensor) -> tuple[Tensor, ...]:
+def _on_distinct(
+    function: Callable[[Tensor], tuple[Tensor, ...]], distances: Tensor
+) -> tuple[Tensor, ...]:
     """Return what `function` gives of distances, each evaluated once, so many at once that memory stays bounded."""
     distinct, place = torch.unique(distances, return_inverse=True)
     parts = [function(piece) for piece in distinct.split(AT_ONCE)]
     return tuple(torch.cat(each)[place] for each in zip(*parts, strict=True))
 
 
-def _arguments(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
+def _arguments(
+    distances: Tensor, rho: Tensor | float, nu: Tensor | float
+) -> tuple[Tensor, Tensor, Tensor]:
     apart = distances > 0
     x = torch.where(apart, distances, 1.0) / rho
     return x, apart, torch.as_tensor(nu, dtype=x.dtype, device=x.device)

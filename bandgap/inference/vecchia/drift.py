@@ -21,7 +21,9 @@ from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
 
-def metric_slopes(sites: BatchedSites, index: Ints | None, theta: Theta, *, free_nu: bool) -> Floats:
+def metric_slopes(
+    sites: BatchedSites, index: Ints | None, theta: Theta, *, free_nu: bool
+) -> Floats:
     """Return dF_jl / d eta_k, (k, k, k) with k last, of the sites `index`, scaled by n / batch.
 
     They are of all four parameters, or without `free_nu` of sigma2, rho and tau2. Not finite where a covariance has no
@@ -68,7 +70,9 @@ def _first(block: Matrices, theta: Theta, *, free_nu: bool) -> Tensor:
     return torch.where(real_pairs(block)[:, None], whole, 0.0)
 
 
-def _second_times(block: Matrices, theta: Theta, turned: Tensor, a: Tensor, *, free_nu: bool) -> Tensor:
+def _second_times(
+    block: Matrices, theta: Theta, turned: Tensor, a: Tensor, *, free_nu: bool
+) -> Tensor:
     """Return B_jk a, (b, k, k, s), of the second derivatives of B by log theta, from B_j a (b, k, s)."""
     k = turned.shape[1]
     result = turned.new_zeros(len(turned), k, k, turned.shape[2])

@@ -33,7 +33,9 @@ def device_of(engine: Engine, device: str = "auto") -> torch.device:
     """
     check_engine(engine)
     if engine == "loops" and device == "cuda":
-        raise ConfigError("engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched', or device 'cpu'.")
+        raise ConfigError(
+            "engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched', or device 'cpu'."
+        )
     place = choose_device(device)
     return torch.device("cpu") if device == "auto" and engine != "batched" else place
 

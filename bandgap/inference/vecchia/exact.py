@@ -9,7 +9,14 @@ from scipy.linalg import cho_solve, lapack
 from scipy.spatial.distance import pdist, squareform
 
 from bandgap.foundation.errors import InputError
-from bandgap.inference.vecchia.likelihood import N_THETA, SentByFields, Terms, Theta, check_theta, matern_constants
+from bandgap.inference.vecchia.likelihood import (
+    N_THETA,
+    SentByFields,
+    Terms,
+    Theta,
+    check_theta,
+    matern_constants,
+)
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.pair_kernels import correlate, fill_covariance
 
@@ -51,7 +58,9 @@ class DenseSites(SentByFields):
         """Return the terms of all sites; raises InputError for a batch, which an exact likelihood does not have."""
         check_theta(theta)
         if index is not None:
-            raise InputError("the exact likelihood is no sum over sites: it has no batches. Give index = None.")
+            raise InputError(
+                "the exact likelihood is no sum over sites: it has no batches. Give index = None."
+            )
         factor, jitters = self._factor(theta)
         residual = self.y - self.covariates @ beta
         wide = np.column_stack([residual, self.y, self.covariates])
@@ -97,7 +106,9 @@ class DenseSites(SentByFields):
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
         """Raise InputError: an exact likelihood is no sum over sites."""
         del theta, beta, free_nu
-        raise InputError("the exact likelihood is no sum over sites: no site has a gradient of its own.")
+        raise InputError(
+            "the exact likelihood is no sum over sites: no site has a gradient of its own."
+        )
 
 
 def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
@@ -122,7 +133,9 @@ def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) ->
     """
     for extra in (0.0, JITTER * theta.sigma2):
         factor, failed = lapack.dpotrf(covariance(extra), lower=1, clean=0, overwrite_a=1)
-        if not failed and np.isfinite(factor[-1, -1]):  # LAPACK takes what is not finite for a factor
+        if not failed and np.isfinite(
+            factor[-1, -1]
+        ):  # LAPACK takes what is not finite for a factor
             return factor, int(extra > 0)
     raise InputError(
         f"the covariance of {n} points has no Cholesky factor at {theta}: points may be the same and the nugget near "
@@ -131,7 +144,13 @@ def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) ->
 
 
 def _derivatives(
-    factor: Floats, alpha: Floats, value: Floats, slopes: list[Floats], theta: Theta, *, free_nu: bool
+    factor: Floats,
+    alpha: Floats,
+    value: Floats,
+    slopes: list[Floats],
+    theta: Theta,
+    *,
+    free_nu: bool,
 ) -> tuple[Floats, Floats]:
     """Return gradient and Fisher information by log theta; alpha = Sigma^-1 (y - X beta)."""
     inverse, _ = lapack.dpotri(factor, lower=1)
@@ -144,5 +163,7 @@ def _derivatives(
     for i, j in enumerate(places):
         grad[j] = 0.5 * (quadratic[i] - float(np.trace(products[i])))
         for k in range(i + 1):
-            fisher[j, places[k]] = fisher[places[k], j] = 0.5 * float((products[i] * products[k].T).sum())
+            fisher[j, places[k]] = fisher[places[k], j] = 0.5 * float(
+                (products[i] * products[k].T).sum()
+            )
     return grad, fisher

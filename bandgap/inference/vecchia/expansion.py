@@ -13,7 +13,10 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-STEP, LONGEST = 0.05, 0.1  # of differences: as a share of the expected standard deviation, and at most
+STEP, LONGEST = (
+    0.05,
+    0.1,
+)  # of differences: as a share of the expected standard deviation, and at most
 LEAST_SHARE = 0.1  # of the Fisher information that a curvature has at least: beyond it the density is not normal
 
 
@@ -63,7 +66,9 @@ def observed_information(target: Target, mode: Mode, expansion: Expansion | None
         return np.concatenate([here.grad_eta, here.grad_beta])
 
     if expansion is None:
-        columns = [(gradient(at - s) - gradient(at + s)) / (2 * s.sum()) for s in np.diag(_steps(mode))]
+        columns = [
+            (gradient(at - s) - gradient(at + s)) / (2 * s.sum()) for s in np.diag(_steps(mode))
+        ]
         observed = np.stack(columns, axis=-1)
     else:
         observed = -expansion.sums[1]

@@ -29,7 +29,15 @@ from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
 # In Newton units; pSGLD's is over sqrt(sites x batch), about what its metric is. By these, tests reach the posterior.
-STEPS = {"sgld": 0.05, "psgld": 0.03, "msgld": 0.02, "asgld": 0.02, "sghmc": 0.01, "hamcmc": 0.02, "hamcmc_sa": 0.05}
+STEPS = {
+    "sgld": 0.05,
+    "psgld": 0.03,
+    "msgld": 0.02,
+    "asgld": 0.02,
+    "sghmc": 0.01,
+    "hamcmc": 0.02,
+    "hamcmc_sa": 0.05,
+}
 FRICTION = 0.2  # of SGHMC: with its step, 20 steps make an independent draw
 
 
@@ -58,8 +66,14 @@ class FirstOrderConfig:
         """Return the settings of the sampler of this name for n sites."""
         step = self.step
         if step is None:
-            step = STEPS[name] / (np.sqrt(n * (self.run(n).batch_size or n)) if name == "psgld" else 1.0)
-        return SghmcConfig(step, friction=FRICTION) if name == "sghmc" else samplers.CONFIGS[name](step)
+            step = STEPS[name] / (
+                np.sqrt(n * (self.run(n).batch_size or n)) if name == "psgld" else 1.0
+            )
+        return (
+            SghmcConfig(step, friction=FRICTION)
+            if name == "sghmc"
+            else samplers.CONFIGS[name](step)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +104,9 @@ class SiteTarget:
     def at_centre(self) -> Tensor:
         """What every site adds to the gradient at the centre, (n, k + p): control variates ask for it at every step."""
         k = len(self.target.free)
-        return torch.from_numpy(self.target.site_gradients(self.centre[:k], self.centre[k:]) @ self.root)
+        return torch.from_numpy(
+            self.target.site_gradients(self.centre[:k], self.centre[k:]) @ self.root
+        )
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return the sum (chain, k + p) of the gradients of every chain's sites (chain, n)."""
@@ -139,7 +155,14 @@ def sample_first_order(
     centre = torch.zeros(len(own.centre), dtype=torch.float64)
     extras = Extras(control=control_variate(own, centre) if variates else None)
     draws, info = sample(
-        own, sampler, start, config=config, seed=seed, extras=extras, progress=progress, checkpoint=checkpoint
+        own,
+        sampler,
+        start,
+        config=config,
+        seed=seed,
+        extras=extras,
+        progress=progress,
+        checkpoint=checkpoint,
     )
     phi = own.phi(draws.position)
     words = tuple(warning.text for warning in info.warnings)

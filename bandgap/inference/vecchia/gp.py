@@ -46,7 +46,10 @@ __all__ = ["GPConfig", "GaussianProcess", "Prediction", "fit", "typical_scales",
 
 ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
-ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen and about which chains expand
+ROUGH, FINE = (
+    1e-2,
+    1e-6,
+)  # of step'gradient; rough where smoothness is chosen and about which chains expand
 PART_ROWS = 2000  # sites by which searches begin where there are more than twice as many
 ROUNDING = 1e-12  # of the largest observation: a spread that is none
 SAMPLE_ROWS = 500  # of which typical distances are taken
@@ -108,7 +111,10 @@ class GaussianProcess:
         Raises InputError where they have other columns.
         """
         rows = np.ones((len(points), 1)) if covariates is None else covariates
-        if points.shape[1] != self.observed.points.shape[1] or rows.shape[1] != self.observed.covariates.shape[1]:
+        if (
+            points.shape[1] != self.observed.points.shape[1]
+            or rows.shape[1] != self.observed.covariates.shape[1]
+        ):
             raise InputError(
                 f"points {points.shape} with covariates {rows.shape}: the process was fitted on "
                 f"{self.observed.points.shape[1]} coordinates and {self.observed.covariates.shape[1]} covariates."
@@ -149,11 +155,17 @@ def fit(
     config = config or GPConfig()
     place = device_of(config.engine, device)
     wide, values = np.ascontiguousarray(points, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    rows = np.ones((len(values), 1)) if covariates is None else np.ascontiguousarray(covariates, dtype=np.float64)
+    rows = (
+        np.ones((len(values), 1))
+        if covariates is None
+        else np.ascontiguousarray(covariates, dtype=np.float64)
+    )
     exact = config.is_exact(len(values))
     blocks = build_blocks(wide, rows, values, m=1 if exact else config.neighbours, seed=seed)
     _refuse_constant(rows, values)
-    sites: Sites = DenseSites(wide, rows, values) if exact else sites_on(blocks, config.engine, device=place)
+    sites: Sites = (
+        DenseSites(wide, rows, values) if exact else sites_on(blocks, config.engine, device=place)
+    )
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
     choices = _choices(config)
@@ -162,14 +174,22 @@ def fit(
     said: dict[str, Any] = {"seed": seed, "progress": progress}
     with few_blas_threads():
         if config.sampler == "sgfs":
-            target, mode = _likeliest(targets, _maxima(targets, starts, config, **said, checkpoint=checkpoint))
+            target, mode = _likeliest(
+                targets, _maxima(targets, starts, config, **said, checkpoint=checkpoint)
+            )
             draws = drawn_at_maximum(mode)
         else:
             target, mode = _mode(targets, starts, config, exact=exact, **said)
-            draws = sample_scales(blocks, target, mode, config, exact=exact, **said, checkpoint=checkpoint)
+            draws = sample_scales(
+                blocks, target, mode, config, exact=exact, **said, checkpoint=checkpoint
+            )
             draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
     chains, length = draws.eta.shape[:2]
-    chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
+    chosen = (
+        np.linspace(0, length - 1, max(1, min(length, config.keep // chains)))
+        .round()
+        .astype(np.int64)
+    )
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
     observed = Observed(wide, rows, values)
     nu, near = float(np.median(theta[..., 2])), config.predict_from if len(values) > ALL_ROWS else 0
@@ -213,7 +233,9 @@ def far_from_mode(mode: Mode) -> tuple[str, ...]:
 
 def _beside_trend(covariates: Floats, y: Floats) -> Floats:
     """Return what a straight line in the covariates leaves of observations (n,)."""
-    return np.asarray(y - covariates @ np.linalg.lstsq(covariates, y, rcond=None)[0], dtype=np.float64)
+    return np.asarray(
+        y - covariates @ np.linalg.lstsq(covariates, y, rcond=None)[0], dtype=np.float64
+    )
 
 
 def _refuse_constant(covariates: Floats, y: Floats) -> None:
@@ -235,7 +257,13 @@ def _choices(config: GPConfig) -> tuple[float | None, ...]:
 
 
 def _mode(
-    targets: list[Target], starts: list[Floats], config: GPConfig, *, exact: bool, seed: int, progress: Progress
+    targets: list[Target],
+    starts: list[Floats],
+    config: GPConfig,
+    *,
+    exact: bool,
+    seed: int,
+    progress: Progress,
 ) -> tuple[Target, Mode]:
     """Return the likeliest target and its mode; many sites are searched from the modes of a part of them."""
     sites = targets[0].sites
@@ -263,7 +291,11 @@ def _maxima(
     found = []
     for i, (target, start) in enumerate(zip(targets, starts, strict=True)):
         part = own_or_part(checkpoint, i)
-        found.append(maximum_by_batches(target, start, config.sgfs, seed=seed, progress=progress, checkpoint=part))
+        found.append(
+            maximum_by_batches(
+                target, start, config.sgfs, seed=seed, progress=progress, checkpoint=part
+            )
+        )
     return found
 
 

@@ -78,7 +78,9 @@ def predict(
     return Kriged(mean, np.maximum(latent, 0.0))
 
 
-def _from_all(observed: Observed, thetas: Sequence[Theta], betas: Floats, points: Floats) -> tuple[Floats, Floats]:
+def _from_all(
+    observed: Observed, thetas: Sequence[Theta], betas: Floats, points: Floats
+) -> tuple[Floats, Floats]:
     """Return c'A^-1 r and c'A^-1 c (2, draw, n), and c'A^-1 X (draw, n, p)."""
     found = np.empty((2, len(thetas), len(points)))
     rows = np.empty((len(thetas), len(points), observed.covariates.shape[1]))
@@ -86,13 +88,17 @@ def _from_all(observed: Observed, thetas: Sequence[Theta], betas: Floats, points
         lower, _ = covariance_factor(_correlations(observed.points, observed.points, theta), theta)
         cross = theta.sigma2 * _correlations(observed.points, points, theta)
         left = observed.y - observed.covariates @ beta
-        of_mean, of_variance, of_trend = by_fixed_block(partial(_solved, lower, left, observed.covariates), cross.T)
+        of_mean, of_variance, of_trend = by_fixed_block(
+            partial(_solved, lower, left, observed.covariates), cross.T
+        )
         found[:, d] = of_mean, of_variance
         rows[d] = of_trend.T
     return found, rows
 
 
-def _solved(lower: Floats, left: Floats, covariates: Floats, cross: Floats) -> tuple[Floats, Floats, Floats]:
+def _solved(
+    lower: Floats, left: Floats, covariates: Floats, cross: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Return c'A^-1 r and c'A^-1 c (n,), and c'A^-1 X (p, n), for the factor of A and covariances c (n, observed)."""
     half = solve_triangular(lower, cross.T, lower=True)
     weights = solve_triangular(lower, half, lower=True, trans="T").T
@@ -101,13 +107,18 @@ def _solved(lower: Floats, left: Floats, covariates: Floats, cross: Floats) -> t
 
 def _squares(left: Floats, inverse: NDArray[np.floating[Any]]) -> Floats:
     """Return r'V r (draw, n) of vectors r (draw, n, p)."""
-    return by_fixed_block(lambda r: (np.einsum("ndp,ndp->dn", r, r @ inverse),), left.transpose(1, 0, 2))[0]
+    return by_fixed_block(
+        lambda r: (np.einsum("ndp,ndp->dn", r, r @ inverse),), left.transpose(1, 0, 2)
+    )[0]
 
 
 def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:
     distances = np.asarray(cdist(a, b), dtype=np.float64)
     if theta.nu in HALVES:
-        return np.asarray(half_integer(torch.from_numpy(distances), theta.rho, theta.nu)[0].numpy(), dtype=np.float64)
+        return np.asarray(
+            half_integer(torch.from_numpy(distances), theta.rho, theta.nu)[0].numpy(),
+            dtype=np.float64,
+        )
     found = np.empty((3, distances.size))
     correlate(distances.ravel(), np.array(theta), matern_constants(theta.nu), False, found)
     return np.asarray(found[0].reshape(distances.shape), dtype=np.float64)

@@ -86,7 +86,9 @@ class LangevinConfig:
 
 def check_lengths(what: str, config: BatchLengths, step_is_sound: bool, *, accepted: str) -> None:
     """Raise ConfigError where a sampler's step or lengths cannot be, naming it `what`."""
-    whole = min(config.chains, config.draws, config.thin) >= 1 and min(config.batch, config.warmup) >= 0
+    whole = (
+        min(config.chains, config.draws, config.thin) >= 1 and min(config.batch, config.warmup) >= 0
+    )
     if not (step_is_sound and whole and config.draws % config.thin == 0):
         raise ConfigError(
             f"{what}: step {config.step}, batch {config.batch}, {config.chains} chains, {config.warmup} warm-up, "
@@ -127,7 +129,9 @@ def sample_langevin(
         except InputError:  # parameters of no density: the chain has diverged
             return np.full(phi.size, np.nan)
         found = np.concatenate([here.grad_eta, here.grad_beta])
-        return found if index is None or variates is None else found + variates.correction(phi, index)
+        return (
+            found if index is None or variates is None else found + variates.correction(phi, index)
+        )
 
     rng = np.random.default_rng([seed, 0x56D1])
     kept, figures, warnings = run_langevin(
@@ -168,7 +172,9 @@ def run_langevin(
     root, dim, h = np.linalg.cholesky(inverse), centre.size, config.step
     noise = np.sqrt(2 * h)
 
-    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def advance(
+        state: Floats, first: int, last: int, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
         phi, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, dim))
         gradient = begin(phi, rng)
         for i in range(last - first):
@@ -182,7 +188,9 @@ def run_langevin(
             path[i] = phi
         return np.append(phi, float(alive)), path
 
-    states = [np.append(centre + root @ rng.standard_normal(dim), 1.0) for _ in range(config.chains)]
+    states = [
+        np.append(centre + root @ rng.standard_normal(dim), 1.0) for _ in range(config.chains)
+    ]
     progress(Update("sampling the covariance", 0, config.warmup + config.draws))
     draws, ends = run_chains(
         np.array(states),
@@ -198,7 +206,11 @@ def run_langevin(
     )
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=h)
-    return draws[alive, config.thin - 1 :: config.thin], {"divergences": float((~alive).sum())}, warnings
+    return (
+        draws[alive, config.thin - 1 :: config.thin],
+        {"divergences": float((~alive).sum())},
+        warnings,
+    )
 
 
 def sample_by_smaller_steps(
@@ -237,7 +249,11 @@ def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:
     """Return a sentence where some chains (chain,) ended early; raises DivergedError where all did."""
     lost, n = int((~alive).sum()), len(alive)
     if lost == n:
-        raise DivergedError(f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch.")
+        raise DivergedError(
+            f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch."
+        )
     if not lost:
         return ()
-    return (f"{lost} of {n} chains diverged and were left out. Give a smaller step (now {step:g}) or a larger batch.",)
+    return (
+        f"{lost} of {n} chains diverged and were left out. Give a smaller step (now {step:g}) or a larger batch.",
+    )

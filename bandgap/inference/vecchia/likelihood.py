@@ -134,7 +134,9 @@ class Blocks(SentByFields):
         """
         check_theta(theta)
         sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
-        sums = self._sums(sites, theta, beta, free_nu=free_nu, derivatives=derivatives, each=NO_ROWS)
+        sums = self._sums(
+            sites, theta, beta, free_nu=free_nu, derivatives=derivatives, each=NO_ROWS
+        )
         scalars, grad, fisher, p3, p4 = sums
         share = self.n / len(sites)
         return Terms(
@@ -160,16 +162,37 @@ class Blocks(SentByFields):
     def distances(self) -> Floats:
         """Distances of every site's pairs, (n, m (m + 1) / 2), packed row after row; no rows above `KEPT_BYTES`."""
         m = self.neighbours.shape[1]
-        packed = np.zeros((self.n if 4 * self.n * m * (m + 1) <= KEPT_BYTES else 0, m * (m + 1) // 2))
+        packed = np.zeros(
+            (self.n if 4 * self.n * m * (m + 1) <= KEPT_BYTES else 0, m * (m + 1) // 2)
+        )
         if len(packed):
             pack_distances(self.points, self.neighbours, packed)
         return packed
 
     def _sums(
-        self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool, each: Floats
+        self,
+        sites: Ints,
+        theta: Theta,
+        beta: Floats,
+        *,
+        free_nu: bool,
+        derivatives: bool,
+        each: Floats,
     ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        sums = (np.zeros(4), np.zeros(N_THETA), np.zeros((N_THETA, N_THETA)), np.zeros(self.p), np.zeros((self.p,) * 2))
-        wanted = (np.array(theta), np.asarray(beta, dtype=np.float64), matern_constants(theta.nu), free_nu, derivatives)
+        sums = (
+            np.zeros(4),
+            np.zeros(N_THETA),
+            np.zeros((N_THETA, N_THETA)),
+            np.zeros(self.p),
+            np.zeros((self.p,) * 2),
+        )
+        wanted = (
+            np.array(theta),
+            np.asarray(beta, dtype=np.float64),
+            matern_constants(theta.nu),
+            free_nu,
+            derivatives,
+        )
         data = (self.points, self.covariates, self.y, self.neighbours, self.distances, sites)
         add_sites(*data, *wanted, *sums, each)
         return sums
@@ -228,7 +251,9 @@ def build_blocks(
     place = site_order(wide, order, seed=seed)
     sites = np.ascontiguousarray(wide[place])
     rows = np.ascontiguousarray(covariates, dtype=np.float64)[place]
-    return Blocks(sites, rows, np.asarray(y, dtype=np.float64)[place], earlier_neighbours(sites, m), place)
+    return Blocks(
+        sites, rows, np.asarray(y, dtype=np.float64)[place], earlier_neighbours(sites, m), place
+    )
 
 
 def matern_constants(nu: float) -> Floats:
@@ -239,5 +264,7 @@ def matern_constants(nu: float) -> Floats:
 def check_theta(theta: Theta) -> None:
     """Raise InputError on parameters of a covariance that cannot be."""
     if not all(np.isfinite(value) and value > 0 for value in theta) or theta.nu > MOST_NU:
-        shown = ", ".join(f"{name} = {value:.3g}" for name, value in zip(PARAMETERS, theta, strict=True))
+        shown = ", ".join(
+            f"{name} = {value:.3g}" for name, value in zip(PARAMETERS, theta, strict=True)
+        )
         raise InputError(f"{shown}. Accepted: numbers above 0, a smoothness to {MOST_NU:g}.")

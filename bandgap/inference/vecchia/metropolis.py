@@ -53,7 +53,11 @@ class MetropolisConfig:
     def for_sites(self, n: int) -> "MetropolisConfig":
         """Return the same with its draws, 400 from 500 sites on and up to 4,000 where a step is cheap."""
         many = round(min(MOST, LEAST * max(1.0, (FEW_SITES / n) ** 2)))
-        return self if self.draws is not None else replace(self, draws=self.thin * -(-many // self.thin))
+        return (
+            self
+            if self.draws is not None
+            else replace(self, draws=self.thin * -(-many // self.thin))
+        )
 
 
 @dataclass(eq=False)
@@ -84,7 +88,13 @@ def sample_metropolis(
 
     def walker(state: Floats) -> _Walker:
         eta = state[:k]
-        return _Walker(eta, state[k : k + p], target.terms(eta, np.zeros(p), derivatives=False), state[-2], state[-1])
+        return _Walker(
+            eta,
+            state[k : k + p],
+            target.terms(eta, np.zeros(p), derivatives=False),
+            state[-2],
+            state[-1],
+        )
 
     def step(own: _Walker, iteration: int, rng: np.random.Generator) -> None:
         own.beta = draw_beta(own.terms, rng)
@@ -96,7 +106,9 @@ def sample_metropolis(
             eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
         found, chance = target.terms_if_any(eta), 0.0
         if found is not None:
-            ratio = log_posterior(target, found, eta, own.beta) - log_posterior(target, own.terms, own.eta, own.beta)
+            ratio = log_posterior(target, found, eta, own.beta) - log_posterior(
+                target, own.terms, own.eta, own.beta
+            )
             if independent:
                 ratio += log_proposal(own.eta, mode.eta, root) - log_proposal(eta, mode.eta, root)
             chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
@@ -108,7 +120,9 @@ def sample_metropolis(
         elif not independent:
             own.log_scale += (chance - ACCEPTANCE) / (iteration + 1) ** RATE
 
-    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def advance(
+        state: Floats, first: int, last: int, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
         own, path = walker(state), np.empty((last - first, k + p))
         for i in range(first, last):
             step(own, i, rng)

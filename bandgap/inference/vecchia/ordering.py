@@ -62,7 +62,9 @@ def nearest(points: Floats, new: Floats, m: int) -> Ints:
         _, found = cKDTree(points).query(new, k=np.arange(1, m + 1))
         return np.sort(found, axis=1).astype(np.int64)
     blocks = [
-        np.sort(np.argpartition(cdist(new[i : i + BRUTE_ROWS], points), m - 1, axis=1)[:, :m], axis=1)
+        np.sort(
+            np.argpartition(cdist(new[i : i + BRUTE_ROWS], points), m - 1, axis=1)[:, :m], axis=1
+        )
         for i in range(0, len(new), BRUTE_ROWS)
     ]
     return np.concatenate(blocks) if blocks else np.empty((0, m), dtype=np.int64)
@@ -79,7 +81,9 @@ def _by_tree(points: Floats, m: int) -> Ints:
             rows = np.arange(low, high)
             far, place = np.empty((len(rows), 0)), np.empty((len(rows), 0), dtype=np.int64)
             if tree is not None:
-                far, place = map(np.asarray, tree.query(points[rows], k=np.arange(1, min(m, start) + 1)))
+                far, place = map(
+                    np.asarray, tree.query(points[rows], k=np.arange(1, min(m, start) + 1))
+                )
             near = cdist(points[rows], points[start:high])
             for i, row in enumerate(rows):
                 both = np.concatenate([far[i], near[i, : row - start]])

@@ -18,7 +18,9 @@ TINY = 1e-20  # share of a sum that its terms have where they end
 COSH = np.cosh(STEP * np.arange(NODES))
 GROWTH = np.exp(STEP * np.arange(NODES))
 LN2 = math.log(2.0)
-TAYLOR = tuple(1.0 / math.factorial(i) for i in range(13))  # of exp, right to rounding below log(2) / 2
+TAYLOR = tuple(
+    1.0 / math.factorial(i) for i in range(13)
+)  # of exp, right to rounding below log(2) / 2
 
 
 @compiled
@@ -40,13 +42,17 @@ def correlation(d, rho, nu, log_scale, digamma, free):  # type: ignore[no-untype
             value = math.exp(-x)
             return (1.0 + x + x * x / 3.0) * value, x * x * (1.0 + x) * value / 3.0, 0.0
     k0, k1, slope = 0.0, 0.0, 0.0
-    log_factor = log_scale + nu * math.log(x)  # with the exponents, as it and K_nu overflow alone where nu is large
+    log_factor = log_scale + nu * math.log(
+        x
+    )  # with the exponents, as it and K_nu overflow alone where nu is large
     for i in range(NODES):
         decay = log_factor - x * COSH[i]
         t = STEP * i
         up, down = math.exp(decay + nu * t), math.exp(decay - nu * t)
         lower = up / GROWTH[i] + down * GROWTH[i]
-        if x * (COSH[i] - 1.0) > nu and up <= TINY * k0 and lower <= TINY * k1:  # behind the peaks, x sinh t = nu
+        if (
+            x * (COSH[i] - 1.0) > nu and up <= TINY * k0 and lower <= TINY * k1
+        ):  # behind the peaks, x sinh t = nu
             break
         weight = 0.25 * STEP if i == 0 else 0.5 * STEP
         k0 += weight * (up + down)
@@ -81,7 +87,9 @@ def correlate(distances, theta, constants, free, found):  # type: ignore[no-unty
     value, slope = found[0, :n], found[1, :n]
     if free or not (nu == 0.5 or nu == 1.5 or nu == 2.5):
         for j in range(n):
-            found[0, j], found[1, j], found[2, j] = correlation(distances[j], rho, nu, constants[0], constants[1], free)
+            found[0, j], found[1, j], found[2, j] = correlation(
+                distances[j], rho, nu, constants[0], constants[1], free
+            )
         return
     for j in range(n):
         slope[j] = distances[j] / rho
@@ -125,7 +133,12 @@ def pair_distances(points, members, size, columns, packed):  # type: ignore[no-u
         row[:] = 0.0
         d = 0
         while d + 4 <= q:
-            r0, r1, r2, r3 = columns[d, i:size], columns[d + 1, i:size], columns[d + 2, i:size], columns[d + 3, i:size]
+            r0, r1, r2, r3 = (
+                columns[d, i:size],
+                columns[d + 1, i:size],
+                columns[d + 2, i:size],
+                columns[d + 3, i:size],
+            )
             x0, x1, x2, x3 = r0[0], r1[0], r2[0], r3[0]
             for j in range(row.size):
                 s0, s1, s2, s3 = r0[j + 1] - x0, r1[j + 1] - x1, r2[j + 1] - x2, r3[j + 1] - x3
@@ -176,14 +189,37 @@ def eliminate(upper, size, width):  # type: ignore[no-untyped-def]
         row, after = upper[k, k:width], upper[k + 1, k:width]
         c = 0
         while c + 8 <= k:
-            r0, r1, r2, r3 = upper[c, k:width], upper[c + 1, k:width], upper[c + 2, k:width], upper[c + 3, k:width]
-            r4, r5, r6, r7 = upper[c + 4, k:width], upper[c + 5, k:width], upper[c + 6, k:width], upper[c + 7, k:width]
+            r0, r1, r2, r3 = (
+                upper[c, k:width],
+                upper[c + 1, k:width],
+                upper[c + 2, k:width],
+                upper[c + 3, k:width],
+            )
+            r4, r5, r6, r7 = (
+                upper[c + 4, k:width],
+                upper[c + 5, k:width],
+                upper[c + 6, k:width],
+                upper[c + 7, k:width],
+            )
             x0, x1, x2, x3, x4, x5, x6, x7 = r0[0], r1[0], r2[0], r3[0], r4[0], r5[0], r6[0], r7[0]
             y0, y1, y2, y3, y4, y5, y6, y7 = r0[1], r1[1], r2[1], r3[1], r4[1], r5[1], r6[1], r7[1]
             for j in range(row.size):
-                a0, a1, a2, a3, a4, a5, a6, a7 = r0[j], r1[j], r2[j], r3[j], r4[j], r5[j], r6[j], r7[j]
-                row[j] -= x0 * a0 + x1 * a1 + x2 * a2 + x3 * a3 + x4 * a4 + x5 * a5 + x6 * a6 + x7 * a7
-                after[j] -= y0 * a0 + y1 * a1 + y2 * a2 + y3 * a3 + y4 * a4 + y5 * a5 + y6 * a6 + y7 * a7
+                a0, a1, a2, a3, a4, a5, a6, a7 = (
+                    r0[j],
+                    r1[j],
+                    r2[j],
+                    r3[j],
+                    r4[j],
+                    r5[j],
+                    r6[j],
+                    r7[j],
+                )
+                row[j] -= (
+                    x0 * a0 + x1 * a1 + x2 * a2 + x3 * a3 + x4 * a4 + x5 * a5 + x6 * a6 + x7 * a7
+                )
+                after[j] -= (
+                    y0 * a0 + y1 * a1 + y2 * a2 + y3 * a3 + y4 * a4 + y5 * a5 + y6 * a6 + y7 * a7
+                )
             c += 8
         while c < k:
             r0 = upper[c, k:width]

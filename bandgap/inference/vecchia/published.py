@@ -38,7 +38,9 @@ class PublishedConfig:
     steps: int = 2000
 
     def __post_init__(self) -> None:
-        if not (0 < self.step < 1 and 0 < self.last_share <= 1 and self.chains >= 1 and self.steps >= 4):
+        if not (
+            0 < self.step < 1 and 0 < self.last_share <= 1 and self.chains >= 1 and self.steps >= 4
+        ):
             raise ConfigError(
                 f"sgrld as published: step {self.step}, last share {self.last_share}, {self.chains} chains, "
                 f"{self.steps} steps. Accepted: a step below 1, a share in (0, 1], 1 chain and 4 steps or more."
@@ -70,15 +72,21 @@ def sample_published(
     A chain that diverges ends and is left out, which a warning says; raises DivergedError where all do.
     """
     k, p, sites = eta.size, beta.size, target.sites
-    batched = sites if isinstance(sites, BatchedSites) else BatchedSites(blocks, torch.device("cpu"))
+    batched = (
+        sites if isinstance(sites, BatchedSites) else BatchedSites(blocks, torch.device("cpu"))
+    )
     warmup = config.steps // 4
 
-    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def advance(
+        state: Floats, first: int, last: int, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
         state, path = state.copy(), np.empty((last - first, k + p))
         for i in range(first, last):
             if state[-1]:
                 index = batch_of(blocks.n, config.batch, rng)
-                moved = published_step(batched, target, state[:k], state[k:-1], index, h=config.step_at(i), rng=rng)
+                moved = published_step(
+                    batched, target, state[:k], state[k:-1], index, h=config.step_at(i), rng=rng
+                )
                 state[:-1] = state[:-1] if moved is None else np.concatenate(moved)
                 state[-1] = float(moved is not None)
             path[i - first] = state[:-1]
@@ -107,7 +115,9 @@ def sample_published(
             f"times, and draws are narrower than the posterior below {ENOUGH}. Give a longer step, a larger last share "
             "or more steps.",
         )
-    return Draws(draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings)
+    return Draws(
+        draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings
+    )
 
 
 def published_step(
@@ -135,7 +145,10 @@ def published_step(
             move = h * (np.linalg.solve(fisher, pull.grad_eta) + drift(fisher, slopes))
             noise = np.sqrt(2 * h) * _inverse_root(fisher) @ rng.standard_normal(eta.size)
             fine = np.sqrt(move @ fisher @ move) < FAR and np.isfinite(noise).all()
-    except (InputError, np.linalg.LinAlgError):  # parameters of 0 or infinity, or no Cholesky factor
+    except (
+        InputError,
+        np.linalg.LinAlgError,
+    ):  # parameters of 0 or infinity, or no Cholesky factor
         return None
     return (eta + move + noise, beta) if fine else None
 

@@ -36,13 +36,19 @@ def sample_scales(
     if sampler == "none":
         return at_mode(mode)
     if sampler == "metropolis":
-        return sample_metropolis(target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint)
+        return sample_metropolis(
+            target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint
+        )
     if sampler == "sgrld":
         langevin = replace(config.sgrld, batch=0) if exact else config.sgrld
-        return sample_by_smaller_steps(target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint)
+        return sample_by_smaller_steps(
+            target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint
+        )
     if sampler == "sgrld_published":
         start, own = (mode.eta, mode.beta), config.sgrld_published
-        return sample_published(blocks, target, *start, own, seed=seed, progress=progress, checkpoint=checkpoint)
+        return sample_published(
+            blocks, target, *start, own, seed=seed, progress=progress, checkpoint=checkpoint
+        )
     first = config.first_order
     return sample_first_order(
         target,

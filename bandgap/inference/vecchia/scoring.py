@@ -52,14 +52,21 @@ def find_mode(
     eta = np.asarray(start, dtype=np.float64)
     value, beta = _profile(target, eta)
     if not np.isfinite(value):
-        raise InputError(f"log density at the start {target.theta(eta)} is {value}. Give a start inside its support.")
+        raise InputError(
+            f"log density at the start {target.theta(eta)} is {value}. Give a start inside its support."
+        )
     done, converged = 0, False
     pull = target.pull(eta, beta)
     while done < iterations and not converged:
         progress(Update(phase))
         newton = _limited(np.asarray(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
         diagonal = np.diag(pull.precision)
-        ways = (newton, newton / 4, _limited(pull.grad_eta / diagonal.mean()), _limited(pull.grad_eta / diagonal.max()))
+        ways = (
+            newton,
+            newton / 4,
+            _limited(pull.grad_eta / diagonal.mean()),
+            _limited(pull.grad_eta / diagonal.max()),
+        )
         for step in ways:
             new, new_beta = _profile(target, eta + step)
             if new >= value - 1e-12 * abs(value):

@@ -57,8 +57,12 @@ class GPConfig:
         check_engine(self.engine)
         for name, kind in (("likelihood", Likelihood), ("sampler", Sampler)):
             if getattr(self, name) not in get_args(kind):
-                raise ConfigError(f"gp: {name} {getattr(self, name)!r}. Accepted: {', '.join(get_args(kind))}.")
-        sound = self.nu in ("auto", "free") or (isinstance(self.nu, (int, float)) and 0 < self.nu <= 4)
+                raise ConfigError(
+                    f"gp: {name} {getattr(self, name)!r}. Accepted: {', '.join(get_args(kind))}."
+                )
+        sound = self.nu in ("auto", "free") or (
+            isinstance(self.nu, (int, float)) and 0 < self.nu <= 4
+        )
         if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
             raise ConfigError(
                 f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from {self.predict_from}, keep {self.keep}. "

@@ -17,7 +17,14 @@ import math
 import numpy as np
 
 from bandgap.foundation.machine import compiled
-from bandgap.inference.vecchia.pair_kernels import correlate, factor, pair_distances, solve_lower, solve_upper, times
+from bandgap.inference.vecchia.pair_kernels import (
+    correlate,
+    factor,
+    pair_distances,
+    solve_lower,
+    solve_upper,
+    times,
+)
 
 LOG_2PI = math.log(2.0 * math.pi)
 PAIR_KERNELS = "54d2b4b8ce66a559"  # first digits of the SHA-256 of pair_kernels.py
@@ -96,7 +103,11 @@ def add_sites(  # type: ignore[no-untyped-def]
     m, p = neighbours.shape[1] + 1, covariates.shape[1]
     sigma2, tau2 = theta[0], theta[3]
     pairs = np.empty(m * (m - 1) // 2)
-    upper, found, columns = np.empty((m, m + 1)), np.empty((3, pairs.size)), np.empty((points.shape[1], m))
+    upper, found, columns = (
+        np.empty((m, m + 1)),
+        np.empty((3, pairs.size)),
+        np.empty((points.shape[1], m)),
+    )
     members, a, e, w = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m), np.empty((4, m))
     rows = np.empty(p)
     for at in range(sites.size):
@@ -183,7 +194,11 @@ def krige(points, covariates, y, new, places, thetas, betas, constants, found, r
     m, q, p = places.shape[1], points.shape[1], covariates.shape[1]
     width = m + 2 + p
     pairs, cross = np.empty(m * (m - 1) // 2), np.empty(m)
-    upper, values, columns = np.empty((m, width)), np.empty((3, max(pairs.size, m))), np.empty((q, m))
+    upper, values, columns = (
+        np.empty((m, width)),
+        np.empty((3, max(pairs.size, m))),
+        np.empty((q, m)),
+    )
     for site in range(new.shape[0]):
         members = places[site]
         pair_distances(points, members, m, columns, pairs)

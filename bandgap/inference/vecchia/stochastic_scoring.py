@@ -57,7 +57,9 @@ def score_by_batches(
         whole["problem"] = content_of(target, eta, beta)
         if checkpoint.path.exists():
             arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
-            eta, beta, last, mean = (arrays[name].numpy() for name in ("eta", "beta", "last", "mean"))
+            eta, beta, last, mean = (
+                arrays[name].numpy() for name in ("eta", "beta", "last", "mean")
+            )
             rng.bit_generator.state = facts["random"]
             done, ended = int(facts["done"]), bool(facts["ended"])
     while done < config.epochs and not ended:
@@ -78,6 +80,10 @@ def score_by_batches(
         if checkpoint is not None:
             kept = {"eta": eta, "beta": beta, "last": last, "mean": mean}
             facts = {"done": done, "ended": ended, "random": rng.bit_generator.state}
-            write(checkpoint.path, {name: torch.from_numpy(a) for name, a in kept.items()}, whole | facts)
+            write(
+                checkpoint.path,
+                {name: torch.from_numpy(a) for name, a in kept.items()},
+                whole | facts,
+            )
     progress(Update("searching the maximum by batches", config.epochs, config.epochs))
     return mean[:k], mean[k:], done

@@ -85,7 +85,9 @@ class LogNormal:
 
     def value(self, eta: float) -> float:
         """Return the log density."""
-        return float(-0.5 * (np.log(2 * np.pi * self.variance) + (eta - self.mean) ** 2 / self.variance))
+        return float(
+            -0.5 * (np.log(2 * np.pi * self.variance) + (eta - self.mean) ** 2 / self.variance)
+        )
 
     def gradient(self, eta: float) -> float:
         """Return its derivative."""
@@ -155,16 +157,26 @@ class Target:
 
     def prior_gradient(self, eta: Floats) -> Floats:
         """Return the derivative (k,) of the log prior."""
-        return np.array([self.priors[j].gradient(float(e)) for j, e in zip(self.free, eta, strict=True)])
+        return np.array(
+            [self.priors[j].gradient(float(e)) for j, e in zip(self.free, eta, strict=True)]
+        )
 
     def prior_curvature(self, eta: Floats) -> Floats:
         """Return minus the second derivatives (k,) of the log prior."""
-        return np.array([self.priors[j].curvature(float(e)) for j, e in zip(self.free, eta, strict=True)])
+        return np.array(
+            [self.priors[j].curvature(float(e)) for j, e in zip(self.free, eta, strict=True)]
+        )
 
-    def terms(self, eta: Floats, beta: Floats, index: Ints | None = None, *, derivatives: bool = True) -> Terms:
+    def terms(
+        self, eta: Floats, beta: Floats, index: Ints | None = None, *, derivatives: bool = True
+    ) -> Terms:
         """Return the likelihood's terms of a batch, None for all sites."""
         return self.sites.terms(
-            index, self.theta(eta), beta, free_nu=derivatives and self.nu is None, derivatives=derivatives
+            index,
+            self.theta(eta),
+            beta,
+            free_nu=derivatives and self.nu is None,
+            derivatives=derivatives,
         )
 
     def terms_if_any(self, eta: Floats) -> Terms | None:

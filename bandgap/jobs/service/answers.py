@@ -18,11 +18,15 @@ class Row(BaseModel):
     lower_eV: float | None = Field(description=Quantity.LOWER.help)
     upper_eV: float | None = Field(description=Quantity.UPPER.help)
     level: float = Field(description=Quantity.LEVEL.help)
-    interval: Literal["prediction", "credible", "conformal"] = Field(description=Quantity.INTERVAL.help)
+    interval: Literal["prediction", "credible", "conformal"] = Field(
+        description=Quantity.INTERVAL.help
+    )
     domain: str = Field(description=Quantity.DOMAIN.help)
     status: Literal["ok", "warning", "refused"] = Field(description=Quantity.STATUS.help)
     problem: str = Field(description=Quantity.PROBLEM.help)
-    level_of_theory: str = Field(description="How the gaps that the model learned from were computed.")
+    level_of_theory: str = Field(
+        description="How the gaps that the model learned from were computed."
+    )
 
 
 class Answer(BaseModel):
@@ -30,7 +34,9 @@ class Answer(BaseModel):
 
     model: str
     rows: list[Row]
-    notes: list[str] = Field(description="Warnings of the model, and what to mind about a lower end below zero.")
+    notes: list[str] = Field(
+        description="Warnings of the model, and what to mind about a lower end below zero."
+    )
 
 
 class Refused(BaseModel):
@@ -49,7 +55,9 @@ class Model(BaseModel):
     level_of_theory: str
     n: int = Field(description="Number of labelled structures that it learned from.")
     elements: list[str] = Field(description="Elements of its descriptor.")
-    baseline: str = Field(description="The gap at a cheaper level that every structure must have, empty for none.")
+    baseline: str = Field(
+        description="The gap at a cheaper level that every structure must have, empty for none."
+    )
     intervals: list[str] = Field(description="Kinds of interval that it gives.")
     notes: list[str]
 

@@ -63,7 +63,11 @@ class _Inside:
 
 
 def build_app(
-    models: Mapping[str, ServedModel], *, token: str | None, limits: ServiceLimits, hosts: tuple[str, ...] = ("*",)
+    models: Mapping[str, ServedModel],
+    *,
+    token: str | None,
+    limits: ServiceLimits,
+    hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
     """Return the application; `hosts` are the names by which a client may call it.
 
@@ -81,20 +85,29 @@ def build_app(
         batcher.stop()
 
     app = FastAPI(
-        title="bandgap", version=bandgap.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=alive
+        title="bandgap",
+        version=bandgap.__version__,
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=alive,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     _answer_refusals(app)
 
     def let_in(request: Request) -> None:
         if not is_let_in(request.headers.get("authorization"), token):
-            raise Refusal(401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.")
+            raise Refusal(
+                401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN."
+            )
 
     @app.get("/health")
     async def health() -> Health:
         """Say that the service answers. Needs no token."""
         counts = batcher.counts
-        return Health(status="ok", waiting=inside.count, requests=counts.requests, batches=counts.batches)
+        return Health(
+            status="ok", waiting=inside.count, requests=counts.requests, batches=counts.batches
+        )
 
     @app.get("/version")
     async def version() -> Version:
@@ -111,15 +124,26 @@ def build_app(
     async def docs() -> HTMLResponse:
         return HTMLResponse(page_of(app.openapi()))
 
-    @app.post("/predict", response_model=Answer, responses=_REFUSALS, openapi_extra={"requestBody": BODY})
+    @app.post(
+        "/predict", response_model=Answer, responses=_REFUSALS, openapi_extra={"requestBody": BODY}
+    )
     async def predict(
         request: Request,
         model: Annotated[str, Query(description="A name of GET /models; default: its first.")] = "",
-        level: Annotated[float | None, Query(description="Of the interval, 0.01 to 0.99; default 0.95.")] = None,
-        interval: Annotated[str, Query(description="prediction (default), credible or conformal.")] = "",
-        name: Annotated[str, Query(description="Of a bare body: its file's name, such as benzene.cif.")] = "",
+        level: Annotated[
+            float | None, Query(description="Of the interval, 0.01 to 0.99; default 0.95.")
+        ] = None,
+        interval: Annotated[
+            str, Query(description="prediction (default), credible or conformal.")
+        ] = "",
+        name: Annotated[
+            str, Query(description="Of a bare body: its file's name, such as benzene.cif.")
+        ] = "",
         baseline_eV: Annotated[
-            str, Query(description="Of files, for a model with a baseline: one number a structure, commas between.")
+            str,
+            Query(
+                description="Of files, for a model with a baseline: one number a structure, commas between."
+            ),
         ] = "",
     ) -> JSONResponse:
         """Predict the gaps of structures: one row each, in their order, refused ones with the reason."""
@@ -129,13 +153,16 @@ def build_app(
         with inside.one_more():
             try:
                 async with asyncio.timeout(limits.seconds):
-                    read = await _reading(request, choice, name=name, baselines=baseline_eV, limits=limits)
+                    read = await _reading(
+                        request, choice, name=name, baselines=baseline_eV, limits=limits
+                    )
                     question = await asyncio.get_running_loop().run_in_executor(readers, read)
                     asked = batcher.ask(question)
                     rows = await asyncio.wrap_future(asked.rows)
             except TimeoutError:
                 raise Refusal(
-                    503, f"No answer within {limits.seconds:g} s. Send fewer structures at once, or try again later."
+                    503,
+                    f"No answer within {limits.seconds:g} s. Send fewer structures at once, or try again later.",
                 ) from None
             finally:
                 if asked is not None:
@@ -211,14 +238,20 @@ async def _uploads(request: Request, limits: ServiceLimits) -> list[tuple[str, b
             reason = error.message
         raise Refusal(400, f"The upload cannot be read: {printable(reason).rstrip('.')}.") from None
     try:
-        return [await _upload(number, part) for number, (_, part) in enumerate(form.multi_items(), start=1)]
+        return [
+            await _upload(number, part)
+            for number, (_, part) in enumerate(form.multi_items(), start=1)
+        ]
     finally:
         await form.close()
 
 
 async def _upload(number: int, part: UploadFile | str) -> tuple[str, bytes]:
     if isinstance(part, str):
-        raise Refusal(422, "The upload holds a field that is no file. Put model, level and interval into the address.")
+        raise Refusal(
+            422,
+            "The upload holds a field that is no file. Put model, level and interval into the address.",
+        )
     return file_name(part.filename or "", default=f"structure-{number}"), await part.read()
 
 
@@ -245,12 +278,16 @@ def _answer_refusals(app: FastAPI) -> None:
     async def of_path(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         return _refused(
-            error.status_code, f"There is no {request.method} of this address. GET /docs lists what there is."
+            error.status_code,
+            f"There is no {request.method} of this address. GET /docs lists what there is.",
         )
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> JSONResponse:
-        return _refused(500, "An error inside the service, which its log describes. Other requests are not touched.")
+        return _refused(
+            500,
+            "An error inside the service, which its log describes. Other requests are not touched.",
+        )
 
 
 def _refused(code: int, sentence: str, **more: Any) -> JSONResponse:

@@ -21,7 +21,9 @@ from bandgap.jobs.service.questions import Question
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)
-DESCRIBED_TOGETHER = 16  # structures of several questions: enough to share what every call takes (0.25 ms)
+DESCRIBED_TOGETHER = (
+    16  # structures of several questions: enough to share what every call takes (0.25 ms)
+)
 PREDICTED_TOGETHER = 256  # so many take longer than what a pass through the draws takes for itself
 
 
@@ -82,7 +84,9 @@ class Batcher:
                 wanted = [asked for asked in batch if asked.rows.set_running_or_notify_cancel()]
                 for model in dict.fromkeys(asked.model for asked in wanted):
                     together = [asked for asked in wanted if asked.model is model]
-                    self.counts = Counts(self.counts.requests + len(together), self.counts.batches + 1)
+                    self.counts = Counts(
+                        self.counts.requests + len(together), self.counts.batches + 1
+                    )
                     _answer(model, together)
 
     def _next_batch(self) -> tuple[list[Asked], bool]:
@@ -114,7 +118,10 @@ def _answer(model: ServedModel, batch: Sequence[Asked]) -> None:
         if not (waiting := _waiting(piece)):
             continue
         try:
-            _set(waiting, model.answer([one.question for one in waiting], [parts[one] for one in waiting]))
+            _set(
+                waiting,
+                model.answer([one.question for one in waiting], [parts[one] for one in waiting]),
+            )
         except Exception:
             _LOG.exception("questions were not answered together, and are asked one by one")
             _one_by_one(model, {one: parts[one] for one in waiting})
@@ -153,7 +160,9 @@ def _described(model: ServedModel, piece: Sequence[Asked]) -> dict[Asked, Descri
         if all(asked.abandoned for asked in piece):
             raise Cancelled("nobody waits for these predictions")
 
-    records: list[StructureRecord] = [record for asked in piece for record in asked.question.records]
+    records: list[StructureRecord] = [
+        record for asked in piece for record in asked.question.records
+    ]
     try:
         described = featurize(records, model.run.descriptor, progress=note)
     except Exception as error:
@@ -163,7 +172,9 @@ def _described(model: ServedModel, piece: Sequence[Asked]) -> dict[Asked, Descri
     parts, start = {}, 0
     for asked in piece:
         stop = start + len(asked.question.records)
-        parts[asked] = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
+        parts[asked] = Descriptors(
+            described.features[start:stop], described.problems[start:stop], 0
+        )
         start = stop
     return parts
 

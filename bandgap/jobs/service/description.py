@@ -20,7 +20,11 @@ _STRUCTURE: Final = {
     'angstrom, "cell", "pbc"), or as pymatgen writes it ("lattice", "sites"). "id" names it; "baseline_eV" is for '
     "models with a baseline.",
 }
-_WATER: Final = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0], [0.76, 0, 0.5], [-0.76, 0, 0.5]]}
+_WATER: Final = {
+    "id": "water",
+    "symbols": ["O", "H", "H"],
+    "positions": [[0, 0, 0], [0.76, 0, 0.5], [-0.76, 0, 0.5]],
+}
 _QUESTION: Final = {
     "type": "object",
     "required": ["structures"],
@@ -41,14 +45,23 @@ BODY: Final[dict[str, Any]] = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {"anyOf": [_QUESTION, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]},
+            "schema": {
+                "anyOf": [_QUESTION, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]
+            },
             "example": {"structures": [_WATER], "level": 0.95, "interval": "prediction"},
         },
-        "text/plain": {"schema": {"type": "string", "description": "One file; its name may be given by `name`."}},
+        "text/plain": {
+            "schema": {
+                "type": "string",
+                "description": "One file; its name may be given by `name`.",
+            }
+        },
         "multipart/form-data": {
             "schema": {
                 "type": "object",
-                "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                "properties": {
+                    "files": {"type": "array", "items": {"type": "string", "format": "binary"}}
+                },
             }
         },
     },
@@ -72,8 +85,19 @@ def page_of(schema: Mapping[str, Any]) -> str:
         for method, operation in methods.items():
             parts.append(f"<h2>{escape(method.upper())} {escape(path)}</h2>")
             parts.append(f"<p>{escape(operation.get('description', ''))}</p>")
-            parts.append(_table({f"?{p['name']}": p.get("description", "") for p in operation.get("parameters", ())}))
-            parts.append(_table({code: answer["description"] for code, answer in operation["responses"].items()}))
+            parts.append(
+                _table(
+                    {
+                        f"?{p['name']}": p.get("description", "")
+                        for p in operation.get("parameters", ())
+                    }
+                )
+            )
+            parts.append(
+                _table(
+                    {code: answer["description"] for code, answer in operation["responses"].items()}
+                )
+            )
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>bandgap</title>"
         f"<meta name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style>"
@@ -84,5 +108,7 @@ def page_of(schema: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Mapping[str, str]) -> str:
-    cells = "".join(f"<tr><td><code>{escape(a)}</code></td><td>{escape(b)}</td></tr>" for a, b in rows.items())
+    cells = "".join(
+        f"<tr><td><code>{escape(a)}</code></td><td>{escape(b)}</td></tr>" for a, b in rows.items()
+    )
     return f"<table>{cells}</table>" if cells else ""

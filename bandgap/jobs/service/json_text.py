@@ -23,7 +23,11 @@ def parse_json(data: bytes) -> Json:
         raise Refusal(400, "The JSON is nested too deep to be structures.")
     try:
         return json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+            text,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_whole,
+            object_pairs_hook=_object,
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -31,7 +35,9 @@ def parse_json(data: bytes) -> Json:
 
 
 def _no_constant(name: str) -> float:
-    raise Refusal(400, f"The JSON holds {name}. Accepted: finite numbers; leave out what is not known.")
+    raise Refusal(
+        400, f"The JSON holds {name}. Accepted: finite numbers; leave out what is not known."
+    )
 
 
 def _finite(text: str) -> float:

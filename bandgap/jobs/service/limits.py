@@ -32,7 +32,9 @@ class ServiceLimits:
         for limit in dataclasses.fields(self):
             value = getattr(self, limit.name)
             if not value > 0:
-                raise ConfigError(f"ServiceLimits.{limit.name}: found {value!r}. Accepted: a number above 0.")
+                raise ConfigError(
+                    f"ServiceLimits.{limit.name}: found {value!r}. Accepted: a number above 0."
+                )
 
     @property
     def of_files(self) -> Limits:

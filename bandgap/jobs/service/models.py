@@ -41,7 +41,9 @@ class ServedModel:
     def facts(self) -> Row:
         """Return what a client can know of the model before it asks."""
         manifest = self.run.manifest
-        held_back = self.run.conformal is not None or (self.calibrator is not None and bool(self.calibrator.conformal))
+        held_back = self.run.conformal is not None or (
+            self.calibrator is not None and bool(self.calibrator.conformal)
+        )
         return {
             "name": self.name,
             "method": manifest.get("method", ""),
@@ -84,7 +86,12 @@ class ServedModel:
         return [found[k] for k in range(len(questions))]
 
     def _rows(
-        self, records: Sequence[StructureRecord], drawn: DrawnRecords, *, level: float, kind: IntervalKind
+        self,
+        records: Sequence[StructureRecord],
+        drawn: DrawnRecords,
+        *,
+        level: float,
+        kind: IntervalKind,
     ) -> list[Row]:
         predictions = record_predictions(self.run, records, drawn)
         if self.calibrator is not None:
@@ -92,7 +99,10 @@ class ServedModel:
         return rows_of(predictions, level=level, kind=kind)
 
     def _interval(self, choice: Choice) -> tuple[float, IntervalKind]:
-        level, kind = check_level(LEVEL if choice.level is None else choice.level), choice.interval or INTERVAL
+        level, kind = (
+            check_level(LEVEL if choice.level is None else choice.level),
+            choice.interval or INTERVAL,
+        )
         check_kind(kind)
         return level, cast(IntervalKind, kind)
 
@@ -101,13 +111,17 @@ class ServedModel:
         given = question.baselines_eV
         if not self.run.baseline:
             if any(value is not None for value in given):
-                raise InputError("A baseline is given, but this run was trained without one. Leave it out.")
+                raise InputError(
+                    "A baseline is given, but this run was trained without one. Leave it out."
+                )
             return None
         name = self.run.baseline
         own = np.full(len(given), math.nan)
         if any(name in record.info for record in question.records):
             own = baselines_of_run(question.records, name)
-        values = np.array([math.nan if value is None else value for value in given], dtype=np.float64)
+        values = np.array(
+            [math.nan if value is None else value for value in given], dtype=np.float64
+        )
         found: Floats = np.where(np.isnan(values), own, values)
         if np.isnan(found).all():
             raise Refusal(
@@ -133,8 +147,13 @@ def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
 
 def rows_of(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[Row]:
     """Return the table's rows as plain values, numbers with the six decimals of the CSV."""
-    columns = {name: [_plain(v) for v in values] for name, values in predictions.to_columns(level, kind).items()}
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    columns = {
+        name: [_plain(v) for v in values]
+        for name, values in predictions.to_columns(level, kind).items()
+    }
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _plain(value: object) -> object:

@@ -39,7 +39,9 @@ class Question:
     baselines_eV: list[float | None]
 
 
-def of_json(body: bytes, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits) -> Question:
+def of_json(
+    body: bytes, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits
+) -> Question:
     """Return what a JSON body asks: an object with "structures", a list of structures, or one structure.
 
     A response of OPTIMADE is told by its content, and read as the file that it is: `name` and `baselines` are for it.
@@ -55,15 +57,22 @@ def of_json(body: bytes, choice: Choice, *, name: str, baselines: str, limits: S
     return _question(choice, [record for record, _ in pairs], [value for _, value in pairs])
 
 
-def of_files(files: Sequence[tuple[str, bytes]], choice: Choice, *, baselines: str, limits: ServiceLimits) -> Question:
+def of_files(
+    files: Sequence[tuple[str, bytes]], choice: Choice, *, baselines: str, limits: ServiceLimits
+) -> Question:
     """Return what files ask, each with its name; `baselines` are numbers in eV, one a structure, commas between."""
     if not files:
-        raise Refusal(422, "The upload holds no file. Send at least one, under any name of a field.")
+        raise Refusal(
+            422, "The upload holds no file. Send at least one, under any name of a field."
+        )
     read = (stream_structures(data, name, limits=limits.of_files) for name, data in files)
     records = _taken((record for found in read for record in found), limits)
     given: list[float | None] = [*_numbers(baselines)] if baselines else [None] * len(records)
     if len(given) != len(records):
-        raise Refusal(422, f"{BASELINE} holds {len(given)} numbers for {len(records)} structures. One each is needed.")
+        raise Refusal(
+            422,
+            f"{BASELINE} holds {len(given)} numbers for {len(records)} structures. One each is needed.",
+        )
     return _question(choice, records, given)
 
 
@@ -85,11 +94,16 @@ def _taken(read: Iterable[T], limits: ServiceLimits) -> list[T]:
             many = f"More than {limits.max_structures:,} structures in one request, the limit."
             raise Refusal(413, f"{many} Send them in several requests.")
         if time.monotonic() >= until:
-            raise Refusal(503, f"The structures were not read within {limits.seconds:g} s. Send fewer at once.")
+            raise Refusal(
+                503,
+                f"The structures were not read within {limits.seconds:g} s. Send fewer at once.",
+            )
     return found
 
 
-def _question(choice: Choice, records: list[StructureRecord], baselines: list[float | None]) -> Question:
+def _question(
+    choice: Choice, records: list[StructureRecord], baselines: list[float | None]
+) -> Question:
     for value in baselines:
         if value is not None and not 0 <= value <= LARGEST_GAP_EV:
             raise Refusal(
@@ -102,7 +116,9 @@ def _question(choice: Choice, records: list[StructureRecord], baselines: list[fl
 def _with_fields(body: Mapping[str, Json], choice: Choice) -> Choice:
     unknown = sorted(set(body) - set(FIELDS))
     if unknown:
-        raise Refusal(422, f"The body has the field {shown(unknown[0])}. Accepted: {', '.join(FIELDS)}.")
+        raise Refusal(
+            422, f"The body has the field {shown(unknown[0])}. Accepted: {', '.join(FIELDS)}."
+        )
     for name in FIELDS[1:]:
         value = body.get(name)
         if value is None:
@@ -124,5 +140,8 @@ def _numbers(text: str) -> Iterator[float]:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise Refusal(422, f"{BASELINE} holds {shown(word)}. Accepted: finite numbers in eV with commas between.")
+            raise Refusal(
+                422,
+                f"{BASELINE} holds {shown(word)}. Accepted: finite numbers in eV with commas between.",
+            )
         yield value

@@ -48,13 +48,18 @@ def run_service(
     alone = is_loopback(host)
     app = build_app(models, token=token, limits=limits, hosts=LOOPBACK if alone else ("*",))
     shown = f"[{host}]" if ":" in host else host
-    say(f"bandgap serves {', '.join(models)} at http://{shown}:{sock.getsockname()[1]}  (GET /docs; Ctrl-C stops it)")
+    say(
+        f"bandgap serves {', '.join(models)} at http://{shown}:{sock.getsockname()[1]}  (GET /docs; Ctrl-C stops it)"
+    )
     say(
         "Every request must carry the token."
         if token
         else f"No token: only this machine is let in. --token-file or {VARIABLE} sets one."
     )
-    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends by them, and then raises them once more
+    for name in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # uvicorn ends by them, and then raises them once more
         signal.signal(name, _ignore)
     with limited_stderr():
         server_of(app).run(sockets=[sock])
@@ -87,7 +92,9 @@ def listening(host: str, port: int) -> socket.socket:
         sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
-        raise ConfigError(f"Cannot listen on {host}, port {port}: {error}. Choose another --port or --host.") from error
+        raise ConfigError(
+            f"Cannot listen on {host}, port {port}: {error}. Choose another --port or --host."
+        ) from error
     return sock
 
 

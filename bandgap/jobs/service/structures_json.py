@@ -31,27 +31,51 @@ _LONGEST = 200  # characters of a name
 Floats = NDArray[np.float64]
 
 
-def records_of_json(entries: Json, *, limits: ServiceLimits) -> Iterator[tuple[StructureRecord, float | None]]:
+def records_of_json(
+    entries: Json, *, limits: ServiceLimits
+) -> Iterator[tuple[StructureRecord, float | None]]:
     """Yield every structure with its baseline in eV, None where it gives none; raises Refusal (422) with the place."""
     if not isinstance(entries, list) or not entries:
-        raise Refusal(422, f'"structures" must be a list of at least one structure, each {ACCEPTED}.')
+        raise Refusal(
+            422, f'"structures" must be a list of at least one structure, each {ACCEPTED}.'
+        )
     if len(entries) > limits.max_structures:
-        raise Refusal(413, f"{len(entries):,} structures in one request; the limit is {limits.max_structures:,}.")
+        raise Refusal(
+            413,
+            f"{len(entries):,} structures in one request; the limit is {limits.max_structures:,}.",
+        )
     for number, entry in enumerate(entries, start=1):
         where = f"structure {number}"
         if not isinstance(entry, dict):
             raise Refusal(422, f"{where} is {_kind(entry)}. Accepted: {ACCEPTED}.")
-        baseline = None if entry.get(BASELINE) is None else _number(entry[BASELINE], f"{where}, {BASELINE}")
-        name = file_name(_text(entry, "name", where) or _text(entry, "file", where), default=f"structure-{number}")
+        baseline = (
+            None
+            if entry.get(BASELINE) is None
+            else _number(entry[BASELINE], f"{where}, {BASELINE}")
+        )
+        name = file_name(
+            _text(entry, "name", where) or _text(entry, "file", where),
+            default=f"structure-{number}",
+        )
         if "content" in entry:
-            content = _text(entry, "content", where).encode(errors="replace")  # JSON may hold halves of characters
-            for count, record in enumerate(stream_structures(content, name, limits=limits.of_files)):
+            content = _text(entry, "content", where).encode(
+                errors="replace"
+            )  # JSON may hold halves of characters
+            for count, record in enumerate(
+                stream_structures(content, name, limits=limits.of_files)
+            ):
                 if baseline is not None and count:
-                    raise Refusal(422, f"{where} holds several structures and one {BASELINE}. Send them one by one.")
+                    raise Refusal(
+                        422,
+                        f"{where} holds several structures and one {BASELINE}. Send them one by one.",
+                    )
                 yield record, baseline
         else:
             id = printable(_text(entry, "id", where)) or name.rpartition("/")[2]
-            yield to_record(_draft(entry, where), file=name, id=id, limits=limits.of_files), baseline
+            yield (
+                to_record(_draft(entry, where), file=name, id=id, limits=limits.of_files),
+                baseline,
+            )
 
 
 def file_name(given: str, *, default: str) -> str:
@@ -59,9 +83,16 @@ def file_name(given: str, *, default: str) -> str:
     if not given:
         return default
     parts = given.replace("\\", "/").split("/")
-    if len(given) > _LONGEST or not given.isprintable() or ".." in parts or parts[0] == "" or ":" in parts[0]:
+    if (
+        len(given) > _LONGEST
+        or not given.isprintable()
+        or ".." in parts
+        or parts[0] == ""
+        or ":" in parts[0]
+    ):
         raise Refusal(
-            422, f"{shown(given)} is not accepted as a file's name. Send a plain name such as benzene.cif, no path."
+            422,
+            f"{shown(given)} is not accepted as a file's name. Send a plain name such as benzene.cif, no path.",
         )
     return given
 
@@ -97,11 +128,17 @@ def _symbols(entry: Mapping[str, Json], where: str) -> list[str]:
         raise Refusal(422, f'{where} must have either "numbers" or "symbols".')
     if "numbers" in entry:
         numbers = _plain(entry["numbers"], f"{where}, numbers")
-        if not isinstance(numbers, list) or not all(type(z) is int and 1 <= z <= len(ELEMENTS) for z in numbers):
-            raise Refusal(422, f"{where}: numbers must be a list of atomic numbers from 1 to {len(ELEMENTS)}.")
+        if not isinstance(numbers, list) or not all(
+            type(z) is int and 1 <= z <= len(ELEMENTS) for z in numbers
+        ):
+            raise Refusal(
+                422, f"{where}: numbers must be a list of atomic numbers from 1 to {len(ELEMENTS)}."
+            )
         return [ELEMENTS[z - 1] for z in numbers]
     symbols = entry["symbols"]
-    if not isinstance(symbols, list) or not all(isinstance(s, str) and 0 < len(s) <= 20 for s in symbols):
+    if not isinstance(symbols, list) or not all(
+        isinstance(s, str) and 0 < len(s) <= 20 for s in symbols
+    ):
         raise Refusal(422, f'{where}: symbols must be a list of elements such as ["C", "H"].')
     return list(symbols)
 
@@ -109,9 +146,14 @@ def _symbols(entry: Mapping[str, Json], where: str) -> list[str]:
 def _of_pymatgen(entry: Mapping[str, Json], where: str) -> Draft:
     sites, lattice = entry["sites"], entry.get("lattice")
     if not isinstance(sites, list):
-        raise Refusal(422, f"{where}: sites is {_kind(sites)}. Accepted: a list, as pymatgen writes it.")
+        raise Refusal(
+            422, f"{where}: sites is {_kind(sites)}. Accepted: a list, as pymatgen writes it."
+        )
     if lattice is not None and not isinstance(lattice, dict):
-        raise Refusal(422, f"{where}: lattice is {_kind(lattice)}. Accepted: an object, as pymatgen writes it.")
+        raise Refusal(
+            422,
+            f"{where}: lattice is {_kind(lattice)}. Accepted: an object, as pymatgen writes it.",
+        )
     cell = None if lattice is None else _lattice(lattice, f"{where}, lattice")
     draft = Draft(cell=cell)
     if lattice is not None:
@@ -129,8 +171,14 @@ def _of_pymatgen(entry: Mapping[str, Json], where: str) -> Draft:
 def _element(site: Json, where: str, *, number: int) -> tuple[str, str]:
     """Return the element of a site and what the user calls it; raises Unreadable on disorder."""
     species = site.get("species") if isinstance(site, dict) else None
-    if not isinstance(species, list) or not species or not all(isinstance(one, dict) for one in species):
-        raise Refusal(422, f'{where}: must be an object with a list "species" of at least one element.')
+    if (
+        not isinstance(species, list)
+        or not species
+        or not all(isinstance(one, dict) for one in species)
+    ):
+        raise Refusal(
+            422, f'{where}: must be an object with a list "species" of at least one element.'
+        )
     element = species[0].get("element")
     if not isinstance(element, str):
         raise Refusal(422, f"{where}: its element is {_kind(element)}. Accepted: text such as C.")
@@ -172,21 +220,32 @@ def _cell(value: Json, where: str) -> Floats | None:
     plain = _plain(value, where)
     if plain is None:
         return None
-    if isinstance(plain, list) and len(plain) == 3 and not any(isinstance(row, list) for row in plain):
+    if (
+        isinstance(plain, list)
+        and len(plain) == 3
+        and not any(isinstance(row, list) for row in plain)
+    ):
         return np.diag([_number(length, where) for length in plain])
     if isinstance(plain, list) and len(plain) == 6:
         lengths = [_number(length, where) for length in plain]
         return cell_vectors(lengths[:3], lengths[3:])
     cell = _rows(plain, where)
     if cell.shape != (3, 3):
-        raise Refusal(422, f"{where}: must be three vectors of three numbers, three lengths, or lengths and angles.")
+        raise Refusal(
+            422,
+            f"{where}: must be three vectors of three numbers, three lengths, or lengths and angles.",
+        )
     return cell
 
 
 def _pbc(value: Json, where: str, *, default: bool) -> tuple[bool, bool, bool]:
     plain = _plain(value, where)
     flags = [default] * 3 if plain is None else [plain] * 3 if isinstance(plain, bool) else plain
-    if not isinstance(flags, list) or len(flags) != 3 or not all(isinstance(flag, bool) for flag in flags):
+    if (
+        not isinstance(flags, list)
+        or len(flags) != 3
+        or not all(isinstance(flag, bool) for flag in flags)
+    ):
         raise Refusal(422, f"{where}: must be true, false, or a list of three of these.")
     return flags[0], flags[1], flags[2]
 
@@ -195,7 +254,9 @@ def _info(entry: Mapping[str, Json], where: str) -> dict[str, float | int | str 
     info = entry.get("info")
     if info is None:
         return {}
-    plain = isinstance(info, dict) and all(isinstance(value, (int, float, str, bool)) for value in info.values())
+    plain = isinstance(info, dict) and all(
+        isinstance(value, (int, float, str, bool)) for value in info.values()
+    )
     if not plain:
         raise Refusal(422, f"{where}: info must be an object of numbers, texts and flags.")
     return dict(info)
@@ -210,14 +271,18 @@ def _plain(value: Json, where: str) -> Json:
         shape, _, values = parts
         return np.array(values, dtype=object).reshape([int(n) for n in shape]).tolist()
     except (TypeError, ValueError):
-        raise Refusal(422, f"{where}: __ndarray__ must be [shape, type, values], as ASE writes it.") from None
+        raise Refusal(
+            422, f"{where}: __ndarray__ must be [shape, type, values], as ASE writes it."
+        ) from None
 
 
 def _rows(value: Json, where: str) -> Floats:
     """Return lists of three numbers as an array (n, 3)."""
     plain = _plain(value, where)
     if not isinstance(plain, list):
-        raise Refusal(422, f"{where}: is {_kind(plain)}. Accepted: a list of lists of three numbers.")
+        raise Refusal(
+            422, f"{where}: is {_kind(plain)}. Accepted: a list of lists of three numbers."
+        )
     for row in plain:
         if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 3:
             raise Refusal(422, f"{where}: holds {_kind(row)} where three numbers are expected.")

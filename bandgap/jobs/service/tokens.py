@@ -23,7 +23,9 @@ def token_of(file: Path | None, variable: str = VARIABLE) -> str | None:
     try:
         text = os.environ[variable] if file is None else file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: the token cannot be read ({error}). Write one line of ASCII: {_HOW}") from error
+        raise ConfigError(
+            f"{where}: the token cannot be read ({error}). Write one line of ASCII: {_HOW}"
+        ) from error
     token = text.strip()
     if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(

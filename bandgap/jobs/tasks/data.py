@@ -46,7 +46,9 @@ def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     library, dataset = dataset_of(job, home)
     demo = DEMOS[dataset.origin].load()
     gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
-    verdicts = [verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)]
+    verdicts = [
+        verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)
+    ]
     library.save_verdicts(dataset.id, verdicts)
     labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
     library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
@@ -58,7 +60,10 @@ def import_folder(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Store the files of an entry of the server's folder as those of a data set, and check them."""
     library, dataset = dataset_of(job, home)
     entry = job.payload["entry"]
-    library.add_files(dataset.id, store_files(library, job.workspace, files_of(entry), name=entry, progress=progress))
+    library.add_files(
+        dataset.id,
+        store_files(library, job.workspace, files_of(entry), name=entry, progress=progress),
+    )
     return check(job, home, progress)
 
 

@@ -66,7 +66,10 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         PredictRequest(chunk_size=CHUNK, calibrated=False),
         cache=DescriptorCache(home.cache),
     )
-    work = [work_of(plan, has_baseline=baseline is not None), hashlib.sha256(labelled.tobytes()).hexdigest()]
+    work = [
+        work_of(plan, has_baseline=baseline is not None),
+        hashlib.sha256(labelled.tobytes()).hexdigest(),
+    ]
     parts, made_of = resuming.parts_of(home, job.payload), RowDigest(records, baseline)
     with GrowingPrediction(parts, work=fingerprint(work), made_of=made_of) as growing:
         _predict(growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=progress)
@@ -109,7 +112,9 @@ def _check(library: Library, dataset: Dataset, records: Spool, *, progress: Prog
     for first in range(0, len(records), _BATCH):
         progress(Update("storing verdicts", first, len(records)))
         library.save_verdicts(dataset.id, map(verdict, islice(left, _BATCH)), first=first)
-    if not has_shapes(shapes_path(library.home, dataset.id), len(records)):  # an earlier attempt may have written them
+    if not has_shapes(
+        shapes_path(library.home, dataset.id), len(records)
+    ):  # an earlier attempt may have written them
         write_shapes(library.home, dataset.id, records, n=len(records), progress=progress)
 
 
@@ -129,7 +134,9 @@ def baseline_of(
         values = values * TO_EV[baseline_unit(dataset, name, of_stored_run=True)]
     if table is not None:
         gaps = np.array(table["gaps_eV"], dtype=np.float64)
-        found = match_names(ids, files, label_ids=table["ids"], label_files=table["files"], gaps_eV=gaps).gaps
+        found = match_names(
+            ids, files, label_ids=table["ids"], label_files=table["files"], gaps_eV=gaps
+        ).gaps
         values = np.where(np.isfinite(found), found, values)
     if not np.isfinite(values).any():
         raise InputError(

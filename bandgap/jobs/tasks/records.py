@@ -32,7 +32,9 @@ def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
     return library, library.dataset(job.workspace, str(job.payload["dataset"]))
 
 
-def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
+def read_records(
+    library: Library, dataset: Dataset, *, progress: Progress
+) -> list[StructureRecord]:
     """Return every record of a data set, at least one for every file, always in the same order."""
     from bandgap.structures.ids import with_unique_ids
 
@@ -46,7 +48,9 @@ def spool_records(library: Library, dataset: Dataset, *, progress: Progress) -> 
     return Spool(_records(library, dataset, progress=progress))
 
 
-def _records(library: Library, dataset: Dataset, *, progress: Progress) -> Iterator[StructureRecord]:
+def _records(
+    library: Library, dataset: Dataset, *, progress: Progress
+) -> Iterator[StructureRecord]:
     """Yield the records of a data set file by file, with ids of their own in each."""
     if demo := DEMOS.get(dataset.origin):
         progress(Update("reading structures"))
@@ -74,12 +78,17 @@ def labelled_set(
     from bandgap.datasets.table import LabelledSet
 
     unit = baseline_unit(dataset, baseline) if baseline else "eV"
-    records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
+    records, verdicts = (
+        read_records(library, dataset, progress=progress),
+        library.verdicts(dataset.id),
+    )
     if [record.id for record in records] != [v.id for v in verdicts]:
         raise InputError(
             f"{dataset.name}: the files give other structures than when they were checked. Upload them again."
         )
-    chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
+    chosen = [
+        k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"
+    ]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
     baseline_eV = None
     if baseline:

@@ -115,7 +115,12 @@ def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "MBTRConfig":
     if request.preset is not None:
         config = config_for(preset=request.preset)
     else:
-        symbols = {str(s) for record in data.records if record.atoms is not None for s in record.atoms.symbols}
+        symbols = {
+            str(s)
+            for record in data.records
+            if record.atoms is not None
+            for s in record.atoms.symbols
+        }
         config = config_for(species=request.species or sorted(symbols))
     size = estimate(config, len(data.records))
     if size.n_bytes > MAX_FEATURE_BYTES:
@@ -133,7 +138,9 @@ def _from_file(name: str, level: str, licence: str, *, progress: Progress) -> "L
 
     folder = allowed_folder()
     if folder is None:
-        raise InputError(f"This server offers no folder of files. Whoever runs it can set {VARIABLE}.")
+        raise InputError(
+            f"This server offers no folder of files. Whoever runs it can set {VARIABLE}."
+        )
 
     def counted(update: Update, /) -> None:
         if update.done > MAX_STRUCTURES:

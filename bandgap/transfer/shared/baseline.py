@@ -30,7 +30,12 @@ from bandgap.sources.recalibration import SLOPE_SD, baseline_slope, source_gaps_
 
 
 def fit_baseline(
-    source: SourceModel, features: NDArray[np.floating[Any]], gaps_eV: Floats, *, column: int, beside_source: bool
+    source: SourceModel,
+    features: NDArray[np.floating[Any]],
+    gaps_eV: Floats,
+    *,
+    column: int,
+    beside_source: bool,
 ) -> tuple[Baseline, Floats]:
     """Return the line in one feature behind the source's, and what it leaves of the gaps (n,) in eV.
 
@@ -64,5 +69,9 @@ def fit_baseline(
 def with_baseline(rest: Posterior, baseline: Baseline, *, seed: int) -> BaselinePosterior:
     """Return the posterior of the rest with the line added back, which is named among its figures."""
     found = rest.diagnostics
-    figures = {**found.figures, "baseline_slope": baseline.slope, "baseline_slope_sd": baseline.slope_sd}
+    figures = {
+        **found.figures,
+        "baseline_slope": baseline.slope,
+        "baseline_slope_sd": baseline.slope_sd,
+    }
     return BaselinePosterior(rest, baseline, seed, replace(found, figures=figures))

@@ -43,7 +43,9 @@ def fold_seed(seed: int, k: int) -> int:
     return int(np.random.SeedSequence([seed, k]).generate_state(1)[0])
 
 
-def without_each(fold: NDArray[np.int64], *, phase: str, progress: Progress) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def without_each(
+    fold: NDArray[np.int64], *, phase: str, progress: Progress
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield every fold's number and the rows outside it; tell the progress how many are done."""
     folds = int(fold.max()) + 1
     for k in range(folds):
@@ -52,7 +54,9 @@ def without_each(fold: NDArray[np.int64], *, phase: str, progress: Progress) -> 
     progress(Update(phase, folds, folds))
 
 
-def conformal_posterior(models: FoldModels, data: TargetData, fold: NDArray[np.int64]) -> ConformalPosterior:
+def conformal_posterior(
+    models: FoldModels, data: TargetData, fold: NDArray[np.int64]
+) -> ConformalPosterior:
     """Return the posterior of fold models, from their errors on the rows that they had not seen."""
     n = fold.size
     errors = data.gaps_eV - models.predict_eV(data.features)[fold, np.arange(n)]
@@ -100,7 +104,9 @@ def fit_trees(
         return conformal_posterior(models, data, fold)
 
 
-def flat_trees(sums: Sequence[TreeSum], *, columns: NDArray[np.int64], n_features: int) -> TreeModels:
+def flat_trees(
+    sums: Sequence[TreeSum], *, columns: NDArray[np.int64], n_features: int
+) -> TreeModels:
     """Lay the nodes of all trees of all models one after the other."""
     trees = [(tree.tree_, total.weight) for total in sums for tree in total.trees]
     first = np.cumsum([0, *(tree.node_count for tree, _ in trees)])

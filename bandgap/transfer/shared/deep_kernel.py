@@ -18,12 +18,19 @@ from bandgap.transfer.shared.method import Scales, TargetData
 WORDS = {"sigma2": "spread", "rho": "length", "nu": "smoothness", "tau2": "noise"}
 
 
-def rows_of(source: SourceModel, data: TargetData, scales: Scales, *, seed: int) -> DeepKernelPosterior:
+def rows_of(
+    source: SourceModel, data: TargetData, scales: Scales, *, seed: int
+) -> DeepKernelPosterior:
     """Return the posterior without draws: the target's training rows as the kernel sees them."""
     standardiser = standardiser_for(source, data.features, data.gaps_eV, **scales.scales)
     hidden = hidden_layers(source.params)
     return DeepKernelPosterior.of_rows(
-        source.params, hidden, standardiser, data.features, data.gaps_eV.astype(np.float64), seed=seed
+        source.params,
+        hidden,
+        standardiser,
+        data.features,
+        data.gaps_eV.astype(np.float64),
+        seed=seed,
     )
 
 
@@ -54,10 +61,19 @@ def with_draws(
     record = {}
     for i, name in enumerate(names):
         values = np.exp(traces[:, some, i])
-        record[f"trace.{WORDS[name]}"] = y_sd * np.sqrt(values) if name in ("sigma2", "tau2") else values
+        record[f"trace.{WORDS[name]}"] = (
+            y_sd * np.sqrt(values) if name in ("sigma2", "tau2") else values
+        )
     record |= {f"prior.{name}": values[None] for name, values in _prior_draws(rows).items()}
     found = Diagnostics({**figures, **judged}, (*warnings, *said), record)
-    return replace(rows, theta=theta, beta=beta, predict_from=predict_from, precision=precision, diagnostics=found)
+    return replace(
+        rows,
+        theta=theta,
+        beta=beta,
+        predict_from=predict_from,
+        precision=precision,
+        diagnostics=found,
+    )
 
 
 def _prior_draws(rows: DeepKernelPosterior) -> dict[str, Floats]:

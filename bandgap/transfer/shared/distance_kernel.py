@@ -6,7 +6,12 @@ The distances among the training rows are then computed once, not for every step
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, NormalizedKernelMixin, StationaryKernelMixin
+from sklearn.gaussian_process.kernels import (
+    Hyperparameter,
+    Kernel,
+    NormalizedKernelMixin,
+    StationaryKernelMixin,
+)
 
 from bandgap.posterior import Floats
 from bandgap.posterior.gaussian_process import matern
@@ -15,7 +20,9 @@ from bandgap.posterior.gaussian_process import matern
 class MaternOfDistances(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]  # sklearn is untyped
     """Matern correlation of smoothness 3/2; X is (m, n), distances of m structures to the n training rows."""
 
-    def __init__(self, length_scale: float = 1.0, length_scale_bounds: tuple[float, float] = (1e-5, 1e5)) -> None:
+    def __init__(
+        self, length_scale: float = 1.0, length_scale_bounds: tuple[float, float] = (1e-5, 1e5)
+    ) -> None:
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds
 

@@ -33,7 +33,11 @@ from bandgap.transfer.shared.method import TargetData
 
 HeldOut = Literal["auto", "cv", "val"]
 N_FOLDS, SHARE, CV_BELOW = 5, 0.1, 1000
-LEAST, MOST, GRID = 1e-3, 10.0, 33  # of sigma, relative to the rows' standard deviation; places looked at first
+LEAST, MOST, GRID = (
+    1e-3,
+    10.0,
+    33,
+)  # of sigma, relative to the rows' standard deviation; places looked at first
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -57,7 +61,9 @@ class Start:
         """Return the gaps (S, held out) in eV of the rows left out, by networks with these weights."""
         held, rank = torch.from_numpy(~self.trained), self.layer.inputs.shape[1]
         wide = [weights[0][:, :rank].double(), *[layer.double() for layer in weights[1:]]]
-        return self.standardiser.gaps_eV(outputs(self.layer.inputs[held], self.layer.base[held], wide).numpy())
+        return self.standardiser.gaps_eV(
+            outputs(self.layer.inputs[held], self.layer.base[held], wide).numpy()
+        )
 
 
 def held_out_masks(n: int, *, rule: HeldOut, seed: int) -> list[NDArray[np.bool_]]:
@@ -89,12 +95,18 @@ def start_of(
 ) -> Start:
     """Fit scales, first layer and probe to the rows marked in `trained` (n,) of the target's."""
     standardiser = standardiser_for(
-        source, data.features[trained], data.gaps_eV[trained], statistics=statistics, gap_scale=gap_scale
+        source,
+        data.features[trained],
+        data.gaps_eV[trained],
+        statistics=statistics,
+        gap_scale=gap_scale,
     )
     x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
     hidden = last_features(source, x)
     layer = first_layer(first_weights(source), x, trained=trained, coordinates=coordinates)
-    return Start(standardiser, trained, layer, hidden, y, fit_probe(hidden[trained], y[trained]), fold)
+    return Start(
+        standardiser, trained, layer, hidden, y, fit_probe(hidden[trained], y[trained]), fold
+    )
 
 
 def last_features(source: SourceModel, x: Floats) -> Floats:

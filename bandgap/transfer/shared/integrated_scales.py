@@ -6,7 +6,12 @@ import numpy as np
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
+from bandgap.inference.gaussian_process.importance import (
+    MIN_PROPOSALS,
+    MIN_ROUNDS,
+    ImportanceInfo,
+    importance_draws,
+)
 from bandgap.posterior import Diagnostics, Floats
 from bandgap.posterior.scale_draws import ScaleDraws
 
@@ -29,7 +34,9 @@ class Settings(Protocol):
     def rounds(self) -> int: ...
 
 
-def integrated(start: S, first: Floats, settings: Settings, *, seed: int, progress: Progress = no_progress) -> S:
+def integrated(
+    start: S, first: Floats, settings: Settings, *, seed: int, progress: Progress = no_progress
+) -> S:
     """Return the posterior with draws of its scales, from the scales `first` (k,), and how well they cover it."""
     theta, info = importance_draws(
         start.problem.log_density,

@@ -24,7 +24,10 @@ from bandgap.foundation.quantities import disagreement, worst_of
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression, reduce_regression
-from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.inference.last_layer.spectral_regression import (
+    least_cross_validation,
+    spectral_regression,
+)
 from bandgap.networks.perceptron import Params, hidden_features
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
@@ -34,10 +37,16 @@ from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardis
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.method import TargetData
 
-Mode = Literal["joint", "delta"]  # whether predictions hold the source's error, given what the target says of it
-About = Literal["source", "target"]  # whether changes are from the source's output weights or from none
+Mode = Literal[
+    "joint", "delta"
+]  # whether predictions hold the source's error, given what the target says of it
+About = Literal[
+    "source", "target"
+]  # whether changes are from the source's output weights or from none
 
-LEAST_SD = 1e-3  # of the median standard deviation, below which a feature is constant on the source's rows
+LEAST_SD = (
+    1e-3  # of the median standard deviation, below which a feature is constant on the source's rows
+)
 LEAST_RIDGE = 1e-6  # of the mean sum of squares, where the source was trained without a penalty
 LEAST_NOISE = 1e-3  # of the variance of Z, for the first estimate of its noise
 WATCHED_ROWS = 20  # training rows whose predictions convergence is judged by
@@ -98,7 +107,9 @@ class LastLayerProblem:
         change[:, self.kept] = flat
         error = np.zeros_like(change) if source is None else source.draw(flat, noise, rng)
         both = change + error
-        at_mean = r.draw_intercept(noise, rng) - both @ r.mean_row  # the intercept at the source's mean features
+        at_mean = (
+            r.draw_intercept(noise, rng) - both @ r.mean_row
+        )  # the intercept at the source's mean features
         moved = both if mode == "joint" else change
         output = np.tile(np.append(self.weights, self.bias), (noise.size, 1))
         output[:, :-1][:, self.used] += self.unit * moved / self.sd
@@ -117,7 +128,9 @@ class LastLayerProblem:
             ),
         )
 
-    def _record(self, delta: Floats, traces: Mapping[str, Floats], kept_share: Floats | None) -> dict[str, Floats]:
+    def _record(
+        self, delta: Floats, traces: Mapping[str, Floats], kept_share: Floats | None
+    ) -> dict[str, Floats]:
         """Return what pages draw: traces, and what became of every feature (chain, q), NaN for one without a change.
 
         A change is told as that of the gap, in eV, when the feature moves by one standard deviation of the source.
@@ -127,14 +140,18 @@ class LastLayerProblem:
         found = {"change_eV": unit * delta.mean(axis=1), "change_sd_eV": unit * delta.std(axis=1)}
         if kept_share is not None:
             found["kept_share"] = kept_share
-        record = {f"trace.{name}": values[:, thinned(values.shape[1])] for name, values in traces.items()}
+        record = {
+            f"trace.{name}": values[:, thinned(values.shape[1])] for name, values in traces.items()
+        }
         for name, values in found.items():
             wide = np.full((values.shape[0], self.used.size), np.nan)
             wide[:, places] = values
             record[f"features.{name}"] = wide
         return record
 
-    def without_changes(self, *, chains: int, draws: int, prior: NoisePrior, seed: int) -> tuple[Floats, Floats]:
+    def without_changes(
+        self, *, chains: int, draws: int, prior: NoisePrior, seed: int
+    ) -> tuple[Floats, Floats]:
         """Return draws where no feature has a change: delta (chain, draw, 0) and the noise variance (chain, draw)."""
         rng, r = np.random.default_rng(seed), self.regression
         shape, rate = prior.shape + 0.5 * r.n, prior.scale + 0.5 * r.square
@@ -147,7 +164,11 @@ class LastLayerProblem:
         every = max(1, len(self.rows) // WATCHED_ROWS)
         fitted = delta @ self.rows[::every, self.kept][:WATCHED_ROWS].T
         rhat, ess = diagnostics.rhat(fitted), diagnostics.ess_bulk(fitted)
-        return {"rhat_fit_max": float(rhat.max()), "ess_fit_median": float(np.median(ess)), "ess_fit": float(ess.min())}
+        return {
+            "rhat_fit_max": float(rhat.max()),
+            "ess_fit_median": float(np.median(ess)),
+            "ess_fit": float(ess.min()),
+        }
 
 
 def last_layer_problem(
@@ -161,7 +182,9 @@ def last_layer_problem(
     min_ss: float = 5.0,
 ) -> LastLayerProblem:
     """Set the regression up from a target's training rows (features (n, p), gaps in eV); `exact_source` is S1 = 0."""
-    standardiser = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    standardiser = standardiser_for(
+        source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale
+    )
     hidden, q = hidden_layers(source.params), source.network.hidden[-1]
     h = features_at(hidden, standardiser, data.features)
     last = source.network.n_layers
@@ -172,7 +195,9 @@ def last_layer_problem(
     z = standardiser.gaps(data.gaps_eV) - h @ weights - bias
     unit = float(z.std()) or 1.0
     mean, sd = (
-        (h.mean(axis=0), h.std(axis=0)) if source.features is None else (source.features.mean, source.features.sd)
+        (h.mean(axis=0), h.std(axis=0))
+        if source.features is None
+        else (source.features.mean, source.features.sd)
     )
     used = sd > max(LEAST_SD * float(np.median(sd)), 1e-12)
     rows, response = (h[:, used] - mean[used]) / sd[used], z / unit
@@ -181,7 +206,11 @@ def last_layer_problem(
     exact = exact_source or about == "target" or source.features is None
     covariance = None if exact else source_covariance(source, used, sd[used])
     if covariance is not None and source.features is not None:
-        first = spectral_regression(reduce_regression(rows, response, kept=kept)) if kept.any() else None
+        first = (
+            spectral_regression(reduce_regression(rows, response, kept=kept))
+            if kept.any()
+            else None
+        )
         noise = max(least_cross_validation(first).variance if first else 1.0, LEAST_NOISE) * unit**2
         ratio = source.features.residual_variance / noise
         covariance = covariance * (ratio if np.isfinite(ratio) else 1.0)
@@ -200,7 +229,9 @@ def last_layer_problem(
         unit=unit,
         covariance=covariance,
         regression=reduce_regression(rows, response, source_covariance=covariance, kept=kept),
-        source_rows=source.features.n if source.features is not None else max(source.card.n_structures, 1),
+        source_rows=source.features.n
+        if source.features is not None
+        else max(source.card.n_structures, 1),
         figures=figures,
         warnings=_warnings(source, kept, about=about, exact=exact_source),
     )
@@ -209,7 +240,11 @@ def last_layer_problem(
 def features_at(hidden: Params, standardiser: Standardiser, x: NDArray[np.floating]) -> Floats:
     """Return the last hidden features (n, q) of raw features (n, p), to the bit what a posterior computes."""
     with torch.no_grad():
-        result: Floats = hidden_features(hidden, torch.from_numpy(standardiser.features(x)).float()).double().numpy()
+        result: Floats = (
+            hidden_features(hidden, torch.from_numpy(standardiser.features(x)).float())
+            .double()
+            .numpy()
+        )
     return result
 
 
@@ -217,7 +252,10 @@ def source_covariance(source: SourceModel, used: NDArray[np.bool_], sd: Floats) 
     """Return (H'H + R)^-1 of the features in `used` (q,), in units of their standard deviations (q_used,)."""
     assert source.features is not None
     scatter = source.features.scatter[np.ix_(used, used)]
-    ridge = max(source.features.n * source.config.training.l2, LEAST_RIDGE * float(np.trace(scatter)) / sd.size)
+    ridge = max(
+        source.features.n * source.config.training.l2,
+        LEAST_RIDGE * float(np.trace(scatter)) / sd.size,
+    )
     inverse = np.linalg.inv(scatter / np.outer(sd, sd) + np.diag(ridge / sd**2))
     result: Floats = 0.5 * (inverse + inverse.T)
     return result
@@ -230,10 +268,14 @@ def converged(figures: dict[str, float]) -> tuple[dict[str, float], tuple[str, .
         return figures, ()
     least = min(v for k, v in figures.items() if k.startswith("ess_"))
     said = disagreement(rhat)
-    return figures | {"rhat_max": rhat[worst_of(rhat)], "ess_min": least}, () if said is None else (said,)
+    return figures | {"rhat_max": rhat[worst_of(rhat)], "ess_min": least}, () if said is None else (
+        said,
+    )
 
 
-def _warnings(source: SourceModel, kept: NDArray[np.bool_], *, about: About, exact: bool) -> tuple[str, ...]:
+def _warnings(
+    source: SourceModel, kept: NDArray[np.bool_], *, about: About, exact: bool
+) -> tuple[str, ...]:
     warnings = []
     if source.features is None and about == "source" and not exact:
         warnings.append(

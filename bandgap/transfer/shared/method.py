@@ -52,13 +52,17 @@ class TargetData:
             )
         if self.features.shape[0] != n:
             rows = self.features.shape[0]
-            raise InputError(f"features of {rows} structures, gaps of {n}: one gap for each is expected.")
+            raise InputError(
+                f"features of {rows} structures, gaps of {n}: one gap for each is expected."
+            )
         if not np.isfinite(self.features).all() or not np.isfinite(self.gaps_eV).all():
             raise InputError(
                 "features or gaps of the training rows are not finite. Leave out refused structures first."
             )
         if float(np.std(self.gaps_eV)) <= 0:
-            raise InputError(f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ.")
+            raise InputError(
+                f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ."
+            )
 
 
 class ScaleChoice(TypedDict):
@@ -201,7 +205,13 @@ class Method:
             posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)
         else:
             posterior = self.resumable(
-                source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint
+                source,
+                data,
+                config,
+                seed=seed,
+                device=device,
+                progress=progress,
+                checkpoint=checkpoint,
             )
         return posterior if baseline is None else with_baseline(posterior, baseline, seed=seed)
 

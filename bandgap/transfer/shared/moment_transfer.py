@@ -31,7 +31,10 @@ from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer.shared.method import Scales, TargetData
 
 CLIP: Final = 10.0  # standard deviations of a feature
-STILL, FREE = 1e-6, 1.0  # prior variances of hidden layers and output where the output layer moves alone
+STILL, FREE = (
+    1e-6,
+    1.0,
+)  # prior variances of hidden layers and output where the output layer moves alone
 QUANTILES: Final = 201  # of the weights' inclusion probabilities in the record
 
 
@@ -74,12 +77,22 @@ class _Problem:
 
 
 def fit_by_moments(
-    source: SourceModel, data: TargetData, config: Passes, *, atoms: bool, seed: int, progress: Progress
+    source: SourceModel,
+    data: TargetData,
+    config: Passes,
+    *,
+    atoms: bool,
+    seed: int,
+    progress: Progress,
 ) -> FactorisedNetworkPosterior:
     """Choose v0, then take in the target's training rows (features (n, p), gaps in eV); always on the CPU."""
     progress(Update("preparing the transfer"))
     standardiser = standardiser_for(
-        source, data.features, data.gaps_eV, statistics=config.standardise, gap_scale=config.gap_scale
+        source,
+        data.features,
+        data.gaps_eV,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
     )
     x = clipped_features(standardiser, data.features, limit=CLIP)
     layers = [layer.double().numpy() for layer in layers_of(source.params)]
@@ -90,14 +103,18 @@ def fit_by_moments(
     for number in range(config.passes):
         batch = config.batch_size if number else 1
         phase = f"pass {number + 1} of {config.passes}"
-        belief, taken = take_in(belief, x, problem.y, rng=rng, batch=batch, atoms=atoms, phase=phase, progress=progress)
+        belief, taken = take_in(
+            belief, x, problem.y, rng=rng, batch=batch, atoms=atoms, phase=phase, progress=progress
+        )
         if not number:
             log_z = taken.log_z
             belief = with_average(belief, start, n=len(x)) if config.likelihood == "sep" else belief
         belief = refine_prior(belief) if config.prior_step else belief
     progress(Update("passes over the crystals", config.passes, config.passes))
     figures |= _figures(belief, log_z, clipped=int((np.abs(x) == CLIP).any(1).sum()))
-    found = Diagnostics(figures, _warnings(config, figures, n=len(x)), _inclusion(belief, x) if atoms else {})
+    found = Diagnostics(
+        figures, _warnings(config, figures, n=len(x)), _inclusion(belief, x) if atoms else {}
+    )
     return FactorisedNetworkPosterior(standardiser, belief.weights, belief.noise, CLIP, found)
 
 
@@ -114,16 +131,27 @@ def _chosen(
         start = belief_around(problem.layers, variances)
         phase = f"prior variance {name.replace('_', ' ')}"
         _, taken = take_in(
-            start, problem.x, problem.y, rng=_stream(seed, 0), atoms=atoms, phase=phase, progress=progress
+            start,
+            problem.x,
+            problem.y,
+            rng=_stream(seed, 0),
+            atoms=atoms,
+            phase=phase,
+            progress=progress,
         )
         scores[name] = float(taken.log_z.mean())
     best = max(scores, key=lambda name: scores[name]) if scores else next(iter(tried))
     figures = {f"log_evidence_a_row_at_{name}": score for name, score in scores.items()}
-    return tried[best], figures | {"prior_variance": tried[best][0], "prior_variance_output": tried[best][-1]}
+    return tried[best], figures | {
+        "prior_variance": tried[best][0],
+        "prior_variance_output": tried[best][-1],
+    }
 
 
 def _figures(belief: Belief, log_z: Floats, *, clipped: int) -> dict[str, float]:
-    layers = {f"variance_layer_{i}": gamma.variance for i, gamma in enumerate(belief.precisions, start=1)}
+    layers = {
+        f"variance_layer_{i}": gamma.variance for i, gamma in enumerate(belief.precisions, start=1)
+    }
     return {"log_evidence": float(log_z.sum()), "clipped_rows": float(clipped), **layers}
 
 
@@ -150,7 +178,9 @@ def _inclusion(belief: Belief, x: Floats) -> dict[str, Floats]:
     points = np.linspace(0.0, 1.0, QUANTILES)
     by_layer = [np.quantile(layer, points) for layer in weight_inclusion(belief.weights, on)]
     record = {"inclusion.weights": np.stack(by_layer, axis=1)[None]}
-    return record | {f"inclusion.units.{i}": units.mean(0)[None] for i, units in enumerate(on, start=1)}
+    return record | {
+        f"inclusion.units.{i}": units.mean(0)[None] for i, units in enumerate(on, start=1)
+    }
 
 
 def _stream(seed: int, number: int) -> np.random.Generator:

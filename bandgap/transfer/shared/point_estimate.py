@@ -38,10 +38,17 @@ class SourceStart:
 
 
 def start_at_source(
-    source: SourceModel, data: TargetData, *, statistics: StatisticsChoice, gap_scale: GapScale, device: str
+    source: SourceModel,
+    data: TargetData,
+    *,
+    statistics: StatisticsChoice,
+    gap_scale: GapScale,
+    device: str,
 ) -> SourceStart:
     """Put the source weights and the target's training rows on the device, on the scales of the settings."""
-    standardiser = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    standardiser = standardiser_for(
+        source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale
+    )
     place = choose_device(device)
     return SourceStart(
         standardiser,
@@ -88,7 +95,13 @@ def point_posterior(trained: Trained, *, standardiser: Standardiser, seed: int) 
     """Return the trained network as one chain with one draw, its noise from the held-out residuals."""
     first, *upper = [layer.cpu() for layer in layers_of(trained.params)]
     sigma = float(np.sqrt(trained.validation_mse))
-    return draws_above(first, [layer[None, None] for layer in upper], sigma=sigma, standardiser=standardiser, seed=seed)
+    return draws_above(
+        first,
+        [layer[None, None] for layer in upper],
+        sigma=sigma,
+        standardiser=standardiser,
+        seed=seed,
+    )
 
 
 def draws_above(

@@ -53,7 +53,9 @@ def rows_for_source(
     source: SourceModel, data: TargetData, *, statistics: StatisticsChoice, gap_scale: GapScale
 ) -> TargetRows:
     """Return the training rows on the scales on which this source transfers (`recalibration`)."""
-    scale = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    scale = standardiser_for(
+        source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale
+    )
     return standardised(data, scale)
 
 
@@ -70,7 +72,9 @@ def variational_posterior(source: SourceModel) -> VariationalFit:
 
 def centred(source: SourceModel, centre: Centre) -> SourceModel:
     """Return the source with the weights of this centre; raises InputError where it has no variational posterior."""
-    return source if centre == "point" else replace(source, params=variational_posterior(source).mean)
+    return (
+        source if centre == "point" else replace(source, params=variational_posterior(source).mean)
+    )
 
 
 def sample_posterior(
@@ -84,7 +88,9 @@ def sample_posterior(
     checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample the weights of a network and their scales; return the kept draws as a posterior."""
-    draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint)
+    draws, info = sample_network(
+        net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint
+    )
     found = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
     return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=found, seed=seed)
 
@@ -122,7 +128,11 @@ def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPoster
 def diagnose(info: SamplerInfo) -> Diagnostics:
     """Turn the sampler's figures into sentences: whether the chains agree, and what to do when they do not."""
     figures = info.figures()
-    rhat = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
+    rhat = {
+        name.removeprefix("rhat_"): value
+        for name, value in figures.items()
+        if name.startswith("rhat_")
+    }
     del rhat["max"]
     said = disagreement(rhat)
     warnings = [] if said is None else [said]

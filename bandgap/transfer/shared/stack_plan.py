@@ -82,7 +82,9 @@ class Plan:
     scales: ScaleChoice
     training: StackTraining
     cycles: Cycles | None = None
-    averaged: bool = False  # predict with the mean of the weights instead of the mean of the predictions
+    averaged: bool = (
+        False  # predict with the mean of the weights instead of the mean of the predictions
+    )
 
     def __post_init__(self) -> None:
         if min(self.samples, self.choice_samples) < 1:

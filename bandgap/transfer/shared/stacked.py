@@ -79,7 +79,13 @@ def fit_stacked(
         weights = work.train([final], phase="training")[0]
     if len(folds) == 1:
         sigma = fit_sigma(y, _left_out_eV([final], [weights], value, averaged=plan.averaged))
-    return StackedFit(whole, weights, value, sigma, figures | ({name: value} if plan.setting is not NO_SETTING else {}))
+    return StackedFit(
+        whole,
+        weights,
+        value,
+        sigma,
+        figures | ({name: value} if plan.setting is not NO_SETTING else {}),
+    )
 
 
 def train_more(
@@ -99,11 +105,18 @@ def train_more(
     work = _Work(source, data, recipe, plan, seed, device, progress)
     folds = work.folds()
     whole = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
-    return StackedFit(whole, work.train([_Job(whole, value, numbers)], phase="training")[0], value, sigma_eV, {})
+    return StackedFit(
+        whole, work.train([_Job(whole, value, numbers)], phase="training")[0], value, sigma_eV, {}
+    )
 
 
 def stacked_posterior(
-    source: SourceModel, fit: StackedFit, *, seed: int, scale_1: Floats | None = None, warnings: tuple[str, ...] = ()
+    source: SourceModel,
+    fit: StackedFit,
+    *,
+    seed: int,
+    scale_1: Floats | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> NetworkPosterior:
     """Return the networks as draws of equal weight: one chain, or with cycles a chain a sample and a draw a cycle.
 
@@ -113,12 +126,16 @@ def stacked_posterior(
     rank = start.layer.inputs.shape[1]
 
     def draws(level: int) -> Tensor:
-        stacked = torch.stack([weights[level] for weights in fit.weights], 1).float()  # (S, cycle, in, out)
+        stacked = torch.stack(
+            [weights[level] for weights in fit.weights], 1
+        ).float()  # (S, cycle, in, out)
         ordered = stacked if cycles > 1 else stacked.transpose(0, 1)
         return ordered.transpose(2, 3).contiguous()
 
     theta_hat = first_weights(source)
-    basis = torch.eye(theta_hat.shape[1]) if start.layer.basis is None else start.layer.basis.float()
+    basis = (
+        torch.eye(theta_hat.shape[1]) if start.layer.basis is None else start.layer.basis.float()
+    )
     coordinates = draws(0)[..., :rank].contiguous()
     shape = tuple(coordinates.shape[:2])
     return NetworkPosterior(
@@ -148,7 +165,9 @@ class _Job:
     numbers: range
 
 
-def _left_out_eV(jobs: Sequence[_Job], trained: Sequence[list[Layers]], value: float, *, averaged: bool) -> Floats:
+def _left_out_eV(
+    jobs: Sequence[_Job], trained: Sequence[list[Layers]], value: float, *, averaged: bool
+) -> Floats:
     """Return the gaps in eV of all rows left out, fold after fold, by the networks of one value, (network, n)."""
     parts = []
     for job, cycles in zip(jobs, trained, strict=True):
@@ -219,7 +238,11 @@ class _Work:
     def _samples(self, rows: Sequence[tuple[_Job, int]], starts: Sequence[Start]) -> Samples:
         """Lay the samples out over all n rows; rows that are left out weigh nothing."""
         n, q = starts[0].hidden.shape
-        omega, labels, heads = np.zeros((len(rows), n)), np.zeros((len(rows), n)), np.empty((len(rows), q + 1))
+        omega, labels, heads = (
+            np.zeros((len(rows), n)),
+            np.zeros((len(rows), n)),
+            np.empty((len(rows), q + 1)),
+        )
         variances = np.empty(len(rows))
         for i, (job, number) in enumerate(rows):
             start = job.start

@@ -48,9 +48,14 @@ def sample_stochastically(
     begun = started(net, prior, sampler, batch, seed, progress, checkpoint, turn=prune_share == 0)
     target, start = begun.target, begun.start
     config = sampler_for(
-        sampler, curvature=begun.curvature, noise=begun.noise(batch), slope=(net.n_rows * batch) ** -0.5
+        sampler,
+        curvature=begun.curvature,
+        noise=begun.noise(batch),
+        slope=(net.n_rows * batch) ** -0.5,
     )
-    watched = torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
+    watched = (
+        torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
+    )
 
     def record(position: Tensor) -> Tensor:
         return torch.cat([target.state(position), target.values(position, watched).double()], 1)
@@ -62,7 +67,12 @@ def sample_stochastically(
         mask, figures = (start != 0).to(start), figures | {"reborn_share": reborn}
     thin = max(1, sampler.draws * sampler.chains // sampler.keep)
     run = RunConfig(
-        sampler.warmup, sampler.draws, thin, batch, record_every=max(1, sampler.draws // RECORDS), longest_move=1e4
+        sampler.warmup,
+        sampler.draws,
+        thin,
+        batch,
+        record_every=max(1, sampler.draws // RECORDS),
+        longest_move=1e4,
     )
     control = control_variate(target, start.mean(0)) if sampler.control else None
     shape = (sampler.chains, config.walkers, -1) if config.walkers > 1 else (sampler.chains, -1)
@@ -70,7 +80,9 @@ def sample_stochastically(
     extras = begun.extras(record=record, control=control, mask=mask, variance=variance)
 
     def attempt(halvings: int) -> tuple[Draws, Info]:
-        first, second = (None if checkpoint is None else checkpoint.of_part(k + 4 * halvings) for k in (1, 3))
+        first, second = (
+            None if checkpoint is None else checkpoint.of_part(k + 4 * halvings) for k in (1, 3)
+        )
         own = replace(config, step=config.step / 2**halvings)
         figures["step"] = own.step
         if sampler.halve:
@@ -91,9 +103,7 @@ def sample_stochastically(
         )
     draws, info = found
     if figures["step"] < config.step:
-        words = (
-            f"All chains diverged at a step of {config.step:.3g} and began anew, with {figures['step']:.3g} in the end."
-        )
+        words = f"All chains diverged at a step of {config.step:.3g} and began anew, with {figures['step']:.3g} in the end."
         info = replace(info, warnings=(*info.warnings, SamplerWarning("diverged", words)))
     figures["zero_share"] = info.zero_share
     return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
@@ -118,7 +128,9 @@ def _pruned(
     target, batch = begun.target, min(sampler.batch_size, begun.target.n_rows)
     matrices, length = _matrices(target), max(1, sampler.warmup)
     every = max(1, min(-(-target.n_rows // batch), length // PRUNINGS))
-    pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
+    pruning = Pruning(
+        matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every)
+    )
 
     def attempt(halvings: int) -> Tensor:
         draws, info = sample(
@@ -183,7 +195,13 @@ def _posterior(
 
 
 def _diagnose(
-    prior: PointEstimateScales, draws: Draws, info: Info, figures: dict[str, float], *, unit_eV: float, seed: int
+    prior: PointEstimateScales,
+    draws: Draws,
+    info: Info,
+    figures: dict[str, float],
+    *,
+    unit_eV: float,
+    seed: int,
 ) -> Diagnostics:
     assert draws.recorded is not None
     recorded, width = draws.recorded.cpu().numpy(), int(prior.units.shape[0])
@@ -197,7 +215,11 @@ def _diagnose(
         warnings += [] if said is None else [said]
     state = prior.draw(PRIOR_DRAWS, generator=torch.Generator().manual_seed(seed))
     tau, c = prior.tau_and_weights(state)
-    from_prior = {"prior.sigma_eV": torch.exp(prior.log_sigma(state)) * unit_eV, "prior.tau": tau, "prior.c": c}
+    from_prior = {
+        "prior.sigma_eV": torch.exp(prior.log_sigma(state)) * unit_eV,
+        "prior.tau": tau,
+        "prior.c": c,
+    }
     every = thinned(recorded.shape[1])
     record = {f"trace.{name}": values[:, every] for name, values in judged.items()}
     record |= {name: value.numpy()[None] for name, value in from_prior.items()}
@@ -207,5 +229,7 @@ def _diagnose(
 def _agreement(quantities: dict[str, Floats]) -> tuple[dict[str, float], dict[str, float]]:
     rhat = {name: float(np.max(diagnostics.rhat(values))) for name, values in quantities.items()}
     ess = {name: float(np.min(diagnostics.ess_bulk(values))) for name, values in quantities.items()}
-    figures = {f"rhat_{name}": value for name, value in rhat.items()} | {f"ess_{name}": v for name, v in ess.items()}
+    figures = {f"rhat_{name}": value for name, value in rhat.items()} | {
+        f"ess_{name}": v for name, v in ess.items()
+    }
     return rhat, figures | {"rhat_max": max(rhat.values()), "ess_min": min(ess.values())}

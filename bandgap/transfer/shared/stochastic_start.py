@@ -27,17 +27,28 @@ from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
 
 FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
-FEW_ROWS = 256  # up to which frames are found where chains have been, at about so many positions of each:
+FEW_ROWS = (
+    256  # up to which frames are found where chains have been, at about so many positions of each:
+)
 PLACES = 16
 MOST_STABLE = 0.25  # of the largest stable step
-ALWAYS = 64  # rows that every batch holds, as they bend the density most; at most this part of a batch:
+ALWAYS = (
+    64  # rows that every batch holds, as they bend the density most; at most this part of a batch:
+)
 MOST_ALWAYS = 0.125
 FRICTION = 0.05
 MOMENTUM = 4.0  # by which steps are shorter where momentum is added to the drift
 START_SCALE = 0.5  # of a layer, in units of the noise
 SCALE_UNIT = 0.3  # in which the search moves the logarithm of the noise
-MOST_NOISE = 1.0  # log of the noise over the labels' standard deviation: beyond it a chain has run away
-SETTLING = (0.125, 0.5, 1.0, 1.0)  # of the step, in parts of the warm-up after each of which frames are found anew
+MOST_NOISE = (
+    1.0  # log of the noise over the labels' standard deviation: beyond it a chain has run away
+)
+SETTLING = (
+    0.125,
+    0.5,
+    1.0,
+    1.0,
+)  # of the step, in parts of the warm-up after each of which frames are found anew
 
 Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"]
 
@@ -68,7 +79,11 @@ class SgSampler:
     halve: bool = False
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or min(self.warmup, self.draws, self.search) < 10 or not self.chains <= self.keep <= 400:
+        if (
+            self.chains < 2
+            or min(self.warmup, self.draws, self.search) < 10
+            or not self.chains <= self.keep <= 400
+        ):
             raise ConfigError(
                 f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
                 f"kept, {self.search} steps of the search. Accepted: at least 2 chains, 10 iterations each, and from "
@@ -79,14 +94,20 @@ class SgSampler:
                 f"sampler: halve with {self.chains} chains. Accepted: at least {LEAST_CHAINS} chains, whose means have "
                 "standard errors."
             )
-        if self.batch_size < 1 or not (self.widening > 0 and self.learning_rate > 0) or (self.step or 1.0) <= 0:
+        if (
+            self.batch_size < 1
+            or not (self.widening > 0 and self.learning_rate > 0)
+            or (self.step or 1.0) <= 0
+        ):
             raise ConfigError(
                 f"sampler: batch_size {self.batch_size}, widening {self.widening}, learning_rate {self.learning_rate}, "
                 f"step {self.step}. Accepted: a whole number from 1, numbers above 0."
             )
 
 
-def sampler_for(sampler: SgSampler, *, curvature: float, noise: float, slope: float = 1.0) -> AnyConfig:
+def sampler_for(
+    sampler: SgSampler, *, curvature: float, noise: float, slope: float = 1.0
+) -> AnyConfig:
     """Return the sampler's settings with the step that its widening asks for, at this batch noise c.
 
     `slope` is the usual size of a batch's mean gradient of a row, at which pSGLD's metric is kept from growing.
@@ -151,16 +172,25 @@ def started(
     molecules of QM9 it is: R-hat of predictions was 1.06 in frames found where chains are, 1.12 in the others.)
     """
     part = None if checkpoint is None else checkpoint.of_part(0)
-    facts = {"sampler": repr(sampler), "seed": seed, "turn": turn, "problem": checkpoints.content_of(net, prior)}
+    facts = {
+        "sampler": repr(sampler),
+        "seed": seed,
+        "turn": turn,
+        "problem": checkpoints.content_of(net, prior),
+    }
     if part is not None and part.path.exists():
         return _read(net, prior, part, facts)
     generator = torch.Generator().manual_seed(seed)
     count = sampler.chains * CONFIGS[sampler.name](1.0).walkers
     rows = torch.randperm(net.n_rows, generator=generator)[:FRAME_ROWS].to(net.inputs.device)
     target = network_target(net, prior)
-    state = prior.start(count, log_sd=float(torch.log(net.y.std())), generator=generator).to(net.inputs.device)
+    state = prior.start(count, log_sd=float(torch.log(net.y.std())), generator=generator).to(
+        net.inputs.device
+    )
     state[:, 1:] = 2.0 * math.log(START_SCALE)
-    position = target.position([net.inputs.new_zeros(count, *shape) for shape in target.shapes], state)
+    position = target.position(
+        [net.inputs.new_zeros(count, *shape) for shape in target.shapes], state
+    )
     target, _ = target.reframed(position[:1], rows, turn=turn)
     target = replace(target, units=torch.full_like(target.units, SCALE_UNIT))
     mask = torch.ones_like(position[0])
@@ -189,13 +219,17 @@ def started(
     return begun
 
 
-def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, generator: torch.Generator) -> Started:
+def _judged(
+    target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, generator: torch.Generator
+) -> Started:
     def gradient(at: Tensor) -> Tensor:
         return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
 
     found = largest_curvature(gradient, position, generator=generator, rounds=8).abs()
     if not bool(found.isfinite().any()):
-        raise DivergedError("sampler: no chain has a finite gradient where it starts. Take a longer search.")
+        raise DivergedError(
+            "sampler: no chain has a finite gradient where it starts. Take a longer search."
+        )
     curvature = max(1.0, float(found[found.isfinite()].max()))
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
@@ -225,7 +259,11 @@ def _settled(
     Where they have been, (m, dim) of all chains in the run's second half but for where they are, is None where there
     are more rows than `FEW_ROWS`. Where a chain diverges all begin anew with half the step.
     """
-    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise(batch))
+    config = sampler_for(
+        replace(sampler, name="sghmc", step=None),
+        curvature=begun.curvature,
+        noise=begun.noise(batch),
+    )
     length, chains = max(1, sampler.warmup // (2 * len(SETTLING))), begun.start.shape[0]
     few = begun.target.n_rows <= FEW_ROWS
     places = min(PLACES, FRAME_ROWS // begun.target.n_rows)
@@ -253,20 +291,31 @@ def _settled(
 
 
 def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:
-    arrays = {"start": begun.start, "units": begun.target.units, "variance": begun.variance, "always": begun.always}
+    arrays = {
+        "start": begun.start,
+        "units": begun.target.units,
+        "variance": begun.variance,
+        "always": begun.always,
+    }
     for number, frame in enumerate(begun.target.frames):
         arrays[f"frame.{number}.information"] = frame.information
         for name, side in (("left", frame.left), ("right", frame.right)):
             arrays |= {} if side is None else {f"frame.{number}.{name}": side}
     scales = [frame.log_scale for frame in begun.target.frames]
-    checkpoints.write(part.path, arrays, facts | {"curvature": begun.curvature, "log_scales": scales})
+    checkpoints.write(
+        part.path, arrays, facts | {"curvature": begun.curvature, "log_scales": scales}
+    )
 
 
-def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, facts: dict[str, object]) -> Started:
+def _read(
+    net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, facts: dict[str, object]
+) -> Started:
     arrays, found = checkpoints.read(part.path, expected=facts, device=net.inputs.device)
     frames = []
     for number, log_scale in enumerate(found["log_scales"]):
         of = checkpoints.under(f"frame.{number}.", arrays)
         frames.append(LayerFrame(of.get("left"), of.get("right"), of["information"], log_scale))
     target = replace(network_target(net, prior), frames=tuple(frames), units=arrays["units"])
-    return Started(target, arrays["start"], float(found["curvature"]), arrays["variance"], arrays["always"])
+    return Started(
+        target, arrays["start"], float(found["curvature"]), arrays["variance"], arrays["always"]
+    )

@@ -25,7 +25,14 @@ def test_gpu_benchmark_without_a_gpu_is_one_plain_error(run):
 
 
 def test_table_of_nptl_has_every_side_memory_and_pairs(capsys):
-    side = {"seconds_each": 0.5, "ratio": 4.0, "rmse_eV": 0.4, "nll": 0.51, "nll_best_sigma": 0.5, "spread_eV": 0.1}
+    side = {
+        "seconds_each": 0.5,
+        "ratio": 4.0,
+        "rmse_eV": 0.4,
+        "nll": 0.51,
+        "nll_best_sigma": 0.5,
+        "spread_eV": 0.1,
+    }
     pair = {"mean": -0.02, "standard_error": 0.01, "won": 5}
     networks.print_nptl(
         {
@@ -42,4 +49,7 @@ def test_table_of_nptl_has_every_side_memory_and_pairs(capsys):
     out = capsys.readouterr().out
     assert "textbook loop" in out and "0.500" in out
     assert "Memory of one more network, row space: 0.70 MB." in out
-    assert "NLL, NPTL minus ensemble: -0.0200 with standard error 0.0100; lower in 5 of 6 splits" in out
+    assert (
+        "NLL, NPTL minus ensemble: -0.0200 with standard error 0.0100; lower in 5 of 6 splits"
+        in out
+    )

@@ -20,7 +20,10 @@ def test_every_page_is_visited_and_measured(tmp_path):
     assert "Heavy packages loaded: none." in result.output
     written = json.loads(file.read_text())
     assert set(written["pages"]) == {path.stem for path in (app_folder() / "views").glob("*.py")}
-    assert all(len(times["clock_s"]) == 2 and min(times["clock_s"]) > 0 for times in written["pages"].values())
+    assert all(
+        len(times["clock_s"]) == 2 and min(times["clock_s"]) > 0
+        for times in written["pages"].values()
+    )
     assert written["heavy"] == [] and written["memory_MB"] > 50
 
 

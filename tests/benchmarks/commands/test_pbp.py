@@ -11,17 +11,46 @@ from tests.benchmarks.test_uci import folder  # noqa: F401 - a fixture
 
 def test_uci_prints_a_row_for_every_set_and_writes_all_splits(run, folder, tmp_path):  # noqa: F811
     file = tmp_path / "uci.json"
-    command = ("uci", "--data", folder, "--set", "yacht", "--passes", 5, "--splits", 2, "--json", file)
+    command = (
+        "uci",
+        "--data",
+        folder,
+        "--set",
+        "yacht",
+        "--passes",
+        5,
+        "--splits",
+        2,
+        "--json",
+        file,
+    )
     result = run(*command)
     assert result.exit_code == 0, result.output
     assert "yacht" in result.output and "1.015" not in result.output
-    assert "Each row was counted 5 times: what the weights leave open is understated." in result.output
+    assert (
+        "Each row was counted 5 times: what the weights leave open is understated." in result.output
+    )
     written = json.loads(file.read_text())
-    assert [fit["split"] for fit in written["fits"]] == [0, 1] and written["settings"]["hidden"] == [50]
+    assert [fit["split"] for fit in written["fits"]] == [0, 1] and written["settings"][
+        "hidden"
+    ] == [50]
 
 
 def test_uci_shows_published_figures_only_for_the_published_network(run, folder):  # noqa: F811
-    brief = ("--data", folder, "--set", "yacht", "--passes", 2, "--splits", 1, "--likelihood", "sep", "--hidden", "5-5")
+    brief = (
+        "--data",
+        folder,
+        "--set",
+        "yacht",
+        "--passes",
+        2,
+        "--splits",
+        1,
+        "--likelihood",
+        "sep",
+        "--hidden",
+        "5-5",
+    )
     result = run("uci", *brief)
     assert result.exit_code == 0, result.output
     assert "2015" not in result.output and "counted" not in result.output
@@ -38,11 +67,17 @@ def test_uci_shows_published_figures_only_for_the_published_network(run, folder)
     ],
     ids=["paper and thesis", "sspbp", "two layers", "no biases"],
 )
-def test_uci_shows_what_is_published_of_the_net_and_the_method(run, folder, options, printed, absent):  # noqa: F811
+def test_uci_shows_what_is_published_of_the_net_and_the_method(
+    run, folder, options, printed, absent
+):  # noqa: F811
     result = run("uci", "--data", folder, "--set", "yacht", "--splits", 1, *options)
     assert result.exit_code == 0, result.output
     table = result.output.split("pbp, hidden")[0]
-    assert all(text in table for text in printed) and absent not in table and "nan" not in result.output
+    assert (
+        all(text in table for text in printed)
+        and absent not in table
+        and "nan" not in result.output
+    )
     assert "2022: the thesis's mean of five splits of 80/20, not these splits" in result.output
 
 
@@ -51,7 +86,11 @@ def test_messages_stand_beside_both_tables_of_the_thesis(run, folder, tmp_path):
     brief = ("--set", "yacht", "--passes", 1, "--draws", 500, "--json", file)
     result = run("messages", "--data", folder, *brief)
     assert result.exit_code == 0, result.output
-    assert "(49.86)" in result.output and "(0.066)" in result.output and "N(1, 1) N(-3, 1)" in result.output
+    assert (
+        "(49.86)" in result.output
+        and "(0.066)" in result.output
+        and "N(1, 1) N(-3, 1)" in result.output
+    )
     assert (
         "nan" not in result.output
         and "5-5-5" in result.output
@@ -63,10 +102,19 @@ def test_messages_stand_beside_both_tables_of_the_thesis(run, folder, tmp_path):
 
 
 def test_thesis_has_every_net_and_set_but_energy():
-    nets = [((50,), True), ((10, 10), True), ((10,), True), ((100,), True), ((50,), False), ((10, 10), False)]
+    nets = [
+        ((50,), True),
+        ((10, 10), True),
+        ((10,), True),
+        ((100,), True),
+        ((50,), False),
+        ((10, 10), False),
+    ]
     for hidden, biased in (*nets, ((10,), False), ((100,), False)):
         for method in ("pbp", "sspbp"):
-            rows = {name: published(name, method=method, hidden=hidden, biased=biased) for name in PAPER}
+            rows = {
+                name: published(name, method=method, hidden=hidden, biased=biased) for name in PAPER
+            }
             assert rows.pop("energy") is None
             assert all(row.rmse.mean > 0 and row.log_density.error >= 0 for row in rows.values())
     assert published("yacht", method="pbp", hidden=(5, 5), biased=True) is None
@@ -75,7 +123,9 @@ def test_thesis_has_every_net_and_set_but_energy():
 def test_uci_refuses_widths_and_sets_that_cannot_be(run, folder):  # noqa: F811
     result = run("uci", "--data", folder, "--hidden", "50,50")
     assert result.exit_code == 1
-    assert "--hidden is '50,50'. Accepted: whole numbers joined by -, as 50 or 10-10." in result.output
+    assert (
+        "--hidden is '50,50'. Accepted: whole numbers joined by -, as 50 or 10-10." in result.output
+    )
     result = run("uci", "--data", folder, "--set", "protein")
     assert result.exit_code == 1 and "no set 'protein'" in result.output
 

@@ -13,7 +13,10 @@ def test_a_finished_run_is_printed(run, tmp_path):
     shown = run("posterior", "--n", 60, "--json", file)
     assert shown.exit_code == 0, shown.output
     assert "NumPyro NUTS, row space" in shown.output and "R-hat" in shown.output
-    assert "bandgap beside NumPyro NUTS, all inputs: 1.0 times the effective draws per second" in shown.output
+    assert (
+        "bandgap beside NumPyro NUTS, all inputs: 1.0 times the effective draws per second"
+        in shown.output
+    )
     assert "60 crystals, 4 chains of one thread each on 2 cores" in shown.output
 
 
@@ -23,7 +26,10 @@ def test_medians_of_several_runs_are_printed(run, tmp_path):
     (sides,) = result["repeats"]
     result["repeats"] = [
         sides
-        | {OURS: sides[OURS] | {rate: times * sides[OURS][rate] for rate in ("ess_per_s", "ess_per_s_with_warmup")}}
+        | {
+            OURS: sides[OURS]
+            | {rate: times * sides[OURS][rate] for rate in ("ess_per_s", "ess_per_s_with_warmup")}
+        }
         for times in (1, 4, 2)
     ]
     file = tmp_path / "posterior.json"

@@ -14,12 +14,20 @@ def test_both_sides_are_measured_and_the_taken_one_is_named(run, tmp_path):
     assert min(written["ms"].values()) > 0
     assert written["taken"] == ("numpy" if multiply is by_numpy else "torch")
     assert f"the sampler takes {written['taken']} here" in result.output
-    assert "20 rows, 64 inputs, 128 and 64 units, one thread; medians of 1 times of 20 steps" in result.output
+    assert (
+        "20 rows, 64 inputs, 128 and 64 units, one thread; medians of 1 times of 20 steps"
+        in result.output
+    )
 
 
 def test_ratio_is_that_of_the_medians(capsys):
     settings = {"n": 500, "inputs": 64, "units": (128, 64), "steps": 200, "repeats": 15}
-    figures = {"settings": settings, "ms": {"torch": 0.6, "numpy": 0.4}, "taken": "numpy", "openblas": ["Zen"]}
+    figures = {
+        "settings": settings,
+        "ms": {"torch": 0.6, "numpy": 0.4},
+        "taken": "numpy",
+        "openblas": ["Zen"],
+    }
     print_products(figures)
     out = capsys.readouterr().out
     assert "torch: 0.600 ms a step; numpy (OpenBLAS for Zen): 0.400 ms a step" in out

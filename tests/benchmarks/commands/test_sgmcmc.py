@@ -9,7 +9,12 @@ def row(rmse, **more):
 
 
 def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsys):
-    chains = {"rhat_max": 1.5, "rhat_predictions": 1.1, "stored_MB": 48.0, "prediction_seconds": 3.0}
+    chains = {
+        "rhat_max": 1.5,
+        "rhat_predictions": 1.1,
+        "stored_MB": 48.0,
+        "prediction_seconds": 3.0,
+    }
     result = {
         "n": 8000,
         "n_test": 4000,
@@ -37,7 +42,10 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
     assert "2 parts are of an earlier run with --parts" in shown
     assert "Chains of btl_pcp_sg: R-hat 1.50 at worst, 1.10 of predictions." in shown
     assert "Their means differ by 0.123 posterior sd and 1.50 Monte-Carlo errors" in shown
-    assert "Milliseconds of an iteration of 4 chains by number of rows: 1,000: 5.00, 8,000: 5.25." in shown
+    assert (
+        "Milliseconds of an iteration of 4 chains by number of rows: 1,000: 5.00, 8,000: 5.25."
+        in shown
+    )
 
 
 def test_folder_without_the_molecules_is_refused(run, tmp_path):

@@ -38,7 +38,13 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
 
 
 def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device(capsys):
-    row = {"n": 4000.0, "neighbours": 60.0, "loops_pass_s": 0.05, "batched_pass_s": 0.2, "pass_ratio": 4.0}
+    row = {
+        "n": 4000.0,
+        "neighbours": 60.0,
+        "loops_pass_s": 0.05,
+        "batched_pass_s": 0.2,
+        "pass_ratio": 4.0,
+    }
     row |= {"loops_step_s": 0.003, "batched_step_s": 0.0015, "step_ratio": 0.5}
     vecchia.print_engines({"CPU, one core": [row], "a card": [row]})
     shown = " ".join(capsys.readouterr().out.split())
@@ -47,15 +53,30 @@ def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device
 
 
 def test_table_of_accuracy_has_a_row_for_every_side(capsys):
-    side = {"rmse_eV": 0.3507, "crps_eV": 0.184, "coverage": 0.9525, "fit_s": 61.0, "predict_s": 2.0}
+    side = {
+        "rmse_eV": 0.3507,
+        "crps_eV": 0.184,
+        "coverage": 0.9525,
+        "fit_s": 61.0,
+        "predict_s": 2.0,
+    }
     sides = {"vecchia": side, "SVGP": side | {"passes": 12.0}}
-    vecchia.print_accuracy(sides, {"n": 14000, "n_test": 2000, "exact_rows": 4000, "inducing": 1000, "repeats": 3})
+    vecchia.print_accuracy(
+        sides, {"n": 14000, "n_test": 2000, "exact_rows": 4000, "inducing": 1000, "repeats": 3}
+    )
     shown = " ".join(capsys.readouterr().out.split())
-    assert "0.3507" in shown and "95.2 %" in shown and "SVGP" in shown and "14,000 molecules of QM9" in shown
+    assert (
+        "0.3507" in shown
+        and "95.2 %" in shown
+        and "SVGP" in shown
+        and "14,000 molecules of QM9" in shown
+    )
 
 
 def test_fits_of_fewer_rows_say_their_likelihood(capsys):
-    vecchia.print_fewer_rows({"500": {"fit_s": 8.04, "exact": True}, "5000": {"fit_s": 61.0, "exact": False}})
+    vecchia.print_fewer_rows(
+        {"500": {"fit_s": 8.04, "exact": True}, "5000": {"fit_s": 61.0, "exact": False}}
+    )
     assert capsys.readouterr().out.splitlines() == [
         "A fit to 500 rows, the likelihood chosen by itself (exact): 8.0 s.",
         "A fit to 5,000 rows, the likelihood chosen by itself (Vecchia's): 61.0 s.",

@@ -11,15 +11,21 @@ HYDROGENS = np.array([1, 1])
 
 
 def test_contact_of_one_atom_with_its_own_images_is_the_cell_edge_over_twice_its_radius():
-    contact = closest_contact(CARBON, np.zeros((1, 3)), np.diag([3.4, 5.0, 6.0]), atoms_per_molecule=1)
+    contact = closest_contact(
+        CARBON, np.zeros((1, 3)), np.diag([3.4, 5.0, 6.0]), atoms_per_molecule=1
+    )
     assert contact == pytest.approx(1.0)
 
 
 def test_contact_within_a_molecule_does_not_count():
     positions = np.array([[0.0, 0.0, 0.0], [0.74, 0.0, 0.0]])
     cell = np.diag([4.0, 4.0, 4.0])
-    assert closest_contact(HYDROGENS, positions, cell, atoms_per_molecule=2) == pytest.approx((4.0 - 0.74) / 2.4)
-    assert closest_contact(HYDROGENS, positions, cell, atoms_per_molecule=1) == pytest.approx(0.74 / 2.4)
+    assert closest_contact(HYDROGENS, positions, cell, atoms_per_molecule=2) == pytest.approx(
+        (4.0 - 0.74) / 2.4
+    )
+    assert closest_contact(HYDROGENS, positions, cell, atoms_per_molecule=1) == pytest.approx(
+        0.74 / 2.4
+    )
 
 
 def test_contact_in_a_skewed_cell_is_found_across_its_corner():
@@ -39,7 +45,9 @@ def test_contact_does_not_change_when_a_molecule_moves_by_a_lattice_vector():
 
 
 def test_contact_is_infinite_where_nothing_is_near():
-    assert closest_contact(CARBON, np.zeros((1, 3)), 50.0 * np.eye(3), atoms_per_molecule=1) == np.inf
+    assert (
+        closest_contact(CARBON, np.zeros((1, 3)), 50.0 * np.eye(3), atoms_per_molecule=1) == np.inf
+    )
 
 
 def test_density_of_diamond_is_the_known_one():

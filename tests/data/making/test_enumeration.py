@@ -24,7 +24,9 @@ from data.making.fragments import CORES, LINKERS, SUBSTITUENTS
 def test_candidate_depends_on_seed_and_index_alone(purpose):
     first = list(itertools.islice(candidates(11, purpose), 20))
     assert [candidate_at(11, purpose, index=c.index) for c in reversed(first)] == first[::-1]
-    assert [c.smiles for c in itertools.islice(candidates(12, purpose), 20)] != [c.smiles for c in first]
+    assert [c.smiles for c in itertools.islice(candidates(12, purpose), 20)] != [
+        c.smiles for c in first
+    ]
 
 
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])
@@ -43,7 +45,9 @@ def test_candidates_are_distinct_and_keep_the_rules_of_their_set(purpose):
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])
 def test_shipped_molecules_come_from_the_stream_of_the_manifest_s_seed(purpose):
     shipped = load_demo(purpose).table["smiles"].tolist()[:100]
-    stream = [c.smiles for c in itertools.islice(candidates(read_demo_manifest()["seed"], purpose), 130)]
+    stream = [
+        c.smiles for c in itertools.islice(candidates(read_demo_manifest()["seed"], purpose), 130)
+    ]
     assert [s for s in stream if s in set(shipped)] == shipped  # those in between could not be made
 
 
@@ -53,7 +57,9 @@ def test_item_seed_differs_between_molecules_and_between_seeds():
 
 
 def test_fragments_are_valid_and_hold_the_elements_of_the_set():
-    pieces = [s for _, members in CORES.values() for s in members] + [s for _, s in (*LINKERS, *SUBSTITUENTS)]
+    pieces = [s for _, members in CORES.values() for s in members] + [
+        s for _, s in (*LINKERS, *SUBSTITUENTS)
+    ]
     for smiles in pieces:
         molecule = Chem.MolFromSmiles(smiles)
         assert molecule is not None, smiles

@@ -15,7 +15,9 @@ def test_family_writes_elements_of_a_group_alike_and_keeps_others():
 
 
 def test_folder_without_the_raw_files_is_refused_by_their_names(tmp_path):
-    with pytest.raises(InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"):
+    with pytest.raises(
+        InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"
+    ):
         make_inorganic_demo(tmp_path, tmp_path / "out")
 
 

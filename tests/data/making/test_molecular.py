@@ -24,7 +24,13 @@ def candidate_of(row):
 
 def made(folder, *, n=6, n_jobs=1, **more):
     items, failures = make_items(
-        "molecules", make_molecule, seed=9, n=n, n_jobs=n_jobs, partial=folder / "partial.jsonl", **more
+        "molecules",
+        make_molecule,
+        seed=9,
+        n=n,
+        n_jobs=n_jobs,
+        partial=folder / "partial.jsonl",
+        **more,
     )
     return [dict(item.row) | {"at": item.positions.tolist()} for item in items], failures
 
@@ -45,7 +51,9 @@ def test_items_made_before_an_interruption_are_not_made_again(tmp_path):
     lines = partial.read_text().splitlines()
     line = json.loads(lines[0])
     line["row"]["formula"] = "from the file"
-    partial.write_text("\n".join([json.dumps(line), *lines[1:-1], lines[-1][:40]]))  # the last one was cut off
+    partial.write_text(
+        "\n".join([json.dumps(line), *lines[1:-1], lines[-1][:40]])
+    )  # the last one was cut off
 
     again, _ = made(tmp_path)
     assert again[0]["formula"] == "from the file"

@@ -58,9 +58,13 @@ def test_lattice_energy_derivatives_agree_with_finite_differences(group, potenti
         for index in np.ndindex(here[part].shape):
             step = np.zeros_like(here[part])
             step[index] = 1e-5
-            up, down = ([v + s * step if k == part else v for k, v in enumerate(here)] for s in (1, -1))
+            up, down = (
+                [v + s * step if k == part else v for k, v in enumerate(here)] for s in (1, -1)
+            )
             # Central differences of step h are good to h^2 and to rounding over h: 1e-5 or so of energies near 10.
-            assert gradient[index] == pytest.approx((energy(*up) - energy(*down)) / 2e-5, rel=1e-4, abs=1e-4)
+            assert gradient[index] == pytest.approx(
+                (energy(*up) - energy(*down)) / 2e-5, rel=1e-4, abs=1e-4
+            )
 
 
 @pytest.mark.parametrize("group", SPACE_GROUPS)
@@ -75,7 +79,9 @@ def test_lattice_energy_is_half_the_sum_over_all_images(group):
     total = 0.0
     for signs, translation in SPACE_GROUPS[group]:
         for shift in np.ndindex(9, 9, 9):
-            image = home * np.array(signs) + (np.array(translation) + np.array(shift) - 4.0) @ at.cell
+            image = (
+                home * np.array(signs) + (np.array(translation) + np.array(shift) - 4.0) @ at.cell
+            )
             distances = np.linalg.norm(home[:, None] - image[None], axis=-1)
             if np.allclose(home, image):
                 continue
@@ -105,14 +111,18 @@ def test_rotation_of_a_quaternion_of_any_length_is_a_rotation():
         ("C5H5N", "P-1", 1.15),
     ],
 )
-def test_packed_crystal_has_a_density_near_the_real_one_and_no_touching_molecules(name, group, known_g_cm3):
+def test_packed_crystal_has_a_density_near_the_real_one_and_no_touching_molecules(
+    name, group, known_g_cm3
+):
     numbers, shape = shape_of(name)
     starts = [np.random.default_rng([7, k]) for k in range(3)]
     crystal = pack(numbers, shape, charges=charges_of(numbers), space_group=group, starts=starts)
     assert crystal is not None
     z = len(SPACE_GROUPS[group])
     assert density_g_cm3(np.tile(numbers, z), crystal.cell) == pytest.approx(known_g_cm3, rel=0.12)
-    contact = closest_contact(np.tile(numbers, z), crystal.positions, crystal.cell, atoms_per_molecule=len(numbers))
+    contact = closest_contact(
+        np.tile(numbers, z), crystal.positions, crystal.cell, atoms_per_molecule=len(numbers)
+    )
     assert contact == crystal.contact >= MIN_CONTACT
     assert crystal.energy < -5.0  # sublimation enthalpies of these are 10 to 12 kcal/mol
 
@@ -120,7 +130,13 @@ def test_packed_crystal_has_a_density_near_the_real_one_and_no_touching_molecule
 def test_packed_molecules_keep_their_shape_and_do_not_change_the_input():
     numbers, shape = shape_of("C5H5N")
     before = shape.copy()
-    crystal = pack(numbers, shape, charges=charges_of(numbers), space_group="P21", starts=[np.random.default_rng(1)])
+    crystal = pack(
+        numbers,
+        shape,
+        charges=charges_of(numbers),
+        space_group="P21",
+        starts=[np.random.default_rng(1)],
+    )
     assert crystal is not None
     assert np.array_equal(shape, before)
 
@@ -128,13 +144,21 @@ def test_packed_molecules_keep_their_shape_and_do_not_change_the_input():
         return np.linalg.norm(x[:, None] - x[None], axis=-1)
 
     for block in crystal.positions.reshape(2, -1, 3):
-        assert distances(block) == pytest.approx(distances(shape), abs=3e-4)  # positions are rounded to 1e-4
+        assert distances(block) == pytest.approx(
+            distances(shape), abs=3e-4
+        )  # positions are rounded to 1e-4
 
 
 def test_packing_twice_from_the_same_starts_gives_the_same_crystal():
     numbers, shape = shape_of("C4H4S")
     one, two = (
-        pack(numbers, shape, charges=charges_of(numbers), space_group="P-1", starts=[np.random.default_rng(4)])
+        pack(
+            numbers,
+            shape,
+            charges=charges_of(numbers),
+            space_group="P-1",
+            starts=[np.random.default_rng(4)],
+        )
         for _ in range(2)
     )
     assert np.array_equal(one.positions, two.positions) and np.array_equal(one.cell, two.cell)

@@ -20,5 +20,7 @@ def test_cif_gives_back_cell_and_distances(group, symmetric):
     assert record.status == "ready", record.problem
     assert record.formula == crystals.records[row].formula
     assert record.atoms.cell.cellpar() == pytest.approx(atoms.cell.cellpar(), abs=1e-3)
-    found, expected = (np.sort(a.get_all_distances(mic=True).ravel()) for a in (record.atoms, atoms))
+    found, expected = (
+        np.sort(a.get_all_distances(mic=True).ravel()) for a in (record.atoms, atoms)
+    )
     assert found == pytest.approx(expected, abs=2e-3)

@@ -23,10 +23,14 @@ def test_conformer_of_benzene_has_known_bond_lengths():
 
 
 def test_gap_of_conjugated_molecules_falls_with_their_length():
-    shapes = [conformer(smiles, 1) for smiles in ("c1ccccc1", "c1ccc2ccccc2c1", "c1ccc2cc3ccccc3cc2c1")]
+    shapes = [
+        conformer(smiles, 1) for smiles in ("c1ccccc1", "c1ccc2ccccc2c1", "c1ccc2cc3ccccc3cc2c1")
+    ]
     gaps = [electrons(s.numbers, s.positions, method="GFN2-xTB").gap_eV for s in shapes]
     assert gaps == sorted(gaps, reverse=True)
-    assert gaps[0] == pytest.approx(4.83, abs=0.1)  # benzene; GFN2-xTB, as GGA functionals do, underestimates it
+    assert gaps[0] == pytest.approx(
+        4.83, abs=0.1
+    )  # benzene; GFN2-xTB, as GGA functionals do, underestimates it
 
 
 def test_gap_of_a_molecule_alone_in_a_large_cell_is_the_molecule_s():
@@ -41,7 +45,9 @@ def test_gap_of_a_crystal_does_not_depend_on_whole_lattice_translations():
     shape = conformer("c1ccoc1", 1)
     cell = np.diag([7.0, 7.5, 6.0])
     moved = shape.positions + cell[0] - cell[2]
-    here, there = (electrons(shape.numbers, x, method="GFN1-xTB", cell=cell) for x in (shape.positions, moved))
+    here, there = (
+        electrons(shape.numbers, x, method="GFN1-xTB", cell=cell) for x in (shape.positions, moved)
+    )
     assert here.gap_eV == pytest.approx(there.gap_eV, abs=1e-5)
 
 

@@ -59,7 +59,9 @@ def shell() -> Shell:
 def waters(tmp_path: Path) -> Path:
     """Eight water molecules of different heights, with made-up gaps, as one extXYZ file."""
     path = tmp_path / "waters.extxyz"
-    frames = (WATER.format(id=f"water-{k}", gap=7.0 + 0.1 * k, height=-0.06 - 0.02 * k) for k in range(8))
+    frames = (
+        WATER.format(id=f"water-{k}", gap=7.0 + 0.1 * k, height=-0.06 - 0.02 * k) for k in range(8)
+    )
     path.write_text("".join(frames), encoding="utf-8")
     return path
 
@@ -89,10 +91,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(run: Run, waters: Path, tmp_path: Path) -> Path:
     """A run that samples a network of toy size."""
-    source, model, data = tmp_path / "source", tmp_path / "run", ("--structures", waters, "--label", "gap_eV")
-    sets = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "8")
+    source, model, data = (
+        tmp_path / "source",
+        tmp_path / "run",
+        ("--structures", waters, "--label", "gap_eV"),
+    )
+    sets = (
+        "train-sources",
+        f"near={waters}",
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+        "--hidden",
+        "8",
+    )
     trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
     assert trained.exit_code == 0, trained.output
-    words = ("--method", "btl_pcp_pe", "--n", "6", "--n-test", "2", "--set", SETTINGS, "--device", "cpu")
+    words = (
+        "--method",
+        "btl_pcp_pe",
+        "--n",
+        "6",
+        "--n-test",
+        "2",
+        "--set",
+        SETTINGS,
+        "--device",
+        "cpu",
+    )
     assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
     return model

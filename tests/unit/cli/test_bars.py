@@ -25,15 +25,28 @@ def test_line_in_a_pipe_has_what_a_phase_says_of_itself(capsys: pytest.CaptureFi
     with progress_bars() as progress:
         progress(Update("planning the solves", message="600 steps, 9 products each"))
         progress(Update("comparing", 0, 4, message="n = 100, seed 0"))
-    assert capsys.readouterr().err.splitlines() == ["planning the solves: 600 steps, 9 products each", "comparing (4)"]
+    assert capsys.readouterr().err.splitlines() == [
+        "planning the solves: 600 steps, 9 products each",
+        "comparing (4)",
+    ]
 
 
 def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> None:
-    bars = Bars("{task.description} {task.completed} {task.fields[figures]}", console=Console(file=io.StringIO()))
+    bars = Bars(
+        "{task.description} {task.completed} {task.fields[figures]}",
+        console=Console(file=io.StringIO()),
+    )
     progress = _PhaseBars(bars)
-    for update in (Update("warm-up", 1, 4), Update("sampling", 1, 4), Update("warm-up", 3, 4, values={"rhat": 1.02})):
+    for update in (
+        Update("warm-up", 1, 4),
+        Update("sampling", 1, 4),
+        Update("warm-up", 3, 4, values={"rhat": 1.02}),
+    ):
         progress(update)
-    assert [(task.description, task.completed) for task in bars.tasks] == [("warm-up", 3), ("sampling", 1)]
+    assert [(task.description, task.completed) for task in bars.tasks] == [
+        ("warm-up", 3),
+        ("sampling", 1),
+    ]
     assert bars.tasks[0].fields["figures"] == "rhat 1.02"
 
 
@@ -69,7 +82,10 @@ def test_time_of_an_epoch_is_the_median_without_the_first(monkeypatch: pytest.Mo
     monkeypatch.setattr(bars_module.time, "perf_counter", lambda: now[0])
     clock = EpochClock(passed.append, "training")
     assert clock.sentence == ""
-    updates = [("reading", 1, 5.0), *(("training", k, t) for k, t in enumerate((90.0, 2.0, 3.0, 9.0), start=1))]
+    updates = [
+        ("reading", 1, 5.0),
+        *(("training", k, t) for k, t in enumerate((90.0, 2.0, 3.0, 9.0), start=1)),
+    ]
     for phase, done, seconds in updates:
         now[0] += seconds
         clock(Update(phase, done, 4))

@@ -33,7 +33,10 @@ def write_frames(path: Path, rows: list[dict[str, float]]) -> Path:
 def write_table(path: Path, rows: list[dict[str, float]], *columns: str) -> Path:
     values = {"gap_eV": "gap", "gap_pbe_eV": "cheap"}
     lines = [",".join(("id", *columns))]
-    lines += [",".join((f"water-{row['k']:02d}", *(f"{row[values[c]]:.4f}" for c in columns))) for row in rows]
+    lines += [
+        ",".join((f"water-{row['k']:02d}", *(f"{row[values[c]]:.4f}" for c in columns)))
+        for row in rows
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -44,22 +47,63 @@ def predicted(path: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("method", ["gaussian_process", "kernel_ridge", "target_only"])
-def test_difference_to_a_column_is_learned_and_predicted_with(run: Run, tmp_path: Path, method: str) -> None:
+def test_difference_to_a_column_is_learned_and_predicted_with(
+    run: Run, tmp_path: Path, method: str
+) -> None:
     learned, new = rows_of(40, seed=0), rows_of(12, seed=1)
-    crystals, others = write_frames(tmp_path / "a.extxyz", learned), write_frames(tmp_path / "b.extxyz", new)
+    crystals, others = (
+        write_frames(tmp_path / "a.extxyz", learned),
+        write_frames(tmp_path / "b.extxyz", new),
+    )
     table = write_table(tmp_path / "gaps.csv", learned, "gap_eV", "gap_pbe_eV")
-    data = ("--structures", crystals, "--labels", table, "--method", method, "--n", "30", "--n-test", "10")
+    data = (
+        "--structures",
+        crystals,
+        "--labels",
+        table,
+        "--method",
+        method,
+        "--n",
+        "30",
+        "--n-test",
+        "10",
+    )
     plain = run("transfer", "--source", "none", *data, "--out", tmp_path / "plain")
-    done = run("transfer", "--source", "none", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    done = run(
+        "transfer",
+        "--source",
+        "none",
+        *data,
+        "--baseline-column",
+        "gap_pbe_eV",
+        "--out",
+        tmp_path / "run",
+    )
     assert plain.exit_code == done.exit_code == 0
-    stored = {name: json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("plain", "run")}
-    assert stored["run"]["request"]["baseline"] == "gap_pbe_eV" and stored["plain"]["request"]["baseline"] == ""
+    stored = {
+        name: json.loads((tmp_path / name / "manifest.json").read_text())
+        for name in ("plain", "run")
+    }
+    assert (
+        stored["run"]["request"]["baseline"] == "gap_pbe_eV"
+        and stored["plain"]["request"]["baseline"] == ""
+    )
     assert stored["run"]["diagnostics"]["baseline_slope"] == pytest.approx(1.2, abs=0.1)
     assert stored["run"]["metrics"]["rmse_eV"] < 0.3 * stored["plain"]["metrics"]["rmse_eV"]
 
     cheap = write_table(tmp_path / "cheap.csv", new[:-2], "gap_pbe_eV")
     out = tmp_path / "new.csv"
-    found = run("predict", "--model", tmp_path / "run", "--structures", others, "--baselines", cheap, "--out", out)
+    found = run(
+        "predict",
+        "--model",
+        tmp_path / "run",
+        "--structures",
+        others,
+        "--baselines",
+        cheap,
+        "--out",
+        out,
+    )
     assert found.exit_code == 0 and "10 predicted gaps and 2 refused structures" in found.stdout
     errors = predicted(out) - np.array([row["gap"] for row in new])
     assert np.isnan(errors[-2:]).all() and np.sqrt(np.mean(errors[:-2] ** 2)) < 0.4
@@ -69,11 +113,26 @@ def test_difference_to_a_column_is_learned_and_predicted_with(run: Run, tmp_path
 def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
-    done = run("transfer", "--source", "none", *data, "--method", "gaussian_process", "--out", tmp_path / "run")
-    assert done.exit_code == 0 and "40 of 40 structures have a baseline under 'cheap_eV'." in done.stderr
+    done = run(
+        "transfer",
+        "--source",
+        "none",
+        *data,
+        "--method",
+        "gaussian_process",
+        "--out",
+        tmp_path / "run",
+    )
+    assert (
+        done.exit_code == 0
+        and "40 of 40 structures have a baseline under 'cheap_eV'." in done.stderr
+    )
     new = write_frames(tmp_path / "b.extxyz", rows_of(5, seed=1))
     out = tmp_path / "new.csv"
-    assert run("predict", "--model", tmp_path / "run", "--structures", new, "--out", out).exit_code == 0
+    assert (
+        run("predict", "--model", tmp_path / "run", "--structures", new, "--out", out).exit_code
+        == 0
+    )
     assert np.isfinite(predicted(out)).all()
 
 
@@ -82,7 +141,8 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
     slopes, means = [], []
     for unit, factor in (("eV", 1.0), ("Ha", 27.211386245988)):
         rows = [
-            [{**row, "cheap": row["cheap"] / factor} for row in rows_of(n, seed=seed)] for n, seed in ((40, 0), (5, 1))
+            [{**row, "cheap": row["cheap"] / factor} for row in rows_of(n, seed=seed)]
+            for n, seed in ((40, 0), (5, 1))
         ]
         frame = FRAME.replace("cheap_eV={cheap:.4f}", f"cheap_{unit}={{cheap:.12f}}")
         learned, new = (tmp_path / f"{name}_{unit}.extxyz" for name in ("learned", "new"))
@@ -92,7 +152,9 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
         folder, out = tmp_path / f"run_{unit}", tmp_path / f"{unit}.csv"
         words = ("--source", "none", *data, "--method", "kernel_ridge", "--out", folder)
         assert run("transfer", *words).exit_code == 0
-        slopes.append(json.loads((folder / "manifest.json").read_text())["diagnostics"]["baseline_slope"])
+        slopes.append(
+            json.loads((folder / "manifest.json").read_text())["diagnostics"]["baseline_slope"]
+        )
         assert run("predict", "--model", folder, "--structures", new, "--out", out).exit_code == 0
         means.append(predicted(out))
     assert slopes[1] == pytest.approx(slopes[0], rel=1e-6)
@@ -106,10 +168,21 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
         ("cheap", "the key 'cheap' states no unit, and a unit is never guessed."),
     ],
 )
-def test_baseline_under_a_key_in_an_unknown_unit_is_refused(run: Run, tmp_path: Path, key: str, expected: str) -> None:
+def test_baseline_under_a_key_in_an_unknown_unit_is_refused(
+    run: Run, tmp_path: Path, key: str, expected: str
+) -> None:
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     crystals.write_text(crystals.read_text().replace("cheap_eV=", f"{key}="))
-    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", key, "--method", "kernel_ridge")
+    data = (
+        "--structures",
+        crystals,
+        "--label",
+        "gap_eV",
+        "--baseline-column",
+        key,
+        "--method",
+        "kernel_ridge",
+    )
     refused = run("transfer", "--source", "none", *data, "--out", tmp_path / "run")
     assert refused.exit_code == 1 and expected in refused.stderr
 
@@ -117,31 +190,90 @@ def test_baseline_under_a_key_in_an_unknown_unit_is_refused(run: Run, tmp_path: 
 def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
     """The line is fitted beside the source, about the mixture of what its networks lead to."""
     sets = write_frames(tmp_path / "s.extxyz", rows_of(60, seed=5))
-    words = ("--label", "gap_eV", "--species", "H", "O", "--members", "2", "--hidden", "8,4", "--steps", "60")
-    assert run("train-sources", f"one={sets}", *words, "--displacement", "0", "--out", tmp_path / "s").exit_code == 0
+    words = (
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+        "--members",
+        "2",
+        "--hidden",
+        "8,4",
+        "--steps",
+        "60",
+    )
+    assert (
+        run(
+            "train-sources", f"one={sets}", *words, "--displacement", "0", "--out", tmp_path / "s"
+        ).exit_code
+        == 0
+    )
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
     for method in ("fine_tune", "feature_gp"):
         out = tmp_path / method
-        done = run("transfer", "--source", tmp_path / "s", *data, "--method", method, "--device", "cpu", "--out", out)
+        done = run(
+            "transfer",
+            "--source",
+            tmp_path / "s",
+            *data,
+            "--method",
+            method,
+            "--device",
+            "cpu",
+            "--out",
+            out,
+        )
         assert done.exit_code == 0
         manifest = json.loads((out / "manifest.json").read_text())
         assert manifest["posterior"]["kind"] == "baseline" and manifest["source"]["members"] == 2
         table = tmp_path / f"{method}.csv"
-        assert run("predict", "--model", out, "--structures", crystals, "--out", table).exit_code == 0
+        assert (
+            run("predict", "--model", out, "--structures", crystals, "--out", table).exit_code == 0
+        )
 
 
 def test_what_is_missing_is_said(shell: Shell, run: Run, tmp_path: Path) -> None:
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
-    data = ("--structures", crystals, "--label", "gap_eV", "--method", "gaussian_process", "--source", "none")
+    data = (
+        "--structures",
+        crystals,
+        "--label",
+        "gap_eV",
+        "--method",
+        "gaussian_process",
+        "--source",
+        "none",
+    )
     none = run("transfer", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
     assert none.exit_code == 1
-    assert "no structure has the key 'gap_pbe_eV'. Keys with numbers: gap_eV (40 of 40), cheap_eV" in none.stderr
+    assert (
+        "no structure has the key 'gap_pbe_eV'. Keys with numbers: gap_eV (40 of 40), cheap_eV"
+        in none.stderr
+    )
     table = write_table(tmp_path / "gaps.csv", rows_of(40, seed=0), "gap_eV")
-    by_table = ("--structures", crystals, "--labels", table, "--method", "gaussian_process", "--source", "none")
+    by_table = (
+        "--structures",
+        crystals,
+        "--labels",
+        table,
+        "--method",
+        "gaussian_process",
+        "--source",
+        "none",
+    )
     none = run("transfer", *by_table, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
     assert none.exit_code == 1 and "no column 'gap_pbe_eV'" in none.stderr
     assert run("transfer", *data, "--out", tmp_path / "plain").exit_code == 0
-    some = ("predict", "--model", tmp_path / "plain", "--structures", crystals, "--out", tmp_path / "new.csv")
+    some = (
+        "predict",
+        "--model",
+        tmp_path / "plain",
+        "--structures",
+        crystals,
+        "--out",
+        tmp_path / "new.csv",
+    )
     refused = shell(*some, "--baselines", table)
     assert refused.returncode == 2 and "this run was trained without a baseline" in refused.stderr

@@ -35,13 +35,19 @@ def failing_app(error: BaseException) -> typer.Typer:
     ("error", "code", "text"),
     [
         (BudgetError("5 GB are too much."), 1, "Error: 5 GB are too much.\n"),
-        (PermissionError(13, "Permission denied", "/root/x"), 1, "Error: /root/x: Permission denied.\n"),
+        (
+            PermissionError(13, "Permission denied", "/root/x"),
+            1,
+            "Error: /root/x: Permission denied.\n",
+        ),
         (OSError(28, "No space left on device"), 1, "Error: No space left on device.\n"),
         (Cancelled("The run was cancelled."), 130, "The run was cancelled.\n"),
     ],
     ids=["ours", "file", "disk", "cancelled"],
 )
-def test_error_of_a_user_is_one_message_on_stderr(error: BaseException, code: int, text: str) -> None:
+def test_error_of_a_user_is_one_message_on_stderr(
+    error: BaseException, code: int, text: str
+) -> None:
     result = CliRunner().invoke(failing_app(error), ["fail"], catch_exceptions=False)
     assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
 
@@ -55,8 +61,14 @@ def test_error_of_the_program_itself_is_not_hidden() -> None:
     ("words", "joined"),
     [
         (["--species", "H", "C", "N"], ["--species", "H,C,N"]),
-        (["--species", "H,C", "--out", "x", "--seed", "1"], ["--species", "H,C", "--out", "x", "--seed", "1"]),
-        (["--out", "x", "--species", "H", "C", "--seed", "1"], ["--out", "x", "--species", "H,C", "--seed", "1"]),
+        (
+            ["--species", "H,C", "--out", "x", "--seed", "1"],
+            ["--species", "H,C", "--out", "x", "--seed", "1"],
+        ),
+        (
+            ["--out", "x", "--species", "H", "C", "--seed", "1"],
+            ["--out", "x", "--species", "H,C", "--seed", "1"],
+        ),
         (["--species"], ["--species"]),
         (["--species=H", "--out", "x"], ["--species=H", "--out", "x"]),
         ([], []),
@@ -97,7 +109,9 @@ def test_help_loads_nothing_heavy() -> None:
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print('LOADED', *({'torch', 'dscribe', 'ase', 'sklearn', 'numpy', 'pandas'} & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert result.stdout.splitlines()[-1].split() == ["LOADED"]
 
 

@@ -8,7 +8,19 @@ import pytest
 
 from tests.unit.cli.conftest import Run, write_waters
 
-WORDS = ("compare", "--source", "none", "--label", "gap_eV", "--n", "20", "--seeds", "1", "--device", "cpu")
+WORDS = (
+    "compare",
+    "--source",
+    "none",
+    "--label",
+    "gap_eV",
+    "--n",
+    "20",
+    "--seeds",
+    "1",
+    "--device",
+    "cpu",
+)
 
 
 def figures(out: Path, *, method: str) -> list[float]:
@@ -27,7 +39,9 @@ def permuted(path: Path, out: Path) -> Path:
     return out
 
 
-def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(run: Run, tmp_path: Path) -> None:
+def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(
+    run: Run, tmp_path: Path
+) -> None:
     first = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
     second = permuted(first, tmp_path / "second.extxyz")
     words = (*WORDS, "--method", "kernel_ridge", "--n-test", "15")
@@ -41,19 +55,37 @@ def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(run: 
     assert f"{new:.3f}" in again.stdout
     assert f"{old:.3f}" not in again.stdout
     reported = " ".join(again.stderr.split())
-    assert "2 stored fits are not used, and recomputed if needed. They were made with other data." in reported
+    assert (
+        "2 stored fits are not used, and recomputed if needed. They were made with other data."
+        in reported
+    )
     third = run(*words, "--structures", second, "--out", shared)
     assert "recomputed" not in third.stderr
     assert len(figures(shared, method="kernel_ridge")) == 2
 
 
 @pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="needs the folder of test data")
-def test_relabelled_field_case_does_not_get_the_figures_of_the_first(run: Run, tmp_path: Path) -> None:
+def test_relabelled_field_case_does_not_get_the_figures_of_the_first(
+    run: Run, tmp_path: Path
+) -> None:
     cases = Path(os.environ["BANDGAP_TEST_DATA"]) / "field_cases"
-    words = ("compare", "--source", "none", "--method", "gaussian_process", "--n", "30", "--n-test", "20")
+    words = (
+        "compare",
+        "--source",
+        "none",
+        "--method",
+        "gaussian_process",
+        "--n",
+        "30",
+        "--n-test",
+        "20",
+    )
     for name in ("300_compare_first", "300_compare_relabelled"):
         data = ("--structures", cases / f"{name}.extxyz", "--label", "gap_eV")
-        assert run(*words, *data, "--seeds", "2", "--out", tmp_path / "C", "--device", "cpu").exit_code == 0
+        assert (
+            run(*words, *data, "--seeds", "2", "--out", tmp_path / "C", "--device", "cpu").exit_code
+            == 0
+        )
     first, second, *relabelled = figures(tmp_path / "C", method="gaussian_process")
     assert max(first, second) < 0.3
     assert len(relabelled) == 2
@@ -64,6 +96,8 @@ def test_comparison_in_the_folder_of_a_run_is_refused(run: Run, tmp_path: Path) 
     data = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "manifest.json").write_text('{"kind": "run"}')
-    result = run(*WORDS, "--method", "kernel_ridge", "--structures", data, "--out", tmp_path / "run")
+    result = run(
+        *WORDS, "--method", "kernel_ridge", "--structures", data, "--out", tmp_path / "run"
+    )
     assert result.exit_code == 1
     assert "contains a run. Give a new folder." in " ".join(result.stderr.split())

@@ -15,7 +15,9 @@ def candidates(tmp_path: Path) -> Path:
     folder.mkdir()
     for k in range(4):
         text = WATER.format(id=f"new-{k}", gap=0, height=-0.1 - 0.1 * k)
-        (folder / f"{k}.extxyz").write_text(text + ("cut off here\n" if k == 3 else ""), encoding="utf-8")
+        (folder / f"{k}.extxyz").write_text(
+            text + ("cut off here\n" if k == 3 else ""), encoding="utf-8"
+        )
     return folder
 
 
@@ -31,7 +33,9 @@ def test_file_with_a_warning_on_its_content_is_last_and_has_no_rank(
     assert "1 structures have a warning on the content of the file and no rank" in ranked.stderr
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
     assert [row["rank"] for row in rows] == ["1", "2", "3", ""]
-    assert {row["id"] for row in rows[:3]} == {"new-0", "new-1", "new-2"} and rows[3]["id"] == "new-3"
+    assert {row["id"] for row in rows[:3]} == {"new-0", "new-1", "new-2"} and rows[3][
+        "id"
+    ] == "new-3"
     assert "was not read" in rows[3]["warning"] and not any(row["warning"] for row in rows[:3])
     shorter = run("compute-next", *words, "--count", "1")
     assert "1 of 3 structures ranked by" in shorter.stdout

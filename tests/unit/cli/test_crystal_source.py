@@ -23,7 +23,9 @@ def write_perovskites(path: Path, *, n: int, cation: str = "Cs", name: str = "p"
     """Write cubic lead iodides of different sizes, with a gap that grows with the edge of the cell."""
     edges = [6.0 + 0.4 * k / n for k in range(n)]
     frames = [
-        PEROVSKITE.format(a=f"{a:.4f}", half=f"{a / 2:.4f}", id=f"{name}{k:03d}", gap=a - 4.5, cation=cation)
+        PEROVSKITE.format(
+            a=f"{a:.4f}", half=f"{a / 2:.4f}", id=f"{name}{k:03d}", gap=a - 4.5, cation=cation
+        )
         for k, a in enumerate(edges)
     ]
     path.write_text("".join(frames), encoding="utf-8")
@@ -35,12 +37,27 @@ def crystals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_perovskites(tmp_path_factory.mktemp("crystals") / "iodides.extxyz", n=60)
 
 
-def test_shell_never_calls_a_source_of_crystals_one_of_molecules(run: Run, crystals: Path, tmp_path: Path) -> None:
+def test_shell_never_calls_a_source_of_crystals_one_of_molecules(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
     source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
     data = ("--structures", crystals, "--label", "gap_eV")
     done = [
-        run("train-source", *data, "--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source),
-        run("transfer", "--source", source, *data, "--method", "last_layer_ridge", "--n", "30", "--out", model),
+        run(
+            "train-source", *data, "--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source
+        ),
+        run(
+            "transfer",
+            "--source",
+            source,
+            *data,
+            "--method",
+            "last_layer_ridge",
+            "--n",
+            "30",
+            "--out",
+            model,
+        ),
         run("predict", "--model", model, "--structures", crystals, "--out", table),
         run("evaluate", "--predictions", table, *data),
         run("transfer", "--list-methods"),
@@ -58,32 +75,71 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
 ) -> None:
     write_perovskites(tmp_path / "iodides.extxyz", n=60)
     data = ("--structures", tmp_path / "iodides.extxyz", "--label", "gap_eV")
-    refused = shell("transfer", "--source", "demo", *data, "--method", "last_layer_ridge", "--out", tmp_path / "run")
+    refused = shell(
+        "transfer",
+        "--source",
+        "demo",
+        *data,
+        "--method",
+        "last_layer_ridge",
+        "--out",
+        tmp_path / "run",
+    )
     assert refused.returncode == 1 and not (tmp_path / "run").exists()
     said = " ".join(refused.stderr.split())
-    assert "None of 60 structures can be learned from: contains I, Cs, Pb, which the descriptor was not set up" in said
+    assert (
+        "None of 60 structures can be learned from: contains I, Cs, Pb, which the descriptor was not set up"
+        in said
+    )
     train, transfer = re.findall(r"`(bandgap [^`]+)`", said)
     given = {"PATH": str(tmp_path / "iodides.extxyz"), "SOURCE": str(tmp_path / "source")}
-    words = [given.get(word, word) for word in shlex.split(train.replace("--labels CSV", "--label gap_eV"))]
-    assert words[:2] == ["bandgap", "train-source"] and words[words.index("--species") + 1] == "I Cs Pb"
+    words = [
+        given.get(word, word)
+        for word in shlex.split(train.replace("--labels CSV", "--label gap_eV"))
+    ]
+    assert (
+        words[:2] == ["bandgap", "train-source"]
+        and words[words.index("--species") + 1] == "I Cs Pb"
+    )
     assert shell(*words[1:]).returncode == 0
     words = [given.get(word, word) for word in shlex.split(transfer)]
-    done = shell(*words[1:], *data, "--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run")
+    done = shell(
+        *words[1:], *data, "--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run"
+    )
     assert done.returncode == 0 and "RMSE (eV)" in done.stdout
 
 
-def test_crystals_of_any_elements_are_learned_from_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
-    data, model, table = ("--structures", crystals, "--label", "gap_eV"), tmp_path / "run", tmp_path / "new.csv"
+def test_crystals_of_any_elements_are_learned_from_without_a_source(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
+    data, model, table = (
+        ("--structures", crystals, "--label", "gap_eV"),
+        tmp_path / "run",
+        tmp_path / "new.csv",
+    )
     quick = ("--method", "gaussian_process", "--n", "30", "--n-test", "20")
     done = run("transfer", "--source", "none", *data, *quick, "--out", model)
     assert done.exit_code == 0
-    assert "source, data: none; the run learned from its labelled structures alone" in done.stdout.splitlines()
+    assert (
+        "source, data: none; the run learned from its labelled structures alone"
+        in done.stdout.splitlines()
+    )
     stored = json.loads((model / "manifest.json").read_text())
     assert stored["descriptor"]["species"] == ["I", "Cs", "Pb"]
     assert (stored["source"]["members"], stored["source"]["fingerprint"]) == (0, "none")
-    assert stored["metrics"]["rmse_eV"] < 0.02  # of gaps that are a line in the edge of the cell, 6.0 to 6.4 angstrom
-    others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=3, cation="Rb", name="rb"))
-    assert run("predict", "--model", model, "--structures", crystals, *others, "--out", table).exit_code == 0
+    assert (
+        stored["metrics"]["rmse_eV"] < 0.02
+    )  # of gaps that are a line in the edge of the cell, 6.0 to 6.4 angstrom
+    others = (
+        "--structures",
+        write_perovskites(tmp_path / "rb.extxyz", n=3, cation="Rb", name="rb"),
+    )
+    assert (
+        run(
+            "predict", "--model", model, "--structures", crystals, *others, "--out", table
+        ).exit_code
+        == 0
+    )
     rows = table.read_text().splitlines()
     assert len(rows) == 64 and sum("refused" in row for row in rows) == 3
 
@@ -94,10 +150,25 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(run: Run, cr
     assert table.read_text().count("Contains Rb, never seen in the training set") == 3
 
 
-@pytest.mark.parametrize("method", ["target_only", "kernel_ridge", "random_forest", "gradient_boosting"])
-def test_every_method_without_transfer_does_without_a_source(run: Run, crystals: Path, tmp_path: Path, method) -> None:
+@pytest.mark.parametrize(
+    "method", ["target_only", "kernel_ridge", "random_forest", "gradient_boosting"]
+)
+def test_every_method_without_transfer_does_without_a_source(
+    run: Run, crystals: Path, tmp_path: Path, method
+) -> None:
     data = ("--structures", crystals, "--label", "gap_eV")
-    done = run("transfer", "--source", "none", *data, "--method", method, "--n", "30", "--out", tmp_path / "run")
+    done = run(
+        "transfer",
+        "--source",
+        "none",
+        *data,
+        "--method",
+        method,
+        "--n",
+        "30",
+        "--out",
+        tmp_path / "run",
+    )
     assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
 
 
@@ -107,26 +178,54 @@ def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path
         refused = run(command[0], "--source", "none", *data, *command[1:], "--method", "fine_tune")
         assert refused.exit_code == 1 and not (tmp_path / "run" / "manifest.json").exists()
         said = " ".join(refused.stderr.split())
-        assert "fine_tune transfers from a source model, and the source is none. Give one (`--source DIR`" in said
-        assert "or a method without transfer: bnn, target_only, kernel_ridge, gaussian_process, random_forest, " in said
+        assert (
+            "fine_tune transfers from a source model, and the source is none. Give one (`--source DIR`"
+            in said
+        )
+        assert (
+            "or a method without transfer: bnn, target_only, kernel_ridge, gaussian_process, random_forest, "
+            in said
+        )
 
 
 def test_descriptor_beside_a_source_is_refused(run: Run, crystals: Path, tmp_path: Path) -> None:
     data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
-    refused = run("transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16")
+    refused = run(
+        "transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16"
+    )
     assert refused.exit_code == 1
     assert "A descriptor is given beside a source model, which has its own." in refused.stderr
-    few = run("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O")
-    assert few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(few.stderr.split())
+    few = run(
+        "transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O"
+    )
+    assert few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(
+        few.stderr.split()
+    )
 
 
 def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
     sizes = ("--n", "30", "--n-test", "20", "--seeds", "2", "--out", tmp_path / "compared")
     methods = ("--method", "kernel_ridge", "--method", "gaussian_process")
-    done = run("compare", "--source", "none", "--structures", crystals, "--label", "gap_eV", *methods, *sizes)
+    done = run(
+        "compare",
+        "--source",
+        "none",
+        "--structures",
+        crystals,
+        "--label",
+        "gap_eV",
+        *methods,
+        *sizes,
+    )
     assert done.exit_code == 0 and "source, recalibrated" not in done.stdout
-    fits = [json.loads(line) for line in (tmp_path / "compared" / "fits.jsonl").read_text().splitlines()]
-    assert [fit["method"] for fit in fits[:3]] == ["mean of the training gaps", "kernel_ridge", "gaussian_process"]
+    fits = [
+        json.loads(line) for line in (tmp_path / "compared" / "fits.jsonl").read_text().splitlines()
+    ]
+    assert [fit["method"] for fit in fits[:3]] == [
+        "mean of the training gaps",
+        "kernel_ridge",
+        "gaussian_process",
+    ]
     constant, *others = (fit["figures"]["rmse_eV"] for fit in fits[:3])
     assert max(others) < 0.5 * constant
 
@@ -137,21 +236,35 @@ def test_default_methods_that_take_too_few_of_the_structures_are_not_compared(
 ) -> None:
     """All quick methods; 60 of 67 structures have elements that the source knows, and 65 are asked for."""
     source, data = tmp_path / "source", ("--structures", crystals, "--label", "gap_eV")
-    others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"))
+    others = (
+        "--structures",
+        write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"),
+    )
     words = ("--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source)
     assert run("train-source", *data, *words).exit_code == 0
     sizes = ("--n", "45", "--n-test", "20", "--seeds", "1", "--device", "cpu")
-    done = run("compare", "--source", source, *data, *others, *sizes, "--out", tmp_path / "compared")
+    done = run(
+        "compare", "--source", source, *data, *others, *sizes, "--out", tmp_path / "compared"
+    )
     assert done.exit_code == 0, done.output
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("Not compared, as the source model lacks")]
+    (said,) = [
+        line
+        for line in done.stderr.splitlines()
+        if line.startswith("Not compared, as the source model lacks")
+    ]
     assert "last_layer_ridge" in said and "feature_gp" not in said and "kernel_ridge" not in said
     assert "drawn from all 67 labelled ones" in done.stdout and "left out" not in done.stderr
 
 
-def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals: Path, tmp_path: Path) -> None:
+def test_structures_of_foreign_elements_are_counted_and_named(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
     source, model = tmp_path / "source", tmp_path / "run"
     data = ("--structures", crystals, "--label", "gap_eV")
-    others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"))
+    others = (
+        "--structures",
+        write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"),
+    )
     quick = ("--method", "last_layer_ridge", "--n", "30", "--n-test", "20")
     words = ("--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source)
     assert run("train-source", *data, *words).exit_code == 0
@@ -187,12 +300,23 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
         "model has no Rb (in 7). Structures with such elements are learned from by feature_gp; taken without the "
         "source model, in a descriptor for all elements, by kernel_ridge."
     )
-    assert every.exit_code == 0 and judged in every.stdout.splitlines() and "left out" not in every.stderr
-    assert "Warning: kernel_ridge, n = 30: The source model has no Rb. This method does without one" in every.stderr
+    assert (
+        every.exit_code == 0
+        and judged in every.stdout.splitlines()
+        and "left out" not in every.stderr
+    )
+    assert (
+        "Warning: kernel_ridge, n = 30: The source model has no Rb. This method does without one"
+        in every.stderr
+    )
 
     kernel = ("--method", "kernel_ridge", *quick[2:])
-    whole = run("transfer", "--source", source, *data, *others, *kernel, "--out", tmp_path / "whole")
-    said_of_whole = "The source model has no Rb. This method does without one: its descriptor is that for"
+    whole = run(
+        "transfer", "--source", source, *data, *others, *kernel, "--out", tmp_path / "whole"
+    )
+    said_of_whole = (
+        "The source model has no Rb. This method does without one: its descriptor is that for"
+    )
     assert whole.exit_code == 0 and said_of_whole in whole.output and "left out" not in whole.output
 
     alone = run("transfer", "--source", source, *data, *quick, "--out", tmp_path / "alone")
@@ -212,17 +336,34 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
         "--out",
         tmp_path / "few",
     )
-    assert few.exit_code == 1 and f"only 60 have a label. Ask for fewer, or label more. {said}" in few.stderr
+    assert (
+        few.exit_code == 1
+        and f"only 60 have a label. Ask for fewer, or label more. {said}" in few.stderr
+    )
 
 
 def test_command_without_a_method_says_what_it_takes_why_and_what_was_measured(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
-    quick = ("--set", 'gradient_boosting={"folds": 4, "trees": 5}', "--set", 'parts_gp={"draws": 8, "proposals": 50}')
+    quick = (
+        "--set",
+        'gradient_boosting={"folds": 4, "trees": 5}',
+        "--set",
+        'parts_gp={"draws": 8, "proposals": 50}',
+    )
     data = ("--structures", crystals, "--label", "gap_eV", "--n", "20", "--n-test", "5")
     done = run("transfer", "--source", "none", *data, *quick, "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert "Proposed: --method stacking --levels none. Without a source model" in done.output
     assert "RMSE 0.92 eV" in done.output
-    given = run("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--out", tmp_path / "given")
+    given = run(
+        "transfer",
+        "--source",
+        "none",
+        *data,
+        "--method",
+        "kernel_ridge",
+        "--out",
+        tmp_path / "given",
+    )
     assert given.exit_code == 0 and "Proposed:" not in given.output

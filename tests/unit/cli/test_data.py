@@ -14,12 +14,16 @@ WS = str(uuid.uuid4())
 WATER = "3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
 
 
-def test_add_data_takes_the_address_of_a_page_and_the_worker_checks(run: Run, tmp_path: Path) -> None:
+def test_add_data_takes_the_address_of_a_page_and_the_worker_checks(
+    run: Run, tmp_path: Path
+) -> None:
     folder = tmp_path / "crystals"
     (folder / "deep").mkdir(parents=True)
     (folder / "a.xyz").write_text(WATER)
     (folder / "deep" / "b.xyz").write_text("nothing")
-    result = run("add-data", str(folder), "--workspace", f"http://127.0.0.1:8501/data?ws={WS}&data=x")
+    result = run(
+        "add-data", str(folder), "--workspace", f"http://127.0.0.1:8501/data?ws={WS}&data=x"
+    )
     assert "2 files stored as 'crystals'; open the page Data" in result.stderr
     assert f"The workspace {WS} is new in" in result.stderr
     library = Library(open_home())
@@ -42,12 +46,21 @@ def test_add_data_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 1 and "there is no such file or folder" in result.stderr
 
 
-def test_add_source_puts_a_trained_source_where_the_pages_list_it(run: Run, waters: Path, tmp_path: Path) -> None:
+def test_add_source_puts_a_trained_source_where_the_pages_list_it(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "shell-trained"
     given = ("--structures", waters, "--label", "gap_eV", "--unit", "eV", "--species", "H,O")
     result = run("train-source", *given, "--out", source)
     assert result.exit_code == 0, result.output
-    result = run("add-source", source, "--workspace", f"http://127.0.0.1:8501/sources?ws={WS}", "--name", "my waters")
+    result = run(
+        "add-source",
+        source,
+        "--workspace",
+        f"http://127.0.0.1:8501/sources?ws={WS}",
+        "--name",
+        "my waters",
+    )
     assert "The source model 'my waters' is stored; open the page Source models" in result.stderr
     home = open_home()
     work_all(home)
@@ -57,7 +70,12 @@ def test_add_source_puts_a_trained_source_where_the_pages_list_it(run: Run, wate
     assert "The source model 'my waters' is there already" in result.stderr
 
 
-def test_add_source_refuses_what_is_none_before_it_is_copied(run: Run, waters: Path, home: Path) -> None:
+def test_add_source_refuses_what_is_none_before_it_is_copied(
+    run: Run, waters: Path, home: Path
+) -> None:
     result = run("add-source", waters.parent, "--workspace", WS)
-    assert result.exit_code == 1 and "has no readable manifest.json, not of a source model. Give the" in result.stderr
+    assert (
+        result.exit_code == 1
+        and "has no readable manifest.json, not of a source model. Give the" in result.stderr
+    )
     assert not (home / "sources").exists()

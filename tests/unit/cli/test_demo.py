@@ -29,11 +29,26 @@ def test_demo_writes_both_runs_their_tables_and_the_figures(shell: Shell, tmp_pa
     assert sum(written["methods"]["btl_pcp_pe"]["c_mean"]) == pytest.approx(1.0)
     for method in written["methods"]:
         assert len(read_predictions_csv(out / "seed-0" / method / "predictions.csv")) == 300
-    for word in ("RMSE (eV)", "coverage of the 95 % interval", "R-hat, largest", "effective draws, fewest", "time"):
+    for word in (
+        "RMSE (eV)",
+        "coverage of the 95 % interval",
+        "R-hat, largest",
+        "effective draws, fewest",
+        "time",
+    ):
         assert word in result.stdout
 
     again = tmp_path / "result.json"
-    command = [sys.executable, "-m", "data.making", "result", "--run", out / "seed-0" / "btl_pcp_pe", "--out", again]
+    command = [
+        sys.executable,
+        "-m",
+        "data.making",
+        "result",
+        "--run",
+        out / "seed-0" / "btl_pcp_pe",
+        "--out",
+        again,
+    ]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     fresh, shipped = json.loads(again.read_text()), json.loads(SHOWN_ON_HOME.read_text())

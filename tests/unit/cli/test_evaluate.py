@@ -37,13 +37,33 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_evaluate_prints_and_writes_the_figures(run: Run, table: Path, waters: Path, tmp_path: Path) -> None:
+def test_evaluate_prints_and_writes_the_figures(
+    run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "figures.json"
-    command = ("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV", "--json", out)
+    command = (
+        "evaluate",
+        "--predictions",
+        table,
+        "--structures",
+        waters,
+        "--label",
+        "gap_eV",
+        "--json",
+        out,
+    )
     result = run(*command)
     assert result.exit_code == 0
     figures = json.loads(out.read_text())
-    assert set(figures) == {"n", "rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_95", "width_95_eV"}
+    assert set(figures) == {
+        "n",
+        "rmse_eV",
+        "mae_eV",
+        "nll",
+        "crps_eV",
+        "coverage_95",
+        "width_95_eV",
+    }
     assert figures["n"] == 7
     assert figures["rmse_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
     assert figures["mae_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
@@ -53,11 +73,23 @@ def test_evaluate_prints_and_writes_the_figures(run: Run, table: Path, waters: P
     assert "coverage of the 95 % interval" in result.stdout
 
 
-def test_evaluate_takes_gaps_from_a_table_by_id(run: Run, table: Path, waters: Path, tmp_path: Path) -> None:
+def test_evaluate_takes_gaps_from_a_table_by_id(
+    run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
     labels = tmp_path / "gaps.csv"
     labels.write_text("id,gap_eV\n" + "".join(f"water-{k},{7.1 + 0.1 * k}\n" for k in range(5)))
     out = tmp_path / "figures.json"
-    command = ("evaluate", "--predictions", table, "--structures", waters, "--labels", labels, "--json", out)
+    command = (
+        "evaluate",
+        "--predictions",
+        table,
+        "--structures",
+        waters,
+        "--labels",
+        labels,
+        "--json",
+        out,
+    )
     result = run(*command)
     assert result.exit_code == 0
     assert json.loads(out.read_text())["n"] == 5
@@ -67,7 +99,10 @@ def test_evaluate_takes_gaps_from_a_table_by_id(run: Run, table: Path, waters: P
 
 @pytest.mark.parametrize(
     ("words", "found"),
-    [((), "Neither was given."), (("--label", "gap_eV", "--labels", "gaps.csv"), "Both were given.")],
+    [
+        ((), "Neither was given."),
+        (("--label", "gap_eV", "--labels", "gaps.csv"), "Both were given."),
+    ],
     ids=["none", "both"],
 )
 def test_evaluate_without_one_source_of_gaps_is_a_usage_error(
@@ -78,7 +113,9 @@ def test_evaluate_without_one_source_of_gaps_is_a_usage_error(
     assert found in result.stderr and "--label" in result.stderr
 
 
-def test_evaluate_of_other_structures_says_that_ids_differ(run: Run, waters: Path, tmp_path: Path) -> None:
+def test_evaluate_of_other_structures_says_that_ids_differ(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
     table, other = tmp_path / "predictions.csv", tmp_path / "others.extxyz"
     predicted().to_csv(table)
     other.write_text(waters.read_text().replace("water-", "ice-"))
@@ -87,13 +124,17 @@ def test_evaluate_of_other_structures_says_that_ids_differ(run: Run, waters: Pat
     assert "no row has both a prediction and a known gap" in result.stderr
 
 
-def test_evaluate_of_an_absent_key_names_the_keys_that_there_are(run: Run, table: Path, waters: Path) -> None:
+def test_evaluate_of_an_absent_key_names_the_keys_that_there_are(
+    run: Run, table: Path, waters: Path
+) -> None:
     result = run("evaluate", "--predictions", table, "--structures", waters, "--label", "bandgap")
     assert result.exit_code == 1
     assert "'bandgap'" in result.stderr and "gap_eV" in result.stderr
 
 
-def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(run: Run, waters: Path, tmp_path: Path) -> None:
+def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
     table = tmp_path / "credible.csv"
     draws = np.random.default_rng(0).normal(7.3, 0.1, size=(50, 8))
     base = predicted()
@@ -106,8 +147,19 @@ def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(run: Run
     assert "credible intervals of the mean" in result.stderr
 
 
-def test_evaluate_of_gaps_of_another_level_of_theory_is_a_warning(run: Run, table: Path, waters: Path) -> None:
-    command = ("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV", "--level-of-theory")
+def test_evaluate_of_gaps_of_another_level_of_theory_is_a_warning(
+    run: Run, table: Path, waters: Path
+) -> None:
+    command = (
+        "evaluate",
+        "--predictions",
+        table,
+        "--structures",
+        waters,
+        "--label",
+        "gap_eV",
+        "--level-of-theory",
+    )
     assert "Warning" not in run(*command, "PBE").stderr
     assert "Warning: Levels of theory are mixed (PBE, GW)" in run(*command, "GW").stderr
 
@@ -122,11 +174,23 @@ def test_evaluate_reads_the_unit_of_the_label_from_its_name(
     run: Run, table: Path, waters: Path, tmp_path: Path
 ) -> None:
     text, figures = waters.read_text(), {}
-    in_hartree = re.sub(r"gap_eV=([\d.]+)", lambda m: f"gap_Ha={float(m[1]) / 27.211386245988:.10f}", text)
+    in_hartree = re.sub(
+        r"gap_eV=([\d.]+)", lambda m: f"gap_Ha={float(m[1]) / 27.211386245988:.10f}", text
+    )
     for key, frames in (("gap_eV", text), ("gap_Ha", in_hartree)):
         waters.write_text(frames)
         out = tmp_path / f"{key}.json"
-        command = ("evaluate", "--predictions", table, "--structures", waters, "--label", key, "--json", out)
+        command = (
+            "evaluate",
+            "--predictions",
+            table,
+            "--structures",
+            waters,
+            "--label",
+            key,
+            "--json",
+            out,
+        )
         assert run(*command).exit_code == 0
         figures[key] = json.loads(out.read_text())
     assert figures["gap_Ha"] == pytest.approx(figures["gap_eV"], rel=1e-6)
@@ -135,7 +199,10 @@ def test_evaluate_reads_the_unit_of_the_label_from_its_name(
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("gap_meV", "the key 'gap_meV' states the unit mev. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."),
+        (
+            "gap_meV",
+            "the key 'gap_meV' states the unit mev. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha.",
+        ),
         ("gap", "the key 'gap' states no unit, and a unit is never guessed."),
     ],
 )

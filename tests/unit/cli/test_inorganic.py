@@ -19,8 +19,18 @@ TRANSFERS, ALONE = (
 
 
 @pytest.mark.slow
-def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(shell: Shell, tmp_path: Path) -> None:
-    result = shell("demo", "--name", "inorganic", "--out", tmp_path / "demo", "--json", tmp_path / "figures.json")
+def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(
+    shell: Shell, tmp_path: Path
+) -> None:
+    result = shell(
+        "demo",
+        "--name",
+        "inorganic",
+        "--out",
+        tmp_path / "demo",
+        "--json",
+        tmp_path / "figures.json",
+    )
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "figures.json").read_text())
     assert list(written["methods"]) == [*TRANSFERS, *ALONE]
@@ -28,15 +38,28 @@ def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(
     table = load_inorganic("target").table
     held_out = table[table["part"] == HELD_OUT].set_index("id")["gap_eV"]
     for method in written["methods"]:
-        found = read_predictions_csv(tmp_path / "demo" / "inorganic-seed-0" / method / "predictions.csv")
+        found = read_predictions_csv(
+            tmp_path / "demo" / "inorganic-seed-0" / method / "predictions.csv"
+        )
         assert sorted(found["id"]) == sorted(held_out.index)
         gaps = held_out.loc[list(found["id"])].to_numpy()
-        mean, lower, upper = (found[name].to_numpy() for name in ("mean_eV", "lower_eV", "upper_eV"))
+        mean, lower, upper = (
+            found[name].to_numpy() for name in ("mean_eV", "lower_eV", "upper_eV")
+        )
         assert written["methods"][method]["rmse_eV"] == pytest.approx(rmse(gaps, mean), abs=1e-3)
-        assert written["methods"][method]["coverage_95"] == pytest.approx(coverage(gaps, lower, upper=upper), abs=0.02)
+        assert written["methods"][method]["coverage_95"] == pytest.approx(
+            coverage(gaps, lower, upper=upper), abs=0.02
+        )
         assert rmse(gaps, mean) < np.std(gaps)
-    assert written["difference"]["n"] == 69 and written["difference"]["words"] in " ".join(result.stdout.split())
-    for words in ("APL Materials 1, 011002 (2013)", "CC BY 4.0", "https://materialsproject.org", "140 labelled and 69"):
+    assert written["difference"]["n"] == 69 and written["difference"]["words"] in " ".join(
+        result.stdout.split()
+    )
+    for words in (
+        "APL Materials 1, 011002 (2013)",
+        "CC BY 4.0",
+        "https://materialsproject.org",
+        "140 labelled and 69",
+    ):
         assert words in result.stdout
     assert "molecul" not in result.stdout.lower().replace("molecular", "")
 
@@ -47,7 +70,9 @@ def test_other_demo_is_refused_with_the_names_there_are(shell: Shell, tmp_path: 
     assert "'molecular', 'inorganic'" in refused.stderr
 
 
-def test_source_of_the_second_demo_goes_by_a_word_unless_a_folder_is_called_so(tmp_path: Path, monkeypatch) -> None:
+def test_source_of_the_second_demo_goes_by_a_word_unless_a_folder_is_called_so(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert source_path(Path("inorganic")) == inorganic_source_folder()
     (tmp_path / "inorganic").mkdir()

@@ -13,7 +13,9 @@ from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import Run, Shell
 
 
-def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_journey_from_molecules_to_evaluated_predictions(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
     gaps = ("--label", "gap_eV")
     trained = run(
@@ -36,7 +38,18 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
 
     inputs = ("--structures", folder / "targets.extxyz", "--structures", folder / "broken.cif")
     structures = tmp_path / "new" / "predicted.extxyz"
-    predicted = run("predict", "--model", model, *inputs, "--level", "0.9", "--out", table, "--extxyz", structures)
+    predicted = run(
+        "predict",
+        "--model",
+        model,
+        *inputs,
+        "--level",
+        "0.9",
+        "--out",
+        table,
+        "--extxyz",
+        structures,
+    )
     assert predicted.exit_code == 0
     assert f"60 structures with their predictions written to {structures}" in predicted.stdout
     assert "61 structures: 60 ready, 0 with a warning, 1 refused." in predicted.stderr
@@ -52,7 +65,9 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     np.testing.assert_allclose([a.positions for a in back], [a.positions for a in given], atol=1e-8)
     columns = {"predicted_gap_eV": "mean_eV", "lower_90_eV": "lower_eV", "upper_90_eV": "upper_eV"}
     for key, column in columns.items():
-        np.testing.assert_allclose([atoms.info[key] for atoms in back], rows[column][:60], atol=2e-6)  # six decimals
+        np.testing.assert_allclose(
+            [atoms.info[key] for atoms in back], rows[column][:60], atol=2e-6
+        )  # six decimals
 
     figures = tmp_path / "figures.json"
     evaluated = run("evaluate", "--predictions", table, *inputs[:2], *gaps, "--json", figures)
@@ -60,10 +75,23 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     assert json.loads(figures.read_text())["n"] == 60
 
 
-def test_crystals_held_back_give_conformal_intervals_in_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_crystals_held_back_give_conformal_intervals_in_the_table(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     model, table = tmp_path / "run", tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
-    words = ("--label", "gap_eV", "--method", "freeze", "--n", "40", "--n-test", "20", "--conformal-share", "0.5")
+    words = (
+        "--label",
+        "gap_eV",
+        "--method",
+        "freeze",
+        "--n",
+        "40",
+        "--n-test",
+        "20",
+        "--conformal-share",
+        "0.5",
+    )
     done = run("transfer", "--source", "demo", *data, *words, "--out", model)
     assert done.exit_code == 0
     assert "coverage of the conformal 95 % interval" in done.stdout
@@ -76,39 +104,87 @@ def test_crystals_held_back_give_conformal_intervals_in_the_table(run: Run, fold
     evaluated = run("evaluate", "--predictions", table, *data, "--label", "gap_eV")
     assert evaluated.exit_code == 0 and "coverage of the 95 % interval" in evaluated.stdout
 
-    refused = run("predict", "--model", model, *data, "--interval", "conformal", "--level", "0.99", "--out", table)
+    refused = run(
+        "predict",
+        "--model",
+        model,
+        *data,
+        "--interval",
+        "conformal",
+        "--level",
+        "0.99",
+        "--out",
+        table,
+    )
     assert refused.exit_code == 1
     assert "20 calibration structures are too few for a 99 % conformal interval" in refused.stderr
     assert "ask for 95 % or less" in refused.stderr
 
 
-def test_transfer_from_demo_takes_the_source_network_that_is_shipped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_transfer_from_demo_takes_the_source_network_that_is_shipped(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
-    targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
+    targets = (
+        "--structures",
+        folder / "targets.extxyz",
+        "--label",
+        "gap_eV",
+        "--n",
+        "20",
+        "--n-test",
+        "10",
+    )
     result = run("transfer", "--source", "demo", *targets, "--method", "fine_tune", "--out", out)
     assert result.exit_code == 0
     assert "GFN2-xTB" in (out / "manifest.json").read_text()
 
 
-def test_transfer_by_an_unknown_method_lists_the_methods(shell: Shell, folder: Path, tmp_path: Path) -> None:
+def test_transfer_by_an_unknown_method_lists_the_methods(
+    shell: Shell, folder: Path, tmp_path: Path
+) -> None:
     result = shell(
         "transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV",
         "--method", "magic", "--out", tmp_path / "run",
     )  # fmt: skip
     assert result.returncode == 1
-    assert "'magic'" in result.stderr and "btl_pcp_pe" in result.stderr and "fine_tune" in result.stderr
+    assert (
+        "'magic'" in result.stderr
+        and "btl_pcp_pe" in result.stderr
+        and "fine_tune" in result.stderr
+    )
     assert "Traceback" not in result.stderr
 
 
-def test_transfer_from_a_folder_that_is_no_source_says_what_to_give(run: Run, folder: Path, tmp_path: Path) -> None:
-    command = ("transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+def test_transfer_from_a_folder_that_is_no_source_says_what_to_give(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    command = (
+        "transfer",
+        "--source",
+        tmp_path,
+        "--structures",
+        folder / "targets.extxyz",
+        "--label",
+        "gap_eV",
+    )
     result = run(*command, "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert str(tmp_path) in result.stderr
 
 
-def test_predict_with_a_level_in_per_cent_says_how_to_write_it(run: Run, folder: Path, tmp_path: Path) -> None:
-    command = ("predict", "--model", tmp_path, "--structures", folder / "targets.extxyz", "--out", tmp_path / "x.csv")
+def test_predict_with_a_level_in_per_cent_says_how_to_write_it(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    command = (
+        "predict",
+        "--model",
+        tmp_path,
+        "--structures",
+        folder / "targets.extxyz",
+        "--out",
+        tmp_path / "x.csv",
+    )
     result = run(*command, "--level", "95")
     assert result.exit_code == 1
     assert "write 0.95" in result.stderr
@@ -123,19 +199,43 @@ def test_train_source_without_structures_says_what_to_give(run: Run, tmp_path: P
 def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_an_epoch(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    words = ("train-source", "--structures", folder / "molecules.extxyz", "--label", "gap_eV", "--species", "H", "O")
+    words = (
+        "train-source",
+        "--structures",
+        folder / "molecules.extxyz",
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+    )
     result = run(*words, "--split", "50,12", "--device", "cpu", "--out", tmp_path / "source")
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^test RMSE \(eV\) +\d+\.\d{3}$", result.stdout, re.MULTILINE)
-    assert re.search(r"^source, error on test structures: \d\.\d\d eV \(RMSE of 18\)$", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"^source, error on test structures: \d\.\d\d eV \(RMSE of 18\)$",
+        result.stdout,
+        re.MULTILINE,
+    )
     assert re.search(r"^\d+ epochs, \d+\.\d s each \(median\)$", result.stdout, re.MULTILINE)
     manifest = json.loads((tmp_path / "source" / "manifest.json").read_text())
     assert (manifest["config"]["split"], manifest["card"]["n_structures"]) == ([50, 12], 62)
 
 
 @pytest.mark.parametrize("split", ["50", "50,0", "4e4,1", "50,12,18"])
-def test_train_source_with_another_split_says_how_to_write_it(run: Run, folder: Path, tmp_path: Path, split) -> None:
-    words = ("train-source", "--structures", folder / "molecules.extxyz", "--label", "gap_eV", "--species", "H", "O")
+def test_train_source_with_another_split_says_how_to_write_it(
+    run: Run, folder: Path, tmp_path: Path, split
+) -> None:
+    words = (
+        "train-source",
+        "--structures",
+        folder / "molecules.extxyz",
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+    )
     result = run(*words, "--split", split, "--out", tmp_path / "source")
     assert result.exit_code == 1
     assert "such as 40000,10000" in " ".join(result.stderr.split())
@@ -156,7 +256,9 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
         ("ulisse_gp", "A study: slower at every size tested."),
     ],
 )
-def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, method: str, said: str) -> None:
+def test_list_of_methods_says_of_one_that_others_beat_that_they_do(
+    run: Run, method: str, said: str
+) -> None:
     """As `python -m benchmarks accuracy` found; on the page Train the same line stands under the method."""
     lines = run("transfer", "--list-methods").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
@@ -164,14 +266,26 @@ def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, met
 
 
 @pytest.mark.parametrize("word", ["lam", "=1", ""])
-def test_setting_without_name_and_value_is_a_usage_error(run: Run, folder: Path, tmp_path: Path, word: str) -> None:
-    command = ("transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+def test_setting_without_name_and_value_is_a_usage_error(
+    run: Run, folder: Path, tmp_path: Path, word: str
+) -> None:
+    command = (
+        "transfer",
+        "--source",
+        tmp_path,
+        "--structures",
+        folder / "targets.extxyz",
+        "--label",
+        "gap_eV",
+    )
     result = run(*command, "--out", tmp_path / "run", "--set", word)
     assert result.exit_code == 2
     assert "NAME=VALUE" in result.stderr
 
 
-def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_several_sets_train_together_and_a_transfer_chooses_among_them(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     source, model = tmp_path / "source", tmp_path / "run"
     sets = (f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}")
     trained = run(
@@ -185,13 +299,35 @@ def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run,
         "far, displaced copies: of every structure one for each network, coordinates changed by 0.04 angstrom"
         in trained.stdout
     )
-    targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
-    done = run("transfer", "--source", source, *targets, "--method", "fine_tune", "--head", "near", "--out", model)
+    targets = (
+        "--structures",
+        folder / "targets.extxyz",
+        "--label",
+        "gap_eV",
+        "--n",
+        "20",
+        "--n-test",
+        "10",
+    )
+    done = run(
+        "transfer",
+        "--source",
+        source,
+        *targets,
+        "--method",
+        "fine_tune",
+        "--head",
+        "near",
+        "--out",
+        model,
+    )
     assert done.exit_code == 0
     assert json.loads((model / "manifest.json").read_text())["source"]["head"] == "near"
 
 
-def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_compare_prints_methods_beside_each_other_and_goes_on(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "compared"
     command = (
         "compare", "--source", "demo", "--structures", folder / "targets.extxyz", "--label", "gap_eV",
@@ -207,7 +343,14 @@ def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: 
     lines = (out / "fits.jsonl").read_text().splitlines()
     assert len(lines) == 6  # two rows without a fit and one method, two seeds, none of them twice
     assert "conformal" not in again.stdout
-    wild = ("--method", "ensemble", "--set", 'ensemble.training={"learning_rate": 1e30}', "--seeds", "1")
+    wild = (
+        "--method",
+        "ensemble",
+        "--set",
+        'ensemble.training={"learning_rate": 1e30}',
+        "--seeds",
+        "1",
+    )
     failed = run(*command, *wild)
     assert failed.exit_code == 0 and "Not fitted: ensemble, n = 20, seed 0" in failed.stderr
     assert "Take a smaller learning_rate" in failed.stderr and "fine_tune" in failed.stdout

@@ -14,7 +14,18 @@ from bandgap.cli.commands import CheckedCommand, path_parameters
 from bandgap.cli.outputs import OUTPUTS
 from tests.unit.cli.conftest import Run
 
-INPUTS = {"baselines", "folder", "labels", "model", "oe62", "path", "paths", "predictions", "source", "structures"}
+INPUTS = {
+    "baselines",
+    "folder",
+    "labels",
+    "model",
+    "oe62",
+    "path",
+    "paths",
+    "predictions",
+    "source",
+    "structures",
+}
 INPUTS |= {"token_file"}
 OUTPUTS_OF_BENCHMARKS = {"parts_file", "figure"}
 STRUCTURE = "1\nProperties=species:S:1:pos:R:3\nC 0 0 0\n"
@@ -73,11 +84,15 @@ PREDICT = ("predict", "--model", "run", "--structures")
          "labels.csv"),
     ],
 )  # fmt: skip
-def test_output_that_is_an_input_is_refused_and_stays(words: tuple[str, ...], there: Path, run: Run) -> None:
+def test_output_that_is_an_input_is_refused_and_stays(
+    words: tuple[str, ...], there: Path, run: Run
+) -> None:
     before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
     result = run(*words)
     assert result.exit_code == 1
-    assert "would be overwritten. Give another place to write to." in " ".join(result.stderr.split())
+    assert "would be overwritten. Give another place to write to." in " ".join(
+        result.stderr.split()
+    )
     assert {path: path.read_bytes() for path in there.rglob("*") if path.is_file()} == before
 
 
@@ -89,7 +104,9 @@ def test_file_that_is_written_next_to_an_output_is_no_input_either(there: Path, 
 
 def test_output_in_the_folder_of_a_run_that_is_read_is_refused(there: Path, run: Run) -> None:
     result = run(*PREDICT, "crystals", "--out", "run/predictions.csv")
-    assert "is in" in result.stderr and "the folder of a stored result" in " ".join(result.stderr.split())
+    assert "is in" in result.stderr and "the folder of a stored result" in " ".join(
+        result.stderr.split()
+    )
 
 
 def test_two_outputs_of_the_same_name_are_refused(there: Path, run: Run) -> None:

@@ -26,9 +26,13 @@ def inputs(tmp_path: Path, waters: Path) -> tuple[str, ...]:
     """Several files, among them refused records, records without a descriptor and ids that come twice."""
     folder = tmp_path / "new"
     folder.mkdir()
-    (folder / "a.extxyz").write_text(waters.read_text() * 3 + "3\nbroken\nO 0 0 x\nH 1 0 0\nH 0 1 0\n")
+    (folder / "a.extxyz").write_text(
+        waters.read_text() * 3 + "3\nbroken\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
+    )
     (folder / "b.cif").write_text("data_x\n")
-    (folder / "c.xyz").write_text("1\nneon\nNe 0 0 0\n" + WATER.format(id="late", gap=1, height=-0.1))
+    (folder / "c.xyz").write_text(
+        "1\nneon\nNe 0 0 0\n" + WATER.format(id="late", gap=1, height=-0.1)
+    )
     return ("--structures", str(folder), "--structures", str(waters))
 
 
@@ -39,7 +43,19 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     tables = {}
     for words in (("--chunk", 1000), ("--chunk", 5), ("--chunk", 7, "--jobs", 2)):
         out, structures = tmp_path / "o" / "t.csv", tmp_path / "o" / "s.extxyz"
-        done = run("predict", "--model", model, *inputs, "--out", out, "--extxyz", structures, "--level", "0.8", *words)
+        done = run(
+            "predict",
+            "--model",
+            model,
+            *inputs,
+            "--out",
+            out,
+            "--extxyz",
+            structures,
+            "--level",
+            "0.8",
+            *words,
+        )
         assert done.exit_code == 0, done.output
         tables[words] = (out.read_bytes(), structures.read_bytes(), done.stdout)
         assert sorted(path.name for path in out.parent.iterdir()) == ["s.extxyz", "t.csv"]
@@ -48,19 +64,30 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
     assert structures_bytes.count(b"Properties=") == 33
     assert "33 predicted gaps and 3 refused structures written to" in said
-    (counts,) = re.findall(r"Domain: (\d+) like the training set, (\d+) far from it, (\d+) with", done.stderr)
+    (counts,) = re.findall(
+        r"Domain: (\d+) like the training set, (\d+) far from it, (\d+) with", done.stderr
+    )
     assert sum(map(int, counts)) == 33
 
 
 @pytest.mark.parametrize("jobs", (1, 2))
 def test_predict_takes_any_number_of_structures_and_other_commands_say_their_limit(
-    run: Run, model: Path, inputs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+    run: Run,
+    model: Path,
+    inputs: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
 ) -> None:
     for function in (reading.stream_paths, reading.read_paths):
         monkeypatch.setitem(function.__kwdefaults__, "limits", Limits(max_structures=3))
     out = tmp_path / "t.csv"
     done = run("predict", "--model", model, *inputs, "--out", out, "--jobs", jobs)
-    assert done.exit_code == 0 and "36 structures: " in done.stderr and "33 predicted gaps and 3 refused" in done.stdout
+    assert (
+        done.exit_code == 0
+        and "36 structures: " in done.stderr
+        and "33 predicted gaps and 3 refused" in done.stdout
+    )
     table = read_predictions_csv(out)
     files = [Path(file).name for file in table["file"]]
     assert files == ["a.extxyz"] * 25 + ["b.cif"] + ["c.xyz"] * 2 + ["waters.extxyz"] * 8
@@ -93,7 +120,9 @@ def test_predict_killed_goes_on_with_the_same_command(
         process.wait()
     assert process.returncode == -signal.SIGKILL
     assert out.with_name(out.name + SUFFIX).exists()
-    assert whole.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(whole.read_bytes())
+    assert whole.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(
+        whole.read_bytes()
+    )
     again = run(*words, "--out", out)
     assert again.exit_code == 0 and "rows of this work; writing resumes after them." in again.stderr
     assert out.read_bytes() == whole.read_bytes()
@@ -127,7 +156,17 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
     waters = [WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(600)]
     other = WATER.format(id="other", gap=1, height=-0.5)
     many, out = tmp_path / "many.extxyz", tmp_path / "killed" / "t.csv"
-    words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "20", "--jobs", "2")
+    words = (
+        "predict",
+        "--model",
+        str(model),
+        "--structures",
+        str(many),
+        "--chunk",
+        "20",
+        "--jobs",
+        "2",
+    )
     many.write_text("".join(waters))
     process = subprocess.Popen(
         [sys.executable, "-c", HALTING, *words, "--out", str(out)],
@@ -155,17 +194,28 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
         done = run(*words, "--out", again)
         assert done.exit_code == 0 and said in done.stderr
         assert run(*words, "--out", whole).exit_code == 0
-        assert again.read_bytes() == whole.read_bytes() and again.read_bytes().count(b"\n") == 1 + len(changed)
+        assert again.read_bytes() == whole.read_bytes() and again.read_bytes().count(
+            b"\n"
+        ) == 1 + len(changed)
 
 
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-@pytest.mark.parametrize(("jobs", "read_first"), [(2, 2**26), (1, 20_000)], ids=["two jobs", "large file"])
+@pytest.mark.parametrize(
+    ("jobs", "read_first"), [(2, 2**26), (1, 20_000)], ids=["two jobs", "large file"]
+)
 def test_predict_begins_before_all_structures_are_read(
-    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, read_first: int
+    run: Run,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
+    read_first: int,
 ) -> None:
     monkeypatch.setattr(chunks, "PROCESSES_FROM", 4)
     many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
-    many.write_text("".join(WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(300)))
+    many.write_text(
+        "".join(WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(300))
+    )
     words = ("predict", "--model", model, "--structures", many, "--chunk", 20)
     assert run(*words, "--out", whole).exit_code == 0
     read = reading.stream_paths
@@ -174,14 +224,19 @@ def test_predict_begins_before_all_structures_are_read(
         for k, record in enumerate(read(paths, limits=limits)):
             deadline = time.monotonic() + 60
             while k == 280 and not out.exists():
-                assert time.monotonic() < deadline, "no row was written while structures were being read"
+                assert time.monotonic() < deadline, (
+                    "no row was written while structures were being read"
+                )
                 time.sleep(0.01)
             yield record
 
     monkeypatch.setattr(reading, "stream_paths", wait_for_rows)
     monkeypatch.setattr("bandgap.cli.inputs.READ_FIRST_BYTES", read_first)
     done = run(*words, "--out", out, "--jobs", jobs)
-    assert done.exit_code == 0 and "300 structures: 300 ready, 0 with a warning, 0 refused." in done.stderr
+    assert (
+        done.exit_code == 0
+        and "300 structures: 300 ready, 0 with a warning, 0 refused." in done.stderr
+    )
     assert out.read_bytes() == whole.read_bytes()
     assert many.stat().st_size > 20_000
 
@@ -197,7 +252,10 @@ def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
         '{"work": "x", "made_of": "y", "rows": 1, "counts": {}, "files": {"table": {}}}'
     )
     done = run(*words, "--out", out, "--level", "0.5")
-    assert done.exit_code == 0 and "with other structures, another model or other options" in done.stderr
+    assert (
+        done.exit_code == 0
+        and "with other structures, another model or other options" in done.stderr
+    )
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -208,7 +266,10 @@ def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(
     table, out = tmp_path / "o" / "t.csv", tmp_path / "o" / "t.parquet"
     for path in (table, out):
         done = run("predict", "--model", model, *inputs, "--out", path, "--chunk", 10)
-        assert done.exit_code == 0 and f"33 predicted gaps and 3 refused structures written to {path}" in done.stdout
+        assert (
+            done.exit_code == 0
+            and f"33 predicted gaps and 3 refused structures written to {path}" in done.stdout
+        )
     assert sorted(path.name for path in out.parent.iterdir()) == ["t.csv", "t.parquet"]
     read = pd.read_parquet(out)
     pd.testing.assert_frame_equal(read, read_predictions_csv(table), check_dtype=False)

@@ -13,18 +13,24 @@ SETTINGS = {"sampler": {"chains": 2, "warmup": 20, "draws": 200, "keep": 400}}
 
 
 @pytest.mark.slow
-def test_peak_memory_is_that_of_a_chunk_at_any_number_of_structures(source_folder: Path, tmp_path: Path) -> None:
+def test_peak_memory_is_that_of_a_chunk_at_any_number_of_structures(
+    source_folder: Path, tmp_path: Path
+) -> None:
     """All 8,000 in one chunk, whose draws and descriptors are held at once, show what growth would look like."""
     records = make_records(40, seed=7, prefix="labelled")
     settings = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
     gaps, out = gaps_of(records, seed=8, shift=-0.5), tmp_path / "run"
-    model = transfer_labelled(source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **settings, out=out)
+    model = transfer_labelled(
+        source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **settings, out=out
+    )
 
     def peak(n: int, *words: object) -> int:
         molecules = tmp_path / f"{n}.extxyz"
         write_copies(molecules, records, n)
         table = tmp_path / "table.csv"
-        done = measure(("predict", "--model", model, "--structures", molecules, "--out", table, *words))
+        done = measure(
+            ("predict", "--model", model, "--structures", molecules, "--out", table, *words)
+        )
         assert table.read_bytes().count(b"\n") == n + 1, done.said
         return done.peak_bytes
 

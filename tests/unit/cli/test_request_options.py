@@ -11,7 +11,13 @@ from bandgap.cli.request_options import takes_request
 from bandgap.foundation.requests import Request
 from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
 
-VALUES: dict[str, Any] = {"integer": 7, "number": 0.25, "text": "x", "texts": ("H", "C"), "integers": (20, 8)}
+VALUES: dict[str, Any] = {
+    "integer": 7,
+    "number": 0.25,
+    "text": "x",
+    "texts": ("H", "C"),
+    "integers": (20, 8),
+}
 
 
 def run_with(request_type: type[Request], *options: str) -> list[Request]:
@@ -44,7 +50,9 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("request_type", "name"), FIELDS)
-def test_every_field_has_an_option_that_gives_its_value(request_type: type[Request], name: str) -> None:
+def test_every_field_has_an_option_that_gives_its_value(
+    request_type: type[Request], name: str
+) -> None:
     field = request_type.field(name)
     value = {"choice": field.choices[:1], "flag": (True,), "settings": ({"lam": 0.5},)}.get(
         field.kind, (VALUES.get(field.kind),)

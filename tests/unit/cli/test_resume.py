@@ -17,8 +17,21 @@ SETTINGS = '{"chains": 2, "warmup": 60, "draws": 150, "keep": 8, "max_steps": 2}
 def words(run: Run, waters: Path, tmp_path: Path) -> tuple[str, ...]:
     """The command without its folder: a transfer of a source of toy size by a sampler."""
     source, data = tmp_path / "source", ("--structures", str(waters), "--label", "gap_eV")
-    sets = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "4")
-    assert run(*sets, "--steps", "5", "--members", "2", "--out", source, "--device", "cpu").exit_code == 0
+    sets = (
+        "train-sources",
+        f"near={waters}",
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+        "--hidden",
+        "4",
+    )
+    assert (
+        run(*sets, "--steps", "5", "--members", "2", "--out", source, "--device", "cpu").exit_code
+        == 0
+    )
     return (
         "transfer", "--source", str(source), *data, "--method", "btl_pcp_pe", "--n", "6", "--n-test", "2",
         "--checkpoint-every", "20", "--set", f"sampler={SETTINGS}", "--device", "cpu",
@@ -39,17 +52,28 @@ def killed_while_sampling(command: list[str], folder: Path, *, files: int) -> No
     assert process.returncode == -signal.SIGKILL
 
 
-def test_transfer_killed_goes_on_with_the_same_command(run: Run, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_transfer_killed_goes_on_with_the_same_command(
+    run: Run, words: tuple[str, ...], tmp_path: Path
+) -> None:
     """Killed in the first network's chains, then in the second's; then done. Another seed is refused in between."""
     out, whole = tmp_path / "run", tmp_path / "whole"
-    command = [sys.executable, "-c", "from bandgap.cli import main; main()", *words, "--out", str(out)]
+    command = [
+        sys.executable,
+        "-c",
+        "from bandgap.cli import main; main()",
+        *words,
+        "--out",
+        str(out),
+    ]
     for files in (1, 2):
         killed_while_sampling(command, out, files=files)
         assert not (out / "manifest.json").exists()
     other = run(*words, "--out", out, "--seed", "1")
     assert other.exit_code == 1
     assert "belongs to another run" in other.stderr
-    assert f"All files of the unfinished run are in {out / 'checkpoint'}." in " ".join(other.stderr.split())
+    assert f"All files of the unfinished run are in {out / 'checkpoint'}." in " ".join(
+        other.stderr.split()
+    )
     for folder in (out, whole):
         assert run(*words, "--out", folder).exit_code == 0
         assert not (folder / "checkpoint").exists()
@@ -57,8 +81,13 @@ def test_transfer_killed_goes_on_with_the_same_command(run: Run, words: tuple[st
     assert (out / "predictions.csv").read_bytes() == (whole / "predictions.csv").read_bytes()
 
 
-def test_transfer_without_checkpoints_writes_none(run: Run, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_transfer_without_checkpoints_writes_none(
+    run: Run, words: tuple[str, ...], tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     brief = '{"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}'
-    assert run(*words, "--set", f"sampler={brief}", "--checkpoint-every", "0", "--out", out).exit_code == 0
+    assert (
+        run(*words, "--set", f"sampler={brief}", "--checkpoint-every", "0", "--out", out).exit_code
+        == 0
+    )
     assert not (out / "checkpoint").exists()

@@ -13,7 +13,11 @@ def test_doctor_prints_versions_and_checks_descriptors_and_device(run: Run) -> N
     assert "ok      descriptors: 180 features of a test crystal" in result.stdout
     assert "ok      device: " in result.stdout
     assert "ok      worker: not running; `bandgap app` starts one" in result.stdout
-    assert (result.exit_code, result.stdout.splitlines()[-1], result.stderr) == (0, "All in order.", "")
+    assert (result.exit_code, result.stdout.splitlines()[-1], result.stderr) == (
+        0,
+        "All in order.",
+        "",
+    )
 
 
 def test_doctor_with_a_data_directory_that_cannot_be_made_fails_and_says_what_to_do(

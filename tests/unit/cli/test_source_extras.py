@@ -8,9 +8,26 @@ from bandgap.datasets.demo import demo_source_folder
 from tests.unit.cli.conftest import Run
 
 
-def test_source_extras_are_added_to_a_trained_source(run: Run, folder: Path, tmp_path: Path) -> None:
-    source, data = tmp_path / "source", ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
-    trained = run("train-source", *data, "--species", "H", "O", "--out", source, "--snapshots", "2", "--device", "cpu")
+def test_source_extras_are_added_to_a_trained_source(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    source, data = (
+        tmp_path / "source",
+        ("--structures", folder / "molecules.extxyz", "--label", "gap_eV"),
+    )
+    trained = run(
+        "train-source",
+        *data,
+        "--species",
+        "H",
+        "O",
+        "--out",
+        source,
+        "--snapshots",
+        "2",
+        "--device",
+        "cpu",
+    )
     assert trained.exit_code == 0
     words = "source, beyond its point estimate: feature statistics, Fisher information"
     assert f"{words}, 2 snapshots\n" in trained.stdout
@@ -20,16 +37,30 @@ def test_source_extras_are_added_to_a_trained_source(run: Run, folder: Path, tmp
     assert f"{words}, variational posterior, 2 snapshots\n" in added.stdout
 
 
-def test_source_extras_of_other_structures_are_refused(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_source_extras_of_other_structures_are_refused(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     data = ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
     run("train-source", *data, "--species", "H", "O", "--out", source, "--device", "cpu")
-    result = run("source-extras", "--source", source, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+    result = run(
+        "source-extras",
+        "--source",
+        source,
+        "--structures",
+        folder / "targets.extxyz",
+        "--label",
+        "gap_eV",
+    )
     assert result.exit_code == 1
-    assert "Give the structures and gaps that it was trained on, in the same order." in result.stderr
+    assert (
+        "Give the structures and gaps that it was trained on, in the same order." in result.stderr
+    )
 
 
-def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     near, far = f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}"
     trained = run(
@@ -53,8 +84,16 @@ def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(run: Run,
     [
         (("--label", "gap_eV"), 2, "this is a source of several sets: give them as NAME=PATH"),
         (("near=x",), 2, "their gaps by --label"),
-        (("near=x", "--label", "gap_eV", "--head", "far"), 1, "--head 'far': there is no such set among those given"),
-        (("gw=MOLECULES", "--label", "gap_eV"), 1, "source set 'gw' does not exist in this source. Accepted: near"),
+        (
+            ("near=x", "--label", "gap_eV", "--head", "far"),
+            1,
+            "--head 'far': there is no such set among those given",
+        ),
+        (
+            ("gw=MOLECULES", "--label", "gap_eV"),
+            1,
+            "source set 'gw' does not exist in this source. Accepted: near",
+        ),
     ],
     ids=["no sets", "no label", "no such head", "other set"],
 )

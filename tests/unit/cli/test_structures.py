@@ -39,7 +39,9 @@ def test_check_of_a_folder_has_a_line_for_every_file_and_counts_on_stderr(
 
 
 POSCAR = "x\n{scale}\n{a} 0 0\n0 {a} 0\n0 0 {a}\nNa Cl\n1 1\nDirect\n0 0 0\n{x} 0.5 0.5\n"
-AIMS = "lattice_vector {a} 0 0\nlattice_vector 0 {a} 0\nlattice_vector 0 0 {a}\natom_frac {x} 0 0 C\n"
+AIMS = (
+    "lattice_vector {a} 0 0\nlattice_vector 0 {a} 0\nlattice_vector 0 0 {a}\natom_frac {x} 0 0 C\n"
+)
 
 
 def test_check_of_numbers_that_no_arithmetic_bears_gives_verdicts_and_no_warning_of_numpy(
@@ -56,7 +58,9 @@ def test_check_of_numbers_that_no_arithmetic_bears_gives_verdicts_and_no_warning
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0
     assert "Warning" not in result.stderr
-    assert result.stderr.splitlines()[1:] == ["48 structures: 2 ready, 10 with a warning, 36 refused."]
+    assert result.stderr.splitlines()[1:] == [
+        "48 structures: 2 ready, 10 with a warning, 36 refused."
+    ]
     for row in rows:
         file = Path(row["file"])
         small = file.parent.name in ("x_1e-160", "x_1e-320")
@@ -64,7 +68,9 @@ def test_check_of_numbers_that_no_arithmetic_bears_gives_verdicts_and_no_warning
         assert (row["status"] != "refused") == (small or unscaled), row
 
 
-def test_check_strict_exits_with_1_when_something_is_refused(run: Run, waters: Path, tmp_path: Path) -> None:
+def test_check_strict_exits_with_1_when_something_is_refused(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken.cif"
     broken.write_bytes(b"")
     assert run("check", waters, "--strict").exit_code == 0
@@ -103,19 +109,27 @@ def test_featurize_of_an_element_outside_the_species_keeps_the_row_and_names_the
     assert "0 of 8 structures have a descriptor." in result.stdout
 
 
-def test_featurize_without_preset_and_species_says_what_to_give(run: Run, waters: Path, tmp_path: Path) -> None:
+def test_featurize_without_preset_and_species_says_what_to_give(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
     result = run("featurize", "--structures", waters, "--out", tmp_path / "x.npz")
     assert result.exit_code == 2
     assert "--preset" in result.stderr and "--species" in result.stderr
 
 
-def test_featurize_of_an_unknown_preset_lists_the_presets(run: Run, waters: Path, tmp_path: Path) -> None:
-    result = run("featurize", "--structures", waters, "--preset", "soap", "--out", tmp_path / "x.npz")
+def test_featurize_of_an_unknown_preset_lists_the_presets(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
+    result = run(
+        "featurize", "--structures", waters, "--preset", "soap", "--out", tmp_path / "x.npz"
+    )
     assert result.exit_code == 1
     assert "'soap'" in result.stderr and "oe62-16" in result.stderr
 
 
 def test_featurize_to_another_format_is_refused(run: Run, waters: Path, tmp_path: Path) -> None:
-    result = run("featurize", "--structures", waters, "--species", "H,O", "--out", tmp_path / "x.csv")
+    result = run(
+        "featurize", "--structures", waters, "--species", "H,O", "--out", tmp_path / "x.csv"
+    )
     assert result.exit_code == 2
     assert ".npz" in result.stderr

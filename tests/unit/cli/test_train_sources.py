@@ -9,10 +9,27 @@ from bandgap.structures.displaced import DISPLACEMENT
 from tests.unit.cli.conftest import Run
 
 
-def test_displaced_copies_can_be_left_out_and_be_others(run: Run, waters: Path, tmp_path: Path) -> None:
-    command = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "4")
-    for words, text in ((("--displacement", "0"), None), (("--displacement", "0.1"), "changed by 0.1 angstrom")):
-        result = run(*command, "--steps", "5", *words, "--out", tmp_path / "source", "--device", "cpu")
+def test_displaced_copies_can_be_left_out_and_be_others(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
+    command = (
+        "train-sources",
+        f"near={waters}",
+        "--label",
+        "gap_eV",
+        "--species",
+        "H",
+        "O",
+        "--hidden",
+        "4",
+    )
+    for words, text in (
+        (("--displacement", "0"), None),
+        (("--displacement", "0.1"), "changed by 0.1 angstrom"),
+    ):
+        result = run(
+            *command, "--steps", "5", *words, "--out", tmp_path / "source", "--device", "cpu"
+        )
         assert result.exit_code == 0
         assert (text or "near, level of theory") in result.stdout
         assert ("displaced copies" in result.stdout) == bool(text)
@@ -41,6 +58,8 @@ def test_default_of_the_displacement_is_that_of_the_library() -> None:
 def test_sets_and_settings_that_make_no_sense_are_refused(
     run: Run, tmp_path: Path, words: tuple[str, ...], text: str
 ) -> None:
-    result = run("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")
+    result = run(
+        "train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source"
+    )
     assert result.exit_code == 1
     assert text in result.stderr

@@ -64,7 +64,9 @@ def test_records_agree_with_their_rows_and_nothing_is_refused(name, request):
     demo = request.getfixturevalue(name)
     assert [r.n_atoms for r in demo.records] == demo.table["n_atoms"].tolist()
     assert {r.periodic for r in demo.records} == {name == "crystals"}
-    assert {symbol for r in demo.records for symbol in set(r.atoms.get_chemical_symbols())} == ELEMENTS
+    assert {
+        symbol for r in demo.records for symbol in set(r.atoms.get_chemical_symbols())
+    } == ELEMENTS
     assert not [r.problem for r in demo.records if r.status == "refused"]
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert np.isfinite(demo.gaps_eV).all() and demo.gaps_eV.min() >= 0.2
@@ -80,7 +82,9 @@ def test_crystals_have_realistic_densities_which_follow_from_their_cells(crystal
 def test_crystals_have_no_contact_under_four_fifths_of_the_van_der_waals_sum(crystals):
     for row in range(0, len(crystals.records), 16):
         atoms, z = crystals.records[row].atoms, int(crystals.table["Z"][row])
-        contact = closest_contact(atoms.numbers, atoms.positions, atoms.cell.array, atoms_per_molecule=len(atoms) // z)
+        contact = closest_contact(
+            atoms.numbers, atoms.positions, atoms.cell.array, atoms_per_molecule=len(atoms) // z
+        )
         assert contact >= 0.8, crystals.records[row].id
         assert contact == pytest.approx(crystals.table["closest_contact"][row], abs=6e-4)
 
@@ -91,7 +95,9 @@ def test_crystals_have_the_symmetry_of_their_space_group(crystals):
         blocks = atoms.get_scaled_positions(wrap=False).reshape(len(SPACE_GROUPS[group]), -1, 3)
         for (signs, translation), block in zip(SPACE_GROUPS[group], blocks, strict=True):
             apart = block - (blocks[0] * np.array(signs) + np.array(translation))
-            assert np.abs((apart - np.round(apart)) @ atoms.cell.array).max() < 1e-3, crystals.records[row].id
+            assert np.abs((apart - np.round(apart)) @ atoms.cell.array).max() < 1e-3, (
+                crystals.records[row].id
+            )
 
 
 def test_manifest_and_readme_contain_the_distributions_of_the_tables(molecules, crystals):
@@ -105,7 +111,9 @@ def test_manifest_and_readme_contain_the_distributions_of_the_tables(molecules, 
 
 
 def test_crystal_gaps_are_related_to_the_molecules_and_differ_from_them(crystals):
-    gap, alone, alone_gfn1 = (crystals.table[c] for c in ("gap_eV", "molecule_gap_eV", "molecule_gap_gfn1_eV"))
+    gap, alone, alone_gfn1 = (
+        crystals.table[c] for c in ("gap_eV", "molecule_gap_eV", "molecule_gap_gfn1_eV")
+    )
     assert 0.5 < np.corrcoef(gap, alone)[0, 1] < 0.99
     assert 0.03 < (gap - alone_gfn1).std() < 0.5
 
@@ -117,20 +125,27 @@ def test_shipped_files_match_their_checksums_and_are_small():
     assert sum(p.stat().st_size for p in files) < 10 * MEGABYTE
     manifest = read_demo_manifest()
     listed = {*manifest["files"], *manifest["source_model"]["files"], "manifest.json", "README.md"}
-    assert {p.relative_to(data_folder()).as_posix() for p in files if "pictures" not in p.parts} == listed
+    assert {
+        p.relative_to(data_folder()).as_posix() for p in files if "pictures" not in p.parts
+    } == listed
 
 
 def test_changed_file_is_named_with_both_checksums(copied):
     with (copied / "crystals.csv").open("a") as file:
         file.write("\n")
-    with pytest.raises(ArtifactError, match=r"crystals\.csv: sha256 is .* the manifest says .* install bandgap again"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"crystals\.csv: sha256 is .* the manifest says .* install bandgap again",
+    ):
         verify_demo_data(copied)
 
 
 def test_changed_file_of_the_source_network_is_named_until_it_is_sealed(copied):
     path = copied / "source_model" / "extras.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ArtifactError, match=r"source_model/extras\.safetensors: sha256 is .* the manifest says"):
+    with pytest.raises(
+        ArtifactError, match=r"source_model/extras\.safetensors: sha256 is .* the manifest says"
+    ):
         verify_demo_data(copied)
     seal_source_model(copied, how="cut by a test")
     assert verify_demo_data(copied) == 4 + 12 + 4
@@ -139,26 +154,40 @@ def test_changed_file_of_the_source_network_is_named_until_it_is_sealed(copied):
 
 def test_missing_file_is_named(copied):
     (copied / "molecules.extxyz.gz").unlink()
-    with pytest.raises(ArtifactError, match=r"molecules\.extxyz\.gz: .* cannot be read \(No such file or directory\)"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"molecules\.extxyz\.gz: .* cannot be read \(No such file or directory\)",
+    ):
         verify_demo_data(copied)
 
 
 def test_unknown_set_is_refused_with_the_names_there_are():
-    with pytest.raises(InputError, match=r"Demo data 'oe62' do not exist\. Accepted: molecules, crystals\."):
+    with pytest.raises(
+        InputError, match=r"Demo data 'oe62' do not exist\. Accepted: molecules, crystals\."
+    ):
         load_demo("oe62")
 
 
 def test_sample_cifs_are_eight_valid_ones_and_four_with_the_problems_in_the_readme():
     records = read_paths(unlabelled_cifs())
-    assert [r.status for r in records] == ["ready"] * 8 + ["refused", "warning", "refused", "refused"]
-    for record, words in zip(records[8:], ("occupancy", "hydrogen", "cut off", "0.10 A apart"), strict=True):
+    assert [r.status for r in records] == ["ready"] * 8 + [
+        "refused",
+        "warning",
+        "refused",
+        "refused",
+    ]
+    for record, words in zip(
+        records[8:], ("occupancy", "hydrogen", "cut off", "0.10 A apart"), strict=True
+    ):
         assert words in record.problem
     readme = (data_folder() / "README.md").read_text(encoding="utf-8")
     assert all(path.name in readme for path in unlabelled_cifs()[8:])
 
 
 def test_sample_cifs_contain_no_gap():
-    assert not [path.name for path in unlabelled_cifs() if "gap" in path.read_text(encoding="utf-8").lower()]
+    assert not [
+        path.name for path in unlabelled_cifs() if "gap" in path.read_text(encoding="utf-8").lower()
+    ]
 
 
 def test_source_network_is_in_the_data_folder():
@@ -169,10 +198,14 @@ def test_source_network_contains_the_files_that_transfers_need():
     source = load_source(demo_source_folder(), verify=False)
     assert source.extras == ("features", "fisher", "variational", "snapshots")
     assert (source.features.n, source.snapshots.rank) == (11_000, 10)
-    assert float(source.fisher["bias.3"]) == pytest.approx(11_000 / source.features.residual_variance, rel=0.01)
+    assert float(source.fisher["bias.3"]) == pytest.approx(
+        11_000 / source.features.residual_variance, rel=0.01
+    )
     never_seen = ~(source.params["weight.1"] != 0).any(0)
     assert int(never_seen.sum()) == 759
     spread = source.variational.sd["weight.1"]
-    assert float(spread[:, never_seen].std()) == 0.0  # the prior's: the molecules say nothing of these weights
+    assert (
+        float(spread[:, never_seen].std()) == 0.0
+    )  # the prior's: the molecules say nothing of these weights
     assert float(spread[:, ~never_seen].min()) < 0.5 * float(spread[0, never_seen][0])
     assert not bool(source.snapshots.diagonal["weight.1"][:, never_seen].any())

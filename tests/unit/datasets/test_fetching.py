@@ -124,7 +124,9 @@ def test_fetch_resumes_an_incomplete_download(base: str, site: Site, tmp_path: P
 
 def test_damaged_download_is_removed(base: str, site: Site, tmp_path: Path) -> None:
     site.files[NAME] = CONTENT[:-1] + b"x"
-    with pytest.raises(InputError, match=r"is published. The file was damaged on its way and is removed"):
+    with pytest.raises(
+        InputError, match=r"is published. The file was damaged on its way and is removed"
+    ):
         fetch(NAME, tmp_path, base=base)
     assert not list(tmp_path.iterdir())
 
@@ -135,7 +137,9 @@ def test_fetch_with_a_part_of_another_file_restarts(base: str, site: Site, tmp_p
     assert site.asked[-1] == 0
 
 
-def test_fetch_with_another_existing_file_keeps_it_and_is_refused(base: str, tmp_path: Path) -> None:
+def test_fetch_with_another_existing_file_keeps_it_and_is_refused(
+    base: str, tmp_path: Path
+) -> None:
     (tmp_path / NAME).write_bytes(b"mine")
     with pytest.raises(InputError, match="is not the published file. Move it away"):
         fetch(NAME, tmp_path, base=base)
@@ -160,15 +164,31 @@ def test_fetch_from_a_server_without_ranges_restarts(base: str, site: Site, tmp_
 def test_without_a_network_the_command_says_what_to_do(run: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", f"http://127.0.0.1:{port}/")
+    done = run(
+        "data",
+        "fetch",
+        "oe62",
+        "--out",
+        tmp_path,
+        "--file",
+        NAME,
+        "--address",
+        f"http://127.0.0.1:{port}/",
+    )
     assert done.exit_code == 1
-    assert "Without a network here, download the file on another machine (doi:10.14459/2019mp1507656)" in done.stderr
+    assert (
+        "Without a network here, download the file on another machine (doi:10.14459/2019mp1507656)"
+        in done.stderr
+    )
     assert "Traceback" not in done.output
 
 
 def test_command_says_what_arrived(run: Run, base: str, tmp_path: Path) -> None:
     done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", base)
-    assert done.exit_code == 0 and "whole and as published (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
+    assert (
+        done.exit_code == 0
+        and "whole and as published (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
+    )
 
 
 def test_address_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def check_table(rng: Random) -> None:
     column = rng.choice((None, None, None, "gap_eV", "id", "", "x"))
     try:
         labels = read_labels(data, unit=unit, column=column, name="gaps.csv")
-        matched = match_labels(["a", "b", "00011", "KAXCUK"], ["a.cif", "x/b.cif", "", "q.cif"], labels)
+        matched = match_labels(
+            ["a", "b", "00011", "KAXCUK"], ["a.cif", "x/b.cif", "", "q.cif"], labels
+        )
     except InputError as error:
         assert_sentence(str(error))
         return
@@ -69,16 +71,27 @@ def damaged_oe62(rng: Random) -> bytes:
             place = rng.choice([place for place in places if place])
             key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
             place[key] = copy.deepcopy(rng.choice(UNUSUAL))
-            if not all(isinstance(part, list) for part in (table, *table.values()) if part is not table):
+            if not all(
+                isinstance(part, list) for part in (table, *table.values()) if part is not table
+            ):
                 break
-            table["data"] = [row if isinstance(row, list) and row else [0] for row in table["data"]] or [[0]]
+            table["data"] = [
+                row if isinstance(row, list) and row else [0] for row in table["data"]
+            ] or [[0]]
     for row in table["data"] if isinstance(table["data"], list) else []:
-        if isinstance(row, list) and len(row) > 4 and isinstance(row[4], str) and rng.random() < 0.5:
+        if (
+            isinstance(row, list)
+            and len(row) > 4
+            and isinstance(row[4], str)
+            and rng.random() < 0.5
+        ):
             geometry = row[4].encode("utf-8", errors="replace")
             row[4] = damaged(rng, geometry, [geometry]).decode("utf-8", errors="replace")
     text = json.dumps(table, indent=rng.choice((None, None, 1)))
     if rng.random() < 0.1:
-        text = text.replace(rng.choice(("[", "null", '"', "1")), rng.choice(("[", '{"a":')) * 100_000, 1)
+        text = text.replace(
+            rng.choice(("[", "null", '"', "1")), rng.choice(("[", '{"a":')) * 100_000, 1
+        )
     data = text.encode()
     return damaged(rng, data, [data]) if rng.random() < 0.4 else data
 
@@ -115,13 +128,19 @@ COUNTS = pytest.mark.parametrize(
 
 
 @COUNTS
-def test_damaged_tables_of_labels_give_gaps_or_a_reason(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
+def test_damaged_tables_of_labels_give_gaps_or_a_reason(
+    count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
+):
     run_mutations(check_table, count=count, fresh=fresh, capsys=capsys)
 
 
 @COUNTS
 def test_damaged_files_of_oe62_give_valid_molecules_or_a_reason(
-    count: int, fresh: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int,
+    fresh: bool,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     check = functools.partial(check_oe62, path=tmp_path / "df.json", monkeypatch=monkeypatch)
     run_mutations(check, count=count, fresh=fresh, capsys=capsys)

@@ -25,13 +25,17 @@ def record(id_, **info):
 
 def test_labels_from_info_absent_key_gives_nan():
     gaps = labels_from_info(
-        [record("a", gap=2.5), record("b"), record("c", gap=0), record("d", gap="3.5")], "gap", unit="eV"
+        [record("a", gap=2.5), record("b"), record("c", gap=0), record("d", gap="3.5")],
+        "gap",
+        unit="eV",
     )
     np.testing.assert_array_equal(gaps, [2.5, np.nan, 0.0, 3.5])
 
 
 def test_labels_from_info_hartree_is_converted():
-    assert labels_from_info([record("a", gap=0.1)], "gap", unit="Hartree")[0] == pytest.approx(2.7211386)
+    assert labels_from_info([record("a", gap=0.1)], "gap", unit="Hartree")[0] == pytest.approx(
+        2.7211386
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,13 +46,29 @@ def test_labels_from_info_hartree_is_converted():
             r"no structure has the key 'gap'. Keys with numbers: gap_eV \(2 of 2\), n \(1 of 2\)\.",
             id="absent",
         ),
-        pytest.param([record("a", name="x")], "No structure has a number in its comment line", id="no-numbers"),
-        pytest.param([record("a", gap=-0.1)], "set.extxyz, a: gap=-0.1 is not a band gap", id="negative"),
-        pytest.param([record("a", gap="wide")], "set.extxyz, a: gap='wide' is not a band gap", id="text"),
-        pytest.param([record("a", gap="a\nb" * 500)], r"gap='a\?ba\?b.*\.\.\.' is not a band gap", id="much-text"),
+        pytest.param(
+            [record("a", name="x")],
+            "No structure has a number in its comment line",
+            id="no-numbers",
+        ),
+        pytest.param(
+            [record("a", gap=-0.1)], "set.extxyz, a: gap=-0.1 is not a band gap", id="negative"
+        ),
+        pytest.param(
+            [record("a", gap="wide")], "set.extxyz, a: gap='wide' is not a band gap", id="text"
+        ),
+        pytest.param(
+            [record("a", gap="a\nb" * 500)],
+            r"gap='a\?ba\?b.*\.\.\.' is not a band gap",
+            id="much-text",
+        ),
         pytest.param([record("a", gap=True)], "gap=True is not a band gap", id="flag"),
         pytest.param([record("a", gap=float("nan"))], "gap=nan is not a band gap", id="nan"),
-        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is not a band gap; is the unit right?", id="unit"),
+        pytest.param(
+            [record("a", gap=2684.0)],
+            "gap=2684.0 eV is not a band gap; is the unit right?",
+            id="unit",
+        ),
     ],
 )
 def test_labels_from_info_unusable_values_are_named(records, text):
@@ -64,7 +84,14 @@ def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "unit"), [("gap_meV", "mev"), ("gapmeV", "mev"), ("gap_cm1", "cm1"), ("gap_cm-1", "cm"), ("gap_nm", "nm")]
+    ("key", "unit"),
+    [
+        ("gap_meV", "mev"),
+        ("gapmeV", "mev"),
+        ("gap_cm1", "cm1"),
+        ("gap_cm-1", "cm"),
+        ("gap_nm", "nm"),
+    ],
 )
 def test_labels_under_a_key_in_another_unit_are_refused(key: str, unit: str) -> None:
     expected = f"the key '{key}' states the unit {unit}. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
@@ -77,14 +104,20 @@ def test_labels_under_a_key_in_another_unit_are_refused(key: str, unit: str) -> 
 
 
 def test_labels_under_a_key_without_a_unit_are_refused_with_the_remedy() -> None:
-    with pytest.raises(InputError, match=r"the key 'gap' states no unit, and a unit is never guessed.*`--unit eV`"):
+    with pytest.raises(
+        InputError, match=r"the key 'gap' states no unit, and a unit is never guessed.*`--unit eV`"
+    ):
         labels_from_info([record("a", gap=1.0)], "gap")
-    with pytest.raises(InputError, match=r"the key 'gap_pbe' states no unit.*Rename the key of the baseline"):
+    with pytest.raises(
+        InputError, match=r"the key 'gap_pbe' states no unit.*Rename the key of the baseline"
+    ):
         baselines_from_info([record("a", gap_pbe=1.0)], "gap_pbe")
 
 
 def test_labels_under_a_key_in_another_unit_than_the_given_one_are_refused() -> None:
-    with pytest.raises(InputError, match="the key 'gap_Ha' states Hartree, but the unit was given as eV"):
+    with pytest.raises(
+        InputError, match="the key 'gap_Ha' states Hartree, but the unit was given as eV"
+    ):
         labels_from_info([record("a", gap_Ha=0.1)], "gap_Ha", unit="eV")
 
 
@@ -93,10 +126,14 @@ def test_baseline_of_a_stored_run_under_a_key_without_a_unit_is_in_ev() -> None:
 
 
 def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:
-    assert gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap_Ha")[0] == pytest.approx(2.7211386)
+    assert gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap_Ha")[0] == pytest.approx(
+        2.7211386
+    )
     with pytest.raises(InputError, match="the number 'gap' states no unit.*Or choose its unit"):
         gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap")
-    with pytest.raises(InputError, match="the number 'gap_Ha' states Hartree, but the unit was given as eV"):
+    with pytest.raises(
+        InputError, match="the number 'gap_Ha' states Hartree, but the unit was given as eV"
+    ):
         gaps_from_numbers(["a"], np.array([0.1]), unit="eV", name="gap_Ha")
 
 
@@ -113,19 +150,25 @@ def test_numbers_take_the_unit_that_was_chosen() -> None:
 @pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
 def test_number_that_is_not_a_gap_is_refused_with_its_structure(value: float, unit: str) -> None:
     with pytest.raises(
-        InputError, match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100"
+        InputError,
+        match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100",
     ):
         gaps_from_numbers(["a", "b"], np.array([1.0, value]), unit=unit, name="energy")  # type: ignore[arg-type]
 
 
 def test_merged_gaps_prefers_new_gaps_and_warns_of_mixed_levels() -> None:
-    merged, level, warnings = merged_gaps(np.array([1.0, 2.0, NAN]), np.array([NAN, 3.0, 4.0]), levels=("PBE", "HSE06"))
+    merged, level, warnings = merged_gaps(
+        np.array([1.0, 2.0, NAN]), np.array([NAN, 3.0, 4.0]), levels=("PBE", "HSE06")
+    )
     assert merged.tolist() == [1.0, 3.0, 4.0] and level == "PBE; HSE06"
     assert len(warnings) == 1 and warnings[0].startswith("Levels of theory are mixed (PBE, HSE06).")
 
 
 def test_level_of_gaps_that_are_all_replaced_no_longer_counts() -> None:
-    assert merged_gaps(np.array([1.0]), np.array([2.0]), levels=("PBE", "HSE06"))[1:] == ("HSE06", ())
+    assert merged_gaps(np.array([1.0]), np.array([2.0]), levels=("PBE", "HSE06"))[1:] == (
+        "HSE06",
+        (),
+    )
 
 
 def test_level_that_only_some_gaps_state_is_a_warning() -> None:

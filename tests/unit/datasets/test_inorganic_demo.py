@@ -36,7 +36,10 @@ def demos():
 
 
 def test_target_contains_carbon_and_hydrogen_and_the_source_never_both(demos):
-    both = {name: [{"C", "H"} <= set(r.atoms.symbols) for r in demo.records] for name, demo in demos.items()}
+    both = {
+        name: [{"C", "H"} <= set(r.atoms.symbols) for r in demo.records]
+        for name, demo in demos.items()
+    }
     assert (len(both["source"]), any(both["source"])) == (2_191, False)
     assert (len(both["target"]), all(both["target"])) == (209, True)
 
@@ -45,7 +48,9 @@ def test_target_contains_carbon_and_hydrogen_and_the_source_never_both(demos):
 def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     demo, known = demos[name], read_demo_manifest(inorganic_folder())["sets"][name]
     assert not [r.id for r in demo.records if r.status == "refused"]
-    assert [reduced_formula(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
+    assert [reduced_formula(r.atoms.symbols) for r in demo.records] == demo.table[
+        "formula"
+    ].tolist()
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
     assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
@@ -63,7 +68,9 @@ def test_parts_share_no_family_and_no_formula_occurs_twice(demos):
         parts = {HELD_OUT: set(), "learned": set()}
         for record, part in zip(demos[name].records, demos[name].table["part"], strict=True):
             numbers = Counter(place.get(s, s) for s in record.atoms.symbols)
-            parts[part].add(frozenset((k, n // math.gcd(*numbers.values())) for k, n in numbers.items()))
+            parts[part].add(
+                frozenset((k, n // math.gcd(*numbers.values())) for k, n in numbers.items())
+            )
         assert not parts[HELD_OUT] & parts["learned"]
         assert int((demos[name].table["part"] == HELD_OUT).sum()) == n_held_out
 
@@ -87,23 +94,35 @@ def test_attribution_and_licence_are_in_manifest_card_and_readme():
     card = load_source(inorganic_source_folder(), verify=False, extras=False).card
     readme = (data_folder() / "README.md").read_text(encoding="utf-8")
     for text in (manifest["attribution"], card.licence, readme):
-        for part in ("Materials Project", "https://materialsproject.org", "APL Materials 1, 011002", "CC BY 4.0"):
+        for part in (
+            "Materials Project",
+            "https://materialsproject.org",
+            "APL Materials 1, 011002",
+            "CC BY 4.0",
+        ):
             assert part in text
     assert "rounded" in manifest["changes"]  # CC BY asks that changes are named
 
 
 def test_source_was_trained_on_the_learned_part_and_has_a_variational_posterior(demos):
     source = load_source(inorganic_source_folder())  # its self-check describes five crystals again
-    assert source.card.n_structures == int((demos["source"].table["part"] != HELD_OUT).sum()) == 2_000
+    assert (
+        source.card.n_structures == int((demos["source"].table["part"] != HELD_OUT).sum()) == 2_000
+    )
     assert set(demos["source"].table["id"][demos["source"].table["part"] == HELD_OUT]).isdisjoint(
-        row["id"] for row in json.loads((inorganic_source_folder() / "manifest.json").read_text())["references"]
+        row["id"]
+        for row in json.loads((inorganic_source_folder() / "manifest.json").read_text())[
+            "references"
+        ]
     )
     assert source.extras == ("features", "fisher", "variational")
     assert source.card.level_of_theory == "PBE"
 
 
 def test_other_name_is_refused_with_those_there_are():
-    with pytest.raises(InputError, match=r"Demo data 'molecules' do not exist\. Accepted: source, target\."):
+    with pytest.raises(
+        InputError, match=r"Demo data 'molecules' do not exist\. Accepted: source, target\."
+    ):
         load_inorganic("molecules")
 
 
@@ -124,9 +143,13 @@ def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
 @pytest.mark.soak
 def test_source_judges_crystals_by_those_that_it_learned_from(demos, tmp_path):
     target = demos["target"]
-    table, summary = judge(inorganic_source_folder(), target.records[:12], cache=DescriptorCache(tmp_path))
+    table, summary = judge(
+        inorganic_source_folder(), target.records[:12], cache=DescriptorCache(tmp_path)
+    )
     learned = demos["source"].table["id"][demos["source"].table["part"] != HELD_OUT]
     assert summary["n_known"] == 1_000 and set(table["nearest"]) <= set(learned)
     records = zip(demos["source"].records, demos["source"].table["part"], strict=True)
-    seen = {symbol for record, part in records if part != HELD_OUT for symbol in record.atoms.symbols}
+    seen = {
+        symbol for record, part in records if part != HELD_OUT for symbol in record.atoms.symbols
+    }
     assert summary["unseen"] == {} and set(summary["species"]) == seen

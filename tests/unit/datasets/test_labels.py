@@ -13,11 +13,18 @@ from tests.mutations import time_limit
 
 
 def test_read_labels_id_and_gap_in_ev():
-    labels = read_labels(b"id,formula,gap_eV\nKAXCUK,C10H8,3.25\n00011,C6H6,4.5\n", level_of_theory="PBE")
+    labels = read_labels(
+        b"id,formula,gap_eV\nKAXCUK,C10H8,3.25\n00011,C6H6,4.5\n", level_of_theory="PBE"
+    )
     assert labels.ids == ("KAXCUK", "00011")
     assert labels.files == ()
     np.testing.assert_array_equal(labels.gaps_eV, [3.25, 4.5])
-    assert (labels.unit, labels.column, labels.level_of_theory, labels.problems) == ("eV", "gap_eV", "PBE", ())
+    assert (labels.unit, labels.column, labels.level_of_theory, labels.problems) == (
+        "eV",
+        "gap_eV",
+        "PBE",
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +45,9 @@ def test_read_labels_header_that_states_ev_is_understood(header):
     assert read_labels(f"id;{header}\na;2\n".encode()).gaps_eV[0] == 2.0
 
 
-@pytest.mark.parametrize("header", ["gap_Ha", "gap (Hartree)", "band_gap_hartree", "gapHa", "HOMO-LUMO gap / Ha"])
+@pytest.mark.parametrize(
+    "header", ["gap_Ha", "gap (Hartree)", "band_gap_hartree", "gapHa", "HOMO-LUMO gap / Ha"]
+)
 def test_read_labels_header_that_states_hartree_is_converted(header):
     labels = read_labels(f"id;{header}\na;0.1\n".encode())
     assert labels.gaps_eV[0] == pytest.approx(0.1 * EV_PER_HARTREE)
@@ -50,7 +59,9 @@ def test_read_labels_unit_argument_serves_a_header_without_unit():
     assert read_labels(b"id,gap\na,0.1\n", unit="eV").gaps_eV[0] == 0.1
 
 
-@pytest.mark.parametrize("header", ["ID", "Refcode", "structure_id", "material_id", "Name", "identifier"])
+@pytest.mark.parametrize(
+    "header", ["ID", "Refcode", "structure_id", "material_id", "Name", "identifier"]
+)
 def test_read_labels_other_words_for_id_are_understood(header):
     assert read_labels(f"{header},gap_eV\na,1\n".encode()).ids == ("a",)
 
@@ -107,9 +118,13 @@ def test_read_labels_level_of_theory_column_is_carried_and_mixing_warned():
 def test_read_labels_path_is_named_in_messages(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_bytes(b"id,gap\na,1\n")
-    with pytest.raises(InputError, match=r"gaps\.csv: the header 'gap' states no unit, and a unit is never guessed"):
+    with pytest.raises(
+        InputError, match=r"gaps\.csv: the header 'gap' states no unit, and a unit is never guessed"
+    ):
         read_labels(path)
-    with pytest.raises(InputError, match=r"absent\.csv: the table of labels cannot be read \(No such file"):
+    with pytest.raises(
+        InputError, match=r"absent\.csv: the table of labels cannot be read \(No such file"
+    ):
         read_labels(tmp_path / "absent.csv")
 
 
@@ -125,20 +140,34 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
             r"no column names the structures. Found: 'crystal', 'gap_eV'. Accepted: a column headed id or file",
             id="id",
         ),
-        pytest.param(b"id,energy_eV\na,1\n", "no gap column. Accepted: .* Found: 'id', 'energy_eV'", id="gap"),
-        pytest.param(b"id gap_eV\na 1\n", r"no column names the structures. .*comma, semicolon or tab", id="spaces"),
+        pytest.param(
+            b"id,energy_eV\na,1\n", "no gap column. Accepted: .* Found: 'id', 'energy_eV'", id="gap"
+        ),
+        pytest.param(
+            b"id gap_eV\na 1\n",
+            r"no column names the structures. .*comma, semicolon or tab",
+            id="spaces",
+        ),
         pytest.param(
             b"id,gap_pbe_eV,gap_gw_eV\na,1,2\n",
             r"several gap columns \('gap_pbe_eV', 'gap_gw_eV'\). Keep one",
             id="two-gaps",
         ),
-        pytest.param(b"id,gap_meV\na,1\n", "'gap_meV' states the unit mev. Accepted: eV and Hartree", id="mev"),
+        pytest.param(
+            b"id,gap_meV\na,1\n",
+            "'gap_meV' states the unit mev. Accepted: eV and Hartree",
+            id="mev",
+        ),
         pytest.param(b"id,gap (kcal/mol)\na,1\n", "states the unit kcal. Accepted", id="kcal"),
         pytest.param(
-            b"id,gap_eV\na,x\nb,-1\nc,inf\n", r"rows 2 \('x'\), 3 \('-1'\), 4 \('inf'\): not a band gap", id="bad"
+            b"id,gap_eV\na,x\nb,-1\nc,inf\n",
+            r"rows 2 \('x'\), 3 \('-1'\), 4 \('inf'\): not a band gap",
+            id="bad",
         ),
         pytest.param(
-            b"id,gap_eV\na,2684\n", r"row 2 \('2684'\): not a band gap. Accepted: .* from 0 to 100 eV", id="mev-values"
+            b"id,gap_eV\na,2684\n",
+            r"row 2 \('2684'\): not a band gap. Accepted: .* from 0 to 100 eV",
+            id="mev-values",
         ),
         pytest.param(
             b"id,gap_eV\n" + b"".join(b"a%d,x\n" % i for i in range(9)),
@@ -151,7 +180,9 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
             id="comma",
         ),
         pytest.param(
-            b"id;gap_eV\na;2,6\nb;2.5\n", "Decimal points and decimal commas are mixed; write points", id="mixed"
+            b"id;gap_eV\na;2,6\nb;2.5\n",
+            "Decimal points and decimal commas are mixed; write points",
+            id="mixed",
         ),
         pytest.param(b"id,gap_eV\n,2.5\n", "row 2: a gap without a name", id="nameless"),
         pytest.param(
@@ -169,7 +200,9 @@ def test_read_labels_unusable_table_is_refused_with_place_and_remedy(data, text)
 def test_read_labels_gap_of_a_hundred_thousand_digits_is_refused_at_once_and_shown_in_part():
     with time_limit(1.0), pytest.raises(InputError) as refused:
         read_labels(b"id,gap_eV\na," + b"9" * 100_000 + b"x\n")
-    assert str(refused.value).startswith("labels: row 2 ('9999999999999999999999999999999999999...'): not a band gap.")
+    assert str(refused.value).startswith(
+        "labels: row 2 ('9999999999999999999999999999999999999...'): not a band gap."
+    )
 
 
 def test_read_labels_names_with_line_breaks_and_control_characters_are_shown_without():

@@ -58,8 +58,12 @@ def test_match_labels_exact_name_wins_over_lenient_ones():
             "One label named 'a.cif' fit b1 in a.cif, b2 in a.cif: not used.",
             id="blocks",
         ),
-        pytest.param(["1", "1"], ["", ""], ["1"], "One label named '1' fit 1, 1: not used.", id="same-id"),
-        pytest.param(["ab"], [""], ["AB", "Ab"], "2 labels named 'AB' fit ab: not used.", id="case"),
+        pytest.param(
+            ["1", "1"], ["", ""], ["1"], "One label named '1' fit 1, 1: not used.", id="same-id"
+        ),
+        pytest.param(
+            ["ab"], [""], ["AB", "Ab"], "2 labels named 'AB' fit ab: not used.", id="case"
+        ),
     ],
 )
 def test_match_labels_name_that_fits_several_is_left_open_and_reported(ids, files, names, sentence):
@@ -83,7 +87,10 @@ def test_match_labels_summary_says_what_is_left_on_both_sides():
 
 
 def test_match_labels_everything_matched_has_a_short_summary():
-    assert match_labels(["c"], [""], labels_for("id", "c")).summary == "1 of 1 structures have a label."
+    assert (
+        match_labels(["c"], [""], labels_for("id", "c")).summary
+        == "1 of 1 structures have a label."
+    )
 
 
 def test_match_labels_lengths_that_differ_are_refused():

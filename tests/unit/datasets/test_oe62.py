@@ -36,7 +36,9 @@ ROWS = {
 
 def write(folder, rows=ROWS, columns=COLUMNS):
     path = folder / "df.json"
-    path.write_text(json.dumps({"columns": columns, "index": list(rows), "data": list(rows.values())}))
+    path.write_text(
+        json.dumps({"columns": columns, "index": list(rows), "data": list(rows.values())})
+    )
     return path
 
 
@@ -44,7 +46,11 @@ def write(folder, rows=ROWS, columns=COLUMNS):
     ("level", "gaps", "ids"),
     [
         ("pbe", [7.2 - 0.9, 9.4 - 0.4, 9.0 - 1.2, 7.2 - 0.9], ["AAA", "BBB", "CCC", "oe62_00002"]),
-        ("pbe0", [9.1 - 0.2, 11.0 + 0.31, 10.5 - 0.4, 9.1 - 0.2], ["AAA", "BBB", "CCC", "oe62_00002"]),
+        (
+            "pbe0",
+            [9.1 - 0.2, 11.0 + 0.31, 10.5 - 0.4, 9.1 - 0.2],
+            ["AAA", "BBB", "CCC", "oe62_00002"],
+        ),
         ("pbe0_water", [9.2 - 0.3], ["AAA"]),
         ("gw", [12.5 + 2.5], ["AAA"]),
     ],
@@ -59,9 +65,13 @@ def test_read_oe62_gap_is_first_unoccupied_minus_last_occupied(tmp_path, level, 
 
 def test_read_oe62_rows_left_out_are_named_with_their_reason(tmp_path):
     found = read_oe62(write(tmp_path), level="pbe")
-    assert [(row.id, row.index, row.reason) for row in found.dropped] == [("DDD", 4, "no occupied levels at PBE+vdW")]
+    assert [(row.id, row.index, row.reason) for row in found.dropped] == [
+        ("DDD", 4, "no occupied levels at PBE+vdW")
+    ]
     assert found.summary == "5 rows read, 4 kept; 1 left out: no occupied levels at PBE+vdW."
-    assert [row.reason for row in read_oe62(write(tmp_path), level="pbe0").dropped] == ["no unoccupied levels at PBE0"]
+    assert [row.reason for row in read_oe62(write(tmp_path), level="pbe0").dropped] == [
+        "no unoccupied levels at PBE0"
+    ]
 
 
 def test_read_oe62_geometry_is_not_moved(tmp_path):
@@ -73,28 +83,44 @@ def test_read_oe62_geometry_is_not_moved(tmp_path):
 
 
 def test_read_oe62_index_labels_go_with_their_rows(tmp_path):
-    assert [record.info["index"] for record in read_oe62(write(tmp_path), level="pbe").records] == [0, 3, 1, 2]
+    assert [record.info["index"] for record in read_oe62(write(tmp_path), level="pbe").records] == [
+        0,
+        3,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
     ("smiles", "level", "occupied", "unoccupied", "gap"),
     [
-        pytest.param("MAJHUB", "pbe0", [-7.0, -6.45361], [-2.57014, -1.0], 3.88347, id="MAJHUB-pbe0"),
+        pytest.param(
+            "MAJHUB", "pbe0", [-7.0, -6.45361], [-2.57014, -1.0], 3.88347, id="MAJHUB-pbe0"
+        ),
         pytest.param("MAJHUB", "gw", [-9.0, -8.31924], [-1.48633], 6.83291, id="MAJHUB-gw"),
         pytest.param("JIMHOC", "pbe", [-5.0, -4.196], [-0.62037], 3.57563, id="JIMHOC-pbe"),
-        pytest.param("JIMHOC", "pbe0", [-6.0, -5.25787], 0.03856, 5.29643, id="JIMHOC-positive-lumo"),
+        pytest.param(
+            "JIMHOC", "pbe0", [-6.0, -5.25787], 0.03856, 5.29643, id="JIMHOC-positive-lumo"
+        ),
         pytest.param("GALPAL", "pbe", [-6.0, -5.61075], [-1.63809, -0.5], 3.97266, id="GALPAL-pbe"),
     ],
 )
-def test_read_oe62_published_levels_give_the_published_gap(tmp_path, smiles, level, occupied, unoccupied, gap):
+def test_read_oe62_published_levels_give_the_published_gap(
+    tmp_path, smiles, level, occupied, unoccupied, gap
+):
     columns = ["refcode_csd", "xyz_pbe_relaxed", *LEVELS[level][:2]]
-    found = read_oe62(write(tmp_path, {0: [smiles, WATER, occupied, unoccupied]}, columns), level=level)
+    found = read_oe62(
+        write(tmp_path, {0: [smiles, WATER, occupied, unoccupied]}, columns), level=level
+    )
     assert found.gaps_eV[0] == pytest.approx(gap, abs=1e-9)
 
 
 def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
     rows = {5: ROWS[0], 9: ROWS[0]}
-    assert [record.id for record in read_oe62(write(tmp_path, rows), level="pbe").records] == ["AAA", "AAA_9"]
+    assert [record.id for record in read_oe62(write(tmp_path, rows), level="pbe").records] == [
+        "AAA",
+        "AAA_9",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +132,10 @@ def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
         ({4: WATER.replace("30.1193", "nan")}, "geometry contains a line that is not an atom"),
         ({3: 4}, "number_of_atoms differs from the geometry"),
         ({4: WATER.replace("3", "\u00b3", 1)}, "geometry is absent or cut off"),
-        ({4: WATER.replace("50.0 40.7632 29.5227", "50.0 40.0 30.2")}, "geometry contains atoms closer than 0.5 A"),
+        (
+            {4: WATER.replace("50.0 40.7632 29.5227", "50.0 40.0 30.2")},
+            "geometry contains atoms closer than 0.5 A",
+        ),
         ({4: WATER.replace("30.1193", "1e308")}, "geometry contains a line that is not an atom"),
         ({5: [-0.1], 6: [-0.9]}, "HOMO above LUMO"),
         ({5: [-99.0], 6: [2.0]}, "a gap above 100 eV"),
@@ -129,7 +158,8 @@ def test_read_oe62_refcode_with_control_characters_is_shown_without(tmp_path):
 def test_read_oe62_level_that_the_file_lacks_is_refused_with_those_it_has(tmp_path):
     path = write(tmp_path)
     with pytest.raises(
-        InputError, match=r"df\.json: no levels of 'gw_qzvp' .* This file has: pbe, pbe0, pbe0_water, gw\."
+        InputError,
+        match=r"df\.json: no levels of 'gw_qzvp' .* This file has: pbe, pbe0, pbe0_water, gw\.",
     ):
         read_oe62(path, level="gw_qzvp")
     with pytest.raises(InputError, match="level is 'GW'. Accepted: pbe, pbe0,"):
@@ -137,7 +167,9 @@ def test_read_oe62_level_that_the_file_lacks_is_refused_with_those_it_has(tmp_pa
 
 
 def test_read_oe62_another_table_is_refused(tmp_path):
-    with pytest.raises(InputError, match="column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json"):
+    with pytest.raises(
+        InputError, match="column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json"
+    ):
         read_oe62(write(tmp_path, {0: [1]}, ["a"]), level="pbe")
 
 
@@ -156,10 +188,19 @@ def test_read_oe62_real_rows_agree_with_the_table_beside_them():
     folder = Path(os.environ["BANDGAP_TEST_DATA"]) / "oe62_gw"
     found = read_oe62(folder / "df_5k_subset_split.json.gz", level="gw_qzvp")
     table = np.genfromtxt(
-        folder / "oe62_gw.csv", delimiter=",", names=True, dtype=None, encoding="utf-8", comments=None
+        folder / "oe62_gw.csv",
+        delimiter=",",
+        names=True,
+        dtype=None,
+        encoding="utf-8",
+        comments=None,
     )
     assert (len(found.records), found.n_dropped) == (1911, 0)
     assert [record.info["index"] for record in found.records] == table["df5k_row"].tolist()
-    assert [record.atoms.get_chemical_formula("hill") for record in found.records] == table["formula"].tolist()
+    assert [record.atoms.get_chemical_formula("hill") for record in found.records] == table[
+        "formula"
+    ].tolist()
     np.testing.assert_allclose(found.gaps_eV, table["gap_eV"], atol=1e-6)
-    assert (found.gaps_eV.min(), found.gaps_eV.max()) == pytest.approx((4.28, 12.62), abs=0.005)  # as published
+    assert (found.gaps_eV.min(), found.gaps_eV.max()) == pytest.approx(
+        (4.28, 12.62), abs=0.005
+    )  # as published

@@ -8,7 +8,9 @@ import pytest
 from bandgap.datasets import split_json
 from bandgap.foundation.errors import InputError
 
-FRAME = pd.DataFrame({"a": ["é\t\n", "] }"], "b": [[-1.5, 2.0], None], "c": [1.0, float("nan")]}, index=[7, 3])
+FRAME = pd.DataFrame(
+    {"a": ["é\t\n", "] }"], "b": [[-1.5, 2.0], None], "c": [1.0, float("nan")]}, index=[7, 3]
+)
 ROWS = [(7, {"a": "é\t\n", "b": [-1.5, 2.0], "c": 1.0}), (3, {"a": "] }", "b": None, "c": None})]
 
 
@@ -41,19 +43,29 @@ def test_read_split_json_table_without_rows_gives_none(tmp_path):
             id="other-orient",
         ),
         pytest.param(
-            '{"data": [[1]], "columns": ["a"], "index": [0]}', "not a table in the published layout", id="order"
+            '{"data": [[1]], "columns": ["a"], "index": [0]}',
+            "not a table in the published layout",
+            id="order",
         ),
         pytest.param(
-            '{"columns": ["a"], "index": [0, 1], "data": [[1], [', "ends or breaks after 1 rows", id="cut-off"
+            '{"columns": ["a"], "index": [0, 1], "data": [[1], [',
+            "ends or breaks after 1 rows",
+            id="cut-off",
         ),
         pytest.param(
-            '{"columns": ["a"], "index": [0], "data": [[1, 2]]}', "row 0: does not fit the 1 columns", id="wide"
+            '{"columns": ["a"], "index": [0], "data": [[1, 2]]}',
+            "row 0: does not fit the 1 columns",
+            id="wide",
         ),
         pytest.param(
-            '{"columns": [["a"]], "index": [0], "data": [[1]]}', "not a table in the published layout", id="list-column"
+            '{"columns": [["a"]], "index": [0], "data": [[1]]}',
+            "not a table in the published layout",
+            id="list-column",
         ),
         pytest.param(
-            '{"columns": ["a"], "index": [null], "data": [[1]]}', "not a table in the published layout", id="null-index"
+            '{"columns": ["a"], "index": [null], "data": [[1]]}',
+            "not a table in the published layout",
+            id="null-index",
         ),
         pytest.param(
             '{"columns": ["a"], "index": [0], "data": [' + "[" * 100_000,
@@ -61,9 +73,15 @@ def test_read_split_json_table_without_rows_gives_none(tmp_path):
             id="nested",
         ),
         pytest.param(
-            '{"columns": ["a"], "index": [0], "data": [["' + "a" * 3000, "breaks after 0 rows .Unterminated", id="open"
+            '{"columns": ["a"], "index": [0], "data": [["' + "a" * 3000,
+            "breaks after 0 rows .Unterminated",
+            id="open",
         ),
-        pytest.param('{"columns": ["a"], "index": [0, 1], "data": [[1]]}', "1 rows but 2 index labels", id="short"),
+        pytest.param(
+            '{"columns": ["a"], "index": [0, 1], "data": [[1]]}',
+            "1 rows but 2 index labels",
+            id="short",
+        ),
     ],
 )
 def test_read_split_json_damaged_file_is_refused(tmp_path, text, message):
@@ -85,13 +103,21 @@ def test_read_split_json_value_without_end_is_refused_early(tmp_path, monkeypatc
 def test_read_split_json_absent_or_broken_archive_is_named(tmp_path):
     with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
         list(split_json.read_split_json(tmp_path / "absent.json"))
-    (tmp_path / "x.json.gz").write_bytes(gzip.compress(FRAME.to_json(orient="split").encode())[:-20])
-    with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read .* Was the download complete"):
+    (tmp_path / "x.json.gz").write_bytes(
+        gzip.compress(FRAME.to_json(orient="split").encode())[:-20]
+    )
+    with pytest.raises(
+        InputError, match=r"x\.json\.gz: cannot be read .* Was the download complete"
+    ):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
     whole = gzip.compress(FRAME.to_json(orient="split").encode())
     (tmp_path / "x.json.gz").write_bytes(whole[:20] + bytes(20) + whole[40:])
-    with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read \(.+\). Was the download complete"):
+    with pytest.raises(
+        InputError, match=r"x\.json\.gz: cannot be read \(.+\). Was the download complete"
+    ):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
     (tmp_path / "x.json.gz").write_bytes(whole + b"\x8d<")
-    with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read \(Not a gzipped file\). Was the download"):
+    with pytest.raises(
+        InputError, match=r"x\.json\.gz: cannot be read \(Not a gzipped file\). Was the download"
+    ):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))

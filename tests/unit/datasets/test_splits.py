@@ -19,7 +19,9 @@ def test_permuted_split_is_the_published_recipe():
 def test_permuted_split_ids_sort_as_text():
     split = permuted_split(["9", "10", "00011"], n_test=0, n_train=None, seed=0)
     order = np.random.default_rng(0).permutation(3)
-    assert [["00011", "10", "9"][i] for i in order] == [["9", "10", "00011"][i] for i in split.train]
+    assert [["00011", "10", "9"][i] for i in order] == [
+        ["9", "10", "00011"][i] for i in split.train
+    ]
 
 
 def test_permuted_split_input_in_another_order_gives_the_same_ids():
@@ -62,7 +64,9 @@ def test_hold_back_takes_the_rows_that_were_drawn_last():
 @pytest.mark.parametrize("share", [-0.1, 0.02, 0.98, 1.0, 2.0, float("nan")])
 def test_hold_back_share_that_leaves_none_on_one_side_is_refused(share):
     split = permuted_split([f"{i:02d}" for i in range(30)], n_test=5, n_train=20, seed=3)
-    with pytest.raises(InputError, match=rf"{share:g} of 20 training structures\. Accepted: from 0 to below 1"):
+    with pytest.raises(
+        InputError, match=rf"{share:g} of 20 training structures\. Accepted: from 0 to below 1"
+    ):
         hold_back(split, share=share)
 
 
@@ -78,7 +82,9 @@ def test_grouped_split_leaves_no_group_on_both_sides():
 
 
 def test_grouped_split_more_training_keeps_the_test_rows():
-    small, large = (grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=n, seed=1) for n in (5, None))
+    small, large = (
+        grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=n, seed=1) for n in (5, None)
+    )
     np.testing.assert_array_equal(small.test, large.test)
     np.testing.assert_array_equal(small.train, large.train[:5])
 
@@ -93,7 +99,9 @@ def test_grouped_split_input_in_another_order_gives_the_same_ids():
 
 
 def test_grouped_split_with_groups_larger_than_the_test_set_says_so():
-    with pytest.raises(InputError, match="the smallest group has 30 structures, more than the 5 of the test set"):
+    with pytest.raises(
+        InputError, match="the smallest group has 30 structures, more than the 5 of the test set"
+    ):
         grouped_split(IDS, groups=["CH4"] * 30, n_test=5, n_train=None, seed=0)
 
 
@@ -112,17 +120,26 @@ def test_hold_back_of_one_group_alone_is_refused():
 
 def test_split_by_test_ids_tests_on_the_ids_and_draws_the_others_by_the_seed():
     named = ["crystal7", "crystal21", "crystal3"]
-    split, other = (split_by_test_ids(IDS, test_ids=named, n_train=11, seed=seed) for seed in (2, 3))
+    split, other = (
+        split_by_test_ids(IDS, test_ids=named, n_train=11, seed=seed) for seed in (2, 3)
+    )
     assert [IDS[i] for i in split.test] == [IDS[i] for i in other.test] == sorted(named)
     left = sorted(set(IDS) - set(named))
-    assert [IDS[i] for i in split.train] == list(np.array(left)[np.random.default_rng(2).permutation(27)][:11])
+    assert [IDS[i] for i in split.train] == list(
+        np.array(left)[np.random.default_rng(2).permutation(27)][:11]
+    )
     assert split.train.tolist() != other.train.tolist()
     backwards = list(reversed(IDS))
     again = split_by_test_ids(backwards, test_ids=reversed(named), n_train=11, seed=2)
     assert [backwards[i] for i in again.train] == [IDS[i] for i in split.train]
-    assert sorted([*split_by_test_ids(IDS, test_ids=named, n_train=None, seed=0).train, *split.test]) == list(range(30))
+    assert sorted(
+        [*split_by_test_ids(IDS, test_ids=named, n_train=None, seed=0).train, *split.test]
+    ) == list(range(30))
 
 
 def test_split_by_test_ids_names_a_test_structure_without_label():
-    with pytest.raises(InputError, match=r"1 of the 2 test structures are not among those with a label, such as zz\."):
+    with pytest.raises(
+        InputError,
+        match=r"1 of the 2 test structures are not among those with a label, such as zz\.",
+    ):
         split_by_test_ids(IDS, test_ids=["crystal1", "zz"], n_train=None, seed=0)

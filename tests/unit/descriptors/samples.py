@@ -14,13 +14,32 @@ K2 = Term(
     weighting="exp", cutoff_angstrom=4.0, threshold=0.01,
 )  # fmt: skip
 K2_DISTANCE = Term(
-    function="distance", minimum=0.5, maximum=5.0, n=12, sigma=0.3, weighting="inverse_square", cutoff_angstrom=4.5
+    function="distance",
+    minimum=0.5,
+    maximum=5.0,
+    n=12,
+    sigma=0.3,
+    weighting="inverse_square",
+    cutoff_angstrom=4.5,
 )
 K3 = Term(
-    function="cosine", minimum=-1.0, maximum=1.0, n=8, sigma=0.1, weighting="exp", cutoff_angstrom=2.5, threshold=0.05
+    function="cosine",
+    minimum=-1.0,
+    maximum=1.0,
+    n=8,
+    sigma=0.1,
+    weighting="exp",
+    cutoff_angstrom=2.5,
+    threshold=0.05,
 )
 K3_ANGLE = Term(
-    function="angle", minimum=0.0, maximum=180.0, n=8, sigma=15.0, weighting="smooth_cutoff", cutoff_angstrom=2.2
+    function="angle",
+    minimum=0.0,
+    maximum=180.0,
+    n=8,
+    sigma=15.0,
+    weighting="smooth_cutoff",
+    cutoff_angstrom=2.2,
 )
 SPECIES = ("H", "C", "N", "O")
 

@@ -60,7 +60,9 @@ def test_cache_cleared_is_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [b"this is no database" * 100, b"SQLite format 3\0" + bytes(3000)], ids=["text", "zeros"]
+    "damage",
+    [b"this is no database" * 100, b"SQLite format 3\0" + bytes(3000)],
+    ids=["text", "zeros"],
 )
 def test_cache_file_that_is_damaged_is_rebuilt_with_a_warning(
     damage: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -74,7 +76,9 @@ def test_cache_file_that_is_damaged_is_rebuilt_with_a_warning(
     assert "it is rebuilt" in caplog.text
 
 
-def test_cache_file_overwritten_in_the_middle_never_raises(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_cache_file_overwritten_in_the_middle_never_raises(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     cache = DescriptorCache(tmp_path)
     keys = [str(i) for i in range(500)]
     cache.put_many({key: vector(int(key)) for key in keys})
@@ -136,7 +140,8 @@ def test_cache_written_by_several_processes_at_once_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = [
-        multiprocessing.get_context("spawn").Process(target=_write, args=(tmp_path, i * 100)) for i in range(3)
+        multiprocessing.get_context("spawn").Process(target=_write, args=(tmp_path, i * 100))
+        for i in range(3)
     ]
     for process in processes:
         process.start()

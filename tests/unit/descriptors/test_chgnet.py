@@ -55,7 +55,9 @@ def perovskite() -> Atoms:
 
 
 @pytest.mark.filterwarnings("ignore")  # of pymatgen and chgnet
-@pytest.mark.parametrize("atoms", [bulk("NaCl", "rocksalt", a=5.64), perovskite(), crystal()], ids=str)
+@pytest.mark.parametrize(
+    "atoms", [bulk("NaCl", "rocksalt", a=5.64), perovskite(), crystal()], ids=str
+)
 def test_features_are_those_that_the_package_itself_gives(atoms: Atoms):
     from chgnet.model import CHGNet
     from pymatgen.io.ase import AseAtomsAdaptor
@@ -156,7 +158,10 @@ def test_estimate_of_pairs_is_near_the_count():
 
 
 def test_features_are_kept_in_the_cache(tmp_path):
-    cache, records = DescriptorCache(tmp_path / "cache"), [record(ethanol()), record(crystal(), "crystal")]
+    cache, records = (
+        DescriptorCache(tmp_path / "cache"),
+        [record(ethanol()), record(crystal(), "crystal")],
+    )
     first, again = (featurize(records, CONFIG, cache=cache) for _ in range(2))
     assert (first.n_computed, again.n_computed) == (2, 0)
     np.testing.assert_array_equal(first.features, again.features)

@@ -8,7 +8,12 @@ from ase.formula import Formula
 
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
 from bandgap.descriptors.composition import STATISTICS, composition, property_statistics
-from bandgap.descriptors.element_properties import KNOWN, PROPERTIES, element_properties, scaled_properties
+from bandgap.descriptors.element_properties import (
+    KNOWN,
+    PROPERTIES,
+    element_properties,
+    scaled_properties,
+)
 from bandgap.descriptors.presets import K1
 from bandgap.structures.elements import ELEMENTS
 from tests.unit.descriptors.samples import crystal, record
@@ -61,9 +66,15 @@ def test_properties_are_known_from_hydrogen_to_curium_and_finite() -> None:
     assert ELEMENTS[:96] == KNOWN and KNOWN[-1] == "Cm"
     table = element_properties()
     assert table.shape == (96, 22) and np.isfinite(table).all()
-    electronegativity = dict(zip(KNOWN, table[:, PROPERTIES.index("electronegativity")], strict=True))
+    electronegativity = dict(
+        zip(KNOWN, table[:, PROPERTIES.index("electronegativity")], strict=True)
+    )
     assert max(electronegativity, key=lambda symbol: electronegativity[symbol]) == "F"
-    known = [value for symbol, value in electronegativity.items() if symbol not in ("He", "Ne", "Ar", "Rn")]
+    known = [
+        value
+        for symbol, value in electronegativity.items()
+        if symbol not in ("He", "Ne", "Ar", "Rn")
+    ]
     assert electronegativity["Ne"] == pytest.approx(np.mean(known))
 
 
@@ -73,8 +84,12 @@ def test_features_are_the_statistics_of_scaled_properties() -> None:
     np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-12)
     atoms = bulk("NaCl", "rocksalt", a=5.64)
     raw, table = property_statistics(atoms.numbers, element_properties()), element_properties()
-    shift = np.array([1, 0, 1, 1, 0, 1])[:, None] * table.mean(axis=0)  # a range and a deviation know no shift
-    np.testing.assert_allclose(composition(atoms), ((raw - shift) / table.std(axis=0)).ravel(), atol=1e-12)
+    shift = np.array([1, 0, 1, 1, 0, 1])[:, None] * table.mean(
+        axis=0
+    )  # a range and a deviation know no shift
+    np.testing.assert_allclose(
+        composition(atoms), ((raw - shift) / table.std(axis=0)).ravel(), atol=1e-12
+    )
 
 
 def test_features_depend_on_the_fractions_of_elements_alone() -> None:
@@ -90,10 +105,14 @@ def test_descriptor_of_composition_alone_takes_every_element_that_the_table_has(
     config = DescriptorConfig(composition=True)
     assert config.elements == KNOWN and config.species == ()
     assert n_features(config) == 132
-    found = featurize([record(Atoms("UPbXe", [[0, 0, 0], [3, 0, 0], [0, 3, 0]])), record(Atoms("Lr"))], config)
+    found = featurize(
+        [record(Atoms("UPbXe", [[0, 0, 0], [3, 0, 0], [0, 3, 0]])), record(Atoms("Lr"))], config
+    )
     assert np.isfinite(found.features[0]).all()
     problem = found.problems[1]
-    assert problem is not None and problem.text.startswith("contains Lr, which the descriptor was not set up for")
+    assert problem is not None and problem.text.startswith(
+        "contains Lr, which the descriptor was not set up for"
+    )
 
 
 def test_descriptor_with_terms_takes_the_elements_of_both() -> None:

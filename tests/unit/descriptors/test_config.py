@@ -33,7 +33,9 @@ def test_preset_has_the_number_of_features_that_it_promises(preset: str, expecte
 
 
 def test_preset_of_52_points_stays_below_8000_features() -> None:
-    finer = dataclasses.replace(PRESETS["oe62-16"], k1=dataclasses.replace(K1, n=52), k2=dataclasses.replace(K2, n=52))
+    finer = dataclasses.replace(
+        PRESETS["oe62-16"], k1=dataclasses.replace(K1, n=52), k2=dataclasses.replace(K2, n=52)
+    )
     assert n_features(finer) == 7_904
 
 
@@ -49,11 +51,15 @@ def test_elements_are_those_of_ase() -> None:
 
 @given(st.permutations(["H", "C", "N", "S", "Br"]))
 def test_config_given_species_in_any_order_is_the_same(species: list[str]) -> None:
-    assert fingerprint(config_for(species=species)) == fingerprint(config_for(species=["H", "C", "N", "S", "Br"]))
+    assert fingerprint(config_for(species=species)) == fingerprint(
+        config_for(species=["H", "C", "N", "S", "Br"])
+    )
 
 
 @given(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=12, unique=True), st.booleans())
-def test_feature_blocks_of_any_species_cover_the_vector_without_gaps(species: list[str], with_k3: bool) -> None:
+def test_feature_blocks_of_any_species_cover_the_vector_without_gaps(
+    species: list[str], with_k3: bool
+) -> None:
     k3 = Term("cosine", -1.0, 1.0, 5, 0.1, "exp", 3.0, 0.01) if with_k3 else None
     config = dataclasses.replace(config_for(species=species), k3=k3)
     blocks = feature_blocks(config)
@@ -90,7 +96,11 @@ def test_config_after_json_is_the_same(name: str) -> None:
             f"preset is 'oe62'. Accepted: {', '.join(PRESETS)}; or give the",
         ),
         (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
-        (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),
+        (
+            None,
+            ["H", "Xx"],
+            "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl.",
+        ),
         (None, ["H", "CL"], "'CL' is not a chemical element"),
         (None, ["H", "C", "H"], "the species name H 2 times. Give every element once."),
     ],
@@ -106,7 +116,9 @@ def test_config_for_wrong_choice_says_what_is_accepted(
 
 def test_descriptor_for_a_few_elements_is_the_mbtr_of_these_elements_with_soap_behind_it() -> None:
     found = descriptor_for({"Pb", "H", "I", "C", "N"})
-    assert found == dataclasses.replace(config_for(species=["H", "C", "N", "I", "Pb"]), roots=True, soap=Soap())
+    assert found == dataclasses.replace(
+        config_for(species=["H", "C", "N", "I", "Pb"]), roots=True, soap=Soap()
+    )
     assert descriptor_for(["O", "H", "O"]).elements == ("H", "O")
 
 
@@ -123,7 +135,9 @@ def test_descriptor_for_an_element_that_soap_does_not_know_takes_it_all_the_same
 
 
 def test_descriptor_for_what_is_no_element_says_what_is_accepted() -> None:
-    with pytest.raises(ConfigError, match=r"'Xx' is not a chemical element\. Accepted: chemical symbols"):
+    with pytest.raises(
+        ConfigError, match=r"'Xx' is not a chemical element\. Accepted: chemical symbols"
+    ):
         descriptor_for({"H", "Xx"})
     with pytest.raises(ConfigError, match=r"no species given\. Accepted: chemical symbols"):
         descriptor_for(set())
@@ -135,26 +149,35 @@ def test_descriptor_for_what_is_no_element_says_what_is_accepted() -> None:
         ({"minimum": 2.0}, "MBTR grid runs from 2.0 to 1.1. The minimum must be smaller."),
         ({"n": 1}, "MBTR grid has 1 points. Accepted: 2 or more."),
         ({"sigma": 0.0}, "MBTR sigma is 0.0. Accepted: a positive number."),
-        ({"cutoff_angstrom": None}, "MBTR weighting 'exp' has cutoff_angstrom None. Accepted: a positive number"),
+        (
+            {"cutoff_angstrom": None},
+            "MBTR weighting 'exp' has cutoff_angstrom None. Accepted: a positive number",
+        ),
         ({"cutoff_angstrom": float("inf")}, "has cutoff_angstrom inf"),
         ({"threshold": 1.5}, "MBTR weighting 'exp' has threshold 1.5. Accepted: above 0, below 1."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_term_with_wrong_number_says_what_is_accepted(changes: dict[str, float | None], text: str) -> None:
+def test_term_with_wrong_number_says_what_is_accepted(
+    changes: dict[str, float | None], text: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         dataclasses.replace(K2, **changes)  # type: ignore[arg-type]
     assert text in str(caught.value)
 
 
 def test_config_with_term_in_the_wrong_place_says_what_is_accepted() -> None:
-    with pytest.raises(ConfigError, match=r"k1 has function 'inverse_distance'\. Accepted: atomic_number\."):
+    with pytest.raises(
+        ConfigError, match=r"k1 has function 'inverse_distance'\. Accepted: atomic_number\."
+    ):
         MBTRConfig(("H",), k1=K2, k2=K2)
 
 
 def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
     open_range = dataclasses.replace(K2, weighting="none")
-    with pytest.raises(ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."):
+    with pytest.raises(
+        ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."
+    ):
         MBTRConfig(("H",), k1=K1, k2=open_range)
 
 
@@ -166,9 +189,14 @@ def test_config_with_one_term_has_that_alone() -> None:
 
 
 def test_config_with_nothing_that_tells_structures_apart_says_what_is_accepted() -> None:
-    with pytest.raises(ConfigError, match=r"nothing that says how alike structures are\. Accepted: a term of MBTR"):
+    with pytest.raises(
+        ConfigError, match=r"nothing that says how alike structures are\. Accepted: a term of MBTR"
+    ):
         MBTRConfig(size=True)
-    with pytest.raises(ConfigError, match=r"species H C given without a term of MBTR\. Give a term such as k1, or no"):
+    with pytest.raises(
+        ConfigError,
+        match=r"species H C given without a term of MBTR\. Give a term such as k1, or no",
+    ):
         MBTRConfig(("H", "C"), size=True)
 
 
@@ -180,7 +208,8 @@ def test_config_with_a_block_is_stored_and_read_again() -> None:
 
 def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
     with pytest.raises(
-        ConfigError, match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none"
+        ConfigError,
+        match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none",
     ):
         MBTRConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
 
@@ -190,7 +219,9 @@ def test_descriptor_goes_to_another_process_after_it_was_used(name):
     used = PRESETS[name]
     assert n_features(used) > 0 and used.elements and used.reach_angstrom > 0
     again = pickle.loads(pickle.dumps(used))
-    assert again == used and n_features(again) == n_features(used) and again.elements == used.elements
+    assert (
+        again == used and n_features(again) == n_features(used) and again.elements == used.elements
+    )
 
 
 def test_text_instead_of_symbols_is_refused_as_its_letters_are_none() -> None:

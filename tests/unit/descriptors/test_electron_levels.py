@@ -29,8 +29,17 @@ LEARNING = [name for name, method in METHODS.items() if method.levels]
 
 
 def transfer(source_folder, world, out, **more):
-    settings = {"method": "feature_gp", "settings": QUICK, "n": 14, "n_test": 6, "device": "cpu", "levels": "GFN1-xTB"}
-    return transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, **(settings | more))
+    settings = {
+        "method": "feature_gp",
+        "settings": QUICK,
+        "n": 14,
+        "n_test": 6,
+        "device": "cpu",
+        "levels": "GFN1-xTB",
+    }
+    return transfer_labelled(
+        source_folder, world.records, world.gaps_eV, out=out, **(settings | more)
+    )
 
 
 def test_run_with_levels_predicts_new_structures_with_them(source_folder, world, tmp_path):
@@ -45,16 +54,25 @@ def test_run_with_levels_predicts_new_structures_with_them(source_folder, world,
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(joint_folder, world, tmp_path, method):
+def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(
+    joint_folder, world, tmp_path, method
+):
     """From two networks, whose mixture holds a line of its own for each, with conformal intervals and a self-check."""
-    more = {"method": method, "settings": BRIEF.get(method, {}), "head": "other", "conformal_share": 0.2}
+    more = {
+        "method": method,
+        "settings": BRIEF.get(method, {}),
+        "head": "other",
+        "conformal_share": 0.2,
+    }
     run = load_run(transfer(joint_folder, world, tmp_path, **more))
     assert ("baseline_slope" in run.manifest["diagnostics"]) == (method not in LEARNING)
     heldout = load_heldout(tmp_path, run.manifest)
     records = {record.id: record for record in world.records}
     found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
     np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(found.quantiles_new, heldout.predictions.quantiles_new, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        found.quantiles_new, heldout.predictions.quantiles_new, rtol=0, atol=1e-4
+    )
     held_back = set(run.manifest["conformal"]["ids"])
     assert len(held_back) == 3 and run.conformal is not None and (run.conformal.scores >= 0).all()
 
@@ -72,7 +90,9 @@ def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
 
 
 def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"):
+    with pytest.raises(
+        InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"
+    ):
         transfer(source_folder, world, tmp_path, level_of_theory="GFN1-xTB")
     with pytest.raises(ConfigError, match="levels: found 'DFT'"):
         transfer(source_folder, world, tmp_path, levels="DFT")
@@ -81,7 +101,10 @@ def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, 
 
 def test_names_say_how_a_method_takes_part():
     assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, True)
-    assert levels_of(["fine_tune", "feature_gp"]) == "none" and levels_of(["feature_gp+levels"]) == "GFN1-xTB"
+    assert (
+        levels_of(["fine_tune", "feature_gp"]) == "none"
+        and levels_of(["feature_gp+levels"]) == "GFN1-xTB"
+    )
     assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, True)
     for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
         with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):
@@ -121,7 +144,10 @@ def counted(monkeypatch):
     """Count the structures whose levels are computed, which are computed all the same."""
     found = CountedLevels()
     part = replace(PART, describe=found)
-    monkeypatch.setattr("bandgap.descriptors.config.PARTS", tuple(part if p.setting == "levels" else p for p in PARTS))
+    monkeypatch.setattr(
+        "bandgap.descriptors.config.PARTS",
+        tuple(part if p.setting == "levels" else p for p in PARTS),
+    )
     return found
 
 
@@ -132,14 +158,28 @@ def test_levels_are_computed_of_the_structures_of_the_split_alone(
     """24 structures are given; the run's references are read again from what is learned, five at most."""
     folder = transfer(source_folder, world, tmp_path, n=n, n_test=n_test, conformal_share=share)
     assert n + n_test <= counted.described <= n + n_test + N_REFERENCES
-    plain = transfer(source_folder, world, tmp_path / "plain", n=n, n_test=n_test, conformal_share=share, levels="none")
+    plain = transfer(
+        source_folder,
+        world,
+        tmp_path / "plain",
+        n=n,
+        n_test=n_test,
+        conformal_share=share,
+        levels="none",
+    )
     one, other = (json.loads((run / "manifest.json").read_text()) for run in (folder, plain))
     assert one["split"] == other["split"] and one["data"] == other["data"]
 
 
-def test_structure_without_levels_is_left_out_of_the_split_and_named(source_folder, world, tmp_path, monkeypatch):
+def test_structure_without_levels_is_left_out_of_the_split_and_named(
+    source_folder, world, tmp_path, monkeypatch
+):
     """One of the training structures; the others, and the test set, stay what they are without levels."""
-    plain = json.loads((transfer(source_folder, world, tmp_path / "a", levels="none") / "manifest.json").read_text())
+    plain = json.loads(
+        (
+            transfer(source_folder, world, tmp_path / "a", levels="none") / "manifest.json"
+        ).read_text()
+    )
     lost = plain["split"]["train"][3]
     content = next(record for record in world.records if record.id == lost).atoms
 
@@ -149,9 +189,16 @@ def test_structure_without_levels_is_left_out_of_the_split_and_named(source_fold
         return electron_levels(atoms, levels)
 
     part = replace(PART, describe=describe)
-    monkeypatch.setattr("bandgap.descriptors.config.PARTS", tuple(part if p.setting == "levels" else p for p in PARTS))
-    found = json.loads((transfer(source_folder, world, tmp_path / "b") / "manifest.json").read_text())
+    monkeypatch.setattr(
+        "bandgap.descriptors.config.PARTS",
+        tuple(part if p.setting == "levels" else p for p in PARTS),
+    )
+    found = json.loads(
+        (transfer(source_folder, world, tmp_path / "b") / "manifest.json").read_text()
+    )
     assert found["split"]["train"] == [name for name in plain["split"]["train"] if name != lost]
     assert found["split"]["test"] == plain["split"]["test"] and found["n"] == plain["n"] - 1
-    assert [(left["id"], left["problem"][:12]) for left in found["left_out"]] == [(lost, "has no GFN1-")]
+    assert [(left["id"], left["problem"][:12]) for left in found["left_out"]] == [
+        (lost, "has no GFN1-")
+    ]
     assert f"1 of 24 labelled structures was left out: {lost}." in left_out_sentence(found)

@@ -34,7 +34,9 @@ def test_chosen_rows_are_those_asked_for(mapped, monkeypatch):
     assert chosen_rows(whole, np.arange(20)) is whole
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory"
+)
 def test_chosen_rows_of_a_mapped_array_give_memory_back():
     features = mapped_array(50_000, 500)
     features[:] = 1.0
@@ -49,7 +51,11 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room on a disk")
+@pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room on a disk"
+)
 def test_disk_without_room_is_told_before_anything_is_written(tmp_path):
-    with pytest.raises(BudgetError, match=r"need 4000000\.00 GB on the disk of .*Free some, or name another folder"):
+    with pytest.raises(
+        BudgetError, match=r"need 4000000\.00 GB on the disk of .*Free some, or name another folder"
+    ):
         mapped_array(10**12, 1000, folder=tmp_path)

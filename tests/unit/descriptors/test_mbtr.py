@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from scipy.special import erf
 
-from bandgap.descriptors import MBTRConfig, Term, config_for, feature_blocks, n_features, similarity_features
+from bandgap.descriptors import (
+    MBTRConfig,
+    Term,
+    config_for,
+    feature_blocks,
+    n_features,
+    similarity_features,
+)
 from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.structures.zwitterions import neutral_form
 from tests.unit.descriptors.samples import CONFIGS, K1, SPECIES, crystal, ethanol
@@ -36,7 +43,10 @@ def bump(term: Term, center: float) -> Floats:
     grid, step = np.linspace(term.minimum, term.maximum, term.n, retstep=True)
     edges = np.append(grid - step / 2, grid[-1] + step / 2)
     return np.asarray(
-        np.diff(erf((edges - center) / term.sigma / math.sqrt(2))) * term.sigma * math.sqrt(math.pi / 2) / step
+        np.diff(erf((edges - center) / term.sigma / math.sqrt(2)))
+        * term.sigma
+        * math.sqrt(math.pi / 2)
+        / step
     )
 
 
@@ -45,7 +55,11 @@ def by_formula(atoms: Atoms, config: MBTRConfig) -> Floats:
     vector, places = np.zeros(n_features(config)), dict(feature_blocks(config))
     assert config.k2.threshold is not None and config.k2.cutoff_angstrom is not None
     decay = -math.log(config.k2.threshold) / config.k2.cutoff_angstrom
-    images = np.array(np.meshgrid(*[range(-3, 4)] * 3)).reshape(3, -1).T if atoms.pbc.any() else np.zeros((1, 3))
+    images = (
+        np.array(np.meshgrid(*[range(-3, 4)] * 3)).reshape(3, -1).T
+        if atoms.pbc.any()
+        else np.zeros((1, 3))
+    )
     for i, first in enumerate(atoms):
         vector[places[first.symbol]] += bump(config.k1, first.number)
         for j, second in enumerate(atoms):
@@ -53,7 +67,9 @@ def by_formula(atoms: Atoms, config: MBTRConfig) -> Floats:
             for shift in images @ atoms.cell.array:
                 distance = float(np.linalg.norm(second.position + shift - first.position))
                 if (i != j or shift.any()) and distance < config.k2.cutoff_angstrom:
-                    half = 0.5 * math.exp(-decay * distance)  # every pair is met from both of its ends
+                    half = 0.5 * math.exp(
+                        -decay * distance
+                    )  # every pair is met from both of its ends
                     vector[places[f"{pair[0]}-{pair[-1]}"]] += half * bump(config.k2, 1 / distance)
     return vector / np.sum(atoms.numbers > 1)
 
@@ -68,7 +84,15 @@ def test_describe_water_gives_the_stored_numbers() -> None:
     blocks = {name: describe(water, config)[place] for name, place in feature_blocks(config)}
     stored = {
         "H": {0: 1.884238, 1: 1.631636, 2: 0.707584, 3: 0.153289, 4: 0.016523},
-        "O": {0: 0.147572, 1: 0.524882, 2: 0.933683, 3: 0.832127, 4: 0.371428, 5: 0.082832, 6: 0.009193},
+        "O": {
+            0: 0.147572,
+            1: 0.524882,
+            2: 0.933683,
+            3: 0.832127,
+            4: 0.371428,
+            5: 0.082832,
+            6: 0.009193,
+        },
         "H-H": {16: 0.019399, 17: 0.044833, 18: 0.012416},
         "H-O": {31: 0.012187, 32: 0.162847, 33: 0.247172, 34: 0.044521},
         "O-O": {},
@@ -85,7 +109,12 @@ def test_describe_rotated_structure_is_the_same(atoms: Atoms, config: MBTRConfig
 
 
 def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
-    mirrored = Atoms(atoms.numbers, atoms.positions * (1, 1, -1), cell=atoms.cell.array * (1, 1, -1), pbc=atoms.pbc)
+    mirrored = Atoms(
+        atoms.numbers,
+        atoms.positions * (1, 1, -1),
+        cell=atoms.cell.array * (1, 1, -1),
+        pbc=atoms.pbc,
+    )
     assert_same(describe(mirrored, config), describe(atoms, config))
 
 
@@ -121,14 +150,18 @@ def test_describe_crystal_written_otherwise_is_the_same(change: str, config: MBT
     if change == "wrapped":
         other.wrap()
     elif change == "scattered over cells":
-        other.positions += np.random.default_rng(0).integers(-2, 3, (len(other), 3)) @ other.cell.array
+        other.positions += (
+            np.random.default_rng(0).integers(-2, 3, (len(other), 3)) @ other.cell.array
+        )
     else:
         other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [0, -1, 1]]) @ other.cell.array)
     assert_same(describe(other, config), describe(crystal(), config))
 
 
 @pytest.mark.parametrize("repeat", [(2, 1, 1), (1, 2, 3)], ids=str)
-def test_describe_supercell_is_the_same_unless_unscaled(repeat: tuple[int, int, int], config: MBTRConfig) -> None:
+def test_describe_supercell_is_the_same_unless_unscaled(
+    repeat: tuple[int, int, int], config: MBTRConfig
+) -> None:
     found, single = describe(crystal().repeat(repeat), config), describe(crystal(), config)
     assert_same(found, single * (math.prod(repeat) if config.normalisation == "none" else 1))
 
@@ -159,7 +192,9 @@ def test_describe_lone_atom_has_no_pairs_and_no_nan(normalisation: str) -> None:
 
 def test_describe_hydrogen_alone_is_divided_by_all_atoms() -> None:
     per_atom = dataclasses.replace(DEFAULT, normalisation="per_atom")
-    assert_same(describe(ase.build.molecule("H2"), DEFAULT), describe(ase.build.molecule("H2"), per_atom))
+    assert_same(
+        describe(ase.build.molecule("H2"), DEFAULT), describe(ase.build.molecule("H2"), per_atom)
+    )
 
 
 def test_describe_molecule_in_a_box_without_periodicity_ignores_the_box() -> None:
@@ -175,8 +210,12 @@ def test_describe_crystal_of_far_molecules_is_the_molecule() -> None:
     assert_same(describe(sparse, DEFAULT), describe(ethanol(), DEFAULT))
 
 
-@pytest.mark.parametrize("third_vector", [(0.0, 0.0, 0.0), (0.0, 0.0, 12.0)], ids=["no third vector", "vacuum"])
-def test_describe_slab_repeats_along_its_periodic_axes_only(third_vector: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    "third_vector", [(0.0, 0.0, 0.0), (0.0, 0.0, 12.0)], ids=["no third vector", "vacuum"]
+)
+def test_describe_slab_repeats_along_its_periodic_axes_only(
+    third_vector: tuple[float, float, float],
+) -> None:
     slab = ethanol()
     slab.set_cell([[5.5, 0.0, 0.0], [0.5, 5.0, 0.0], third_vector])
     slab.pbc = (True, True, False)
@@ -205,7 +244,10 @@ def test_describe_far_tail_of_a_bump_is_zero_and_not_rounding() -> None:
             Atoms("CBrI", [(0, 0, 0), (0, 0, 2), (0, 0, 4.2)]),
             "contains Br, I, which the descriptor was not set up for; accepted: H C N O.",
         ),
-        (Atoms("CX", [(0, 0, 0), (0, 0, 2)]), "contains X, which the descriptor was not set up for"),
+        (
+            Atoms("CX", [(0, 0, 0), (0, 0, 2)]),
+            "contains X, which the descriptor was not set up for",
+        ),
         (Atoms(), "has no atoms."),
         (Atoms("C", [(0, 0, np.nan)]), "has positions or a cell that are not finite numbers."),
         (
@@ -213,12 +255,29 @@ def test_describe_far_tail_of_a_bump_is_zero_and_not_rounding() -> None:
             "is periodic but its cell has no volume; give three lattice vectors that are not in one plane.",
         ),
         (Atoms("C", cell=[4, 4, 0], pbc=True), "is periodic but its cell has no volume"),
-        (Atoms("C", cell=[0.2, 0.2, 0.2], pbc=True), "atoms within 4 angstroms of its cell; accepted: 15,000."),
-        (Atoms("C", cell=[0.2, 0.2, 0.2], pbc=True), "Check the cell (0.01 cubic angstroms per atom)"),
+        (
+            Atoms("C", cell=[0.2, 0.2, 0.2], pbc=True),
+            "atoms within 4 angstroms of its cell; accepted: 15,000.",
+        ),
+        (
+            Atoms("C", cell=[0.2, 0.2, 0.2], pbc=True),
+            "Check the cell (0.01 cubic angstroms per atom)",
+        ),
     ],
-    ids=["elements", "no element", "empty", "nan", "flat cell", "missing vector", "tiny cell", "tiny cell, advice"],
+    ids=[
+        "elements",
+        "no element",
+        "empty",
+        "nan",
+        "flat cell",
+        "missing vector",
+        "tiny cell",
+        "tiny cell, advice",
+    ],
 )
-def test_obstacle_of_structure_that_cannot_be_described_is_a_sentence(atoms: Atoms, text: str) -> None:
+def test_obstacle_of_structure_that_cannot_be_described_is_a_sentence(
+    atoms: Atoms, text: str
+) -> None:
     found = obstacle(atoms, DEFAULT)
     assert found is not None
     assert text in found

@@ -13,21 +13,41 @@ from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.descriptors.mbtr_terms import term_of
 from tests.unit.descriptors.samples import K1, K3, SPECIES, crystal, ethanol
 
-K2 = Term("inverse_distance", 0.25, 1.1, n=36, sigma=0.015, weighting="exp", cutoff_angstrom=3.5, threshold=1e-3)
+K2 = Term(
+    "inverse_distance",
+    0.25,
+    1.1,
+    n=36,
+    sigma=0.015,
+    weighting="exp",
+    cutoff_angstrom=3.5,
+    threshold=1e-3,
+)
 SQUARE = dataclasses.replace(K2, weighting="inverse_square", threshold=None, cutoff_angstrom=5.0)
 BY_DISTANCE = dataclasses.replace(K2, function="distance", minimum=0.5, maximum=6.0, sigma=0.1)
-SLAB = Atoms("CHOH", [(0, 0, 0), (0.9, 0.5, 0.3), (2.0, 1.0, 1.1), (3.1, 2.9, 0.2)], cell=(4, 4, 9), pbc=(1, 1, 0))
+SLAB = Atoms(
+    "CHOH",
+    [(0, 0, 0), (0.9, 0.5, 0.3), (2.0, 1.0, 1.1), (3.1, 2.9, 0.2)],
+    cell=(4, 4, 9),
+    pbc=(1, 1, 0),
+)
 MANY = ase.build.molecule("C60")  # type: ignore[no-untyped-call]
 
 
 def by_class(atoms: Atoms, term: Term) -> np.ndarray:
     """Return a term by DScribe's class, as its documentation asks for it."""
-    weighting = {"function": term.weighting, "r_cut": term.cutoff_angstrom, "threshold": term.threshold}
+    weighting = {
+        "function": term.weighting,
+        "r_cut": term.cutoff_angstrom,
+        "threshold": term.threshold,
+    }
     mbtr = MBTR(
         species=list(SPECIES),
         geometry={"function": term.function},
         grid={"min": term.minimum, "max": term.maximum, "n": term.n, "sigma": term.sigma},
-        weighting=None if term.weighting == "none" else {k: v for k, v in weighting.items() if v is not None},
+        weighting=None
+        if term.weighting == "none"
+        else {k: v for k, v in weighting.items() if v is not None},
         normalize_gaussians=False,
         periodic=bool(atoms.pbc.any()),
     )
@@ -36,7 +56,9 @@ def by_class(atoms: Atoms, term: Term) -> np.ndarray:
         return np.asarray(mbtr.create(atoms))
 
 
-@pytest.mark.parametrize("term", [K1, K2, SQUARE, BY_DISTANCE], ids=["k1", "k2", "inverse square", "distance"])
+@pytest.mark.parametrize(
+    "term", [K1, K2, SQUARE, BY_DISTANCE], ids=["k1", "k2", "inverse square", "distance"]
+)
 @pytest.mark.parametrize(
     "atoms",
     [
@@ -58,7 +80,9 @@ def test_a_direct_term_is_that_of_dscribes_class_to_the_last_digit(atoms, term):
 
 def test_triples_are_left_to_the_class():
     config = DescriptorConfig(species=SPECIES, k3=K3)
-    np.testing.assert_array_equal(term_of(ethanol(), config, order=3, term=K3), by_class(ethanol(), K3))
+    np.testing.assert_array_equal(
+        term_of(ethanol(), config, order=3, term=K3), by_class(ethanol(), K3)
+    )
 
 
 def test_a_first_term_that_is_kept_cannot_be_written_to():

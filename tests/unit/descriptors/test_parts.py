@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from ase.build import molecule
 
-from bandgap.descriptors import MBTRConfig, config_for, feature_terms, n_features, similarity_features
+from bandgap.descriptors import (
+    MBTRConfig,
+    config_for,
+    feature_terms,
+    n_features,
+    similarity_features,
+)
 from bandgap.descriptors.config import PARTS, parts_of
 from bandgap.descriptors.graphs import GraphBody
 from bandgap.descriptors.mbtr import describe
@@ -65,7 +71,9 @@ def test_part_adds_its_features_behind_those_of_the_terms(part: Part):
     np.testing.assert_array_equal(vector[: len(plain)], plain)
     assert np.isfinite(vector).all()
     assert feature_terms(config)[-1] == slice(len(plain), len(vector))
-    assert similarity_features(vector[None], config).shape[1] == (len(vector) if part.alike else len(plain))
+    assert similarity_features(vector[None], config).shape[1] == (
+        len(vector) if part.alike else len(plain)
+    )
 
 
 def test_parts_that_say_how_alike_structures_are_stand_before_the_others():

@@ -34,7 +34,9 @@ def test_preset_of_a_potential_describes_by_it_alone(name: str):
     config, potential = PRESETS[name], POTENTIALS[name]
     assert config == DescriptorConfig(potential=name)
     assert config.elements == potential.elements
-    assert feature_blocks(config) == ((f"{potential.title} features", slice(0, potential.n_features)),)
+    assert feature_blocks(config) == (
+        (f"{potential.title} features", slice(0, potential.n_features)),
+    )
     assert n_features(config) == potential.n_features
     rows = np.ones((2, potential.n_features))
     assert similarity_features(rows, config).shape == rows.shape
@@ -43,7 +45,9 @@ def test_preset_of_a_potential_describes_by_it_alone(name: str):
 @EACH
 def test_words_for_the_card_name_potential_reference_and_licence(name: str):
     potential, words = POTENTIALS[name], potential_words(name)
-    assert all(part and part in words for part in (potential.title, potential.reference, potential.licence))
+    assert all(
+        part and part in words for part in (potential.title, potential.reference, potential.licence)
+    )
     assert potential_words("none") == ""
 
 
@@ -55,7 +59,8 @@ def test_unknown_potential_is_refused_with_those_that_there_are():
 def test_missing_package_is_said_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "chgnet.model.model", None)
     with pytest.raises(
-        ConfigError, match=r"chgnet, which is not installed.*pip install -c constraints.txt '\.\[chgnet\]'"
+        ConfigError,
+        match=r"chgnet, which is not installed.*pip install -c constraints.txt '\.\[chgnet\]'",
     ):
         featurize([record(ethanol())], PRESETS["chgnet"])
 
@@ -66,7 +71,9 @@ def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structur
     atoms = ethanol()
     atoms.symbols[0] = "Po"
     found = obstacle(atoms, PRESETS["chgnet"])
-    assert found is not None and found.startswith("contains Po, which the descriptor was not set up for; accepted: H ")
+    assert found is not None and found.startswith(
+        "contains Po, which the descriptor was not set up for; accepted: H "
+    )
     atoms.symbols[0] = "Pb"
     assert obstacle(atoms, PRESETS["chgnet"]) is None
 
@@ -74,7 +81,10 @@ def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structur
 @pytest.mark.parametrize("n", [5, 30], ids=["few elements", "many elements"])
 def test_descriptor_of_a_data_set_has_the_potential_behind_what_it_has_without(n: int):
     elements = POTENTIALS["chgnet-two-layers"].elements[:n]
-    plain, beside = descriptor_for(elements), descriptor_for(elements, potential="chgnet-two-layers")
+    plain, beside = (
+        descriptor_for(elements),
+        descriptor_for(elements, potential="chgnet-two-layers"),
+    )
     assert beside == dataclasses.replace(plain, potential="chgnet-two-layers")
     assert n_features(beside) == n_features(plain) + 384
 
@@ -89,7 +99,9 @@ def test_potential_of_a_data_set_is_one_that_is_installed_and_knows_its_elements
 
 def test_second_potential_of_the_table_is_taken_where_the_first_lacks_an_element(monkeypatch):
     monkeypatch.setattr(Potential, "installed", True)
-    wider = dataclasses.replace(FOR_DATA_SETS[0], name="wider", elements=(*FOR_DATA_SETS[0].elements, "Po"))
+    wider = dataclasses.replace(
+        FOR_DATA_SETS[0], name="wider", elements=(*FOR_DATA_SETS[0].elements, "Po")
+    )
     monkeypatch.setattr("bandgap.descriptors.potentials.FOR_DATA_SETS", (*FOR_DATA_SETS, wider))
     assert potential_for(("Pb", "I")) == "chgnet-two-layers"
     assert potential_for(("Po", "I")) == "wider"
@@ -112,7 +124,11 @@ def test_second_potential_of_the_table_is_taken_where_the_first_lacks_an_element
     ],
     ids=["one", "five", "not few", "none", "not installed"],
 )
-def test_few_structures_that_keep_a_data_set_from_a_potential_are_named(n_polonium, n, installed, said, monkeypatch):
+def test_few_structures_that_keep_a_data_set_from_a_potential_are_named(
+    n_polonium, n, installed, said, monkeypatch
+):
     monkeypatch.setattr(Potential, "installed", installed)
-    found = kept_from_potential({f"s{k}": ("Po", "O") if k < n_polonium else ("Pb", "O") for k in range(n)})
+    found = kept_from_potential(
+        {f"s{k}": ("Po", "O") if k < n_polonium else ("Pb", "O") for k in range(n)}
+    )
     assert said in found and bool(found) == bool(said)

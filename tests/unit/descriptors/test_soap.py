@@ -36,7 +36,9 @@ def summed_by_hand(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:
             found = full[:, engine.get_location((a, b))]
             pairs = upper if a == b else [(n, m) for n in range(N) for m in range(N)]
             for place, (n, m) in enumerate(pairs):
-                own = weights[a] * weights[b] * found[:, place :: len(pairs)]  # of every l, which is the outer loop
+                own = (
+                    weights[a] * weights[b] * found[:, place :: len(pairs)]
+                )  # of every l, which is the outer loop
                 total[:, n, m] += own
                 if n != m or a != b:
                     total[:, m, n] += own
@@ -44,7 +46,9 @@ def summed_by_hand(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("make", [ethanol, crystal], ids=["molecule", "crystal"])
-def test_spectra_are_those_of_all_pairs_of_elements_weighted_and_summed(make: Callable[[], Atoms]) -> None:
+def test_spectra_are_those_of_all_pairs_of_elements_weighted_and_summed(
+    make: Callable[[], Atoms],
+) -> None:
     atoms = make()
     names = ("none", *SMALL.weights)
     expected = np.stack([summed_by_hand(atoms, element_weights(name)) for name in names], axis=1)
@@ -54,7 +58,9 @@ def test_spectra_are_those_of_all_pairs_of_elements_weighted_and_summed(make: Ca
 
 def test_features_are_means_and_deviations_over_atoms() -> None:
     found = spectra(crystal(), SMALL).reshape(len(crystal()), -1)
-    expected = np.concatenate([found.mean(axis=0), found.std(axis=0)]) * np.sqrt(N * (N + 1) / 2 * (L + 1))
+    expected = np.concatenate([found.mean(axis=0), found.std(axis=0)]) * np.sqrt(
+        N * (N + 1) / 2 * (L + 1)
+    )
     np.testing.assert_allclose(soap(crystal(), SMALL), expected, atol=1e-12)
 
 
@@ -73,12 +79,16 @@ def test_weights_tell_elements_apart_which_the_plain_density_does_not() -> None:
 
 
 @WRITTEN_OTHERWISE
-@pytest.mark.parametrize("make", [crystal, lambda: ase.build.bulk("NaCl", "rocksalt", a=5.64)], ids=["organic", "salt"])
+@pytest.mark.parametrize(
+    "make", [crystal, lambda: ase.build.bulk("NaCl", "rocksalt", a=5.64)], ids=["organic", "salt"]
+)
 def test_features_of_a_crystal_do_not_depend_on_how_it_is_written(
     make: Callable[[], Atoms], change: Callable[[Atoms], Atoms]
 ) -> None:
     atoms, config = make(), DescriptorConfig(soap=SMALL)
-    np.testing.assert_allclose(describe(change(atoms), config), describe(atoms, config), rtol=1e-7, atol=1e-6)
+    np.testing.assert_allclose(
+        describe(change(atoms), config), describe(atoms, config), rtol=1e-7, atol=1e-6
+    )
 
 
 def test_descriptor_of_soap_alone_takes_any_elements_in_vectors_of_one_length() -> None:
@@ -90,7 +100,9 @@ def test_descriptor_of_soap_alone_takes_any_elements_in_vectors_of_one_length() 
 
 
 def test_dense_cell_is_refused_before_dscribe_fills_the_memory() -> None:
-    crowded = Atoms("C" * 600, np.random.default_rng(0).random((600, 3)) * 5, cell=[5, 5, 5], pbc=True)
+    crowded = Atoms(
+        "C" * 600, np.random.default_rng(0).random((600, 3)) * 5, cell=[5, 5, 5], pbc=True
+    )
     assert "atoms within 6.85846" in str(obstacle(crowded, DescriptorConfig(soap=Soap())))
 
 
@@ -102,18 +114,26 @@ def test_settings_are_stored_and_read_again() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"cutoff_angstrom": 0.5}, "SOAP has cutoff_angstrom 0.5 and sigma_angstrom 0.5. Accepted: a cutoff above 1"),
+        (
+            {"cutoff_angstrom": 0.5},
+            "SOAP has cutoff_angstrom 0.5 and sigma_angstrom 0.5. Accepted: a cutoff above 1",
+        ),
         (
             {"sigma_angstrom": 0.0},
             "sigma_angstrom 0.0. Accepted: a cutoff above 1 and up to 12, a width from 0.05",
         ),
         ({"radial": 0}, "SOAP has radial 0 and angular 4. Accepted: 1 to 16, and 0 to 16."),
-        ({"weights": ("charm",)}, "SOAP has the weight 'charm'. Accepted, each once: number, Mendeleev number,"),
+        (
+            {"weights": ("charm",)},
+            "SOAP has the weight 'charm'. Accepted, each once: number, Mendeleev number,",
+        ),
         ({"weights": ("row", "row")}, "SOAP has the weight 'row'. Accepted, each once:"),
     ],
     ids=["cutoff", "width", "basis", "unknown", "twice"],
 )
-def test_settings_that_give_no_spectrum_say_what_is_accepted(changes: dict[str, object], text: str) -> None:
+def test_settings_that_give_no_spectrum_say_what_is_accepted(
+    changes: dict[str, object], text: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         Soap(**changes)  # type: ignore[arg-type]
     assert text in str(caught.value)

@@ -8,7 +8,13 @@ import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
 
-from bandgap.descriptors import feature_blocks, feature_terms, featurize, n_features, similarity_features
+from bandgap.descriptors import (
+    feature_blocks,
+    feature_terms,
+    featurize,
+    n_features,
+    similarity_features,
+)
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
@@ -28,7 +34,9 @@ def test_levels_are_the_last_three_features_of_molecule_and_crystal():
     for row, atoms in zip(found.features, (ethanol(), crystal()), strict=True):
         cell = atoms.cell.array if atoms.pbc.any() else None
         state = electrons(atoms.numbers, atoms.positions, method="GFN1-xTB", cell=cell)
-        np.testing.assert_allclose(row[-3:], [state.gap_eV, state.homo_eV, state.lumo_eV], rtol=1e-5)
+        np.testing.assert_allclose(
+            row[-3:], [state.gap_eV, state.homo_eV, state.lumo_eV], rtol=1e-5
+        )
         assert 0 < row[-3] == pytest.approx(row[-1] - row[-2], rel=1e-4)
 
 
@@ -42,7 +50,11 @@ def salt(**cell: float) -> Atoms:
 
 
 def test_supercell_is_as_long_as_it_may_be():
-    assert salt().cell.lengths() == pytest.approx([3.99] * 3, abs=0.01) and repeats(salt()) == (2, 2, 2)
+    assert salt().cell.lengths() == pytest.approx([3.99] * 3, abs=0.01) and repeats(salt()) == (
+        2,
+        2,
+        2,
+    )
     assert repeats(salt(a=10.0)) == (1, 1, 1)  # its edges have 7.07 angstrom
     few = Atoms("H28", positions=np.zeros((28, 3)), cell=(3.0, 3.5, 9.0), pbc=True)
     assert repeats(few) == (1, 2, 1) or repeats(few) == (2, 1, 1)
@@ -53,10 +65,16 @@ def test_supercell_is_as_long_as_it_may_be():
 
 def test_levels_of_a_supercell_are_those_of_a_denser_mesh_and_of_a_molecule_its_own():
     """The Gamma point of the primitive cell and that of a supercell; the latter is the same for both cells."""
-    gamma, dense = (levels_eV(salt(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True))
+    gamma, dense = (
+        levels_eV(salt(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True)
+    )
     assert abs(dense[0] - gamma[0]) > 0.05
-    np.testing.assert_allclose(dense, levels_eV(salt().repeat((2, 2, 2)), method="GFN1-xTB"), atol=1e-6)
-    pair = [levels_eV(ethanol(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True)]
+    np.testing.assert_allclose(
+        dense, levels_eV(salt().repeat((2, 2, 2)), method="GFN1-xTB"), atol=1e-6
+    )
+    pair = [
+        levels_eV(ethanol(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True)
+    ]
     np.testing.assert_array_equal(*pair)
 
 
@@ -65,7 +83,9 @@ def test_levels_of_a_supercell_are_features_of_their_own():
     records = [record(salt())]
     there = replace(wide, species=("Na", "Cl")), replace(CONFIG, species=("Na", "Cl"))
     dense, gamma = (featurize(records, config).features[0, -3:] for config in there)
-    np.testing.assert_allclose(dense, levels_eV(salt(), method="GFN1-xTB", supercell=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        dense, levels_eV(salt(), method="GFN1-xTB", supercell=True), rtol=1e-5
+    )
     assert not np.allclose(dense, gamma)
     assert feature_blocks(wide)[-1][0] == "GFN1-xTB-supercell gap, HOMO, LUMO"
 
@@ -104,7 +124,8 @@ def test_structure_without_levels_is_refused_alone_with_the_reason():
 def test_missing_tblite_is_said_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "tblite.interface", None)
     with pytest.raises(
-        ConfigError, match=r"tblite, which is not installed.*pip install -c constraints.txt '\.\[xtb\]'"
+        ConfigError,
+        match=r"tblite, which is not installed.*pip install -c constraints.txt '\.\[xtb\]'",
     ):
         featurize([record(ethanol())], CONFIG)
     assert featurize([record(ethanol())], PLAIN).problems == (None,)

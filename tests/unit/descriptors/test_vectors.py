@@ -22,12 +22,17 @@ CONFIG = CONFIGS["k1 k2 per heavy atom"]
 def refused() -> StructureRecord:
     """Return a record as the readers make it of a file that cannot be used."""
     problem = Problem("refused", "no atoms.")
-    return StructureRecord(id="broken", file="broken.cif", format="CIF", atoms=None, problems=(problem,))
+    return StructureRecord(
+        id="broken", file="broken.cif", format="CIF", atoms=None, problems=(problem,)
+    )
 
 
 def same(first: Descriptors, second: Descriptors) -> bool:
     """Return whether vectors (NaN included) and problems are identical."""
-    return np.array_equal(first.features, second.features, equal_nan=True) and first.problems == second.problems
+    return (
+        np.array_equal(first.features, second.features, equal_nan=True)
+        and first.problems == second.problems
+    )
 
 
 def test_featurize_gives_the_vectors_of_molecules_and_crystals_in_float32() -> None:
@@ -53,7 +58,9 @@ def test_featurize_unseen_element_is_the_problem_of_that_structure_alone() -> No
     assert np.isnan(found.features[1]).all()
     assert found.problems == (
         None,
-        Problem("refused", "contains Cl, which the descriptor was not set up for; accepted: H C N O."),
+        Problem(
+            "refused", "contains Cl, which the descriptor was not set up for; accepted: H C N O."
+        ),
         None,
     )
     assert found.n_computed == 2
@@ -92,7 +99,9 @@ def test_featurize_with_other_settings_computes_again(tmp_path: Path) -> None:
     per_atom = dataclasses.replace(CONFIG, normalisation="per_atom")
     found = featurize([record(ethanol())], per_atom, cache=cache)
     assert found.n_computed == 1
-    np.testing.assert_array_equal(found.features[0], describe(ethanol(), per_atom).astype(np.float32))
+    np.testing.assert_array_equal(
+        found.features[0], describe(ethanol(), per_atom).astype(np.float32)
+    )
 
 
 def test_featurize_moved_atom_is_computed_again(tmp_path: Path) -> None:

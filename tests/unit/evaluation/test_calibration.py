@@ -74,7 +74,10 @@ def test_pit_calibrated_is_uniform_and_too_narrow_is_not():
     ("call", "error", "text"),
     [
         pytest.param(
-            lambda: coverage_curve([1.0], [[1.0]]), InputError, r"quantiles \(1, 1\). Accepted: \(n,\)", id="shape"
+            lambda: coverage_curve([1.0], [[1.0]]),
+            InputError,
+            r"quantiles \(1, 1\). Accepted: \(n,\)",
+            id="shape",
         ),
         pytest.param(
             lambda: pit([np.nan], np.zeros((199, 1))),

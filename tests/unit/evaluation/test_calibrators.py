@@ -32,17 +32,23 @@ def test_calibrators_docstrings_run_as_printed():
 
 def test_variance_scaling_finds_the_factor_and_widens_about_the_mean():
     fitted = fit_calibrator(NARROW, "variance")
-    assert fitted.factor == pytest.approx(2.0, abs=0.35)  # 5 standard errors, 2 / sqrt(2 x 200) each
+    assert fitted.factor == pytest.approx(
+        2.0, abs=0.35
+    )  # 5 standard errors, 2 / sqrt(2 x 200) each
     after = fitted.apply(NARROW.predictions)
     np.testing.assert_array_equal(after.mean_eV, NARROW.predictions.mean_eV)
-    for before_end, after_end in zip(NARROW.predictions.interval(0.9), after.interval(0.9), strict=True):
+    for before_end, after_end in zip(
+        NARROW.predictions.interval(0.9), after.interval(0.9), strict=True
+    ):
         mean = after.mean_eV
         np.testing.assert_allclose(after_end - mean, fitted.factor * (before_end - mean))
     np.testing.assert_array_equal(after.quantiles_mean, NARROW.predictions.quantiles_mean)
 
 
 def test_variance_scaling_leaves_conformal_intervals_as_they_were():
-    own = dataclasses.replace(NARROW.predictions, conformal=ConformalScores(("x",) * 30, np.linspace(0.1, 3, 30)))
+    own = dataclasses.replace(
+        NARROW.predictions, conformal=ConformalScores(("x",) * 30, np.linspace(0.1, 3, 30))
+    )
     after = fit_calibrator(NARROW, "variance").apply(own)
     np.testing.assert_allclose(after.interval(0.9, "conformal"), own.interval(0.9, "conformal"))
 
@@ -54,7 +60,9 @@ def test_calibrator_mends_coverage_on_structures_that_it_has_not_seen(kind):
     assert not set(fitted.ids) & set(measured_part(NARROW, fitted).predictions.ids)
     for change in fitted.changes:
         # coverage after: binomial with 200 structures and the noise of 200 calibration ones, 5 sd of both
-        assert abs(change.coverage_after - change.level) < 5 * np.sqrt(change.level * (1 - change.level) * 2 / 200)
+        assert abs(change.coverage_after - change.level) < 5 * np.sqrt(
+            change.level * (1 - change.level) * 2 / 200
+        )
         assert change.width_after_eV > change.width_before_eV
     assert fitted.changes[-1].coverage_before < 0.8
 
@@ -70,9 +78,27 @@ def test_conformal_calibrator_gives_the_interval_of_its_scores():
 @pytest.mark.parametrize(
     ("n", "kind", "share", "level", "text"),
     [
-        (28, "conformal", 0.5, 0.95, "needs at least 19 to calibrate and 10 to measure: 29 held-out structures"),
-        (60, "conformal", 0.2, 0.95, "12 to calibrate and 48 to measure it on.*share between 32 and 83 %"),
-        (100, "conformal", 0.5, 0.99, "A 99 % conformal interval needs at least 99 .* 109 held-out"),
+        (
+            28,
+            "conformal",
+            0.5,
+            0.95,
+            "needs at least 19 to calibrate and 10 to measure: 29 held-out structures",
+        ),
+        (
+            60,
+            "conformal",
+            0.2,
+            0.95,
+            "12 to calibrate and 48 to measure it on.*share between 32 and 83 %",
+        ),
+        (
+            100,
+            "conformal",
+            0.5,
+            0.99,
+            "A 99 % conformal interval needs at least 99 .* 109 held-out",
+        ),
         (25, "variance", 0.5, 0.95, "Variance scaling needs at least 20 .* 30 held-out structures"),
         (100, "variance", 0.95, 0.95, "5 to measure it on"),
         (100, "variance", 1.0, 0.95, "share is 1. Accepted: above 0 and below 1"),
@@ -96,12 +122,22 @@ def test_calibrator_comes_back_from_disk_as_it_was(tmp_path, kind):
 
 @pytest.mark.parametrize(
     "change",
-    [{"schema": 2}, {"kind": "platt"}, {"factor": -1.0}, {"factor": None}, {"ids": []}, {"files": ["x"]}, {"more": 1}],
+    [
+        {"schema": 2},
+        {"kind": "platt"},
+        {"factor": -1.0},
+        {"factor": None},
+        {"ids": []},
+        {"files": ["x"]},
+        {"more": 1},
+    ],
     ids=str,
 )
 def test_damaged_calibrator_is_refused_and_says_that_the_run_is_safe(tmp_path, change):
     save_calibrator(tmp_path, fit_calibrator(NARROW, "variance"))
     values = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps(values | change))
-    with pytest.raises(ArtifactError, match="not readable as a calibrator .* The run itself is not touched"):
+    with pytest.raises(
+        ArtifactError, match="not readable as a calibrator .* The run itself is not touched"
+    ):
         load_calibrator(tmp_path)

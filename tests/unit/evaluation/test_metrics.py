@@ -39,8 +39,12 @@ def test_point_errors_agree_with_uncertainty_toolbox(world):
 
 def test_gaussian_scores_agree_with_uncertainty_toolbox(world):
     y, mean, sd = world
-    assert metrics.nll_gaussian(y, mean, sd=sd) == pytest.approx(toolbox.nll_gaussian(mean, sd, y), rel=1e-12)
-    assert metrics.crps_gaussian(y, mean, sd=sd) == pytest.approx(toolbox.crps_gaussian(mean, sd, y), rel=1e-12)
+    assert metrics.nll_gaussian(y, mean, sd=sd) == pytest.approx(
+        toolbox.nll_gaussian(mean, sd, y), rel=1e-12
+    )
+    assert metrics.crps_gaussian(y, mean, sd=sd) == pytest.approx(
+        toolbox.crps_gaussian(mean, sd, y), rel=1e-12
+    )
 
 
 def test_miscalibration_area_agrees_with_uncertainty_toolbox(world):
@@ -62,20 +66,28 @@ def test_miscalibration_area_intervals_that_hold_nothing_gives_nearly_one_half()
 
 def test_mixture_scores_of_one_draw_equal_the_gaussian_ones(world):
     y, mean, sd = world
-    assert metrics.nll_mixture(y, mean[None], sds=sd[None]) == pytest.approx(metrics.nll_gaussian(y, mean, sd=sd))
-    assert metrics.crps_mixture(y, mean[None], sds=sd[None]) == pytest.approx(metrics.crps_gaussian(y, mean, sd=sd))
+    assert metrics.nll_mixture(y, mean[None], sds=sd[None]) == pytest.approx(
+        metrics.nll_gaussian(y, mean, sd=sd)
+    )
+    assert metrics.crps_mixture(y, mean[None], sds=sd[None]) == pytest.approx(
+        metrics.crps_gaussian(y, mean, sd=sd)
+    )
 
 
 def test_nll_mixture_agrees_with_the_density(mixture):
     y, means, sds = mixture
     density = norm.pdf(y, means, sds[:, None]).mean(axis=0)
-    assert metrics.nll_mixture(y, means, sds=sds) == pytest.approx(-np.log(density).mean(), rel=1e-12)
+    assert metrics.nll_mixture(y, means, sds=sds) == pytest.approx(
+        -np.log(density).mean(), rel=1e-12
+    )
 
 
 def test_nll_mixture_far_outside_every_component_stays_finite():
     # log density = log((1/2) N(1000; 0, 1) + (1/2) N(1000; 1, 1)), by hand; the density itself underflows
     expected = 0.5 * np.log(2 * np.pi) + np.log(2.0) + 0.5 * 999.0**2
-    assert metrics.nll_mixture([1000.0], [[0.0], [1.0]], sds=[1.0, 1.0]) == pytest.approx(expected, rel=1e-12)
+    assert metrics.nll_mixture([1000.0], [[0.0], [1.0]], sds=[1.0, 1.0]) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_crps_mixture_agrees_with_quadrature_of_its_definition(mixture):
@@ -116,18 +128,25 @@ def test_crps_of_many_draws_is_the_sum_over_all_pairs(smallest):
 def test_crps_is_lowest_for_the_true_distribution():
     # Proper: with 4000 draws of N(0, 1), 0.8 or 1.25 of the sd score worse by about 0.006 (4 standard errors).
     y = np.random.default_rng(3).normal(size=4000)
-    scores = {sd: metrics.crps_gaussian(y, np.zeros(4000), sd=np.full(4000, sd)) for sd in (0.8, 1.0, 1.25)}
+    scores = {
+        sd: metrics.crps_gaussian(y, np.zeros(4000), sd=np.full(4000, sd))
+        for sd in (0.8, 1.0, 1.25)
+    }
     assert scores[1.0] == min(scores.values())
     assert scores[1.0] == pytest.approx(1 / np.sqrt(np.pi), abs=0.02)
 
 
 def test_coverage_ends_belong_to_the_interval():
-    assert metrics.coverage([0.0, 1.0, 1.1], [0.0, 0.0, 0.0], upper=[1.0, 1.0, 1.0]) == pytest.approx(2 / 3)
+    assert metrics.coverage(
+        [0.0, 1.0, 1.1], [0.0, 0.0, 0.0], upper=[1.0, 1.0, 1.0]
+    ) == pytest.approx(2 / 3)
 
 
 def test_evaluate_predictions_gives_the_stored_keys(mixture):
     y, means, sds = mixture
-    figures = metrics.evaluate_predictions(y, means, sds=sds, lower=y - 1, upper=np.array([y[0] - 0.5, *(y[1:] + 1)]))
+    figures = metrics.evaluate_predictions(
+        y, means, sds=sds, lower=y - 1, upper=np.array([y[0] - 0.5, *(y[1:] + 1)])
+    )
     assert list(figures) == ["rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_95", "width_95_eV"]
     assert figures["coverage_95"] == 0.75
     assert figures["width_95_eV"] == pytest.approx((0.5 + 3 * 2) / 4)
@@ -137,15 +156,26 @@ def test_evaluate_predictions_gives_the_stored_keys(mixture):
 
 def test_evaluate_gaussian_names_its_level(world):
     y, mean, sd = world
-    figures = metrics.evaluate_gaussian(y, mean, sd=sd, lower=mean - sd, upper=mean + sd, level=0.683)
-    assert list(figures) == ["rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_68.3", "width_68.3_eV"]
+    figures = metrics.evaluate_gaussian(
+        y, mean, sd=sd, lower=mean - sd, upper=mean + sd, level=0.683
+    )
+    assert list(figures) == [
+        "rmse_eV",
+        "mae_eV",
+        "nll",
+        "crps_eV",
+        "coverage_68.3",
+        "width_68.3_eV",
+    ]
     assert figures["nll"] == metrics.nll_gaussian(y, mean, sd=sd)
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        pytest.param(lambda: metrics.rmse([1.0], [1.0, 2.0]), r"len\(y\)=1 but len\(mean\)=2", id="length"),
+        pytest.param(
+            lambda: metrics.rmse([1.0], [1.0, 2.0]), r"len\(y\)=1 but len\(mean\)=2", id="length"
+        ),
         pytest.param(
             lambda: metrics.mae([1.0, np.nan], [1.0, 2.0]),
             r"y contains nan at position 1 \(1 such values of 2\)",
@@ -153,8 +183,14 @@ def test_evaluate_gaussian_names_its_level(world):
         ),
         pytest.param(lambda: metrics.rmse([[1.0]], [1.0]), r"y has shape \(1, 1\)", id="shape"),
         pytest.param(lambda: metrics.rmse([], []), r"y has shape \(0,\)", id="empty"),
-        pytest.param(lambda: metrics.r2([2.0, 2.0], [1.0, 2.0]), "all 2: there is no variance", id="constant"),
-        pytest.param(lambda: metrics.nll_gaussian([1.0], [1.0], sd=[0.0]), "sd contains 0. Accepted", id="zero-sd"),
+        pytest.param(
+            lambda: metrics.r2([2.0, 2.0], [1.0, 2.0]), "all 2: there is no variance", id="constant"
+        ),
+        pytest.param(
+            lambda: metrics.nll_gaussian([1.0], [1.0], sd=[0.0]),
+            "sd contains 0. Accepted",
+            id="zero-sd",
+        ),
         pytest.param(
             lambda: metrics.nll_mixture([1.0], [[1.0, 2.0]], sds=[1.0]),
             r"means has shape \(1, 2\) but len\(y\)=1",
@@ -171,9 +207,15 @@ def test_evaluate_gaussian_names_its_level(world):
             id="inf",
         ),
         pytest.param(
-            lambda: metrics.coverage([1.0], [2.0], upper=[1.0]), "lower=2 is above upper=1 at position 0", id="swapped"
+            lambda: metrics.coverage([1.0], [2.0], upper=[1.0]),
+            "lower=2 is above upper=1 at position 0",
+            id="swapped",
         ),
-        pytest.param(lambda: metrics.miscalibration_area([0.5, 0.4], [0.5, 0.4]), "increase strictly", id="levels"),
+        pytest.param(
+            lambda: metrics.miscalibration_area([0.5, 0.4], [0.5, 0.4]),
+            "increase strictly",
+            id="levels",
+        ),
     ],
 )
 def test_metrics_unusable_input_is_refused_with_its_values(call, text):
@@ -182,7 +224,10 @@ def test_metrics_unusable_input_is_refused_with_its_values(call, text):
 
 
 def test_mean_width_is_the_mean_of_the_full_widths():
-    lower, upper = np.array([0.0, -1.0, 2.0]), np.array([1.0, 1.0, 8.0])  # widths 1, 2 and 6: their median is 2
+    lower, upper = (
+        np.array([0.0, -1.0, 2.0]),
+        np.array([1.0, 1.0, 8.0]),
+    )  # widths 1, 2 and 6: their median is 2
     assert metrics.mean_width(lower, upper) == pytest.approx(3.0)
     with pytest.raises(InputError):
         metrics.mean_width(upper, lower)

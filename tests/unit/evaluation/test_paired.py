@@ -47,13 +47,17 @@ def test_difference_is_that_of_the_figures():
         found = paired_difference(first, second, figure=figure)
         expected = figures_at(first, 0.95)[figure] - figures_at(second, 0.95)[figure]
         assert found.difference_eV == pytest.approx(expected, abs=1e-12)
-        assert found.n == N and found.shown and found.lower_eV < found.difference_eV < found.upper_eV
+        assert (
+            found.n == N and found.shown and found.lower_eV < found.difference_eV < found.upper_eV
+        )
 
 
 def test_interval_is_narrower_than_unpaired_where_errors_are_shared():
     shared = noise(3, 0.5)
     first, second = normal_heldout(shared), normal_heldout(shared + noise(4, 0.05, 0.02))
-    width = np.ptp([getattr(paired_difference(first, second), end) for end in ("lower_eV", "upper_eV")])
+    width = np.ptp(
+        [getattr(paired_difference(first, second), end) for end in ("lower_eV", "upper_eV")]
+    )
     assert width < 0.2 * 2 * 1.96 * np.sqrt(2) * 0.5 / np.sqrt(2 * N)  # of two independent RMSEs
 
 
@@ -70,17 +74,29 @@ def test_interval_of_runs_that_are_equally_good_holds_zero_as_often_as_it_says()
 def test_equal_predictions_have_no_difference_to_show():
     run = normal_heldout(noise(5, 0.2))
     found = paired_difference(run, run)
-    assert (found.difference_eV, found.lower_eV, found.upper_eV, found.shown) == (0.0, 0.0, 0.0, False)
-    assert paired.sentence(found, baseline="it").startswith("no difference to it that this test set can show")
+    assert (found.difference_eV, found.lower_eV, found.upper_eV, found.shown) == (
+        0.0,
+        0.0,
+        0.0,
+        False,
+    )
+    assert paired.sentence(found, baseline="it").startswith(
+        "no difference to it that this test set can show"
+    )
 
 
 def test_worse_run_is_said_to_be_worse():
     text = paired.sentence(paired.PairedDifference(0.123, 0.1, 0.15, 50), baseline="B")
-    assert text == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to 0.15)"
+    assert (
+        text
+        == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to 0.15)"
+    )
 
 
 def test_common_rows_leave_out_other_structures_and_other_gaps():
-    first = normal_heldout(np.zeros(4), gaps=np.array([1.0, 2.0, 3.0, 4.0]), ids=["a", "b", "c", "d"])
+    first = normal_heldout(
+        np.zeros(4), gaps=np.array([1.0, 2.0, 3.0, 4.0]), ids=["a", "b", "c", "d"]
+    )
     second = normal_heldout(np.zeros(3), gaps=np.array([4.0, 2.5, 1.0]), ids=["d", "b", "a"])
     ours, theirs = common_rows(first, second)
     assert ours.tolist() == [0, 3] and theirs.tolist() == [2, 0]
@@ -88,7 +104,9 @@ def test_common_rows_leave_out_other_structures_and_other_gaps():
 
 def test_difference_over_few_common_structures_is_refused():
     few = normal_heldout(np.zeros(9), gaps=GAPS[:9])
-    with pytest.raises(InputError, match=f"9 structures were held out by both runs; .* at least {MIN_COMMON}"):
+    with pytest.raises(
+        InputError, match=f"9 structures were held out by both runs; .* at least {MIN_COMMON}"
+    ):
         paired_difference(few, normal_heldout(np.zeros(N)))
 
 
@@ -111,7 +129,9 @@ def test_load_heldout_uses_gaps_of_the_manifest_and_refuses_damaged_runs(tmp_pat
     split = {"split": {"test": ["a", "b", "c"]}}
     stored = load_heldout(tmp_path, split | {"test_gaps_eV": [1.5, 2.5, 3.5]})
     assert stored.gaps_eV.tolist() == [1.5, 2.5, 3.5]
-    with pytest.raises(ArtifactError, match="not the predictions of the structures that the manifest names"):
+    with pytest.raises(
+        ArtifactError, match="not the predictions of the structures that the manifest names"
+    ):
         load_heldout(tmp_path, {"split": {"test": ["a", "b"]}})
     with pytest.raises(ArtifactError, match="2 known gaps for 3 held-out structures"):
         load_heldout(tmp_path, split | {"test_gaps_eV": [1.0, 2.0]})

@@ -29,12 +29,16 @@ def test_coverage_of_prediction_and_credible_intervals_counts_what_is_inside():
         curve = coverage_of(HELD, kind)
         lower, upper = HELD.predictions.interval(0.8, kind)
         assert curve.coverages[79] == np.mean((lower <= GAPS) & (upper >= GAPS))
-    assert coverage_of(HELD, "credible").coverages[94] < coverage_of(HELD, "prediction").coverages[94]
+    assert (
+        coverage_of(HELD, "credible").coverages[94] < coverage_of(HELD, "prediction").coverages[94]
+    )
 
 
 def test_coverage_of_conformal_intervals_ends_where_the_scores_do():
     scores = ConformalScores(("x",) * 19, np.linspace(0.1, 2.0, 19))
-    held = dataclasses.replace(HELD, predictions=dataclasses.replace(HELD.predictions, conformal=scores))
+    held = dataclasses.replace(
+        HELD, predictions=dataclasses.replace(HELD.predictions, conformal=scores)
+    )
     table = coverage_table(coverage_of(held, "conformal"))
     assert table["level"].max() == 0.95
     assert table["chance_upper"].iloc[49] == binom.ppf(0.975, N, 0.5) / N
@@ -50,7 +54,9 @@ def test_pit_bins_hold_every_structure_and_say_what_chance_allows():
 def test_width_table_says_which_gaps_are_outside_and_has_the_largest_error_first():
     table = width_table(HELD, 0.9, "prediction")
     assert table["error_eV"].is_monotonic_decreasing
-    assert (table["inside"] == (table["error_eV"] <= table["width_eV"] / 2 + 1e-12)).all()  # symmetric intervals
+    assert (
+        table["inside"] == (table["error_eV"] <= table["width_eV"] / 2 + 1e-12)
+    ).all()  # symmetric intervals
 
 
 def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squared():
@@ -60,9 +66,13 @@ def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squa
     first = np.argsort(SD)[:40]
     assert table["rmse_eV"][0] == pytest.approx(np.sqrt(np.mean(HELD.errors_eV[first] ** 2)))
     expected = table["sd_eV"][0] * np.sqrt(chi2.ppf([0.025, 0.975], 40) / 40)
-    np.testing.assert_allclose(table.loc[0, ["chance_lower_eV", "chance_upper_eV"]].to_numpy(dtype=float), expected)
+    np.testing.assert_allclose(
+        table.loc[0, ["chance_lower_eV", "chance_upper_eV"]].to_numpy(dtype=float), expected
+    )
     assert spread_table(HELD.rows(np.arange(12)))["structures"].tolist() == [6, 6]
-    assert spread_table(normal_heldout(np.zeros(N), 0.3))["structures"].tolist() == [N]  # the same spread for all
+    assert spread_table(normal_heldout(np.zeros(N), 0.3))["structures"].tolist() == [
+        N
+    ]  # the same spread for all
 
 
 def test_element_slices_count_every_structure_that_holds_the_element():
@@ -77,4 +87,7 @@ def test_element_slices_count_every_structure_that_holds_the_element():
 def test_formula_slices_put_rare_formulas_into_one_row():
     held = HELD.rows(np.array([0, 1, 2, 3, 4]))
     table = formula_table(held, 0.95, "prediction")
-    assert table["formula"].tolist() == ["C6H6", "all others"] and table["structures"].tolist() == [2, 3]
+    assert table["formula"].tolist() == ["C6H6", "all others"] and table["structures"].tolist() == [
+        2,
+        3,
+    ]

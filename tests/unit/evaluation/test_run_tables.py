@@ -41,12 +41,21 @@ def test_figures_table_has_one_row_a_run_with_time_and_memory():
     old = stored("old", 2 * ERRORS, elapsed_s={}, peak_memory_bytes={}, metrics={})
     table = figures_table([stored("new", ERRORS), old], 0.9).set_index("run")
     assert table.loc["old", "rmse_eV"] == pytest.approx(2 * table.loc["new", "rmse_eV"])
-    assert table.loc["new", ["time_s", "memory_MB", "nll", "held_out"]].tolist() == [2.5, 3.0, 0.5, N]
-    assert table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()  # written by an earlier version
+    assert table.loc["new", ["time_s", "memory_MB", "nll", "held_out"]].tolist() == [
+        2.5,
+        3.0,
+        0.5,
+        N,
+    ]
+    assert (
+        table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()
+    )  # written by an earlier version
 
 
 def test_only_settings_that_differ_are_shown():
-    other = stored("b", ERRORS, config={"lr": 0.2, "sampler": {"warmup": 10}, "extra": True}, seed=4)
+    other = stored(
+        "b", ERRORS, config={"lr": 0.2, "sampler": {"warmup": 10}, "extra": True}, seed=4
+    )
     table = differing_settings([stored("a", ERRORS), other])
     assert table.to_dict("list") == {
         "setting": ["method", "seed", "lr"],
@@ -62,9 +71,18 @@ def test_runs_of_one_split_are_not_flagged():
 @pytest.mark.parametrize(
     ("run", "text"),
     [
-        (stored("a", ERRORS, rows=np.arange(100)), "tested on different crystals (100 and 400, 100 in common"),
-        (stored("a", ERRORS, data="others", content="2"), "a learned from others, b from crystals."),
-        (stored("a", ERRORS, content="2"), "The data set crystals got other structures or gaps between a and b."),
+        (
+            stored("a", ERRORS, rows=np.arange(100)),
+            "tested on different crystals (100 and 400, 100 in common",
+        ),
+        (
+            stored("a", ERRORS, data="others", content="2"),
+            "a learned from others, b from crystals.",
+        ),
+        (
+            stored("a", ERRORS, content="2"),
+            "The data set crystals got other structures or gaps between a and b.",
+        ),
         (stored("a", ERRORS, level="GW"), "Levels of theory are mixed (GW, PBE)."),
     ],
     ids=["split", "data", "labels", "level"],
@@ -75,11 +93,17 @@ def test_what_makes_runs_not_comparable_is_said(run, text):
 
 
 def test_differences_are_to_the_baseline_and_say_where_none_can_be_taken():
-    runs = [stored("good", ERRORS / 2), stored("base", ERRORS), stored("elsewhere", ERRORS, rows=np.arange(5))]
+    runs = [
+        stored("good", ERRORS / 2),
+        stored("base", ERRORS),
+        stored("elsewhere", ERRORS, rows=np.arange(5)),
+    ]
     found = differences(runs, runs[1], "rmse_eV")
     assert [run.label for run, _, _ in found] == ["good", "elsewhere"]
     assert "better than base on these 400 crystals" in found[0][2]
-    assert found[1][1] is None and found[1][2].startswith("no difference can be taken. 5 structures")
+    assert found[1][1] is None and found[1][2].startswith(
+        "no difference can be taken. 5 structures"
+    )
     table = difference_table(found)
     assert table["structures"].tolist() == [400, 0] and np.isnan(table["difference_eV"][1])
     assert table["difference_eV"][0] == pytest.approx(-np.sqrt(np.mean(ERRORS**2)) / 2)
@@ -89,5 +113,7 @@ def test_learning_table_is_over_methods_with_several_sizes():
     points = [LearningPoint("a", n, s, {"rmse_eV": 1 / n + s}) for n in (10, 20) for s in (0, 2)]
     table = learning_table([*points, LearningPoint("b", 10, 0, {"rmse_eV": 1.0})], "rmse_eV")
     assert table["method"].unique().tolist() == ["a"] and table["runs"].tolist() == [2, 2]
-    assert table.loc[0, ["rmse_eV", "smallest_eV", "largest_eV"]].tolist() == pytest.approx([1.1, 0.1, 2.1])
+    assert table.loc[0, ["rmse_eV", "smallest_eV", "largest_eV"]].tolist() == pytest.approx(
+        [1.1, 0.1, 2.1]
+    )
     assert learning_table(points[:2], "rmse_eV").empty

@@ -53,16 +53,31 @@ def test_values_that_are_settings_already_are_taken():
 @pytest.mark.parametrize(
     "values, text",
     [
-        ({"name": "a", "colour": 1}, "run: unknown setting 'colour'. Accepted: extra, inner, mode, name, on, widths."),
-        ({"name": "a", "inner": {"speed": 1}}, "run.inner: unknown setting 'speed'. Accepted: rate, steps."),
+        (
+            {"name": "a", "colour": 1},
+            "run: unknown setting 'colour'. Accepted: extra, inner, mode, name, on, widths.",
+        ),
+        (
+            {"name": "a", "inner": {"speed": 1}},
+            "run.inner: unknown setting 'speed'. Accepted: rate, steps.",
+        ),
         ({}, "run: setting 'name' is missing."),
         ({"name": 3}, "run.name: found 3. Accepted: text."),
         ({"name": "a", "mode": "odd"}, "run.mode: found 'odd'. Accepted: fast, slow."),
         ({"name": "a", "on": 1}, "run.on: found 1. Accepted: true or false."),
-        ({"name": "a", "inner": {"rate": "abc"}}, "run.inner.rate: found 'abc'. Accepted: a number."),
+        (
+            {"name": "a", "inner": {"rate": "abc"}},
+            "run.inner.rate: found 'abc'. Accepted: a number.",
+        ),
         ({"name": "a", "inner": {"rate": True}}, "run.inner.rate: found True. Accepted: a number."),
-        ({"name": "a", "inner": {"steps": 2.5}}, "run.inner.steps: found 2.5. Accepted: a whole number."),
-        ({"name": "a", "inner": {"steps": None}}, "run.inner.steps: found None. Accepted: a whole number."),
+        (
+            {"name": "a", "inner": {"steps": 2.5}},
+            "run.inner.steps: found 2.5. Accepted: a whole number.",
+        ),
+        (
+            {"name": "a", "inner": {"steps": None}},
+            "run.inner.steps: found None. Accepted: a whole number.",
+        ),
         ({"name": "a", "inner": 4}, "run.inner: found 4. Accepted: settings by name."),
         ({"name": "a", "widths": 4}, "run.widths: found 4. Accepted: a list."),
         ({"name": "a", "widths": [4, "x"]}, "run.widths: found 'x'. Accepted: a whole number."),

@@ -29,14 +29,18 @@ def test_rearm_undoes_defuse_for_every_text(text):
 
 @given(st.lists(st.text(alphabet="'=+-@\t\r\nab,\" ", max_size=6), min_size=1, max_size=4))
 def test_csv_text_read_by_a_csv_reader_gives_the_same_cells(texts):
-    frame = pd.DataFrame({"id": pd.Series(texts, dtype="str"), "gap_eV": np.arange(len(texts), dtype=float)})
+    frame = pd.DataFrame(
+        {"id": pd.Series(texts, dtype="str"), "gap_eV": np.arange(len(texts), dtype=float)}
+    )
     rows = list(csv.reader(io.StringIO(csv_text(frame), newline="")))
     assert rows[0] == ["id", "gap_eV"]
     assert [rearm(row[0]) for row in rows[1:]] == texts
 
 
 def test_csv_text_numbers_are_plain_and_never_defused():
-    frame = pd.DataFrame({"a": [-1.23456789, -0.0], "n": [-3, 4], "b": [np.nan, 1e-9], "c": [True, None]})
+    frame = pd.DataFrame(
+        {"a": [-1.23456789, -0.0], "n": [-3, 4], "b": [np.nan, 1e-9], "c": [True, None]}
+    )
     assert csv_text(frame) == "a,n,b,c\n-1.234568,-3,,True\n0.0,4,0.0,\n"
 
 

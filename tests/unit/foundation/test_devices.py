@@ -29,7 +29,8 @@ def test_environment_sets_the_threads_and_an_argument_overrides_it(monkeypatch):
 def test_threads_that_are_no_whole_number_are_refused(monkeypatch, text):
     monkeypatch.setenv("BANDGAP_THREADS", text)
     with pytest.raises(
-        ConfigError, match=f"BANDGAP_THREADS is '{text}'. Accepted: a whole number from 1. Unset it to use 1"
+        ConfigError,
+        match=f"BANDGAP_THREADS is '{text}'. Accepted: a whole number from 1. Unset it to use 1",
     ):
         set_threads()
 
@@ -50,5 +51,7 @@ def test_unknown_device_is_refused_with_those_accepted():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_cuda_is_refused_where_there_is_none():
-    with pytest.raises(ConfigError, match="torch finds no CUDA device here. Use --device cpu or auto"):
+    with pytest.raises(
+        ConfigError, match="torch finds no CUDA device here. Use --device cpu or auto"
+    ):
         choose_device("cuda")

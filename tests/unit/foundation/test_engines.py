@@ -109,7 +109,11 @@ def test_no_more_items_are_taken_than_are_given_out(n_jobs: int, most: int) -> N
     [
         ("spark", "", r"engine is 'spark'. Accepted: local, dask \("),
         ("ray", "", r"engine is 'ray'. Accepted: local, dask \("),
-        ("dask", "", "needs the address of its scheduler: --scheduler tcp://HOST:8786, or BANDGAP_SCHEDULER"),
+        (
+            "dask",
+            "",
+            "needs the address of its scheduler: --scheduler tcp://HOST:8786, or BANDGAP_SCHEDULER",
+        ),
         ("local", "tcp://a:1", r"A scheduler \(tcp://a:1\) is named, and the engine is local"),
     ],
 )
@@ -144,10 +148,17 @@ def test_missing_package_is_one_sentence_with_the_command() -> None:
     command = [sys.executable, "-c", script, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "pip install -c constraints.txt '.[dask]'" in done.stderr
-    assert "The engine dask needs the package distributed" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "The engine dask needs the package distributed" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_worker_of_the_dashboard_says_what_is_wrong_with_its_engine() -> None:
     command = [sys.executable, "-m", "bandgap.jobs.worker"]
-    done = subprocess.run(command, env={**os.environ, ENGINE: "spark"}, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("engine is 'spark'. Accepted: local, dask (")
+    done = subprocess.run(
+        command, env={**os.environ, ENGINE: "spark"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and done.stderr.startswith(
+        "engine is 'spark'. Accepted: local, dask ("
+    )

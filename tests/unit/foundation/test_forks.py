@@ -65,7 +65,9 @@ def test_what_the_function_raises_is_raised_after_the_results_before_it():
 
 
 def test_a_killed_process_is_said_in_a_sentence():
-    with pytest.raises(BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"):
+    with pytest.raises(
+        BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"
+    ):
         list(mapped_by_forks(die, ((n,) for n in range(9)), n_jobs=2, ahead=2))
 
 
@@ -79,7 +81,9 @@ def test_forks_end_with_the_process_that_is_killed():
         "print(next(found), flush=True)\n"
         "time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True
+    )
     with process:
         assert process.stdout is not None
         fork = int(process.stdout.readline())
@@ -116,7 +120,10 @@ def test_items_of_a_fork_come_in_order_from_another_process_and_end(held):
 
 @pytest.mark.parametrize(
     ("function", "kind", "text"),
-    [(refused_at_two, InputError, "^two is refused$"), (killed_at_two, BandgapError, "was killed, probably as memory")],
+    [
+        (refused_at_two, InputError, "^two is refused$"),
+        (killed_at_two, BandgapError, "was killed, probably as memory"),
+    ],
 )
 def test_what_ends_the_items_of_a_fork_is_raised_at_their_end_each_time(function, kind, text):
     items = ForkedItems(function)
@@ -144,6 +151,8 @@ def test_fork_ends_when_nobody_wants_its_items_any_more():
 def _runs(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"  # ended, and nobody has asked how
+            return (
+                file.read().rpartition(")")[2].split()[0] != "Z"
+            )  # ended, and nobody has asked how
     except FileNotFoundError:
         return False

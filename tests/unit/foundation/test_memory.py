@@ -10,7 +10,9 @@ def test_peak_memory_of_the_process_stays_when_what_was_held_is_gone():
     during = peak_memory_bytes()["process"]
     del held
     assert during is not None and during > 200_000_000
-    assert peak_memory_bytes()["process"] > 0.98 * during  # Linux counts pages per core and adds them up now and then
+    assert (
+        peak_memory_bytes()["process"] > 0.98 * during
+    )  # Linux counts pages per core and adds them up now and then
 
 
 def test_peak_memory_without_a_gpu_in_use_is_not_known_for_it():

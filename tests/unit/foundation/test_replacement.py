@@ -105,7 +105,9 @@ def test_what_was_killed_next_to_another_folder_of_a_similar_name_stays(old: Pat
     assert names(old.parent) == ["run"]
 
 
-def test_system_without_exchange_takes_two_renames(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_without_exchange_takes_two_renames(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_library(*args: object) -> None:
         raise OSError("no such library")
 
@@ -136,12 +138,16 @@ def test_swap_that_fails_keeps_the_new_result_and_names_it(tmp_path: Path) -> No
     assert not kept.name.startswith(".")
 
 
-def test_place_that_cannot_be_written_is_refused_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
+def test_place_that_cannot_be_written_is_refused_and_the_trial_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "file"
     file.write_text("text")
     for path in (file, tmp_path, tmp_path / "new" / "deeper", Path(os.devnull)):
         check_writable(path)
-    with pytest.raises(InputError, match="below cannot be written .* Give a place where files can be written"):
+    with pytest.raises(
+        InputError, match="below cannot be written .* Give a place where files can be written"
+    ):
         check_writable(file / "below")
     with pytest.raises(InputError, match="cannot be written"):
         check_writable(tmp_path / ("long" * 100))

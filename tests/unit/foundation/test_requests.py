@@ -20,12 +20,22 @@ class Example(Request):
     kind: Annotated[Literal["a", "b"], Setting("Kind", "Kind.", option="--sort")] = "a"
     fast: Annotated[bool, Setting("Fast", "Fast.")] = False
     widths: Annotated[tuple[int, ...] | None, Setting("Widths", "Widths.")] = None
-    settings: Annotated[Mapping[str, Any], Setting("Settings", "Settings.", "--set")] = Field(default_factory=dict)
+    settings: Annotated[Mapping[str, Any], Setting("Settings", "Settings.", "--set")] = Field(
+        default_factory=dict
+    )
     hidden: Annotated[str, Setting("Hidden", "Hidden.", option=None)] = ""
     n_jobs: Annotated[int, Field(ge=1), Setting("Processes", "Processes.", "--jobs")] = 1
 
 
-FULL = Example(n=3, share=0.25, kind="b", fast=True, widths=(8, 4), settings={"lam": 0.5, "name": "x"}, n_jobs=2)
+FULL = Example(
+    n=3,
+    share=0.25,
+    kind="b",
+    fast=True,
+    widths=(8, 4),
+    settings={"lam": 0.5, "name": "x"},
+    n_jobs=2,
+)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ def test_library_reads_every_type_and_texts_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "t.safetensors"
     text = 'a "quoted" \\ text with ä and \n'
     metadata = {"whole": text, "pieces": iter([json.dumps(text)[:9], json.dumps(text)[9:]])}
-    write_tensors(path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata=metadata)
+    write_tensors(
+        path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata=metadata
+    )
     with safe_open(str(path), framework="numpy") as stored:
         for name, array in arrays.items():
             found = stored.get_tensor(name)
@@ -30,7 +32,11 @@ def test_library_reads_every_type_and_texts_in_pieces(tmp_path: Path) -> None:
 def test_tensor_of_several_blocks_and_of_a_file(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(400_000,))
     (tmp_path / "raw").write_bytes(values.tobytes())
-    blocks = LongTensor(values.dtype, values.shape, (values[k : k + 1000].tobytes() for k in range(0, 400_000, 1000)))
+    blocks = LongTensor(
+        values.dtype,
+        values.shape,
+        (values[k : k + 1000].tobytes() for k in range(0, 400_000, 1000)),
+    )
     with (tmp_path / "raw").open("rb") as file:
         tensors = {"blocks": blocks, "file": LongTensor.read(file, np.float64, (400, 1000))}
         write_tensors(tmp_path / "t", tensors, metadata={})
@@ -42,14 +48,20 @@ def test_tensor_of_several_blocks_and_of_a_file(tmp_path: Path) -> None:
 def test_blocks_that_do_not_fill_the_shape_leave_no_file(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("before")
     with pytest.raises(ArtifactError, match=r"t: short: 16 bytes, but its shape \(3,\) needs 24\."):
-        write_tensors(tmp_path / "t", {"short": LongTensor(np.dtype(float), (3,), [bytes(16)])}, metadata={})
+        write_tensors(
+            tmp_path / "t", {"short": LongTensor(np.dtype(float), (3,), [bytes(16)])}, metadata={}
+        )
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("t", "before")]
 
 
 def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Path) -> None:
-    arrays = {name: (np.arange(6).reshape(2, 3) % 2).astype(name) for name in CODES} | {"nothing": np.zeros((0, 4))}
+    arrays = {name: (np.arange(6).reshape(2, 3) % 2).astype(name) for name in CODES} | {
+        "nothing": np.zeros((0, 4))
+    }
     path = tmp_path / "t.safetensors"
-    write_tensors(path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata={"a": 'ä"'})
+    write_tensors(
+        path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata={"a": 'ä"'}
+    )
     metadata, found = mapped_tensors(path)
     assert metadata == {"a": 'ä"'} and set(found) == set(arrays)
     for name, array in arrays.items():
@@ -58,7 +70,9 @@ def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Pat
     with pytest.raises(ValueError, match="read-only"):
         found["float64"][0, 0] = 1.0
     path.unlink()
-    np.testing.assert_array_equal(found["float64"], arrays["float64"])  # the file lives as long as its arrays
+    np.testing.assert_array_equal(
+        found["float64"], arrays["float64"]
+    )  # the file lives as long as its arrays
 
 
 @pytest.mark.parametrize(
@@ -67,7 +81,10 @@ def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Pat
         (lambda data: data[:5], "a header of"),
         (lambda data: b"\xff" * 8 + data[8:], "a header of"),
         (lambda data: data[:-8], "at bytes 0 to 24 of 16"),
-        (lambda data: data.replace(b'"shape": [3]', b'"shape": [4]'), r"shape \(4,\) at bytes 0 to 24"),
+        (
+            lambda data: data.replace(b'"shape": [3]', b'"shape": [4]'),
+            r"shape \(4,\) at bytes 0 to 24",
+        ),
         (lambda data: data.replace(b'"shape": [3]', b'"shape": [9'), "delimiter"),
         (lambda data: data.replace(b'"F64"', b'"F99"'), "a tensor without its 'F99'"),
         (lambda data: data.replace(b'"shape"', b'"shapo"'), "a tensor without its 'shape'"),
@@ -75,7 +92,9 @@ def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Pat
     ],
     ids=("short", "long header", "cut off", "shape", "json", "dtype", "no shape", "a list"),
 )
-def test_damaged_files_are_not_mapped(tmp_path: Path, change: Callable[[bytes], bytes], text: str) -> None:
+def test_damaged_files_are_not_mapped(
+    tmp_path: Path, change: Callable[[bytes], bytes], text: str
+) -> None:
     path = tmp_path / "t"
     write_tensors(path, {"a": LongTensor.of(np.arange(3.0))}, metadata={})
     path.write_bytes(change(path.read_bytes()))

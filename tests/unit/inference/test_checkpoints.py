@@ -16,7 +16,10 @@ from tests.hamiltonian.windows import AdaptationConfig
 DIAGONAL = AdaptationConfig(mass="diagonal")
 RUNS = {
     "hmc": (hmc.sample, hmc.HmcConfig(warmup=40, draws=20, n_steps=4)),
-    "hmc with windows": (hmc.sample, hmc.HmcConfig(warmup=40, draws=20, n_steps=4, adaptation=DIAGONAL)),
+    "hmc with windows": (
+        hmc.sample,
+        hmc.HmcConfig(warmup=40, draws=20, n_steps=4, adaptation=DIAGONAL),
+    ),
     "nuts": (nuts.sample, nuts.NutsConfig(warmup=40, draws=20, max_depth=3)),
 }  # windows of 40 iterations of warm-up: from 6 to 36
 START = banana_draws(3, seed=0)
@@ -48,7 +51,9 @@ def cut_at(*iterations):
 def assert_same(found, expected):
     assert torch.equal(found[0], expected[0])
     for field in dataclasses.fields(expected[1]):
-        assert torch.equal(getattr(found[1], field.name), getattr(expected[1], field.name)), field.name
+        assert torch.equal(getattr(found[1], field.name), getattr(expected[1], field.name)), (
+            field.name
+        )
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -92,9 +97,14 @@ def test_finished_run_is_read_and_a_longer_one_goes_on_from_it(tmp_path, without
 def test_file_of_another_run_is_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.safetensors")
     run("nuts", checkpoint=checkpoint, draws=2)
-    with pytest.raises(ArtifactError, match=r"run.safetensors: belongs to another run: settings is .*'max_depth': 3"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"run.safetensors: belongs to another run: settings is .*'max_depth': 3",
+    ):
         run("nuts", checkpoint=checkpoint, max_depth=4)
-    with pytest.raises(ArtifactError, match="sampler is 'nuts' there and 'hmc' here. Give another file, or delete"):
+    with pytest.raises(
+        ArtifactError, match="sampler is 'nuts' there and 'hmc' here. Give another file, or delete"
+    ):
         run("hmc", checkpoint=checkpoint)
     sample, config = RUNS["nuts"]
     with pytest.raises(ArtifactError, match="seed is 5 there and 6 here"):
@@ -109,10 +119,15 @@ def test_damaged_file_and_file_of_another_version_are_refused(tmp_path):
     whole = path.read_bytes()
     arrays = load(whole)
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ArtifactError, match=r"run.safetensors: not a checkpoint, or damaged .*Delete it to start anew"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"run.safetensors: not a checkpoint, or damaged .*Delete it to start anew",
+    ):
         run("hmc", checkpoint=Checkpoint(path))
     save_file(arrays, path, metadata={"schema": "0", "facts": "{}"})
-    with pytest.raises(ArtifactError, match="a checkpoint of version 0; this program reads version 5. Delete it"):
+    with pytest.raises(
+        ArtifactError, match="a checkpoint of version 0; this program reads version 5. Delete it"
+    ):
         run("hmc", checkpoint=Checkpoint(path))
     save_file(arrays, path)
     with pytest.raises(ArtifactError, match="a checkpoint of version unknown"):
@@ -120,5 +135,7 @@ def test_damaged_file_and_file_of_another_version_are_refused(tmp_path):
 
 
 def test_checkpoint_every_so_many_iterations_is_at_least_one(tmp_path):
-    with pytest.raises(ConfigError, match=r"checkpoint: every = 0. Accepted: a number of iterations from 1."):
+    with pytest.raises(
+        ConfigError, match=r"checkpoint: every = 0. Accepted: a number of iterations from 1."
+    ):
         Checkpoint(tmp_path / "run.safetensors", every=0)

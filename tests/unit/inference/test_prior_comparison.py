@@ -43,7 +43,9 @@ def test_chains_that_hardly_move_say_nothing() -> None:
     assert found is not None and found.error > MOST_ERROR and not found.equals_prior
 
 
-@pytest.mark.parametrize("posterior", [np.zeros((4, 3)), np.ones((4, 100))], ids=["too short", "constant"])
+@pytest.mark.parametrize(
+    "posterior", [np.zeros((4, 3)), np.ones((4, 100))], ids=["too short", "constant"]
+)
 def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) -> None:
     assert compare_with_prior("tau", posterior, np.random.default_rng(4).normal(size=1000)) is None
 
@@ -51,7 +53,10 @@ def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) 
 def test_increasing_function_of_both_changes_nothing() -> None:
     rng = np.random.default_rng(5)
     posterior, prior = chains_of(rng, shift=0.3), rng.normal(size=1000)
-    plain, other = compare_with_prior("x", posterior, prior), compare_with_prior("x", np.exp(posterior), np.exp(prior))
+    plain, other = (
+        compare_with_prior("x", posterior, prior),
+        compare_with_prior("x", np.exp(posterior), np.exp(prior)),
+    )
     assert plain is not None and other is not None and plain.distance == other.distance
 
 

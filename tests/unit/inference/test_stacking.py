@@ -10,14 +10,19 @@ from bandgap.inference.stacking import SPREADS, fit_pool, stacking_weights
 
 def objective(log_densities, weights, prior_rows):
     members = log_densities.shape[1]
-    return logsumexp(log_densities, b=weights, axis=1).sum() + prior_rows / members * np.log(weights).sum()
+    return (
+        logsumexp(log_densities, b=weights, axis=1).sum()
+        + prior_rows / members * np.log(weights).sum()
+    )
 
 
 @pytest.mark.parametrize("prior_rows", [0.5, 2.0, 30.0])
 def test_weights_are_the_maximum_on_a_grid_of_the_simplex(prior_rows):
     rng = np.random.default_rng(0)
     y = rng.normal(size=60)
-    logs = np.stack([norm.logpdf(y, 0.4, 1.0), norm.logpdf(y, -0.3, 0.8), norm.logpdf(y, 0.0, 3.0)], axis=1)
+    logs = np.stack(
+        [norm.logpdf(y, 0.4, 1.0), norm.logpdf(y, -0.3, 0.8), norm.logpdf(y, 0.0, 3.0)], axis=1
+    )
     found = stacking_weights(logs, prior_rows=prior_rows)
     a, b = np.meshgrid(np.linspace(0.005, 0.99, 150), np.linspace(0.005, 0.99, 150))
     inside = a + b < 0.995
@@ -54,7 +59,9 @@ def test_factor_is_the_one_that_the_rows_ask_for_where_there_are_many(true_sd, w
     rng = np.random.default_rng(2)
     y = rng.normal(0, true_sd, 20_000)
     logs = np.stack([np.stack([norm.logpdf(y, 0, c) for c in SPREADS], axis=1)] * 2, axis=1)
-    assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread == pytest.approx(wanted)
+    assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread == pytest.approx(
+        wanted
+    )
 
 
 def test_factor_stays_near_one_where_rows_are_few_and_the_prior_narrow():
@@ -71,5 +78,7 @@ def test_pool_that_is_too_wide_is_drawn_in():
     a, b = rng.normal(size=(2, 20_000))
     y = a + b + 0.3 * rng.normal(size=a.size)
     sd = np.sqrt(1.09)
-    logs = np.stack([np.stack([norm.logpdf(y, m, c * sd) for c in SPREADS], axis=1) for m in (a, b)], axis=1)
+    logs = np.stack(
+        [np.stack([norm.logpdf(y, m, c * sd) for c in SPREADS], axis=1) for m in (a, b)], axis=1
+    )
     assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread < 0.96

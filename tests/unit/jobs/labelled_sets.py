@@ -16,15 +16,24 @@ from tests.unit.conftest import World
 
 
 def add_labelled_set(
-    home: Home, workspace: str, world: World, source_folder: Path, *, gaps_eV: np.ndarray | None = None
+    home: Home,
+    workspace: str,
+    world: World,
+    source_folder: Path,
+    *,
+    gaps_eV: np.ndarray | None = None,
 ) -> Dataset:
     """Register the source "toy", upload and check the world's records, and store their gaps, or these (n,)."""
     library, jobs = Library(home), JobStore(home)
     library.register_sources({"toy": SourceEntry("toy", str(source_folder))})
     text = io.StringIO()
     write(text, [record.atoms for record in world.records], format="extxyz")
-    dataset = library.add_dataset(workspace, "set", files=[("set.extxyz", text.getvalue().encode())])
-    jobs.submit(workspace, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
+    dataset = library.add_dataset(
+        workspace, "set", files=[("set.extxyz", text.getvalue().encode())]
+    )
+    jobs.submit(
+        workspace, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id
+    )
     assert work_all(home) == 1
     known = world.gaps_eV if gaps_eV is None else gaps_eV
     library.save_gaps(dataset.id, known, labels={"source": "made"}, level_of_theory="PBE")

@@ -94,7 +94,9 @@ PROXY = AccessRules("127.0.0.1", 8501, host_names=("gaps.example.org",), behind_
         (PROXY, "attacker.example", False),
     ],
 )
-def test_host_is_accepted_where_it_names_the_server(rules: AccessRules, host: str, is_accepted: bool) -> None:
+def test_host_is_accepted_where_it_names_the_server(
+    rules: AccessRules, host: str, is_accepted: bool
+) -> None:
     assert rules.accepts_host(host) is is_accepted
     answer = ask(rules, "/", host=host, **cookie_of(rules))
     assert answer.status == (200 if is_accepted else 400)
@@ -107,14 +109,18 @@ def test_refused_host_is_told_which_option_accepts_it() -> None:
     )
 
 
-@pytest.mark.parametrize("origin", ["https://attacker.example", "http://127.0.0.1:3000", "null", "file://"])
+@pytest.mark.parametrize(
+    "origin", ["https://attacker.example", "http://127.0.0.1:3000", "null", "file://"]
+)
 def test_origin_of_another_page_is_refused_for_websockets_and_uploads(origin: str) -> None:
     assert stream(LOOPBACK, origin=origin).status == 403
     for method in ("PUT", "DELETE", "OPTIONS"):
         assert ask(LOOPBACK, "/_stcore/upload_file/a/b", method=method, origin=origin).status == 403
 
 
-@pytest.mark.parametrize("headers", [{}, {"origin": f"http://{OWN}"}], ids=["no browser", "own page"])
+@pytest.mark.parametrize(
+    "headers", [{}, {"origin": f"http://{OWN}"}], ids=["no browser", "own page"]
+)
 def test_own_origin_is_accepted(headers: dict[str, str]) -> None:
     assert stream(LOOPBACK, **headers).headers["x-host"] == OWN
     assert ask(LOOPBACK, "/_stcore/upload_file/a/b", method="PUT", **headers).status == 200
@@ -127,7 +133,9 @@ def test_origin_of_the_proxy_reaches_streamlit_as_the_host() -> None:
     assert stream(LOOPBACK, origin=origin).status == 403
 
 
-@pytest.mark.parametrize("path", ["/", "/train", "/media/a.csv", "/static/js/x.js", "/_stcore/metrics", "/component/a"])
+@pytest.mark.parametrize(
+    "path", ["/", "/train", "/media/a.csv", "/static/js/x.js", "/_stcore/metrics", "/component/a"]
+)
 def test_without_the_token_every_address_but_health_is_refused(path: str) -> None:
     for wrong in ("", "?token=", "?token=wrong"):
         answer = ask(OPEN, f"{path}{wrong}")
@@ -163,22 +171,33 @@ def test_redirect_after_the_token_stays_on_this_server(path: str) -> None:
 
 
 def test_cookie_of_another_token_is_refused() -> None:
-    assert ask(OPEN, "/", **cookie_of(AccessRules("0.0.0.0", 8501, token="another-token-of-old"))).status == 401
+    assert (
+        ask(
+            OPEN, "/", **cookie_of(AccessRules("0.0.0.0", 8501, token="another-token-of-old"))
+        ).status
+        == 401
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/media/x"])
 @pytest.mark.parametrize("host", [OWN, "attacker.example"])
 def test_every_response_has_the_security_headers(path: str, host: str) -> None:
-    headers = {name.lower(): value for name, value in ask(LOOPBACK, path, host=host).headers.items()}
+    headers = {
+        name.lower(): value for name, value in ask(LOOPBACK, path, host=host).headers.items()
+    }
     assert headers["content-security-policy"] == "frame-ancestors 'self'"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "same-origin"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_other_machines_need_a_token_or_a_proxy(host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_machines_need_a_token_or_a_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(ConfigError, match=rf"--host {host} lets other machines in, .*--new-token.*--behind-proxy"):
+    with pytest.raises(
+        ConfigError, match=rf"--host {host} lets other machines in, .*--new-token.*--behind-proxy"
+    ):
         access_rules(host, 8501)
     assert access_rules(host, 8501, behind_proxy=True).token is None
     made = [access_rules(host, 8501, new_token=True).token for _ in range(2)]
@@ -192,5 +211,7 @@ def test_other_machines_need_a_token_or_a_proxy(host: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", ["https://gaps.example.org", "gaps.example.org:80", "a/b", ""])
 def test_allowed_host_that_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"--allowed-host is .* Accepted: the name of a host without a scheme"):
+    with pytest.raises(
+        ConfigError, match=r"--allowed-host is .* Accepted: the name of a host without a scheme"
+    ):
         access_rules("127.0.0.1", 8501, host_names=[name])

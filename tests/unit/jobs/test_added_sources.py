@@ -81,12 +81,19 @@ def test_added_folder_is_the_workspace_s_own_with_its_card(home, trained):
     assert (found.title, found.trained, found.problem) == ("mine", "elsewhere", "")
     assert (found.card["level_of_theory"], found.card["n_structures"]) == ("PBE", 36)
     assert Path(source_path(Library(home), WS, job.subject)) == home.source_folder(job.subject)
-    assert not (found.folder / "notes.txt").exists() and (found.folder / "weights.safetensors").exists()
-    assert room(Library(home), WS).runs == sum(path.stat().st_size for path in found.folder.iterdir())
+    assert (
+        not (found.folder / "notes.txt").exists()
+        and (found.folder / "weights.safetensors").exists()
+    )
+    assert room(Library(home), WS).runs == sum(
+        path.stat().st_size for path in found.folder.iterdir()
+    )
     assert known(home, STRANGER) == {}
 
 
-def test_same_source_again_is_the_one_that_is_there_and_another_workspace_has_its_own(home, trained):
+def test_same_source_again_is_the_one_that_is_there_and_another_workspace_has_its_own(
+    home, trained
+):
     first = ended(home, by_folder(home, trained))
     assert by_folder(home, trained).id == first.id
     other = by_folder(home, trained, workspace=STRANGER)
@@ -98,7 +105,9 @@ def test_archive_holds_the_source_at_its_top_or_deeper(home, trained, below):
     job = ended(home, by_archive(home, zipped(trained, below=below)))
     assert (job.state, job.error) == ("finished", "")
     folder = known(home)[job.subject].folder
-    assert {path.name for path in folder.iterdir()} == {p.name for p in trained.iterdir() if p.suffix != ".txt"}
+    assert {path.name for path in folder.iterdir()} == {
+        p.name for p in trained.iterdir() if p.suffix != ".txt"
+    }
     assert not (folder / ARCHIVE).exists()
 
 
@@ -111,7 +120,10 @@ def test_source_of_several_sets_has_one_card(home, joint_folder):
 
 
 def test_what_is_no_source_is_refused_before_anything_is_stored(home, tmp_path, trained):
-    with pytest.raises(InputError, match="has no readable manifest.json, not of a source model. Give the folder that"):
+    with pytest.raises(
+        InputError,
+        match="has no readable manifest.json, not of a source model. Give the folder that",
+    ):
         by_folder(home, tmp_path)
     run = changed(trained, tmp_path / "run", kind="run")
     with pytest.raises(InputError, match="is the folder of a run, not of a source model"):
@@ -122,7 +134,9 @@ def test_what_is_no_source_is_refused_before_anything_is_stored(home, tmp_path, 
 def failure(home: Home, job: Job) -> str:
     """Return why a check failed; nothing is left of the source."""
     job = ended(home, job)
-    assert job.state == "failed" and known(home) == {} and not home.source_folder(job.subject).exists()
+    assert (
+        job.state == "failed" and known(home) == {} and not home.source_folder(job.subject).exists()
+    )
     return job.error
 
 
@@ -136,10 +150,15 @@ def test_weights_that_are_not_those_of_the_manifest_are_refused(home, tmp_path, 
 
 
 def test_archives_without_a_source_say_what_is_expected(home, tmp_path, trained):
-    assert "The upload is not a zip archive that can be opened" in failure(home, by_archive(home, b"no zip"))
+    assert "The upload is not a zip archive that can be opened" in failure(
+        home, by_archive(home, b"no zip")
+    )
     (tmp_path / "a.cif").write_text("data_a")
     text = failure(home, by_archive(home, zipped(tmp_path)))
-    assert "The archive holds no source model: no manifest.json in it is of one. Give the folder that" in text
+    assert (
+        "The archive holds no source model: no manifest.json in it is of one. Give the folder that"
+        in text
+    )
     bare = tmp_path / "bare"
     bare.mkdir()
     shutil.copy(trained / "manifest.json", bare)
@@ -147,7 +166,9 @@ def test_archives_without_a_source_say_what_is_expected(home, tmp_path, trained)
 
 
 def test_archive_that_leads_out_of_its_folder_is_refused(home, trained):
-    assert "leads out of the archive" in failure(home, by_archive(home, _with(trained, "../../x.json")))
+    assert "leads out of the archive" in failure(
+        home, by_archive(home, _with(trained, "../../x.json"))
+    )
     assert not list(home.folder.glob("**/x.json"))
 
 
@@ -155,8 +176,12 @@ def test_manifest_that_names_another_folder_is_refused(home, tmp_path, trained, 
     """A member's path must not open what belongs to another workspace."""
     theirs = ended(home, by_folder(home, trained, workspace=STRANGER)).subject
     for path in (f"../{theirs}", str(home.source_folder(theirs))):
-        folder = changed(joint_folder, tmp_path / uuid.uuid4().hex, members=[{"plain": path, "other": path}])
-        assert "names a folder outside of its own" in failure(home, by_archive(home, zipped(folder)))
+        folder = changed(
+            joint_folder, tmp_path / uuid.uuid4().hex, members=[{"plain": path, "other": path}]
+        )
+        assert "names a folder outside of its own" in failure(
+            home, by_archive(home, zipped(folder))
+        )
 
 
 def test_learning_curve_of_words_is_refused(home, tmp_path, trained):
@@ -166,7 +191,9 @@ def test_learning_curve_of_words_is_refused(home, tmp_path, trained):
     )
 
 
-def test_source_whose_check_was_cancelled_while_it_waited_is_cleared_away_and_may_come_again(home, trained):
+def test_source_whose_check_was_cancelled_while_it_waited_is_cleared_away_and_may_come_again(
+    home, trained
+):
     finished = ended(home, by_folder(home, trained))
     waiting = by_archive(home, zipped(trained))
     left = home.source_folder(waiting.subject)

@@ -27,5 +27,8 @@ def test_warnings_of_the_library_are_events_of_the_job_and_of_no_other(tmp_path,
     run_job(store, job)
     log.warning("after the job")
     events = store.events(job.id)
-    assert [(e.kind, e.update.message) for e in events] == [("progress", ""), ("log", "the cache holds 3 damaged rows")]
+    assert [(e.kind, e.update.message) for e in events] == [
+        ("progress", ""),
+        ("log", "the cache holds 3 damaged rows"),
+    ]
     assert store.job(WS, job.id).state == "finished"

@@ -61,7 +61,9 @@ def shown(store: JobStore, job: Job) -> Job:
 
 
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
-def test_progress_is_written_after_the_clock_was_set(store: JobStore, clock: Clock, step: float) -> None:
+def test_progress_is_written_after_the_clock_was_set(
+    store: JobStore, clock: Clock, step: float
+) -> None:
     job = submitted(store)
     progress = JobProgress(store, job.id)
     progress(Update("sampling", 1, 10))
@@ -74,7 +76,9 @@ def test_progress_is_written_after_the_clock_was_set(store: JobStore, clock: Clo
 
 
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
-def test_job_with_a_living_worker_runs_on_after_the_clock_was_set(store: JobStore, clock: Clock, step: float) -> None:
+def test_job_with_a_living_worker_runs_on_after_the_clock_was_set(
+    store: JobStore, clock: Clock, step: float
+) -> None:
     job = submitted(store)
     store.claim("w")
     store.add_event(job.id, "progress", Update("sampling", 1, 10), since=time.time())
@@ -106,7 +110,9 @@ def test_heartbeats_of_a_clock_that_runs_evenly_are_judged_by_their_age(clock: C
     assert is_stale(time.time() - STALE_S - 1) and is_stale(None)
 
 
-def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(store: JobStore, clock: Clock) -> None:
+def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(
+    store: JobStore, clock: Clock
+) -> None:
     first = submitted(store)
     clock.moved = -HOUR
     second = submitted(store)
@@ -137,11 +143,16 @@ def test_worker_and_job_do_not_care_when_the_clock_is_set(
         settings=settings,
     )
     job = store.submit(WS, "transfer", title="t", payload=payload, subject=payload["run"])
-    path = os.pathsep.join([clock_start_up(tmp_path / "start", file=file), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(
+        [clock_start_up(tmp_path / "start", file=file), os.environ.get("PYTHONPATH", "")]
+    )
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder), "PYTHONPATH": path}
     worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
     try:
-        wait_for(lambda: any(event.update.phase == "sampling" for event in store.events(job.id)), within_s=120.0)
+        wait_for(
+            lambda: any(event.update.phase == "sampling" for event in store.events(job.id)),
+            within_s=120.0,
+        )
         last, started = store.events(job.id)[-1].seq, shown(store, job).started
         assert started is not None
         spent = time.time() - started

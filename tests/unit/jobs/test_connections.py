@@ -22,7 +22,9 @@ resource: Any = pytest.importorskip("resource", reason="limits on files of POSIX
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 UPLOAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n"
-QUICK = ConnectionLimits(connections=20, headers_s=0.5, body_s=3.0, body_pause_s=0.5, response_pause_s=0.5)
+QUICK = ConnectionLimits(
+    connections=20, headers_s=0.5, body_s=3.0, body_pause_s=0.5, response_pause_s=0.5
+)
 PATIENCE_S = 10.0
 
 
@@ -43,7 +45,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         more = message["more_body"]
     if scope["path"] == "/slow":
         await asyncio.wait([asyncio.ensure_future(receive())], timeout=20)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-size", str(size).encode())]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"x-size", str(size).encode())]}
+    )
     body = bytes(50_000_000 if scope["path"] == "/large" else 2)
     await send({"type": "http.response.body", "body": body})
 
@@ -52,7 +56,12 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 def serving(limits: ConnectionLimits = QUICK) -> Iterator[int]:
     """Serve the application in a thread and yield the port."""
     config = uvicorn.Config(
-        application, port=0, lifespan="off", log_level="critical", ws="websockets-sansio", **server_options(limits)
+        application,
+        port=0,
+        lifespan="off",
+        log_level="critical",
+        ws="websockets-sansio",
+        **server_options(limits),
     )
     server = uvicorn.Server(config)
     sock = socket.create_server(("127.0.0.1", 0))
@@ -117,7 +126,11 @@ def test_body_that_arrives_steadily_is_not_ended() -> None:
 
 
 def test_websocket_stays_open_without_a_message_and_next_to_half_sent_requests() -> None:
-    with serving() as port, contextlib.ExitStack() as stack, connect(f"ws://127.0.0.1:{port}") as websocket:
+    with (
+        serving() as port,
+        contextlib.ExitStack() as stack,
+        connect(f"ws://127.0.0.1:{port}") as websocket,
+    ):
         time.sleep(1.5)  # three times what headers and a pause of a body may take
         for _ in range(2 * QUICK.connections):
             stack.enter_context(client(port, HALF))
@@ -126,14 +139,20 @@ def test_websocket_stays_open_without_a_message_and_next_to_half_sent_requests()
 
 
 def test_response_that_is_awaited_is_not_ended() -> None:
-    with serving() as port, client(port, b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection:
+    with (
+        serving() as port,
+        client(port, b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection,
+    ):
         connection.settimeout(1.5)
         with pytest.raises(TimeoutError):
             connection.recv(1)
 
 
 def test_response_that_is_not_read_is_ended_in_time() -> None:
-    with serving() as port, client(port, b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection:
+    with (
+        serving() as port,
+        client(port, b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection,
+    ):
         time.sleep(2.0)
         _, received = seconds_until_end(connection)
     assert len(received) < 40_000_000

@@ -74,8 +74,12 @@ TEXTS = {
         ("{", "not JSON: Expecting property name"),
     ],
 )
-def test_text_that_is_no_json_is_one_typed_error_with_the_reason(text: str | bytes, reason: str) -> None:
-    with pytest.raises(JsonError, match=f"^its name: {reason}.*The file is damaged or cut off; make it again"):
+def test_text_that_is_no_json_is_one_typed_error_with_the_reason(
+    text: str | bytes, reason: str
+) -> None:
+    with pytest.raises(
+        JsonError, match=f"^its name: {reason}.*The file is damaged or cut off; make it again"
+    ):
         parse_json(text, what="its name")
 
 
@@ -120,13 +124,18 @@ JSON_READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "list of sources": (MANIFEST, _registered),
     "calibrator": (FILE, load_calibrator),
     "mark of an unfinished table": (f"t.csv{SUFFIX}", _grown),
-    "lines": ("lines", lambda folder: read_lines(folder / "lines", lambda row: int(row["rows"]), what="line")),
+    "lines": (
+        "lines",
+        lambda folder: read_lines(folder / "lines", lambda row: int(row["rows"]), what="line"),
+    ),
 }
 
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("reader", JSON_READERS)
-def test_json_file_of_another_content_is_read_or_refused_in_words(tmp_path: Path, reader: str, text: str) -> None:
+def test_json_file_of_another_content_is_read_or_refused_in_words(
+    tmp_path: Path, reader: str, text: str
+) -> None:
     file, read = JSON_READERS[reader]
     (tmp_path / file).write_bytes(TEXTS[text])
     try:
@@ -138,7 +147,9 @@ def test_json_file_of_another_content_is_read_or_refused_in_words(tmp_path: Path
 def test_nested_manifest_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(NESTED)
     assert manifest_kind(tmp_path) is None
-    with pytest.raises(ArtifactError, match=r"not readable as JSON .*nested too deeply.* make it again"):
+    with pytest.raises(
+        ArtifactError, match=r"not readable as JSON .*nested too deeply.* make it again"
+    ):
         read_manifest(tmp_path, kind="run")
 
 
@@ -199,15 +210,21 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
     save_shapes(small / "s.safetensors", [shape, None])
     settings = {"method": "btl_pcp_pe", "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
     sampler = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 8}}
-    run = transfer_labelled(source_folder, world.records, world.gaps_eV, out=top / "run", settings=sampler, **settings)
+    run = transfer_labelled(
+        source_folder, world.records, world.gaps_eV, out=top / "run", settings=sampler, **settings
+    )
     weights = tuple(path.name for path in sorted(source_folder.glob("*.safetensors")))
     draws = tuple(path.name for path in sorted(run.glob("*.safetensors")))
     return {
-        "predictions": Stored(small, ("p.safetensors",), lambda f: load_predictions(f / "p.safetensors").mean_eV),
+        "predictions": Stored(
+            small, ("p.safetensors",), lambda f: load_predictions(f / "p.safetensors").mean_eV
+        ),
         "checkpoint": Stored(small, ("c.safetensors",), _checkpoint),
         "calibrator": Stored(small, (FILE,), load_calibrator),
         "shapes": Stored(small, ("s.safetensors",), _shapes),
-        "source": Stored(source_folder, (MANIFEST, *weights), lambda f: load_source(f, verify=False)),
+        "source": Stored(
+            source_folder, (MANIFEST, *weights), lambda f: load_source(f, verify=False)
+        ),
         "domain of a source": Stored(source_folder, weights, load_domain),
         "keys of a source": Stored(source_folder, weights, load_known),
         "run": Stored(run, (MANIFEST, *draws), lambda f: load_run(f, verify=False)),
@@ -237,7 +254,9 @@ def test_stored_files_with_damaged_bytes_are_read_or_refused_in_words(
         name = stored.files[k % len(stored.files)]
         whole = (stored.folder / name).read_bytes()
         (copy / f"{name}.new").write_bytes(damaged(whole, random_numbers))
-        (copy / f"{name}.new").replace(copy / name)  # a file that is mapped into memory is not changed
+        (copy / f"{name}.new").replace(
+            copy / name
+        )  # a file that is mapped into memory is not changed
         try:
             stored.read(copy)
         except BandgapError:
@@ -269,7 +288,15 @@ def filled_store(home: Home) -> str:
         store.claim("w")
         store.add_event(job.id, "progress", Update("x", 1, 2, values={"a": 1.0}), since=1.0)
         run_id = str(uuid.uuid4())
-        library.add_run(WS, job=job.id, run_id=run_id, dataset=dataset.id, source="toy", title="t", request=request)
+        library.add_run(
+            WS,
+            job=job.id,
+            run_id=run_id,
+            dataset=dataset.id,
+            source="toy",
+            title="t",
+            request=request,
+        )
         store.end(job.id, "finished", result={"n": 3})
     library.register_methods({"freeze": MethodEntry("t")})
     lock.acquire(store.database, "w")
@@ -298,7 +325,9 @@ def read_all(home: Home, dataset_id: str) -> None:
 
 @pytest.mark.parametrize("column", ["payload", "result"])
 @pytest.mark.parametrize("text", TEXTS)
-def test_job_whose_json_is_damaged_is_an_error_of_the_store(tmp_path: Path, column: str, text: str) -> None:
+def test_job_whose_json_is_damaged_is_an_error_of_the_store(
+    tmp_path: Path, column: str, text: str
+) -> None:
     home = Home(tmp_path)
     filled_store(home)
     with sqlite3.connect(home.database) as connection:
@@ -332,7 +361,10 @@ def test_store_with_damaged_bytes_is_read_or_refused_in_words(tmp_path: Path) ->
 
 
 def test_descriptor_cache_with_damaged_bytes_costs_no_computation(tmp_path: Path) -> None:
-    rows, random_numbers = {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)}, random.Random(20)
+    rows, random_numbers = (
+        {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)},
+        random.Random(20),
+    )
     whole = DescriptorCache(tmp_path / "whole")
     whole.put_many(rows)
     for k in range(200):

@@ -39,7 +39,9 @@ def test_folder_is_closed_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) ->
         files_of("set")
 
 
-def test_variable_that_names_no_folder_closes_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_that_names_no_folder_closes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert data_folder() == folder.resolve()
     for name in ("", str(folder / "none"), str(folder / "set" / "a.xyz")):
         monkeypatch.setenv("BANDGAP_DATA_FOLDER", name)
@@ -47,7 +49,9 @@ def test_variable_that_names_no_folder_closes_it(folder: Path, monkeypatch: pyte
         assert entries() == []
 
 
-def test_home_of_the_user_may_be_written_short(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_of_the_user_may_be_written_short(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
     monkeypatch.setenv("BANDGAP_DATA_FOLDER", f"~/{folder.name}")
     assert data_folder() == folder.resolve()
@@ -59,7 +63,9 @@ def test_entry_that_is_a_file_is_that_file(folder: Path) -> None:
     assert files_of("single.xyz") == [("single.xyz", folder / "single.xyz")]
 
 
-def test_at_most_the_limit_of_entries_is_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_the_limit_of_entries_is_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "single.xyz").write_bytes(WATER)
     for limit, expected in ((2, ["set", "single.xyz"]), (1, ["set"])):
         monkeypatch.setattr(server_files, "MAX_ENTRIES", limit)
@@ -72,14 +78,17 @@ def test_entries_and_files_leave_out_what_is_hidden_or_a_link(folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret.xyz", "set/../../secret.xyz", "/etc/passwd", "link.xyz", ".hidden", "..", ""]
+    "name",
+    ["../secret.xyz", "set/../../secret.xyz", "/etc/passwd", "link.xyz", ".hidden", "..", ""],
 )
 def test_name_that_is_no_entry_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(InputError, match="Choose one of the names in the list"):
         files_of(name)
 
 
-def test_entry_becomes_a_checked_data_set_that_no_longer_needs_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_entry_becomes_a_checked_data_set_that_no_longer_needs_the_folder(
+    folder: Path, tmp_path: Path
+) -> None:
     library, jobs = Library(open_home(tmp_path / "home")), JobStore(open_home(tmp_path / "home"))
     dataset = library.add_dataset(WS, "set", origin="folder")
     payload = {"dataset": dataset.id, "entry": "set"}

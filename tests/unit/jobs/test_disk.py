@@ -9,7 +9,12 @@ MINE, OTHERS = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-
 
 
 def add_run(library, workspace, run_id, n_bytes):
-    facts = {"dataset": "d", "source": "demo", "title": "t", "request": TransferRequest(method="nptl")}
+    facts = {
+        "dataset": "d",
+        "source": "demo",
+        "title": "t",
+        "request": TransferRequest(method="nptl"),
+    }
     library.add_run(workspace, job="j", run_id=run_id, **facts)
     folder = library.home.run_folder(run_id) / "deep"
     folder.mkdir(parents=True)

@@ -58,7 +58,9 @@ def test_reference_passes_through_the_measured_sizes_and_never_falls_with_n(meth
 
 def test_sampler_takes_as_long_as_its_iterations_and_networks():
     usual = seconds("btl_pcp_pe", 200)
-    assert seconds("btl_pcp_pe", 200, iterations=default_iterations() // 2) == pytest.approx(usual / 2)
+    assert seconds("btl_pcp_pe", 200, iterations=default_iterations() // 2) == pytest.approx(
+        usual / 2
+    )
     assert seconds("btl_pcp_pe", 200, iterations=default_iterations()) == pytest.approx(usual)
     assert seconds("btl_pcp_pe", 200, networks=3) == pytest.approx(3 * usual)
     assert seconds("fine_tune", 200, iterations=10) == seconds("fine_tune", 200)
@@ -79,7 +81,9 @@ def past(method: str, factor: float, n: int = 150) -> PastRun:
 def test_runs_of_the_same_method_correct_the_table_by_their_median():
     runs = [past("nptl", 3.0), past("nptl", 1.0, n=90), past("nptl", 2.0), past("fine_tune", 50.0)]
     found = estimate_transfer(Work("nptl", 200), COSTS, past=runs)
-    assert found == Estimate(pytest.approx(2.0 * reference(Work("nptl", 200))), "this method here", 3)
+    assert found == Estimate(
+        pytest.approx(2.0 * reference(Work("nptl", 200))), "this method here", 3
+    )
     assert found.range_s[1] < 1.5 * found.seconds
 
 
@@ -91,13 +95,20 @@ def test_only_the_newest_five_runs_count():
 
 
 def test_runs_of_other_methods_say_how_fast_the_machine_is():
-    found = estimate_transfer(Work("nptl", 200), COSTS, past=[past("ensemble", 9.0), past("ptyl", 4.0)])
-    assert found == Estimate(pytest.approx(4 * reference(Work("nptl", 200))), "other methods here", 1)
+    found = estimate_transfer(
+        Work("nptl", 200), COSTS, past=[past("ensemble", 9.0), past("ptyl", 4.0)]
+    )
+    assert found == Estimate(
+        pytest.approx(4 * reference(Work("nptl", 200))), "other methods here", 1
+    )
 
 
 def test_structures_that_are_still_to_be_described_come_on_top():
     without = estimate_transfer(Work("nptl", 200), COSTS).seconds
-    assert estimate_transfer(Work("nptl", 200), COSTS, atoms=56_000).seconds == without + 56_000 * DESCRIBE_S
+    assert (
+        estimate_transfer(Work("nptl", 200), COSTS, atoms=56_000).seconds
+        == without + 56_000 * DESCRIBE_S
+    )
 
 
 def test_method_that_nobody_measured_has_no_estimate():
@@ -112,27 +123,41 @@ def store(tmp_path) -> JobStore:
 def finished(store: JobStore, *, took_s: float, workspace: str = WS, **changed) -> None:
     result = {"resumed": changed.pop("resumed", False)}
     sampler = {"sampler": {"warmup": 100, "draws": 400}}
-    fields = {"method": "bnn", "n": 60, "settings": sampler, "dataset": "d", "source": "demo", "run": "r"}
+    fields = {
+        "method": "bnn",
+        "n": 60,
+        "settings": sampler,
+        "dataset": "d",
+        "source": "demo",
+        "run": "r",
+    }
     payload = transfer_payload(**fields | changed)
     job = store.submit(workspace, "transfer", title="t", payload=payload, subject="s")
     assert store.claim("w") is not None
     store.end(job.id, "finished", result=result)
     with store.database.writing() as connection:
-        connection.execute("UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id))
+        connection.execute(
+            "UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id)
+        )
 
 
 def test_past_transfers_are_those_that_began_at_the_beginning_of_all_workspaces(store):
     finished(store, took_s=30.0)
     finished(store, took_s=40.0, workspace=str(uuid.uuid4()), settings={})
     finished(store, took_s=1.0, resumed=True)
-    assert past_transfers(store) == [PastRun(Work("bnn", 60), 40.0), PastRun(Work("bnn", 60, 500), 30.0)]
+    assert past_transfers(store) == [
+        PastRun(Work("bnn", 60), 40.0),
+        PastRun(Work("bnn", 60, 500), 30.0),
+    ]
 
 
 def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
     library = Library(store.home)
     made = library.add_dataset(WS, "set")
     gaps = (1.0, None, 2.0)
-    verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, gap, {}) for k, gap in enumerate(gaps)]
+    verdicts = [
+        Verdict(str(k), "f", "ready", "", "CH4", 5, False, gap, {}) for k, gap in enumerate(gaps)
+    ]
     library.save_verdicts(made.id, verdicts)
     dataset = library.dataset(WS, made.id)
     assert atoms_to_describe(store, dataset, "demo") == 10
@@ -141,7 +166,9 @@ def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
     assert atoms_to_describe(store, dataset, "other") == 10
 
 
-def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same_split_is_finished(store):
+def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same_split_is_finished(
+    store,
+):
     library = Library(store.home)
     made = library.add_dataset(WS, "set")
     verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(100)]
@@ -159,7 +186,9 @@ def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same
     assert atoms(request) == 0
     assert atoms(request.changed(seed=1)) == 200
     assert atoms(request.changed(n=20)) == 250
-    without, with_levels = (estimate_transfer(Work("feature_gp", 10), COSTS, levels_atoms=k).seconds for k in (0, 200))
+    without, with_levels = (
+        estimate_transfer(Work("feature_gp", 10), COSTS, levels_atoms=k).seconds for k in (0, 200)
+    )
     assert with_levels - without == pytest.approx(1.0)  # 0.3 s for a crystal of 60 atoms
 
 
@@ -170,5 +199,7 @@ def test_time_to_describe_an_atom_grows_with_the_parts_of_the_descriptor():
     assert 116 * seconds["chgnet"] == pytest.approx(0.6, rel=0.05)
     assert 134 * (seconds["any-elements"] - DESCRIBE_S) == pytest.approx(0.023 + 0.008, rel=0.05)
     without = estimate_transfer(Work("feature_gp", 200), COSTS).seconds
-    slow = estimate_transfer(Work("feature_gp", 200), COSTS, atoms=11_600, atom_s=seconds["chgnet"]).seconds
+    slow = estimate_transfer(
+        Work("feature_gp", 200), COSTS, atoms=11_600, atom_s=seconds["chgnet"]
+    ).seconds
     assert slow - without == pytest.approx(60.0, rel=0.05)

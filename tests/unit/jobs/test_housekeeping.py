@@ -29,7 +29,9 @@ def add(library: Library, *files: tuple[str, bytes], name: str = "set", workspac
     dataset = library.add_dataset(workspace, name, files=files)
     verdicts = [Verdict(text, text, "ready", "", "H2", 2, False, None, {}) for text, _ in files]
     library.save_verdicts(dataset.id, verdicts)
-    library.save_gaps(dataset.id, np.full(len(files), 2.0), labels={"source": "x"}, level_of_theory="PBE")
+    library.save_gaps(
+        dataset.id, np.full(len(files), 2.0), labels={"source": "x"}, level_of_theory="PBE"
+    )
     folder = library.home.dataset_folder(dataset.id)
     folder.mkdir(parents=True)
     (folder / "shapes.safetensors").write_bytes(bytes(100))
@@ -62,7 +64,9 @@ def test_losses_name_files_bytes_gaps_and_the_runs_that_stay(library: Library) -
     dataset = add(library, ("a", b"123"), ("b", b"4567"))
     facts = {"source": "demo", "request": TransferRequest(method="nptl")}
     library.add_run(WS, job="j", run_id=str(uuid.uuid4()), dataset=dataset, title="my run", **facts)
-    library.add_run(WS, job="j", run_id=str(uuid.uuid4()), dataset="another", title="not this", **facts)
+    library.add_run(
+        WS, job="j", run_id=str(uuid.uuid4()), dataset="another", title="not this", **facts
+    )
     found = losses(library, WS, dataset)
     assert (found.files, found.n_bytes, found.structures, found.gaps) == (2, 107, 2, 2)
     assert found.runs == ("my run",)
@@ -74,12 +78,18 @@ def test_deletion_removes_own_files_and_leaves_shared_ones(library: Library) -> 
     make_old(library)
     delete_dataset(library, WS, first)
     assert stored(library) == {b"shared"}
-    assert library.datasets(WS) == [] and library.files(first) == [] and library.counts(first)["all"] == 0
+    assert (
+        library.datasets(WS) == []
+        and library.files(first) == []
+        and library.counts(first)["all"] == 0
+    )
     assert not library.home.dataset_folder(first).exists()
     assert library.counts(second)["all"] == 1
 
 
-def test_file_that_was_uploaded_again_this_minute_stays_until_the_next_sweep(library: Library) -> None:
+def test_file_that_was_uploaded_again_this_minute_stays_until_the_next_sweep(
+    library: Library,
+) -> None:
     dataset = add(library, ("a", b"own"))
     delete_dataset(library, WS, dataset)
     assert stored(library) == {b"own"}
@@ -99,7 +109,9 @@ def test_sweep_keeps_what_data_sets_name_and_drops_what_a_kill_left(library: Lib
     assert not gone.exists() and len(list(gone.parent.iterdir())) == 1
 
 
-def test_sweep_of_a_new_store_leaves_what_belongs_to_one_that_was_moved_away(library: Library) -> None:
+def test_sweep_of_a_new_store_leaves_what_belongs_to_one_that_was_moved_away(
+    library: Library,
+) -> None:
     dataset = add(library, ("a", b"kept"))
     make_old(library)
     library.database.path.unlink()
@@ -110,8 +122,12 @@ def test_sweep_of_a_new_store_leaves_what_belongs_to_one_that_was_moved_away(lib
 def test_data_set_that_a_job_works_on_is_not_deleted(library: Library) -> None:
     dataset = add(library, ("a", b"1"))
     jobs = JobStore(library.home)
-    job = jobs.submit(WS, "transfer", title="BTL-PCP, n = 40", payload={"dataset": dataset}, subject="run")
-    with pytest.raises(InputError, match=r"in use by a job \(BTL-PCP, n = 40\)\. Cancel it or wait"):
+    job = jobs.submit(
+        WS, "transfer", title="BTL-PCP, n = 40", payload={"dataset": dataset}, subject="run"
+    )
+    with pytest.raises(
+        InputError, match=r"in use by a job \(BTL-PCP, n = 40\)\. Cancel it or wait"
+    ):
         delete_dataset(library, WS, dataset)
     jobs.request_cancel(WS, job.id)
     delete_dataset(library, WS, dataset)
@@ -134,10 +150,14 @@ def test_another_workspace_can_do_nothing_to_it(library: Library, action: object
     assert library.dataset(WS, dataset).name == "set"
 
 
-def test_upload_over_the_quota_names_it_and_stores_nothing(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_over_the_quota_names_it_and_stores_nothing(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00001")
     library.add_dataset(WS, "first", files=[("a", bytes(6_000))])
-    with pytest.raises(InputError, match=r"takes 0\.00 GB of at most 1e-05 GB, and this adds .* BANDGAP_QUOTA_GB"):
+    with pytest.raises(
+        InputError, match=r"takes 0\.00 GB of at most 1e-05 GB, and this adds .* BANDGAP_QUOTA_GB"
+    ):
         library.add_dataset(WS, "second", files=[("b", bytes(6_001))])
     assert [d.name for d in library.datasets(WS)] == ["first"]
     library.add_dataset(OTHER, "of another workspace", files=[("b", bytes(6_001))])
@@ -148,7 +168,9 @@ def test_upload_over_the_quota_names_it_and_stores_nothing(library: Library, mon
 @pytest.mark.parametrize("text", ["much", "-1", "inf", "nan"])
 def test_quota_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
-    with pytest.raises(ConfigError, match=f"BANDGAP_QUOTA_GB is '{text}'. Accepted: a number of GB"):
+    with pytest.raises(
+        ConfigError, match=f"BANDGAP_QUOTA_GB is '{text}'. Accepted: a number of GB"
+    ):
         disk.quota_bytes()
 
 

@@ -27,7 +27,9 @@ def a_verdict(name: str, status: str = "ready", gap: float | None = None) -> Ver
     return Verdict(name, f"{name}.cif", status, "", "C6H6", 12, True, gap, {"gap": 1.5})  # type: ignore[arg-type]
 
 
-def test_upload_is_stored_under_its_hash_and_its_name_is_only_text(library: Library, tmp_path: Path) -> None:
+def test_upload_is_stored_under_its_hash_and_its_name_is_only_text(
+    library: Library, tmp_path: Path
+) -> None:
     dataset = library.add_dataset(WS, "set", files=[("../../etc/passwd.cif", b"data_x")])
     (stored,) = library.files(dataset.id)
     assert stored.name == "../../etc/passwd.cif"
@@ -46,11 +48,18 @@ def test_run_folder_of_a_foreign_id_is_refused(library: Library, text: str) -> N
         library.home.run_folder(text)
 
 
-@pytest.mark.parametrize("left", [b"", b"data_", b"\0" * 6], ids=["nothing", "the beginning", "zeros"])
-def test_upload_damaged_by_a_power_cut_says_so_and_is_whole_when_uploaded_again(library: Library, left: bytes) -> None:
+@pytest.mark.parametrize(
+    "left", [b"", b"data_", b"\0" * 6], ids=["nothing", "the beginning", "zeros"]
+)
+def test_upload_damaged_by_a_power_cut_says_so_and_is_whole_when_uploaded_again(
+    library: Library, left: bytes
+) -> None:
     digest = library.home.save_upload(b"data_x")
     (library.home.folder / "uploads" / digest).write_bytes(left)
-    with pytest.raises(InputError, match=rf"The uploaded file {digest[:12]} in .* is damaged: its {len(left)} bytes"):
+    with pytest.raises(
+        InputError,
+        match=rf"The uploaded file {digest[:12]} in .* is damaged: its {len(left)} bytes",
+    ):
         library.home.read_upload(digest)
     assert library.home.save_upload(b"data_x") == digest
     assert library.home.read_upload(digest) == b"data_x"
@@ -90,9 +99,17 @@ def test_upload_over_a_limit_names_the_limit(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_verdicts_and_gaps_come_back_in_order(library: Library) -> None:
     dataset = library.add_dataset(WS, "set")
-    library.save_verdicts(dataset.id, [a_verdict("b"), a_verdict("a", "refused"), a_verdict("c", "warning")])
-    library.save_gaps(dataset.id, np.array([2.5, 1.0, np.nan]), labels={"source": "x.csv"}, level_of_theory="PBE")
-    assert [(v.id, v.gap_eV) for v in library.verdicts(dataset.id)] == [("b", 2.5), ("a", 1.0), ("c", None)]
+    library.save_verdicts(
+        dataset.id, [a_verdict("b"), a_verdict("a", "refused"), a_verdict("c", "warning")]
+    )
+    library.save_gaps(
+        dataset.id, np.array([2.5, 1.0, np.nan]), labels={"source": "x.csv"}, level_of_theory="PBE"
+    )
+    assert [(v.id, v.gap_eV) for v in library.verdicts(dataset.id)] == [
+        ("b", 2.5),
+        ("a", 1.0),
+        ("c", None),
+    ]
     counts = {"all": 3, "ready": 1, "warning": 1, "refused": 1, "labelled": 2, "usable": 1}
     assert library.counts(dataset.id) == counts
     again = library.dataset(WS, dataset.id)
@@ -105,7 +122,11 @@ def test_another_workspace_sees_no_data_set_and_no_run(library: Library) -> None
     values = {"job": "j", "dataset": dataset.id, "source": "demo", "title": "t"}
     library.add_run(WS, run_id=run_id, request=TransferRequest(method="fine_tune", n=20), **values)
     assert [run.id for run in library.runs(WS)] == [run_id]
-    assert library.datasets(OTHER) == [] and library.runs(OTHER) == [] and library.run(OTHER, run_id) is None
+    assert (
+        library.datasets(OTHER) == []
+        and library.runs(OTHER) == []
+        and library.run(OTHER, run_id) is None
+    )
     with pytest.raises(InputError, match="This workspace has no such data set"):
         library.dataset(OTHER, dataset.id)
 

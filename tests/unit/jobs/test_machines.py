@@ -28,7 +28,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def write_row(home: Home, name: str, *, host: str = FAR, age_s: float = 0.0, since: float = 0.0) -> None:
+def write_row(
+    home: Home, name: str, *, host: str = FAR, age_s: float = 0.0, since: float = 0.0
+) -> None:
     with JobStore(home).database.writing() as connection:
         values = (name, "its-holder", 1, host, since, time.time() - age_s)
         connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)", values)
@@ -67,14 +69,20 @@ def serves(home: Home) -> bool:
 
 
 @pytest.mark.parametrize(("name", "what"), [("pages 00000000-aaaa", "pages"), ("worker", "worker")])
-def test_worker_is_refused_where_pages_or_worker_of_another_machine_beat(home: Home, name: str, what: str) -> None:
+def test_worker_is_refused_where_pages_or_worker_of_another_machine_beat(
+    home: Home, name: str, what: str
+) -> None:
     with beating(home, name), pytest.raises(ServedElsewhere, match=IN_WORDS.format(what=what)):
         serves(home)
-    assert lock.worker_status(JobStore(home).database).age_s is None or what == "worker"  # it took no lock
+    assert (
+        lock.worker_status(JobStore(home).database).age_s is None or what == "worker"
+    )  # it took no lock
 
 
 @pytest.mark.parametrize("name", ["pages 00000000-aaaa", "worker"])
-def test_worker_goes_on_when_what_another_machine_left_behind_is_stale(home: Home, name: str) -> None:
+def test_worker_goes_on_when_what_another_machine_left_behind_is_stale(
+    home: Home, name: str
+) -> None:
     write_row(home, name, age_s=STALE_S - 1.5)
     start = time.monotonic()
     assert serves(home)
@@ -89,7 +97,9 @@ def test_worker_goes_on_beside_pages_of_a_container_of_the_same_machine(home: Ho
     assert time.monotonic() - start < STALE_S / 2
 
 
-def test_worker_of_this_machine_that_is_gone_is_followed_at_once_also_after_a_new_version(home: Home) -> None:
+def test_worker_of_this_machine_that_is_gone_is_followed_at_once_also_after_a_new_version(
+    home: Home,
+) -> None:
     """Rows of earlier versions hold the host name alone; a process of the number 2^22 + 1 cannot be."""
     for host in (here(), here().split()[0]):
         with JobStore(home).database.writing() as connection:
@@ -107,7 +117,10 @@ def test_pages_end_where_a_worker_of_another_machine_was_before_them_and_stay_wh
         for _ in range(5):
             row.beat()
             time.sleep(0.2)
-    with beating(home, "worker"), pytest.raises(ServedElsewhere, match=IN_WORDS.format(what="worker")):
+    with (
+        beating(home, "worker"),
+        pytest.raises(ServedElsewhere, match=IN_WORDS.format(what="worker")),
+    ):
         for _ in range(50):
             row.beat()
             time.sleep(0.2)
@@ -118,7 +131,11 @@ def test_pages_have_a_row_until_they_end(home: Home) -> None:
     row, database = PagesRow(home), JobStore(home).database
     row.beat()
     (own,) = database.rows("SELECT * FROM lock")
-    assert own["name"].startswith("pages ") and own["host"] == here() and time.time() - own["heartbeat"] < STALE_S
+    assert (
+        own["name"].startswith("pages ")
+        and own["host"] == here()
+        and time.time() - own["heartbeat"] < STALE_S
+    )
     assert serves(home)
     row.end()
     assert not database.rows("SELECT * FROM lock")

@@ -43,7 +43,9 @@ REQUEST = TransferRequest(method="btl_pcp_pe", n=16, n_test=4, seed=1, device="c
 def serving(home: Home, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     """The worker as `bandgap worker` runs it."""
     words = [sys.executable, "-m", "bandgap.jobs.worker"]
-    process = subprocess.Popen(words, env={**os.environ, "BANDGAP_HOME": str(home.folder), **environment})
+    process = subprocess.Popen(
+        words, env={**os.environ, "BANDGAP_HOME": str(home.folder), **environment}
+    )
     try:
         yield process
     finally:
@@ -89,8 +91,13 @@ class Jobs:
 
 def descendants(pid: int) -> list[str]:
     """Command lines of all processes that a process has started, and of those that these have."""
-    table = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [(int(a), int(b), words) for a, b, words in (line.split(maxsplit=2) for line in table.splitlines())]
+    table = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [
+        (int(a), int(b), words)
+        for a, b, words in (line.split(maxsplit=2) for line in table.splitlines())
+    ]
     found, parents = [], {pid}
     while parents:
         below = [(own, words) for own, parent, words in rows if parent in parents]
@@ -119,12 +126,18 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
     dataset, source = labelled_set(jobs), str(uuid.uuid4())
     (tmp_path / "offered").mkdir()
     (tmp_path / "offered" / "water.xyz").write_bytes(WATER)
-    begin = functools.partial(start_transfer, jobs.store, jobs.library, dataset, source=source, title="t")
+    begin = functools.partial(
+        start_transfer, jobs.store, jobs.library, dataset, source=source, title="t"
+    )
     waits: dict[str, float] = {}
     with serving(jobs.home, **{DATA_VARIABLE: str(tmp_path / "offered")}) as worker:
         network = {"hidden": (6, 4), "max_epochs": 3, "device": "cpu"}
-        trained = jobs.submit("train_source", **source_payload(source=source, dataset=dataset.id, **network))
-        run = begin(request=REQUEST)  # the default method with its own settings: its chains run in a pool
+        trained = jobs.submit(
+            "train_source", **source_payload(source=source, dataset=dataset.id, **network)
+        )
+        run = begin(
+            request=REQUEST
+        )  # the default method with its own settings: its chains run in a pool
         endless = begin(request=REQUEST.changed(settings={"sampler": {"draws": 1_000_000}}))
         failing = jobs.submit("transfer", dataset="gone")
         last = jobs.submit("transfer", dataset="gone")
@@ -132,11 +145,17 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         jobs.wait(run.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
         waits["transfer"] = jobs.start_after(run.job, endless.job)
         jobs.wait(endless.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
-        assert jobs.outcomes(trained, run.job) == [("finished", "")] * 2 and jobs.now(endless.job).state == "running"
+        assert (
+            jobs.outcomes(trained, run.job) == [("finished", "")] * 2
+            and jobs.now(endless.job).state == "running"
+        )
         jobs.store.request_cancel(WS, endless.job.id)
         waits["a cancelled transfer"] = jobs.start_after(endless.job, failing)
         waits["a failed transfer"] = jobs.start_after(failing, last)
-        assert [state for state, _ in jobs.outcomes(endless.job, failing)] == ["cancelled", "failed"]
+        assert [state for state, _ in jobs.outcomes(endless.job, failing)] == [
+            "cancelled",
+            "failed",
+        ]
 
         folder = tmp_path / "elsewhere"
         shutil.copytree(jobs.home.source_folder(source), folder)

@@ -51,18 +51,24 @@ def test_server_that_others_can_reach_is_not_of_the_own_machine(address):
     assert not is_own_machine(OWN, address=address, port=UNUSED_PORT)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/net/tcp") or os.getuid() != 0, reason="needs Linux and the root user")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/net/tcp") or os.getuid() != 0, reason="needs Linux and the root user"
+)
 def test_connection_of_another_user_of_a_shared_machine_closes_the_list():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
-            assert other_users_of(port) == set() and is_own_machine(OWN, address="127.0.0.1", port=port)
+            assert other_users_of(port) == set() and is_own_machine(
+                OWN, address="127.0.0.1", port=port
+            )
             script = (
                 f"import os, socket, sys; os.setuid({NOBODY}); c = socket.socket(); c.connect(('127.0.0.1', {port}));"
                 " print('connected', flush=True); sys.stdin.read()"
             )
             command = [sys.executable, "-c", script]
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as stranger:
                 assert stranger.stdout is not None and stranger.stdout.readline() == "connected\n"
                 assert other_users_of(port) == {NOBODY}
                 assert not is_own_machine(OWN, address="127.0.0.1", port=port)

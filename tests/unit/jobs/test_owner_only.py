@@ -54,14 +54,18 @@ def mode(path: Path) -> int:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    return [f"{path} {mode(path):03o}" for path in (folder, *folder.rglob("*")) if mode(path) & 0o077]
+    return [
+        f"{path} {mode(path):03o}" for path in (folder, *folder.rglob("*")) if mode(path) & 0o077
+    ]
 
 
 def submitted(home: Home, kind: str, subject: str, **payload: object) -> Job:
     return JobStore(home).submit(WS, kind, title=kind, payload=payload, subject=subject)
 
 
-def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, source_folder, monkeypatch):
+def test_nothing_that_jobs_and_pages_write_is_open_to_others(
+    tmp_path, world, source_folder, monkeypatch
+):
     monkeypatch.setattr(source_tasks, "MIN_LABELLED", 20)
     home = open_home(tmp_path / "home")
     library = Library(home)
@@ -76,18 +80,29 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, so
     run, source = str(uuid.uuid4()), str(uuid.uuid4())
     done = [
         submitted(
-            home, "transfer", run, **transfer_payload(run=run, dataset=learned, method="last_layer_ridge", **SPLIT)
+            home,
+            "transfer",
+            run,
+            **transfer_payload(run=run, dataset=learned, method="last_layer_ridge", **SPLIT),
         ),
         submitted(
             home,
             "train_source",
             source,
-            **source_payload(source=source, dataset=learned, hidden=(6, 4), max_epochs=3, device="cpu"),
+            **source_payload(
+                source=source, dataset=learned, hidden=(6, 4), max_epochs=3, device="cpu"
+            ),
         ),
         submitted(home, "domain", learned, dataset=learned, source="toy"),
     ]
     library.add_run(
-        WS, job=done[0].id, run_id=run, dataset=learned, source="toy", title="t", request=TransferRequest(method="m")
+        WS,
+        job=done[0].id,
+        run_id=run,
+        dataset=learned,
+        source="toy",
+        title="t",
+        request=TransferRequest(method="m"),
     )
     work_all(home)
     done.append(submitted(home, "predict", new, run=run, dataset=new, name="new"))
@@ -99,18 +114,28 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, so
     store = EndedAtACheckpoint(home)
     with pytest.raises(Ended):
         run_job(store, store.claim("w"))
-    with library.database.writing():  # with the files beside the store that SQLite makes for a while
-        made = {path.relative_to(home.folder).parts[0] for path in home.folder.rglob("*") if path.is_file()}
+    with (
+        library.database.writing()
+    ):  # with the files beside the store that SQLite makes for a while
+        made = {
+            path.relative_to(home.folder).parts[0]
+            for path in home.folder.rglob("*")
+            if path.is_file()
+        }
         assert open_to_others(home.folder) == []
     expected = {"uploads", "runs", "sources", "datasets", "cache", "checkpoints"}
     assert made == expected | {f"bandgap.sqlite3{part}" for part in ("", "-wal", "-shm")}
-    assert {"predictions", "draws.safetensors"} <= {path.name for path in home.run_folder(run).iterdir()}
+    assert {"predictions", "draws.safetensors"} <= {
+        path.name for path in home.run_folder(run).iterdir()
+    }
     assert os.umask(0o022) == 0o022, "what this process makes besides is as before"
 
 
 def test_run_of_the_shell_has_the_rights_of_any_other_file(tmp_path, world, source_folder):
     settings = {"method": "last_layer_ridge", "n": 16, "n_test": 4}
-    out = transfer_labelled(source_folder, world.records, np.array(world.gaps_eV), **settings, out=tmp_path / "run")
+    out = transfer_labelled(
+        source_folder, world.records, np.array(world.gaps_eV), **settings, out=tmp_path / "run"
+    )
     assert mode(out) == 0o755 and {mode(path) for path in out.iterdir()} == {0o644}
 
 
@@ -143,5 +168,7 @@ def test_directory_of_somebody_else_is_warned_of_and_used(tmp_path, monkeypatch,
 
     monkeypatch.setattr(Path, "chmod", refuse)
     assert JobStore(open_home(folder)).jobs(WS) == []
-    assert caplog.messages[0].startswith(f"Other users of this machine may read {folder} (mode 755), which cannot be")
+    assert caplog.messages[0].startswith(
+        f"Other users of this machine may read {folder} (mode 755), which cannot be"
+    )
     assert "by chmod go-rwx; or set BANDGAP_HOME to a folder of your own." in caplog.messages[0]

@@ -51,7 +51,14 @@ def test_transfer_command_asks_for_the_request_of_the_run(settings):
 
 
 def test_every_field_of_a_transfer_request_survives_the_command_line():
-    values = {"flag": True, "integer": 7, "number": 0.25, "text": "x", "texts": ("H", "C"), "settings": {"a": 1}}
+    values = {
+        "flag": True,
+        "integer": 7,
+        "number": 0.25,
+        "text": "x",
+        "texts": ("H", "C"),
+        "settings": {"a": 1},
+    }
     for field in TransferRequest.fields():
         if field.option is None:
             continue
@@ -70,7 +77,9 @@ def test_source_of_a_workspace_has_a_placeholder():
 
 
 def test_predict_command_reads_the_folder_of_the_transfer():
-    assert str(parsed(predict_command(REQUEST))["model"]) == str(parsed(transfer_command("demo", REQUEST))["out"])
+    assert str(parsed(predict_command(REQUEST))["model"]) == str(
+        parsed(transfer_command("demo", REQUEST))["out"]
+    )
 
 
 def test_predict_command_of_a_run_with_a_baseline_names_its_table():
@@ -86,5 +95,7 @@ def test_predict_command_states_the_interval_and_its_probability():
 
 def test_serve_command_serves_the_folder_of_the_transfer():
     found = parsed(serve_command())
-    assert [str(path) for path in found["model"]] == [str(parsed(transfer_command("demo", REQUEST))["out"])]
+    assert [str(path) for path in found["model"]] == [
+        str(parsed(transfer_command("demo", REQUEST))["out"])
+    ]
     assert (found["host"], found["token_file"]) == ("127.0.0.1", None)

@@ -19,7 +19,13 @@ from tests.unit.jobs.labelled_sets import add_labelled_set
 from tests.unit.jobs.payloads import transfer_payload
 
 WS = str(uuid.uuid4())
-SAMPLER = {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}  # more than one checkpoint
+SAMPLER = {
+    "chains": 2,
+    "warmup": 60,
+    "draws": 100,
+    "keep": 8,
+    "max_steps": 2,
+}  # more than one checkpoint
 
 
 @pytest.fixture
@@ -32,9 +38,18 @@ def home(tmp_path, world, source_folder) -> Home:
 
 def submitted(home: Home, **changed) -> Job:
     dataset = Library(home).datasets(WS)[0]
-    fields = {"method": "bnn", "n": 16, "n_test": 4, "seed": 1, "settings": {"sampler": SAMPLER}, "device": "cpu"}
+    fields = {
+        "method": "bnn",
+        "n": 16,
+        "n_test": 4,
+        "seed": 1,
+        "settings": {"sampler": SAMPLER},
+        "device": "cpu",
+    }
     payload = transfer_payload(run=str(uuid.uuid4()), dataset=dataset.id, **fields | changed)
-    return JobStore(home).submit(WS, "transfer", title="transfer", payload=payload, subject=dataset.id)
+    return JobStore(home).submit(
+        WS, "transfer", title="transfer", payload=payload, subject=dataset.id
+    )
 
 
 class Killed(RuntimeError):
@@ -87,7 +102,9 @@ def test_job_on_gaps_that_have_changed_since_starts_anew(home, world):
     transferred(home, submitted(home), after=120)
     library = Library(home)
     dataset = library.datasets(WS)[0]
-    library.save_gaps(dataset.id, world.gaps_eV + 0.5 * world.gaps_eV**2, labels={}, level_of_theory="PBE")
+    library.save_gaps(
+        dataset.id, world.gaps_eV + 0.5 * world.gaps_eV**2, labels={}, level_of_theory="PBE"
+    )
     assert min(transferred(home, submitted(home))) == 5
     assert not left(home)
 

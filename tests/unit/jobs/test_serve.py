@@ -37,12 +37,16 @@ def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.Monke
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"):
+        with pytest.raises(
+            ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"
+        ):
             free_port("127.0.0.1", port)
 
 
 def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
-    with pytest.raises(ConfigError, match=r"Cannot listen on 192\.0\.2\.77: .*Use 127\.0\.0\.1, or 0\.0\.0\.0"):
+    with pytest.raises(
+        ConfigError, match=r"Cannot listen on 192\.0\.2\.77: .*Use 127\.0\.0\.1, or 0\.0\.0\.0"
+    ):
         free_port("192.0.2.77", 8501)
 
 
@@ -59,7 +63,9 @@ def test_quota_that_is_no_number_is_refused_before_anything_starts(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
-    with pytest.raises(ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"):
+    with pytest.raises(
+        ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"
+    ):
         serve(port=0, quota_gb=text)
     monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
     with pytest.raises(ConfigError, match=rf"BANDGAP_QUOTA_GB is '{text}'"):
@@ -70,13 +76,19 @@ def test_quota_that_is_no_number_is_refused_before_anything_starts(
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
     port = free_port("127.0.0.1", 0)
-    command = [sys.executable, "-c", f"from bandgap.jobs.serve import serve; serve(port={port}, quota_gb='2.5')"]
+    command = [
+        sys.executable,
+        "-c",
+        f"from bandgap.jobs.serve import serve; serve(port={port}, quota_gb='2.5')",
+    ]
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith(f"bandgap is at {address}  (data in {tmp_path};")
+        assert process.stdout.readline().startswith(
+            f"bandgap is at {address}  (data in {tmp_path};"
+        )
         assert healthy(address)
         database = JobStore(Home(tmp_path)).database
         deadline = time.monotonic() + 30
@@ -87,7 +99,9 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         if sys.platform == "linux":
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
-            assert len(given) == 2 and all(b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given)
+            assert len(given) == 2 and all(
+                b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given
+            )
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -101,7 +115,9 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
 def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> None:
     start = "from bandgap.jobs.serve import serve; serve(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None and process.stdout.readline()
         kept = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         database = JobStore(Home(tmp_path)).database
@@ -116,7 +132,9 @@ def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> N
 def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
     start = "from bandgap.jobs.serve import serve; serve(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
+    ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         wait_for(lambda: len(children.read_text().split()) == 2)
         os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
@@ -145,10 +163,14 @@ def lives(pid: int) -> bool:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_process_that_ended_is_started_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_ended_is_started_again_after_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = [0.0]
     monkeypatch.setattr("bandgap.jobs.serve.time.monotonic", lambda: clock[0])
-    kept = _Kept("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ))
+    kept = _Kept(
+        "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ)
+    )
     first = kept.process
     try:
         for lived_s, pause_s in ((1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (700.0, 1.0)):

@@ -25,7 +25,10 @@ def folder(tmp_path):
 
 
 def test_plain_files_alone_are_offered(folder):
-    assert [(f.name, f.n_bytes) for f in offered_files(folder)] == [("df_5k.json", 2), ("same.json.gz", 2)]
+    assert [(f.name, f.n_bytes) for f in offered_files(folder)] == [
+        ("df_5k.json", 2),
+        ("same.json.gz", 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,9 @@ def test_at_most_the_limit_of_files_is_listed(folder, monkeypatch):
 
 def test_file_over_the_limit_names_the_limit(folder, monkeypatch):
     monkeypatch.setattr(server_files, "MAX_FILE_BYTES", 1)
-    with pytest.raises(InputError, match="at most 0 GB are accepted. Use `bandgap train-source --oe62`"):
+    with pytest.raises(
+        InputError, match="at most 0 GB are accepted. Use `bandgap train-source --oe62`"
+    ):
         checked_file(folder, "df_5k.json")
 
 

@@ -63,7 +63,8 @@ def test_reference_grows_with_the_work(more, least):
 
 def test_parts_that_some_transfers_ask_for_come_on_top_of_the_training():
     plain, varied, kept = (
-        reference_seconds(work) for work in (WORK, replace(WORK, variational=True), replace(WORK, snapshots=True))
+        reference_seconds(work)
+        for work in (WORK, replace(WORK, variational=True), replace(WORK, snapshots=True))
     )
     assert plain < kept < varied
     variational = kl_weights_to_try()
@@ -77,7 +78,9 @@ def test_parts_that_some_transfers_ask_for_come_on_top_of_the_training():
 
 def test_weights_and_features_are_those_of_the_network_and_the_descriptor():
     shapes = NetworkConfig(WORK.features, WORK.hidden).shapes
-    assert WORK.weights == sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("weight"))
+    assert WORK.weights == sum(
+        math.prod(shape) for name, shape in shapes.items() if name.startswith("weight")
+    )
     for elements in (("H", "O"), PRESETS["thesis-1260"].species, PRESETS["oe62-16"].species):
         assert own_features(len(elements)) == n_features(config_for(species=elements))
 
@@ -92,19 +95,28 @@ def test_without_earlier_trainings_the_rates_stand_on_a_cpu_and_nothing_on_a_gpu
 
 def test_earlier_trainings_correct_the_rates_by_their_median_and_short_ones_do_not():
     short = SourceWork(n=60, atoms=180, features=180, hidden=(6, 4), epochs=3)
-    runs = [past(short, 9.0), *(past(replace(WORK, epochs=e), f) for e, f in ((40, 3.0), (60, 1.0), (80, 2.0)))]
+    runs = [
+        past(short, 9.0),
+        *(past(replace(WORK, epochs=e), f) for e, f in ((40, 3.0), (60, 1.0), (80, 2.0))),
+    ]
     assert estimate_source(WORK, past=runs) == Estimate(
         pytest.approx(2.0 * reference_seconds(WORK)), "this method here", 3
     )
-    assert estimate_source(short, past=runs[:1]).seconds == pytest.approx(9.0 * reference_seconds(short))
+    assert estimate_source(short, past=runs[:1]).seconds == pytest.approx(
+        9.0 * reference_seconds(short)
+    )
     assert estimate_source(WORK, past=runs[:1]).basis == "reference"
 
 
 def test_graph_network_adds_its_epochs_over_atoms_and_is_corrected_by_its_like_alone():
     graph = replace(WORK, graph=True)
-    assert reference_seconds(graph) - reference_seconds(WORK) == pytest.approx(100 * 180_000 * GRAPH_S)
+    assert reference_seconds(graph) - reference_seconds(WORK) == pytest.approx(
+        100 * 180_000 * GRAPH_S
+    )
     runs = [past(WORK, 3.0), past(graph, 2.0)]
-    assert estimate_source(graph, past=runs).seconds == pytest.approx(2.0 * reference_seconds(graph))
+    assert estimate_source(graph, past=runs).seconds == pytest.approx(
+        2.0 * reference_seconds(graph)
+    )
     assert estimate_source(WORK, past=runs).seconds == pytest.approx(3.0 * reference_seconds(WORK))
     given = Molecules(6_000, 180_000, 7)
     asked = SourceRequest(max_epochs=100, hidden=(128, 64), network="megnet")
@@ -116,7 +128,9 @@ def test_data_set_gives_its_labelled_structures_their_atoms_and_elements(tmp_pat
     made = library.add_dataset(WS, "set")
     rows = [("ready", "CH4", 5, 1.0), ("ready", "CH4", 5, 2.0), ("warning", "C2H3Cl", 6, 3.0)]
     rows += [("ready", "OsO4", 5, None), ("refused", "NaF", 2, 4.0)]
-    verdicts = [Verdict(str(k), "f", s, "", f, n, False, gap, {}) for k, (s, f, n, gap) in enumerate(rows)]
+    verdicts = [
+        Verdict(str(k), "f", s, "", f, n, False, gap, {}) for k, (s, f, n, gap) in enumerate(rows)
+    ]
     library.save_verdicts(made.id, verdicts)
     assert molecules_of(library, made.id) == Molecules(n=3, atoms=16, elements=3)
 
@@ -139,11 +153,16 @@ def test_past_trainings_are_read_from_what_their_jobs_noted(tmp_path):
     request = SourceRequest(hidden=(256, 128), snapshots=20)
     payload = {"file": "df.json", "request": request.to_values()}
     for took_s, result in zip((40.0, 50.0), results, strict=True):
-        job = store.submit(str(uuid.uuid4()), "train_source", title="t", payload=payload, subject="s")
+        job = store.submit(
+            str(uuid.uuid4()), "train_source", title="t", payload=payload, subject="s"
+        )
         assert store.claim("w") is not None
         store.end(job.id, "finished", result=result)
         with store.database.writing() as connection:
-            connection.execute("UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id))
+            connection.execute(
+                "UPDATE job SET started = 100.0, finished = ? WHERE id = ?",
+                (100.0 + took_s, job.id),
+            )
     done = SourceWork(90, 270, 180, (256, 128), 7, snapshots=True)
     assert past_trainings(store) == [PastTraining(done, 40.0, "df.json")]
     asked = work_asked(request, Molecules(90, 270, 2), features=180, device="cpu")

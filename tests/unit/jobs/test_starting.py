@@ -28,13 +28,17 @@ class Store:
         self.home = Home(folder)
         self.jobs, self.library = JobStore(self.home), Library(self.home)
         made = self.library.add_dataset(WS, "set")
-        verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(4)]
+        verdicts = [
+            Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(4)
+        ]
         self.library.save_verdicts(made.id, verdicts)
         self.dataset: Dataset = self.library.dataset(WS, made.id)
 
     def start(self, **changed) -> Started:
         request = REQUEST.changed(**changed)
-        return start_transfer(self.jobs, self.library, self.dataset, source="demo", request=request, title="a run")
+        return start_transfer(
+            self.jobs, self.library, self.dataset, source="demo", request=request, title="a run"
+        )
 
     def run(self, run_id: str) -> RunRow:
         found = self.library.run(WS, run_id)
@@ -62,7 +66,9 @@ def test_presses_at_the_same_time_make_one_job_and_one_run(store):
     assert len(store.library.runs(WS)) == 1
 
 
-@pytest.mark.parametrize("changed", [{"seed": 1}, {"n": 11}, {"method": "nptl"}, {"by_formula": True}], ids=str)
+@pytest.mark.parametrize(
+    "changed", [{"seed": 1}, {"n": 11}, {"method": "nptl"}, {"by_formula": True}], ids=str
+)
 def test_other_settings_are_another_run(store, changed):
     assert store.start().run != store.start(**changed).run
 
@@ -71,7 +77,9 @@ def test_finished_run_is_found_again_until_the_gaps_change(store):
     first = store.start()
     store.end(first)
     assert store.start() == Started(first.run, store.jobs.job(WS, first.job.id), new=False)
-    store.library.save_gaps(store.dataset.id, np.array([1.0, 2.0, 3.0, 9.0]), labels={}, level_of_theory="")
+    store.library.save_gaps(
+        store.dataset.id, np.array([1.0, 2.0, 3.0, 9.0]), labels={}, level_of_theory=""
+    )
     assert store.start().new
 
 
@@ -115,7 +123,11 @@ def test_page_that_ends_between_the_job_and_its_run_leaves_neither(store, monkey
             store.start()
     assert (store.count("job"), store.count("run")) == before
     assert store.jobs.claim("w") is None
-    started = resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0]) if again else store.start().job
+    started = (
+        resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0])
+        if again
+        else store.start().job
+    )
     assert store.library.runs(WS)[0].job == started.id
 
 
@@ -130,7 +142,9 @@ def test_rename_keeps_the_text_and_refuses_an_empty_one(store):
 
 def test_run_at_work_is_not_deleted(store):
     run = store.run(store.start().run)
-    with pytest.raises(InputError, match="a run: a run is queued. Cancel it first, then delete the run."):
+    with pytest.raises(
+        InputError, match="a run: a run is queued. Cancel it first, then delete the run."
+    ):
         delete_run(store.jobs, store.library, run)
     assert store.run(run.id) == run
 
@@ -139,7 +153,10 @@ def test_deleted_run_leaves_nothing_but_what_others_use(store):
     started, other = store.start(), store.start(seed=1)
     for each in (started, other):
         store.end(each)
-    sets = [store.library.add_dataset(WS, f"new {k}", purpose="prediction", files=[("a.cif", b"x")]) for k in (0, 1)]
+    sets = [
+        store.library.add_dataset(WS, f"new {k}", purpose="prediction", files=[("a.cif", b"x")])
+        for k in (0, 1)
+    ]
     for run, dataset in ((started, sets[0]), (started, sets[1]), (other, sets[1])):
         payload = {"run": run.run, "dataset": dataset.id, "name": dataset.name}
         job = store.jobs.submit(WS, "predict", title="p", payload=payload, subject=dataset.id)
@@ -154,7 +171,11 @@ def test_deleted_run_leaves_nothing_but_what_others_use(store):
     delete_run(store.jobs, store.library, run)
     assert not folder.exists() and store.library.run(WS, started.run) is None
     assert [d.name for d in store.library.datasets(WS, purpose="prediction")] == ["new 1"]
-    assert (store.count("job"), store.count("dataset_file"), len(store.library.verdicts(store.dataset.id))) == (2, 1, 4)
+    assert (
+        store.count("job"),
+        store.count("dataset_file"),
+        len(store.library.verdicts(store.dataset.id)),
+    ) == (2, 1, 4)
     assert store.start().new
 
 

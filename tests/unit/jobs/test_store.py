@@ -69,7 +69,10 @@ def test_claim_by_three_processes_gives_every_job_once(store: JobStore, tmp_path
     ids = {submit(store).id for _ in range(90)}
     context = multiprocessing.get_context("spawn")
     outs = [tmp_path / f"claimed-{k}" for k in range(3)]
-    workers = [context.Process(target=claim_all, args=(str(tmp_path), f"w{k}", str(out))) for k, out in enumerate(outs)]
+    workers = [
+        context.Process(target=claim_all, args=(str(tmp_path), f"w{k}", str(out)))
+        for k, out in enumerate(outs)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -111,7 +114,11 @@ def test_end_of_a_job_is_written_once(store: JobStore) -> None:
     assert store.end(job.id, "finished", result={"n": 3})
     assert not store.end(job.id, "failed", error="too late")
     ended = store.job(WS, job.id)
-    assert ended is not None and (ended.state, ended.result, ended.error) == ("finished", {"n": 3}, "")
+    assert ended is not None and (ended.state, ended.result, ended.error) == (
+        "finished",
+        {"n": 3},
+        "",
+    )
 
 
 def test_running_job_with_an_old_heartbeat_reads_as_interrupted(store: JobStore) -> None:
@@ -138,7 +145,9 @@ def test_end_orphans_marks_jobs_of_a_dead_worker(store: JobStore) -> None:
 def test_events_come_back_in_order_and_only_the_last(store: JobStore) -> None:
     job = submit(store)
     for k in range(30):
-        store.add_event(job.id, "progress", Update("sampling", k, 30, values={"rhat": 1.5}), since=1.0)
+        store.add_event(
+            job.id, "progress", Update("sampling", k, 30, values={"rhat": 1.5}), since=1.0
+        )
     events = store.events(job.id, last=5)
     assert [event.update.done for event in events] == [25, 26, 27, 28, 29]
     assert events[-1].update.values == {"rhat": 1.5}
@@ -183,7 +192,10 @@ def test_database_of_the_first_version_gets_the_index_and_keeps_its_rows(tmp_pat
         connection.execute("PRAGMA user_version = 1")
     with Database(path).reading() as found:
         assert [row["id"] for row in found.execute("SELECT id FROM workspace")] == ["kept"]
-        names = {row["name"] for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        names = {
+            row["name"]
+            for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'index'")
+        }
     assert "structure_to_count" in names
 
 

@@ -11,7 +11,9 @@ RUN = "0d4c6a3e-0000-4000-8000-000000000000"
 
 
 @pytest.mark.parametrize("parent", ["runs", "sources", f"runs/{RUN}/predictions"])
-def test_unfinished_folder_is_removed_and_the_finished_one_stays(parent: str, tmp_path: Path) -> None:
+def test_unfinished_folder_is_removed_and_the_finished_one_stays(
+    parent: str, tmp_path: Path
+) -> None:
     home = open_home(tmp_path / "home")
     folder = home.folder / parent
     (folder / RUN).mkdir(parents=True)

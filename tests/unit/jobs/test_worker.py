@@ -32,7 +32,9 @@ def home(tmp_path: Path) -> Home:
 
 def submit_check(home: Home, files: list[tuple[str, bytes]]) -> Job:
     dataset = Library(home).add_dataset(WS, "set", files=files)
-    return JobStore(home).submit(WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
+    return JobStore(home).submit(
+        WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id
+    )
 
 
 def state_of(home: Home, job: Job) -> Job:
@@ -59,11 +61,16 @@ def serving(home: Home) -> Iterator[Worker]:
 
 
 def test_check_job_gives_a_verdict_per_file(home: Home) -> None:
-    job = submit_check(home, [("water.xyz", WATER), ("broken.cif", b"data_x\n_cell_length_a nonsense\n")])
+    job = submit_check(
+        home, [("water.xyz", WATER), ("broken.cif", b"data_x\n_cell_length_a nonsense\n")]
+    )
     assert work_once(home)
     assert state_of(home, job).state == "finished"
     verdicts = Library(home).verdicts(job.subject)
-    assert [(v.file, v.status) for v in verdicts] == [("water.xyz", "ready"), ("broken.cif", "refused")]
+    assert [(v.file, v.status) for v in verdicts] == [
+        ("water.xyz", "ready"),
+        ("broken.cif", "refused"),
+    ]
     assert verdicts[0].formula == "H2O" and verdicts[1].problem
     assert not work_once(home)
 
@@ -115,7 +122,9 @@ def test_worker_runs_a_job_in_a_child(home: Home, serving: Worker) -> None:
 def test_worker_ends_a_child_that_does_not_listen(home: Home, serving: Worker) -> None:
     job = submit_check(home, [("water.xyz", WATER)])
     wait_for(lambda: state_of(home, job).state == "running")
-    JobStore(home).request_cancel(WS, job.id)  # the child is still importing, so only a signal can end it
+    JobStore(home).request_cancel(
+        WS, job.id
+    )  # the child is still importing, so only a signal can end it
     wait_for(lambda: not state_of(home, job).active)
     assert state_of(home, job).state == "cancelled"
 
@@ -145,7 +154,9 @@ def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_worker_killed_leaves_no_child_and_the_next_marks_the_job(home: Home) -> None:
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
-    files = [(f"water-{k}.xyz", WATER + b" " * k) for k in range(400)]  # long enough to be killed in the middle
+    files = [
+        (f"water-{k}.xyz", WATER + b" " * k) for k in range(400)
+    ]  # long enough to be killed in the middle
     job = submit_check(home, files)
     first = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
     wait_for(lambda: state_of(home, job).state == "running")

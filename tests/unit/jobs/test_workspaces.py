@@ -40,12 +40,19 @@ def library(tmp_path: Path) -> Library:
 
 def test_workspace_is_known_once_it_was_opened_or_filled(library: Library) -> None:
     assert all(has_workspace(library, each) for each in (MINE, OTHER, EMPTY))
-    assert not has_workspace(library, str(uuid.uuid4())) and not has_workspace(library, MINE.upper())
+    assert not has_workspace(library, str(uuid.uuid4())) and not has_workspace(
+        library, MINE.upper()
+    )
     assert [is_filled(library, each) for each in (MINE, EMPTY)] == [True, False]
 
 
-def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(library: Library) -> None:
-    assert [(w.id, w.datasets, w.runs) for w in all_workspaces(library)] == [(OTHER, 1, 0), (MINE, 1, 1)]
+def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(
+    library: Library,
+) -> None:
+    assert [(w.id, w.datasets, w.runs) for w in all_workspaces(library)] == [
+        (OTHER, 1, 0),
+        (MINE, 1, 1),
+    ]
     assert [w.id for w in workspaces_of(library, [EMPTY, MINE, MINE, "unknown"])] == [MINE]
     assert workspaces_of(library, []) == []
 
@@ -53,12 +60,18 @@ def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(
 def test_name_of_a_workspace_is_kept_and_checked(library: Library) -> None:
     assert workspace_name(library, MINE) == ""
     rename_workspace(library, MINE, "  Perovskites   2026 ")
-    assert workspace_name(library, MINE) == "Perovskites 2026" == workspaces_of(library, [MINE])[0].name
+    assert (
+        workspace_name(library, MINE)
+        == "Perovskites 2026"
+        == workspaces_of(library, [MINE])[0].name
+    )
     with pytest.raises(InputError, match="The name has 0 characters"):
         rename_workspace(library, MINE, " ")
 
 
-def test_workspace_that_stayed_empty_for_long_is_dropped_unless_it_has_a_name(library: Library) -> None:
+def test_workspace_that_stayed_empty_for_long_is_dropped_unless_it_has_a_name(
+    library: Library,
+) -> None:
     named = str(uuid.uuid4())
     rename_workspace(library, named, "for later")
     drop_unused_workspaces(library, unused_s=UNUSED_S)

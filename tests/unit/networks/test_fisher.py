@@ -14,7 +14,10 @@ SMALL = NetworkConfig(5, (4, 3))
 def params():
     generator = torch.Generator().manual_seed(2)
     start = init_params(SMALL, generator=generator, dtype=torch.float64)
-    return {k: v + 0.3 * torch.randn(v.shape, generator=generator, dtype=torch.float64) for k, v in start.items()}
+    return {
+        k: v + 0.3 * torch.randn(v.shape, generator=generator, dtype=torch.float64)
+        for k, v in start.items()
+    }
 
 
 @pytest.fixture
@@ -26,7 +29,9 @@ def by_autograd(params, x, *, noise_variance):
     leaves = {k: v.clone().requires_grad_(True) for k, v in params.items()}
     total = {k: torch.zeros_like(v) for k, v in params.items()}
     for i in range(x.shape[0]):
-        gradients = torch.autograd.grad(forward(leaves, x[i : i + 1]).squeeze(), list(leaves.values()))
+        gradients = torch.autograd.grad(
+            forward(leaves, x[i : i + 1]).squeeze(), list(leaves.values())
+        )
         for name, gradient in zip(leaves, gradients, strict=True):
             total[name] += gradient**2 / noise_variance
     return total
@@ -38,7 +43,9 @@ def test_fisher_agrees_with_autograd_row_by_row(params, x, block_rows):
     found = fisher_diagonal(params, x, noise_variance=0.3, block_rows=block_rows)
     assert list(found) == list(params)
     for name in params:
-        np.testing.assert_allclose(found[name].numpy(), expected[name].numpy(), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(
+            found[name].numpy(), expected[name].numpy(), rtol=1e-12, atol=1e-14
+        )
 
 
 def test_fisher_of_the_output_bias_is_the_number_of_rows_over_the_noise_variance(params, x):
@@ -64,7 +71,12 @@ def test_cancel_ends_the_sum_between_blocks(params, x):
     assert seen == [(4, 11), (8, 11)]
 
 
-@pytest.mark.parametrize("settings", [{"noise_variance": 0.0}, {"noise_variance": float("nan")}, {"block_rows": 0}])
+@pytest.mark.parametrize(
+    "settings", [{"noise_variance": 0.0}, {"noise_variance": float("nan")}, {"block_rows": 0}]
+)
 def test_fisher_without_noise_or_rows_is_refused(params, x, settings):
-    with pytest.raises(ConfigError, match="Accepted: a variance above 0 in squared standardised units, and at least"):
+    with pytest.raises(
+        ConfigError,
+        match="Accepted: a variance above 0 in squared standardised units, and at least",
+    ):
         fisher_diagonal(params, x, **({"noise_variance": 1.0} | settings))

@@ -9,7 +9,9 @@ from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 
-CONFIG = JointTrainingConfig(steps=400, batch_size=32, warmup_steps=20, learning_rate=1e-2, dropout=0.0)
+CONFIG = JointTrainingConfig(
+    steps=400, batch_size=32, warmup_steps=20, learning_rate=1e-2, dropout=0.0
+)
 
 
 def generator(seed=0):
@@ -65,7 +67,8 @@ def test_dropout_keeps_the_mean_and_leaves_out_its_share():
 def test_seed_repeats(sets):
     config = dataclasses.replace(CONFIG, steps=30, dropout=0.2)
     first, again, other = (
-        train_jointly(start(), sets, config=config, generator=generator(s)).params["weight.1"] for s in (0, 0, 1)
+        train_jointly(start(), sets, config=config, generator=generator(s)).params["weight.1"]
+        for s in (0, 0, 1)
     )
     assert (first == again).all() and not torch.allclose(first, other)
 
@@ -83,7 +86,9 @@ def test_rows_are_learned_in_their_features_and_in_the_alternative():
     rows, (x, y) = made(600, sign=1.0, seed=1), made(300, sign=1.0, seed=7)
     rows[0][:, 3] = x[:, 3] = 0.0
     both, alone = (
-        train_jointly(start(1), [rows], config=CONFIG, generator=generator(), alternatives=[other]).params
+        train_jointly(
+            start(1), [rows], config=CONFIG, generator=generator(), alternatives=[other]
+        ).params
         for other in (moved(rows[0]), None)
     )
     assert share_unexplained(both, x, y) < 0.2
@@ -93,13 +98,17 @@ def test_rows_are_learned_in_their_features_and_in_the_alternative():
 
 def test_row_that_is_held_out_is_so_in_the_alternative_too(sets):
     """A row without numbers spoils the weights as soon as one step takes it."""
-    config = dataclasses.replace(CONFIG, steps=60)  # every row of the small set comes several times, in either features
+    config = dataclasses.replace(
+        CONFIG, steps=60
+    )  # every row of the small set comes several times, in either features
     x, _ = sets[1]
     split = train_jointly(start(), sets, config=config, generator=generator()).splits[1]
     for rows, spoiled in ((split.held_out, False), (split.training[:3], True)):
         other = x.clone()
         other[rows] = torch.nan
-        made = train_jointly(start(), sets, config=config, generator=generator(), alternatives=[None, other])
+        made = train_jointly(
+            start(), sets, config=config, generator=generator(), alternatives=[None, other]
+        )
         assert bool(made.params["weight.1"].isnan().any()) == spoiled
         assert (made.splits[1].held_out == split.held_out).all()
 
@@ -115,18 +124,25 @@ def test_errors_are_those_of_the_features_and_not_of_the_alternative(sets):
 def test_training_without_alternatives_draws_nothing_for_them(sets):
     config = dataclasses.replace(CONFIG, steps=30, dropout=0.2)
     plain, none, other = (
-        train_jointly(start(), sets, config=config, generator=generator(), alternatives=a).params["weight.1"]
+        train_jointly(start(), sets, config=config, generator=generator(), alternatives=a).params[
+            "weight.1"
+        ]
         for a in ((), (None, None), (None, sets[1][0]))
     )
     assert (plain == none).all() and not torch.allclose(plain, other)
 
 
-@pytest.mark.parametrize("wrong", [lambda x: [x], lambda x: [x[:9], None], lambda x: [None, None, None]])
+@pytest.mark.parametrize(
+    "wrong", [lambda x: [x], lambda x: [x[:9], None], lambda x: [None, None, None]]
+)
 def test_alternatives_of_other_shapes_are_refused(sets, wrong):
     with pytest.raises(
-        InputError, match=r"features of shapes \[\(600, 5\), \(60, 5\)\], their alternatives .* as many"
+        InputError,
+        match=r"features of shapes \[\(600, 5\), \(60, 5\)\], their alternatives .* as many",
     ):
-        train_jointly(start(), sets, config=CONFIG, generator=generator(), alternatives=wrong(sets[0][0]))
+        train_jointly(
+            start(), sets, config=CONFIG, generator=generator(), alternatives=wrong(sets[0][0])
+        )
 
 
 def test_cancel_ends_it(sets):
@@ -138,13 +154,19 @@ def test_cancel_ends_it(sets):
 
 
 def test_other_number_of_outputs_is_refused(sets):
-    with pytest.raises(InputError, match="2 source sets but a network with 3 outputs. Give one output for each"):
+    with pytest.raises(
+        InputError, match="2 source sets but a network with 3 outputs. Give one output for each"
+    ):
         train_jointly(start(3), sets, config=CONFIG, generator=generator())
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"dropout": 1.0}, {"validation_share": 0.0}, {"learning_rate": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"steps": 0}, {"dropout": 1.0}, {"validation_share": 0.0}, {"learning_rate": 0.0}]
+)
 def test_settings_outside_are_refused(wrong):
-    with pytest.raises(ConfigError, match="joint training: .* Accepted: whole numbers from 1, shares inside"):
+    with pytest.raises(
+        ConfigError, match="joint training: .* Accepted: whole numbers from 1, shares inside"
+    ):
         JointTrainingConfig(**wrong)
 
 

@@ -18,7 +18,9 @@ with warnings.catch_warnings():
 from bandgap.descriptors.graphs import graph_of
 from bandgap.networks.megnet import Graphs, Megnet, gaussians, megnet_of, new_megnet
 
-CONFIG = GraphConfig(("H", "C", "O", "Si"), cutoff_angstrom=3.0, centres=9, embedding=3, hidden=6, width=4, blocks=2)
+CONFIG = GraphConfig(
+    ("H", "C", "O", "Si"), cutoff_angstrom=3.0, centres=9, embedding=3, hidden=6, width=4, blocks=2
+)
 ROUNDING = 2e-6
 
 
@@ -51,12 +53,19 @@ def through(layers: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 def block_in_loops(block, atoms, bonds, state, graph: Graphs):
     """Equations 1 to 5 of the paper for one structure, atom by atom and bond by bond."""
     before_atoms, before_bonds, before_state = block.before
-    a = [through(before_atoms, x) if isinstance(before_atoms, torch.nn.Sequential) else x for x in atoms]
-    b = [through(before_bonds, x) if isinstance(before_bonds, torch.nn.Sequential) else x for x in bonds]
+    a = [
+        through(before_atoms, x) if isinstance(before_atoms, torch.nn.Sequential) else x
+        for x in atoms
+    ]
+    b = [
+        through(before_bonds, x) if isinstance(before_bonds, torch.nn.Sequential) else x
+        for x in bonds
+    ]
     s = through(before_state, state) if isinstance(before_state, torch.nn.Sequential) else state
     ends = graph.bonds.T.tolist()
     new_bonds = [
-        through(block.layer.edge_model.layers, torch.cat([a[i], a[j], e, s])) for (i, j), e in zip(ends, b, strict=True)
+        through(block.layer.edge_model.layers, torch.cat([a[i], a[j], e, s]))
+        for (i, j), e in zip(ends, b, strict=True)
     ]
     new_atoms = []
     for k, atom in enumerate(a):
@@ -65,7 +74,10 @@ def block_in_loops(block, atoms, bonds, state, graph: Graphs):
         new_atoms.append(through(block.layer.node_model.layers, torch.cat([atom, mean, s])))
     means = [torch.stack(new_atoms).mean(0), torch.stack(new_bonds).mean(0)]
     new_state = through(block.layer.global_model.layers, torch.cat([s, *means]))
-    added = ([x + y for x, y in zip(old, new, strict=True)] for old, new in ((atoms, new_atoms), (bonds, new_bonds)))
+    added = (
+        [x + y for x, y in zip(old, new, strict=True)]
+        for old, new in ((atoms, new_atoms), (bonds, new_bonds))
+    )
     return (*added, state + new_state)
 
 
@@ -79,9 +91,15 @@ def test_blocks_are_those_of_the_paper():
         for block in network.blocks:
             atoms, bonds, state = block(atoms, bonds, state, graph)
             looped = block_in_loops(block, *looped, graph)
-    for found, expected in ((atoms, torch.stack(looped[0])), (bonds, torch.stack(looped[1])), (state[0], looped[2])):
+    for found, expected in (
+        (atoms, torch.stack(looped[0])),
+        (bonds, torch.stack(looped[1])),
+        (state[0], looped[2]),
+    ):
         torch.testing.assert_close(found, expected, rtol=0, atol=ROUNDING)
-    np.testing.assert_allclose(read(network, crystal())[0, -CONFIG.width :], looped[2], atol=ROUNDING)
+    np.testing.assert_allclose(
+        read(network, crystal())[0, -CONFIG.width :], looped[2], atol=ROUNDING
+    )
 
 
 def test_gaussians_have_their_height_at_their_centre_and_fall_by_half_a_width_squared():
@@ -96,12 +114,16 @@ def test_structures_side_by_side_have_the_readouts_of_each_alone():
     structures = [crystal(), molecule("C2H2"), Atoms("H", positions=np.zeros((1, 3))), bulk("Si")]
     together = read(network, *structures)
     assert together.shape == (4, CONFIG.n_features) and np.isfinite(together).all()
-    np.testing.assert_allclose(together, np.concatenate([read(network, s) for s in structures]), atol=ROUNDING)
+    np.testing.assert_allclose(
+        together, np.concatenate([read(network, s) for s in structures]), atol=ROUNDING
+    )
     assert np.abs(together[0] - together[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
-    "make", [crystal, lambda: bulk("Si"), lambda: molecule("CH3OH")], ids=["skewed", "Si", "molecule"]
+    "make",
+    [crystal, lambda: bulk("Si"), lambda: molecule("CH3OH")],
+    ids=["skewed", "Si", "molecule"],
 )
 def test_readout_does_not_depend_on_frame_order_or_supercell(make):
     network, atoms = new_megnet(CONFIG, seed=0), make()
@@ -127,5 +149,7 @@ def test_seed_gives_the_weights_and_leaves_the_generator_of_torch_alone():
 
 
 def test_network_of_nothing_is_refused_with_what_is_accepted():
-    with pytest.raises(ConfigError, match="elements none, cutoff 4 angstroms.*Accepted: at least one element"):
+    with pytest.raises(
+        ConfigError, match="elements none, cutoff 4 angstroms.*Accepted: at least one element"
+    ):
         GraphConfig(())

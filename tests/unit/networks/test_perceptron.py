@@ -13,7 +13,10 @@ SMALL = NetworkConfig(5, (4, 3))
 def params_of(config, seed=0):
     generator = torch.Generator().manual_seed(seed)
     params = init_params(config, generator=generator, dtype=torch.float64)
-    return {k: v + 0.3 * torch.randn(v.shape, generator=generator, dtype=torch.float64) for k, v in params.items()}
+    return {
+        k: v + 0.3 * torch.randn(v.shape, generator=generator, dtype=torch.float64)
+        for k, v in params.items()
+    }
 
 
 @pytest.fixture
@@ -27,7 +30,8 @@ def by_hand(params, row, widths):
     for layer in range(1, len(widths) + 1):
         weight, bias = params[f"weight.{layer}"], params[f"bias.{layer}"]
         pre = [
-            sum(float(weight[i, j]) * h[j] for j in range(len(h))) + float(bias[i]) for i in range(widths[layer - 1])
+            sum(float(weight[i, j]) * h[j] for j in range(len(h))) + float(bias[i])
+            for i in range(widths[layer - 1])
         ]
         h = [max(v, 0.0) for v in pre] if layer < len(widths) else pre
     return h[0]
@@ -41,7 +45,9 @@ def test_forward_agrees_with_sums_by_hand(x):
 
 def test_forward_of_a_batch_of_parameters_is_each_ones_own(x):
     draws = [[params_of(SMALL, seed=10 * i + j) for j in range(3)] for i in range(2)]
-    batch = {k: torch.stack([torch.stack([p[k] for p in row]) for row in draws]) for k in draws[0][0]}
+    batch = {
+        k: torch.stack([torch.stack([p[k] for p in row]) for row in draws]) for k in draws[0][0]
+    }
     values = forward(batch, x)
     assert values.shape == (2, 3, 6)
     torch.testing.assert_close(values[1, 2], forward(draws[1][2], x))
@@ -58,7 +64,9 @@ def test_layer_gradient_norms_agree_with_autograd(x):
     params = {k: v.requires_grad_(True) for k, v in params_of(SMALL).items()}
     expected = np.zeros((6, 3))
     for i in range(6):
-        gradients = torch.autograd.grad(forward(params, x[i : i + 1]).squeeze(), list(params.values()))
+        gradients = torch.autograd.grad(
+            forward(params, x[i : i + 1]).squeeze(), list(params.values())
+        )
         for name, gradient in zip(params, gradients, strict=True):
             expected[i, int(name[-1]) - 1] += float((gradient**2).sum())
     found = layer_gradient_norms({k: v.detach() for k, v in params.items()}, x)
@@ -90,13 +98,16 @@ def test_init_params_are_glorot_uniform_with_zero_biases():
 
 
 def test_init_params_repeat_with_the_seed():
-    first, second = (init_params(SMALL, generator=torch.Generator().manual_seed(4)) for _ in range(2))
+    first, second = (
+        init_params(SMALL, generator=torch.Generator().manual_seed(4)) for _ in range(2)
+    )
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize("n, hidden", [(0, (4,)), (3, ()), (3, (4, 0))])
 def test_config_refuses_a_network_without_features_or_width(n, hidden):
     with pytest.raises(
-        ConfigError, match="Accepted: at least one feature, one output and one hidden layer, each of width"
+        ConfigError,
+        match="Accepted: at least one feature, one output and one hidden layer, each of width",
     ):
         NetworkConfig(n, hidden)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.networks.standardise import FLOOR, Standardiser, feature_statistics, fit_standardiser, powered, varies
+from bandgap.networks.standardise import (
+    FLOOR,
+    Standardiser,
+    feature_statistics,
+    fit_standardiser,
+    powered,
+    varies,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([1.0, -2.0, 5.0], [1.0, 0.5, 2.0], size=(200, 3))
@@ -25,7 +32,8 @@ def test_features_of_new_rows_are_scaled_with_the_statistics_of_the_fitted_ones(
     standardiser = fit_standardiser(X, Y)
     new = X[:4] + 100.0
     np.testing.assert_allclose(
-        standardiser.features(new) - standardiser.features(X[:4]), 100 / standardiser.x_scale * np.ones((4, 1))
+        standardiser.features(new) - standardiser.features(X[:4]),
+        100 / standardiser.x_scale * np.ones((4, 1)),
     )
 
 
@@ -46,7 +54,9 @@ def test_mapped_gaps_change_level_and_slope_and_keep_features():
 
 @pytest.mark.parametrize("slope", [0.0, -1.0, float("nan")])
 def test_slope_that_is_not_positive_is_refused(slope):
-    with pytest.raises(InputError, match="gaps cannot be mapped with slope .* Accepted: a slope above 0"):
+    with pytest.raises(
+        InputError, match="gaps cannot be mapped with slope .* Accepted: a slope above 0"
+    ):
         fit_standardiser(X, Y).with_gaps_mapped(slope=slope, intercept_eV=0.0)
 
 
@@ -89,13 +99,17 @@ def test_input_is_not_changed():
 
 def test_features_of_another_descriptor_are_refused():
     with pytest.raises(
-        InputError, match=r"features have shape \(2, 5\), the model was fitted on 3 features. Compute them"
+        InputError,
+        match=r"features have shape \(2, 5\), the model was fitted on 3 features. Compute them",
     ):
         fit_standardiser(X, Y).features(np.zeros((2, 5)))
 
 
 def test_constant_gaps_are_refused():
-    with pytest.raises(InputError, match="all 200 gaps of the source set are 2.5 eV. A source needs gaps that differ"):
+    with pytest.raises(
+        InputError,
+        match="all 200 gaps of the source set are 2.5 eV. A source needs gaps that differ",
+    ):
         fit_standardiser(X, np.full(200, 2.5))
 
 

@@ -26,16 +26,23 @@ def problem():
 
 def collect(problem, *, config=CONFIG, seed=1, **more):
     params, x, y = problem
-    return collect_snapshots(params, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more)
+    return collect_snapshots(
+        params, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more
+    )
 
 
 def made_up(rank=5):
     """Snapshots of 27 parameters that no walk made: the algebra holds for any."""
     generator = torch.Generator().manual_seed(4)
     mean = init_params(SHAPE, generator=generator, dtype=torch.float64)
-    diagonal = {n: torch.rand(v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()}
+    diagonal = {
+        n: torch.rand(v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()
+    }
     diagonal["weight.1"][0, 0] = 0.0  # a weight that never moved
-    deviations = {n: torch.randn(rank, *v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()}
+    deviations = {
+        n: torch.randn(rank, *v.shape, generator=generator, dtype=torch.float64)
+        for n, v in mean.items()
+    }
     deviations["weight.1"][:, 0, 0] = 0.0
     return Snapshots(mean, diagonal, deviations)
 
@@ -49,7 +56,9 @@ def quadratic(prior, params):
     v = flat(params, prior.mean) - flat(prior.mean, prior.mean)
     solved = prior.inverse_diagonal * v - prior.factor @ (prior.factor.T @ v)
     parts = torch.split(2.0 * solved, [value.numel() for value in prior.mean.values()])
-    return v @ solved, {n: part.view_as(prior.mean[n]) for n, part in zip(prior.mean, parts, strict=True)}
+    return v @ solved, {
+        n: part.view_as(prior.mean[n]) for n, part in zip(prior.mean, parts, strict=True)
+    }
 
 
 def dense_covariance(snapshots, *, gamma, eps, names):
@@ -68,14 +77,18 @@ def test_quadratic_form_and_its_gradient_are_the_dense_formula(gamma, eps, layer
     names = [n for n in SHAPE.shapes if layers is None or int(n[-1]) in layers]
     covariance = dense_covariance(snapshots, gamma=gamma, eps=eps, names=names)
     generator = torch.Generator().manual_seed(8)
-    phi = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()}
+    phi = {
+        n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()
+    }
     v = flat(phi, names) - flat(snapshots.mean, names)
     prior = snapshot_prior(snapshots, gamma=gamma, eps=eps, layers=layers, dtype=torch.float64)
     value, gradient = quadratic(prior, phi)
     solved = torch.linalg.solve(covariance, v)
     assert float(value) == pytest.approx(float(v @ solved), rel=1e-8)
     assert {n: tuple(g.shape) for n, g in gradient.items()} == {n: SHAPE.shapes[n] for n in names}
-    np.testing.assert_allclose(flat(gradient, names).numpy(), 2 * solved.numpy(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        flat(gradient, names).numpy(), 2 * solved.numpy(), rtol=1e-6, atol=1e-9
+    )
     assert prior.log_determinant == pytest.approx(float(torch.logdet(covariance)), rel=1e-10)
 
 
@@ -84,16 +97,22 @@ def test_quadratic_form_in_single_precision_is_good_to_a_thousandth(gamma):
     """Factored in double, only the application is rounded: what S^-1 subtracts cancels few digits."""
     snapshots = made_up()
     generator = torch.Generator().manual_seed(8)
-    phi = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()}
+    phi = {
+        n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()
+    }
     exact, _ = quadratic(snapshot_prior(snapshots, gamma=gamma, eps=0.1, dtype=torch.float64), phi)
-    found, _ = quadratic(snapshot_prior(snapshots, gamma=gamma, eps=0.1), {n: v.float() for n, v in phi.items()})
+    found, _ = quadratic(
+        snapshot_prior(snapshots, gamma=gamma, eps=0.1), {n: v.float() for n, v in phi.items()}
+    )
     assert found.dtype == torch.float32
     assert float(found) == pytest.approx(float(exact), rel=1e-3)
 
 
 def test_mean_of_the_snapshots_costs_nothing():
     snapshots = made_up()
-    value, gradient = quadratic(snapshot_prior(snapshots, gamma=1.0, eps=0.1, dtype=torch.float64), snapshots.mean)
+    value, gradient = quadratic(
+        snapshot_prior(snapshots, gamma=1.0, eps=0.1, dtype=torch.float64), snapshots.mean
+    )
     assert float(value) == 0.0
     assert not any(bool(g.any()) for g in gradient.values())
 
@@ -119,8 +138,12 @@ def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
     for name in params:
         walk = torch.stack([p[name] for p in path[2:]])
         torch.testing.assert_close(found.mean[name].double(), walk.mean(0), rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(found.diagonal[name].double(), walk.var(0, correction=0), rtol=1e-3, atol=1e-8)
-        torch.testing.assert_close(found.deviations[name].double(), walk[-4:] - walk.mean(0), rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(
+            found.diagonal[name].double(), walk.var(0, correction=0), rtol=1e-3, atol=1e-8
+        )
+        torch.testing.assert_close(
+            found.deviations[name].double(), walk[-4:] - walk.mean(0), rtol=1e-3, atol=1e-6
+        )
 
 
 def test_snapshots_are_of_single_precision_and_detached(problem):
@@ -143,11 +166,15 @@ def test_weights_of_a_feature_that_is_always_zero_stay_at_zero(problem):
     start, blind = {n: v.clone() for n, v in params.items()}, x.clone()
     start["weight.1"][:, 2], blind[:, 2] = 0.0, 0.0
     found = collect((start, blind, y))
-    assert not bool(found.mean["weight.1"][:, 2].any()) and not bool(found.diagonal["weight.1"][:, 2].any())
+    assert not bool(found.mean["weight.1"][:, 2].any()) and not bool(
+        found.diagonal["weight.1"][:, 2].any()
+    )
 
 
 def test_walk_that_diverges_is_refused_with_what_to_do(problem):
-    with pytest.raises(InputError, match=r"SGD diverged in epoch \d+ at a learning rate of 100.0. Take a smaller"):
+    with pytest.raises(
+        InputError, match=r"SGD diverged in epoch \d+ at a learning rate of 100.0. Take a smaller"
+    ):
         collect(problem, config=dataclasses.replace(CONFIG, learning_rate=100.0))
 
 
@@ -165,9 +192,13 @@ def test_cancel_ends_the_walk(problem):
     assert math.isfinite(seen[0].values["train_mse"])
 
 
-@pytest.mark.parametrize("settings", [{"gamma": -1.0}, {"eps": 0.0}, {"gamma": math.inf}, {"layers": (7,)}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"gamma": -1.0}, {"eps": 0.0}, {"gamma": math.inf}, {"layers": (7,)}], ids=str
+)
 def test_prior_without_width_or_layers_is_refused(settings):
-    with pytest.raises(ConfigError, match="Accepted: gamma from 0, eps above 0, and layers that the network has"):
+    with pytest.raises(
+        ConfigError, match="Accepted: gamma from 0, eps above 0, and layers that the network has"
+    ):
         snapshot_prior(made_up(), **({"gamma": 1.0, "eps": 0.1} | settings))
 
 

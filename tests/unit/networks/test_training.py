@@ -34,7 +34,9 @@ def test_training_lowers_the_error(problem):
 def test_weights_are_those_of_the_best_epoch_and_not_of_the_last(problem):
     """Twelve rows and a large learning rate: the validation error rises again after its best epoch."""
     start, x, y = problem
-    trained = fit((start, x[:12], y[:12]), config=dataclasses.replace(CONFIG, learning_rate=0.05, l2=0.0))
+    trained = fit(
+        (start, x[:12], y[:12]), config=dataclasses.replace(CONFIG, learning_rate=0.05, l2=0.0)
+    )
     errors = [epoch.validation for epoch in trained.history]
     found = float(trained.validation_residuals.square().mean())
     assert errors[-1] > min(errors) * 1.05
@@ -46,7 +48,9 @@ def test_validation_residuals_are_those_of_the_returned_weights(problem):
     _, x, y = problem
     trained = fit(problem, seed=8)
     held = torch.randperm(60, generator=torch.Generator().manual_seed(8))[:12]
-    torch.testing.assert_close(trained.validation_residuals, y[held] - forward(trained.params, x[held]))
+    torch.testing.assert_close(
+        trained.validation_residuals, y[held] - forward(trained.params, x[held])
+    )
 
 
 def test_training_ends_after_patience_epochs_without_a_better_one(problem):
@@ -70,7 +74,9 @@ def test_start_is_not_changed(problem):
 
 
 def test_penalty_shrinks_weights(problem):
-    loose, tight = (fit(problem, config=dataclasses.replace(CONFIG, l2=value)) for value in (0.0, 0.1))
+    loose, tight = (
+        fit(problem, config=dataclasses.replace(CONFIG, l2=value)) for value in (0.0, 0.1)
+    )
     size = [sum(float((p**2).sum()) for p in t.params.values()) for t in (loose, tight)]
     assert size[1] < 0.7 * size[0]
 
@@ -83,7 +89,9 @@ def test_frozen_layers_stay_bit_for_bit_and_the_others_learn(problem):
 
 
 def test_nothing_left_to_train_is_refused(problem):
-    with pytest.raises(ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"):
+    with pytest.raises(
+        ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"
+    ):
         fit(problem, frozen=(1, 2, 3))
 
 
@@ -96,7 +104,9 @@ def test_split_that_is_given_is_the_one_that_is_used(problem):
     other[:10] += 100.0
     first, second = (fit((start, x, labels), config=config, split=split) for labels in (y, other))
     assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
-    torch.testing.assert_close(second.validation_residuals - first.validation_residuals, torch.full((10,), 100.0))
+    torch.testing.assert_close(
+        second.validation_residuals - first.validation_residuals, torch.full((10,), 100.0)
+    )
 
 
 def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
@@ -110,10 +120,15 @@ def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
 
 @pytest.mark.parametrize(
     ("training", "held_out", "counts"),
-    [([0, 1], [1, 2], "2 rows to train on and 2 held out, 1 of them in both"), ([0, 1], [], "and 0 held out")],
+    [
+        ([0, 1], [1, 2], "2 rows to train on and 2 held out, 1 of them in both"),
+        ([0, 1], [], "and 0 held out"),
+    ],
 )
 def test_split_of_rows_that_overlap_or_of_none_is_refused(training, held_out, counts):
-    with pytest.raises(InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"):
+    with pytest.raises(
+        InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"
+    ):
         RowSplit(torch.tensor(training), torch.tensor(held_out))
 
 
@@ -135,7 +150,8 @@ def test_cancel_ends_training(problem):
 def test_too_few_rows_are_refused(problem, n):
     start, x, y = problem
     with pytest.raises(
-        InputError, match=f"{n} labelled structures are too few to train on. Give at least 3, better 50"
+        InputError,
+        match=f"{n} labelled structures are too few to train on. Give at least 3, better 50",
     ):
         fit((start, x[:n], y[:n]))
 
@@ -155,6 +171,7 @@ def test_too_few_rows_are_refused(problem, n):
 )
 def test_config_refuses_what_cannot_train(setting):
     with pytest.raises(
-        ConfigError, match="Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0"
+        ConfigError,
+        match="Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0",
     ):
         TrainingConfig(**setting)

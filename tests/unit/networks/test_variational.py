@@ -42,19 +42,29 @@ def problem(n=120):
 
 def fit(start=None, *, config=CONFIG, seed=1, **more):
     params, x, y = start or problem()
-    return fit_variational(params, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more)
+    return fit_variational(
+        params, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more
+    )
 
 
 def mean_field(seed=3, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     params = init_params(NetworkConfig(2, (2,)), generator=generator, dtype=dtype)
-    mean = {n: (v + 0.2 * torch.randn(v.shape, generator=generator, dtype=dtype)) for n, v in params.items()}
-    log_sd = {n: -1.5 + 0.5 * torch.randn(v.shape, generator=generator, dtype=dtype) for n, v in mean.items()}
+    mean = {
+        n: (v + 0.2 * torch.randn(v.shape, generator=generator, dtype=dtype))
+        for n, v in params.items()
+    }
+    log_sd = {
+        n: -1.5 + 0.5 * torch.randn(v.shape, generator=generator, dtype=dtype)
+        for n, v in mean.items()
+    }
     return MeanField(mean, log_sd, torch.tensor(-0.7, dtype=dtype))
 
 
 def leaves(q):
-    copies = [{n: v.clone().requires_grad_(True) for n, v in part.items()} for part in (q.mean, q.log_sd)]
+    copies = [
+        {n: v.clone().requires_grad_(True) for n, v in part.items()} for part in (q.mean, q.log_sd)
+    ]
     return MeanField(*copies, q.log_noise.clone().requires_grad_(True))
 
 
@@ -75,7 +85,9 @@ def exact_log_likelihood(q, x, y):
     centre = first @ w + q.mean["bias.2"]
     variance = second @ (w**2 + w_var) - first**2 @ w**2 + var["bias.2"]
     squares = (y - centre) ** 2 + variance
-    return (-0.5 * squares * torch.exp(-2 * q.log_noise) - q.log_noise - 0.5 * math.log(2 * math.pi)).sum()
+    return (
+        -0.5 * squares * torch.exp(-2 * q.log_noise) - q.log_noise - 0.5 * math.log(2 * math.pi)
+    ).sum()
 
 
 def test_expected_log_likelihood_and_its_gradient_are_the_closed_form():
@@ -110,7 +122,9 @@ def test_divergence_from_the_prior_agrees_with_its_mean_over_draws():
         log_p = -0.5 * (theta / prior[name]) ** 2 - math.log(prior[name])
         values += (log_q - log_p).flatten(1).sum(1)
     standard_error = float(values.std()) / math.sqrt(20_000)
-    assert float(kl_divergence(q, prior)) == pytest.approx(float(values.mean()), abs=4 * standard_error)
+    assert float(kl_divergence(q, prior)) == pytest.approx(
+        float(values.mean()), abs=4 * standard_error
+    )
 
 
 def test_divergence_of_the_prior_from_itself_is_zero():
@@ -159,9 +173,13 @@ def test_fit_reaches_the_optimum_of_the_exact_bound(fitted):
     optimiser.step(closure)
     found, best = (float(exact_bound(p, x.double(), y.double(), prior).detach()) for p in (q, free))
     assert best - found < 0.005
-    assert fitted.elbo[-1] == pytest.approx(found, abs=0.1)  # an epoch's own value holds the noise of its draws
+    assert fitted.elbo[-1] == pytest.approx(
+        found, abs=0.1
+    )  # an epoch's own value holds the noise of its draws
     for name, log_sd in free.log_sd.items():
-        np.testing.assert_allclose(fitted.sd[name].numpy(), log_sd.detach().exp().numpy(), rtol=0.35)
+        np.testing.assert_allclose(
+            fitted.sd[name].numpy(), log_sd.detach().exp().numpy(), rtol=0.35
+        )
 
 
 def test_noise_variance_is_the_data_s(fitted):
@@ -230,7 +248,9 @@ def test_cancel_ends_the_fit():
 def test_gaps_that_are_not_finite_are_refused():
     params, x, y = problem()
     y[3] = float("nan")
-    with pytest.raises(InputError, match="the bound is nan after epoch 1. Features or gaps are not finite, or the"):
+    with pytest.raises(
+        InputError, match="the bound is nan after epoch 1. Features or gaps are not finite, or the"
+    ):
         fit((params, x, y))
 
 

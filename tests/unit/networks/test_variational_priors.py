@@ -15,13 +15,20 @@ from bandgap.networks.variational import (
     noise_log_prior,
 )
 
-LONG = VariationalConfig(epochs=600, batch_size=100, learning_rate=2e-2, final_learning_rate=5e-4, ramp_share=0.0)
+LONG = VariationalConfig(
+    epochs=600, batch_size=100, learning_rate=2e-2, final_learning_rate=5e-4, ramp_share=0.0
+)
 N, B = 40, 0.3
 
 
 def values(*entries, dtype=torch.float32):
     w, b, v, c = (torch.tensor(e, dtype=dtype) for e in entries)
-    return {"weight.1": w.reshape(1, 1), "bias.1": b.reshape(1), "weight.2": v.reshape(1, 1), "bias.2": c.reshape(1)}
+    return {
+        "weight.1": w.reshape(1, 1),
+        "bias.1": b.reshape(1),
+        "weight.2": v.reshape(1, 1),
+        "bias.2": c.reshape(1),
+    }
 
 
 @functools.cache
@@ -31,7 +38,9 @@ def fit_bias(*, noise_b=None) -> tuple[VariationalFit, torch.Tensor]:
     y = 1.0 + 0.6 * torch.randn(N, generator=generator)
     prior = WeightPrior(values(0.0, -50.0, 0.3, 0.5), values(0.1, 0.01, 0.4, 0.2))
     x = torch.randn(N, 1, generator=generator)
-    found = fit_variational(prior.mean, x, y, config=LONG, generator=generator, prior=prior, noise_b=noise_b)
+    found = fit_variational(
+        prior.mean, x, y, config=LONG, generator=generator, prior=prior, noise_b=noise_b
+    )
     return found, y
 
 
@@ -60,12 +69,25 @@ def test_weights_that_the_data_do_not_see_return_to_the_prior():
 
 
 def test_divergence_from_a_prior_with_means_is_that_of_normal_distributions():
-    q_mean, q_sd = values(0.3, -0.2, 1.1, 0.0, dtype=torch.float64), values(0.2, 0.5, 0.1, 1.3, dtype=torch.float64)
-    centre, sd = values(0.1, 0.4, 1.0, -0.6, dtype=torch.float64), values(0.3, 0.2, 0.9, 1.0, dtype=torch.float64)
-    q = MeanField(q_mean, {n: s.log() for n, s in q_sd.items()}, torch.tensor(0.0, dtype=torch.float64))
+    q_mean, q_sd = (
+        values(0.3, -0.2, 1.1, 0.0, dtype=torch.float64),
+        values(0.2, 0.5, 0.1, 1.3, dtype=torch.float64),
+    )
+    centre, sd = (
+        values(0.1, 0.4, 1.0, -0.6, dtype=torch.float64),
+        values(0.3, 0.2, 0.9, 1.0, dtype=torch.float64),
+    )
+    q = MeanField(
+        q_mean, {n: s.log() for n, s in q_sd.items()}, torch.tensor(0.0, dtype=torch.float64)
+    )
     normal = torch.distributions.Normal
     expected = sum(
-        float(torch.distributions.kl_divergence(normal(q_mean[n], q_sd[n]), normal(centre[n], sd[n])).sum()) for n in sd
+        float(
+            torch.distributions.kl_divergence(
+                normal(q_mean[n], q_sd[n]), normal(centre[n], sd[n])
+            ).sum()
+        )
+        for n in sd
     )
     assert float(kl_divergence(q, sd, centre=centre)) == pytest.approx(expected, rel=1e-12)
 

@@ -19,7 +19,10 @@ def test_layer_weights_draw_the_prior_that_they_are_given() -> None:
 
 def test_draws_density_shows_prior_beside_posterior() -> None:
     fig = plots.draws_density(
-        RNG.lognormal(0, 0.1, 400), quantity=Quantity.TAU, log=True, prior_draws=RNG.lognormal(1.5, 0.2, 400)
+        RNG.lognormal(0, 0.1, 400),
+        quantity=Quantity.TAU,
+        log=True,
+        prior_draws=RNG.lognormal(1.5, 0.2, 400),
     )
     posterior, prior = fig.data
     assert prior.line.color == plots.PRIOR and prior.line.dash == "dash"

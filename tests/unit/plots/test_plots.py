@@ -25,7 +25,9 @@ def test_gap_histogram_leaves_out_unknown_gaps_and_names_the_unit() -> None:
 
 def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
     mean = np.array([3.0, np.nan, 1.0, 2.0])
-    fig = plots.intervals(mean, mean - 0.5, mean + 1.0, ids=["a", "b", "c", "d"], unusual=[False, False, False, True])
+    fig = plots.intervals(
+        mean, mean - 0.5, mean + 1.0, ids=["a", "b", "c", "d"], unusual=[False, False, False, True]
+    )
     usual, unusual = fig.data
     assert list(usual.text) == ["c", "a"] and usual.customdata.tolist() == [[0.5, 2.0], [2.5, 4.0]]
     assert list(usual.x) == [1, 3] and list(unusual.x) == [2]
@@ -37,16 +39,26 @@ def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
 @pytest.mark.parametrize("n, step", [(1, 1), (3, 1), (8, 1), (9, 2), (100, 13)])
 def test_ticks_of_ranked_structures_are_whole_numbers(n: int, step: int) -> None:
     mean = np.linspace(1, 3, n)
-    axis = plots.intervals(mean, mean - 1, mean + 1, ids=[str(i) for i in range(n)], unusual=[False] * n).layout.xaxis
+    axis = plots.intervals(
+        mean, mean - 1, mean + 1, ids=[str(i) for i in range(n)], unusual=[False] * n
+    ).layout.xaxis
     assert (axis.tick0, axis.dtick) == (1, step)
 
 
 def test_legend_of_intervals_lies_above_the_bars_wherever_they_reach() -> None:
     mean = np.array([1.0, 2.0, 3.0])
-    layout = plots.intervals(mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[True, False, True]).layout
-    assert layout.showlegend and layout.legend.orientation == "h" and layout.legend.yanchor == "bottom"
-    assert layout.legend.y >= 1.0 and layout.margin.t >= 30  # in parts of the plot, whose top is 1, and in pixels
-    assert not plots.intervals(mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[False] * 3).layout.showlegend
+    layout = plots.intervals(
+        mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[True, False, True]
+    ).layout
+    assert (
+        layout.showlegend and layout.legend.orientation == "h" and layout.legend.yanchor == "bottom"
+    )
+    assert (
+        layout.legend.y >= 1.0 and layout.margin.t >= 30
+    )  # in parts of the plot, whose top is 1, and in pixels
+    assert not plots.intervals(
+        mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[False] * 3
+    ).layout.showlegend
 
 
 def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
@@ -55,7 +67,9 @@ def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
 
 
 def test_parity_counts_what_lies_outside_its_interval() -> None:
-    fig = plots.parity([1.0, 2.0, 3.0], [1.1, 2.0, 2.0], [0.9, 1.5, 1.5], [1.3, 2.5, 2.5], ids=["a", "b", "c"])
+    fig = plots.parity(
+        [1.0, 2.0, 3.0], [1.1, 2.0, 2.0], [0.9, 1.5, 1.5], [1.3, 2.5, 2.5], ids=["a", "b", "c"]
+    )
     _, inside, outside = fig.data
     assert inside.name == "in its interval (2)" and outside.name == "outside its interval (1)"
     assert list(outside.customdata) == ["c"]
@@ -64,7 +78,9 @@ def test_parity_counts_what_lies_outside_its_interval() -> None:
 
 
 def test_layer_weights_have_one_row_a_layer_with_the_prior_beside() -> None:
-    fig = plots.layer_weights(RNG.dirichlet([1, 1, 8], 400), layers=["layer 1", "layer 2", "output layer"])
+    fig = plots.layer_weights(
+        RNG.dirichlet([1, 1, 8], 400), layers=["layer 1", "layer 2", "output layer"]
+    )
     assert list(fig.layout.yaxis.ticktext) == ["layer 1", "layer 2", "output layer"]
     colours = [trace.line.color for trace in fig.data if trace.line.dash == "dash"]
     assert colours == [plots.PRIOR] * 3
@@ -76,18 +92,26 @@ def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> No
     grid = np.linspace(0.0, 1.0, 241)
     density = posterior._share_density(RNG.uniform(size=20_000), grid)
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
-    assert density == pytest.approx(np.ones(241), abs=0.1)  # 5 standard errors of a density of 20,000 draws
+    assert density == pytest.approx(
+        np.ones(241), abs=0.1
+    )  # 5 standard errors of a density of 20,000 draws
 
 
 def test_binned_density_is_the_kernel_density_of_the_draws_by_scotts_rule() -> None:
     draws, grid = RNG.gamma(3.0, size=1_500), np.linspace(-2.0, 16.0, 361)
-    exact = gaussian_kde(draws)(grid)  # bins a seventh of the kernel's width err by less than a hundredth of the peak
+    exact = gaussian_kde(draws)(
+        grid
+    )  # bins a seventh of the kernel's width err by less than a hundredth of the peak
     assert style.density(draws, grid) == pytest.approx(exact, abs=0.01 * exact.max())
 
 
 def test_error_bars_reach_from_the_lower_to_the_upper_end() -> None:
     found = style.bars([1.0, 2.0], [0.5, 1.0], [1.25, 4.0])
-    assert list(found["array"]) == [0.25, 2.0] and list(found["arrayminus"]) == [0.5, 1.0] and "color" not in found
+    assert (
+        list(found["array"]) == [0.25, 2.0]
+        and list(found["arrayminus"]) == [0.5, 1.0]
+        and "color" not in found
+    )
     assert style.bars([1.0], [0.5], [1.25], colour=style.MIND)["color"] == style.MIND
 
 
@@ -97,7 +121,9 @@ def test_only_open_markers_have_a_line(symbol: str, width: float) -> None:
 
 
 def test_draws_density_on_a_log_axis_has_plain_ticks() -> None:
-    fig = plots.draws_density(np.exp(RNG.normal(-3, 0.4, (4, 100))), quantity=Quantity.TAU, log=True)
+    fig = plots.draws_density(
+        np.exp(RNG.normal(-3, 0.4, (4, 100))), quantity=Quantity.TAU, log=True
+    )
     assert fig.layout.xaxis.type == "log"
     assert set(fig.layout.xaxis.ticktext) >= {"0.02", "0.05", "0.1"}
 
@@ -127,7 +153,12 @@ def test_learning_curve_shows_errors_in_ev_and_marks_the_epoch_that_is_kept():
 def coverage_rows(share):
     levels = np.array([0.5, 0.9])
     return pd.DataFrame(
-        {"level": levels, "coverage": share * levels, "chance_lower": levels - 0.1, "chance_upper": levels + 0.05}
+        {
+            "level": levels,
+            "coverage": share * levels,
+            "chance_lower": levels - 0.1,
+            "chance_upper": levels + 0.05,
+        }
     )
 
 
@@ -144,7 +175,13 @@ def test_coverage_figure_draws_the_band_the_curve_and_the_chosen_level() -> None
 
 def test_pit_figure_draws_counts_and_what_chance_allows() -> None:
     table = pd.DataFrame(
-        {"from": [0.0, 0.5], "to": [0.5, 1.0], "structures": [3, 7], "expected": 5.0, "chance_lower": 2.0}
+        {
+            "from": [0.0, 0.5],
+            "to": [0.5, 1.0],
+            "structures": [3, 7],
+            "expected": 5.0,
+            "chance_lower": 2.0,
+        }
     ).assign(chance_upper=8.0)
     fig = plots.pit_figure(table)
     assert list(fig.data[0].y) == [3, 7] and list(fig.data[0].x) == [0.25, 0.75]
@@ -153,27 +190,47 @@ def test_pit_figure_draws_counts_and_what_chance_allows() -> None:
 
 def test_width_figure_puts_gaps_outside_their_interval_above_the_line() -> None:
     table = pd.DataFrame(
-        {"id": ["a", "b"], "formula": ["C6H6", "C2"], "width_eV": [1.0, 2.0], "error_eV": [0.6, 0.5]}
+        {
+            "id": ["a", "b"],
+            "formula": ["C6H6", "C2"],
+            "width_eV": [1.0, 2.0],
+            "error_eV": [0.6, 0.5],
+        }
     ).assign(inside=[False, True])
     line, inside, outside = plots.width_figure(table).data
     assert line.y[1] == pytest.approx(line.x[1] / 2)
     assert (list(inside.x), list(outside.x)) == ([2.0], [1.0])
-    assert inside.marker.symbol != outside.marker.symbol and outside.name == "outside its interval (1)"
+    assert (
+        inside.marker.symbol != outside.marker.symbol and outside.name == "outside its interval (1)"
+    )
 
 
 def test_spread_figure_marks_groups_beyond_chance_by_colour_and_shape() -> None:
     table = pd.DataFrame(
-        {"structures": 40, "sd_eV": [0.2, 0.4], "rmse_eV": [0.21, 0.9], "chance_lower_eV": [0.15, 0.3]}
+        {
+            "structures": 40,
+            "sd_eV": [0.2, 0.4],
+            "rmse_eV": [0.21, 0.9],
+            "chance_lower_eV": [0.15, 0.3],
+        }
     ).assign(chance_upper_eV=[0.25, 0.5])
     expected, within, beyond = plots.spread_figure(table).data
     assert list(expected.error_y.array) == pytest.approx([0.05, 0.1])
     assert (list(within.y), list(beyond.y)) == ([0.21], [0.9])
-    assert (within.marker.symbol, within.marker.color) != (beyond.marker.symbol, beyond.marker.color)
+    assert (within.marker.symbol, within.marker.color) != (
+        beyond.marker.symbol,
+        beyond.marker.color,
+    )
 
 
 def test_slices_figure_has_counts_at_the_names_and_the_most_frequent_on_top() -> None:
     table = pd.DataFrame(
-        {"element": ["C", "Br"], "structures": [300, 12], "coverage": [0.94, 0.5], "chance_lower": [0.92, 0.8]}
+        {
+            "element": ["C", "Br"],
+            "structures": [300, 12],
+            "coverage": [0.94, 0.5],
+            "chance_lower": [0.92, 0.8],
+        }
     ).assign(chance_upper=[0.97, 1.0])
     fig = plots.slices_figure(table, level=0.95)
     _, within, beyond = fig.data
@@ -182,9 +239,9 @@ def test_slices_figure_has_counts_at_the_names_and_the_most_frequent_on_top() ->
 
 
 def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> None:
-    table = pd.DataFrame({"run": ["a", "b", "c", "d"], "difference_eV": [-0.2, 0.2, 0.01, np.nan]}).assign(
-        lower_eV=[-0.3, 0.1, -0.1, np.nan], upper_eV=[-0.1, 0.3, 0.1, np.nan]
-    )
+    table = pd.DataFrame(
+        {"run": ["a", "b", "c", "d"], "difference_eV": [-0.2, 0.2, 0.01, np.nan]}
+    ).assign(lower_eV=[-0.3, 0.1, -0.1, np.nan], upper_eV=[-0.1, 0.3, 0.1, np.nan])
     fig = plots.difference_figure(table, quantity=Quantity.RMSE)
     assert [[row[0] for row in trace.customdata] for trace in fig.data] == [["a"], ["b"], ["c"]]
     assert [note.text for note in fig.layout.annotations] == ["c", "b", "a"]
@@ -193,14 +250,21 @@ def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> 
 
 
 def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -> None:
-    table = pd.DataFrame({"method": ["a", "a", "b", "b"], "n": [50, 100, 50, 100], "runs": 2}).assign(
-        mae_eV=[0.5, 0.4, 0.6, 0.3], smallest_eV=[0.4, 0.3, 0.6, 0.3], largest_eV=[0.7, 0.4, 0.6, 0.3]
+    table = pd.DataFrame(
+        {"method": ["a", "a", "b", "b"], "n": [50, 100, 50, 100], "runs": 2}
+    ).assign(
+        mae_eV=[0.5, 0.4, 0.6, 0.3],
+        smallest_eV=[0.4, 0.3, 0.6, 0.3],
+        largest_eV=[0.7, 0.4, 0.6, 0.3],
     )
     fig = plots.learning_figure(table, quantity=Quantity.MAE)
     assert [list(trace.y) for trace in fig.data] == [[0.5, 0.4], [0.6, 0.3]]
     assert list(fig.data[0].error_y.array) == pytest.approx([0.2, 0.0])
     assert fig.data[0].marker.symbol != fig.data[1].marker.symbol
-    assert list(fig.layout.xaxis.ticktext) == ["50", "100"] and fig.layout.yaxis.title.text == "MAE (eV)"
+    assert (
+        list(fig.layout.xaxis.ticktext) == ["50", "100"]
+        and fig.layout.yaxis.title.text == "MAE (eV)"
+    )
 
 
 def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
@@ -215,13 +279,17 @@ def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
         cell=np.eye(3) * 4.0,
         pbc=np.array([True, True, True]),
         bonds=np.array([[0, 1], [0, 2]], dtype=np.uint16),
-        shifts=np.array([[0, 0, 0], [0, -1, 0]], dtype=np.int8),  # the second atom of the second bond is over the face
+        shifts=np.array(
+            [[0, 0, 0], [0, -1, 0]], dtype=np.int8
+        ),  # the second atom of the second bond is over the face
     )
     fig = plots.structure_3d(shape)
     traces = {trace.name: trace for trace in fig.data if trace.name}
     assert set(traces) == {"cell", "H", "O"}
     assert list(traces["H"].x) == [0.9, 0.0] and list(traces["H"].customdata) == [2, 3]
-    assert traces["O"].marker.size > traces["H"].marker.size and traces["O"].marker.color == "#FF0D0D"
+    assert (
+        traces["O"].marker.size > traces["H"].marker.size and traces["O"].marker.color == "#FF0D0D"
+    )
     bonds = [trace for trace in fig.data if trace.mode == "lines" and not trace.name]
     ends = {trace.line.color: np.stack([trace.x, trace.y, trace.z], axis=1) for trace in bonds}
     np.testing.assert_allclose(ends["#FF0D0D"][[1, 4]], [[0.45, 0, 0], [0, -0.45, 0]])
@@ -247,7 +315,10 @@ def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
 def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
     fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
     assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
-    assert list(fig.data[0].marker.color).count(plots.MIND) == 1 and fig.data[0].marker.color[-1] == plots.MIND
+    assert (
+        list(fig.data[0].marker.color).count(plots.MIND) == 1
+        and fig.data[0].marker.color[-1] == plots.MIND
+    )
     assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"
 
 

@@ -27,7 +27,10 @@ LINE = Baseline(P, slope=0.8, slope_sd=0.3, centre_eV=2.0)
 def rest_of(*, chains=2, draws=5, seed=0):
     """Draws of the output weights over four hidden units of three features."""
     rng = np.random.default_rng(seed)
-    hidden = {"weight.1": torch.from_numpy(rng.normal(size=(4, P))).float(), "bias.1": torch.ones(4)}
+    hidden = {
+        "weight.1": torch.from_numpy(rng.normal(size=(4, P))).float(),
+        "bias.1": torch.ones(4),
+    }
     return LastLayerPosterior(
         standardiser=Standardiser(np.zeros(P), np.ones(P), 4.0, 1.5),
         hidden=hidden,
@@ -42,7 +45,9 @@ def process():
     """A Gaussian process, whose components are not its draws of the mean."""
     x = np.random.default_rng(5).normal(size=(6, P))
     kernel = 0.4 * np.eye(6)
-    return GaussianProcessPosterior(TrainingRows.of(x), np.ones(6), np.linalg.cholesky(kernel), 0.3, 1.0, 0.1, 4.0, 1.0)
+    return GaussianProcessPosterior(
+        TrainingRows.of(x), np.ones(6), np.linalg.cholesky(kernel), 0.3, 1.0, 0.1, 4.0, 1.0
+    )
 
 
 @pytest.fixture
@@ -51,11 +56,15 @@ def rows():
     return np.random.default_rng(1).normal(2.0, 1.0, (4, P + 3)).astype(np.float32)
 
 
-@pytest.mark.parametrize("rest", [rest_of(), process()], ids=["draws with noise", "components of their own"])
+@pytest.mark.parametrize(
+    "rest", [rest_of(), process()], ids=["draws with noise", "components of their own"]
+)
 def test_mean_is_that_of_the_rest_and_the_line(rest, rows):
     posterior, distance = BaselinePosterior(rest, LINE, 0), rows[:, P].astype(float) - 2.0
     own, found = (p.predictive_draws(x) for p, x in ((rest, rows[:, :P]), (posterior, rows)))
-    np.testing.assert_allclose(found.means_eV.mean((0, 1)), own.means_eV.mean((0, 1)) + 0.8 * distance)
+    np.testing.assert_allclose(
+        found.means_eV.mean((0, 1)), own.means_eV.mean((0, 1)) + 0.8 * distance
+    )
     np.testing.assert_allclose(found.centres_eV, own.centres_eV + 0.8 * distance)
     assert (found.means_eV == posterior.mean_draws_eV(rows)).all()
 
@@ -71,9 +80,15 @@ def test_draws_of_the_line_have_the_spread_of_its_slope(rows):
     rest = rest_of(chains=4, draws=500)
     line = BaselinePosterior(rest, LINE, 0).mean_draws_eV(rows) - rest.mean_draws_eV(rows[:, :P])
     slopes = line / (rows[:, P].astype(float) - 2.0)
-    np.testing.assert_allclose(slopes, np.broadcast_to(slopes[..., :1], slopes.shape))  # one slope for all structures
-    assert slopes[..., 0].mean() == pytest.approx(0.8) and slopes[..., 0].std() == pytest.approx(0.3, rel=0.01)
-    assert np.abs(slopes[..., 0].mean(1) - 0.8).max() < 5 * 0.3 / np.sqrt(500)  # no chain has the low ones alone
+    np.testing.assert_allclose(
+        slopes, np.broadcast_to(slopes[..., :1], slopes.shape)
+    )  # one slope for all structures
+    assert slopes[..., 0].mean() == pytest.approx(0.8) and slopes[..., 0].std() == pytest.approx(
+        0.3, rel=0.01
+    )
+    assert np.abs(slopes[..., 0].mean(1) - 0.8).max() < 5 * 0.3 / np.sqrt(
+        500
+    )  # no chain has the low ones alone
 
 
 def test_single_draw_stays_at_the_mean_of_the_slope(rows):
@@ -85,12 +100,16 @@ def test_single_draw_stays_at_the_mean_of_the_slope(rows):
 
 def test_prediction_of_a_structure_does_not_depend_on_the_others(rows):
     posterior = BaselinePosterior(rest_of(), LINE, 0)
-    np.testing.assert_allclose(posterior.mean_draws_eV(rows)[..., 2:3], posterior.mean_draws_eV(rows[2:3]))
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(rows)[..., 2:3], posterior.mean_draws_eV(rows[2:3])
+    )
 
 
 def restored(posterior):
     scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    return restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    return restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
 
 
 @pytest.mark.parametrize("rest", [rest_of(), process()], ids=["last layer", "Gaussian process"])
@@ -115,4 +134,6 @@ def test_mixture_of_lines_is_stored_and_has_the_components_of_all(rows):
 
 
 def test_summaries_are_those_of_the_rest():
-    np.testing.assert_array_equal(BaselinePosterior(rest_of(), LINE, 0).summaries()["sigma_eV"], rest_of().sigma_eV)
+    np.testing.assert_array_equal(
+        BaselinePosterior(rest_of(), LINE, 0).summaries()["sigma_eV"], rest_of().sigma_eV
+    )

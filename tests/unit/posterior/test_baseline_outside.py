@@ -15,7 +15,9 @@ from bandgap.transfer.shared.baseline import fit_baseline
 from tests.unit.transfer.test_every_method import made
 from tests.unit.transfer.test_every_method_baseline import fit, source  # noqa: F401 - a fixture
 
-LINE = Baseline(1, slope=1.5, slope_sd=0.0, centre_eV=3.0, lowest_eV=1.0, highest_eV=5.0, outside_sd=0.5)
+LINE = Baseline(
+    1, slope=1.5, slope_sd=0.0, centre_eV=3.0, lowest_eV=1.0, highest_eV=5.0, outside_sd=0.5
+)
 COVERED = 0.9
 
 
@@ -40,7 +42,9 @@ def test_interval_widens_outside_the_learned_range_alone():
     sds = drawn.sds_eV[0]
     np.testing.assert_allclose(sds[:2], 0.1)
     np.testing.assert_allclose(sds[2:], np.hypot(0.1, 0.5 * 4.0))
-    np.testing.assert_allclose(drawn.centres_eV[0], 4.0 + 1.5 * (np.array([1.0, 5.0, 9.0, -3.0]) - 3.0))
+    np.testing.assert_allclose(
+        drawn.centres_eV[0], 4.0 + 1.5 * (np.array([1.0, 5.0, 9.0, -3.0]) - 3.0)
+    )
 
 
 def test_draws_of_the_mean_spread_as_the_slope_outside_does():
@@ -56,8 +60,12 @@ def test_line_of_an_older_run_has_no_range_and_predicts_as_it_did():
     for name in ("lowest_eV", "highest_eV", "outside_sd"):
         del scalars["baseline"][name]
     posterior = BaselinePosterior(rest_of(), old, 0)
-    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
-    np.testing.assert_allclose(again.predictive_draws(rows_at(50.0)).sds_eV[0], np.hypot(0.1, 0.2 * 47.0))
+    again = restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
+    np.testing.assert_allclose(
+        again.predictive_draws(rows_at(50.0)).sds_eV[0], np.hypot(0.1, 0.2 * 47.0)
+    )
 
 
 @pytest.mark.parametrize("noise", [1e-4, 0.2])
@@ -77,7 +85,9 @@ def test_intervals_cover_inside_and_outside_when_slopes_are_of_their_prior(noise
         rest = rest_of(level_eV=left.mean(), sigma_eV=left.std(ddof=2), draws=1)
         drawn = BaselinePosterior(rest, line, 0).predictive_draws(rows_at(*at))
         low, high = mixture_quantiles(drawn.centres_eV, drawn.wide_sds_eV, np.array([0.05, 0.95]))
-        beyond = change[0] * np.maximum(at - g.max(), 0.0) + change[1] * np.minimum(at - g.min(), 0.0)
+        beyond = change[0] * np.maximum(at - g.max(), 0.0) + change[1] * np.minimum(
+            at - g.min(), 0.0
+        )
         new = 2.0 + slope * at + beyond + noise * rng.normal(size=at.size)
         inside[i] = (low <= new) & (new <= high)
     np.testing.assert_allclose(inside.mean(axis=0), COVERED, atol=0.05)
@@ -98,5 +108,7 @@ def test_method_fitted_with_a_baseline_knows_its_range(source):  # noqa: F811
     assert (line.lowest_eV, line.highest_eV, line.outside_sd) == (g.min(), g.max(), SLOPE_SD)
     new = np.column_stack([x[:1], [50.0]])
     sd = posterior.predictive_draws(new).wide_sds_eV[0, 0]
-    assert sd == pytest.approx(0.5 * (50.0 - g.max()), rel=0.01)  # 0.005 eV where the line counts as known everywhere
+    assert sd == pytest.approx(
+        0.5 * (50.0 - g.max()), rel=0.01
+    )  # 0.005 eV where the line counts as known everywhere
     assert replace(line, outside_sd=0.0).excess_eV(new)[0] == pytest.approx(50.0 - g.max())

@@ -87,17 +87,24 @@ def mixture_interval(posterior, x, alpha):
     return mixture_quantiles(draws.centres_eV, draws.sds_eV, [alpha / 2.0, 1.0 - alpha / 2.0])
 
 
-@pytest.mark.parametrize("rank", [1.5, 2.5, 6.5, 12.5])  # alpha (n + 1), halfway between two points of the distribution
+@pytest.mark.parametrize(
+    "rank", [1.5, 2.5, 6.5, 12.5]
+)  # alpha (n + 1), halfway between two points of the distribution
 def test_interval_without_smoothing_is_that_of_the_paper(posterior, rank):
     sharp, (x, _) = dataclasses.replace(posterior, smoothing=1e-5), made(40, seed=3)
     alpha = rank / (posterior.errors_eV.size + 1)
-    np.testing.assert_allclose(mixture_interval(sharp, x, alpha), paper_interval(posterior, x, alpha), atol=1e-3)
+    np.testing.assert_allclose(
+        mixture_interval(sharp, x, alpha), paper_interval(posterior, x, alpha), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_smoothing_moves_an_end_by_a_fraction_of_the_width(posterior, level):
     x, _ = made(40, seed=3)
-    (lower, upper), expected = mixture_interval(posterior, x, 1.0 - level), paper_interval(posterior, x, 1.0 - level)
+    (lower, upper), expected = (
+        mixture_interval(posterior, x, 1.0 - level),
+        paper_interval(posterior, x, 1.0 - level),
+    )
     width = np.mean(expected[1] - expected[0])
     assert np.abs(lower - expected[0]).max() < 0.1 * width
     assert np.abs(upper - expected[1]).max() < 0.1 * width
@@ -109,7 +116,8 @@ def test_level_that_the_formula_leaves_infinite_ends_near_the_largest_error(post
     lower, upper = mixture_interval(dataclasses.replace(posterior, smoothing=1e-5), x, 0.01)
     assert np.all(upper - lower > 1.8 * np.abs(posterior.errors_eV).max())
     assert np.all(
-        upper - lower < 2.2 * np.abs(posterior.errors_eV).max() + np.ptp(posterior.models.predict_eV(x), axis=0)
+        upper - lower
+        < 2.2 * np.abs(posterior.errors_eV).max() + np.ptp(posterior.models.predict_eV(x), axis=0)
     )
 
 
@@ -121,7 +129,9 @@ def test_smoothing_keeps_the_variance(posterior):
     x, _ = made(10, seed=3)
     sharp = dataclasses.replace(posterior, smoothing=1e-9)
     # The outermost points at a structure are not exactly those of the largest error, by which the widths are computed.
-    np.testing.assert_allclose(variance(posterior.predictive_draws(x)), variance(sharp.predictive_draws(x)), rtol=2e-3)
+    np.testing.assert_allclose(
+        variance(posterior.predictive_draws(x)), variance(sharp.predictive_draws(x)), rtol=2e-3
+    )
 
 
 def test_point_prediction_is_the_mean_of_the_fold_models(posterior):
@@ -143,13 +153,17 @@ def test_mean_is_never_less_certain_than_the_typical_error(posterior):
 
 def test_many_errors_are_thinned_in_order_of_size(posterior):
     rng = np.random.default_rng(4)
-    many = dataclasses.replace(posterior, fold=rng.integers(0, 10, 3000), errors_eV=rng.standard_t(5, 3000))
+    many = dataclasses.replace(
+        posterior, fold=rng.integers(0, 10, 3000), errors_eV=rng.standard_t(5, 3000)
+    )
     x, _ = made(5, seed=3)
     draws = many.predictive_draws(x)
     assert draws.centres_eV.shape == (2 * MOST_ERRORS, 5)
     alpha = 0.05
     expected = paper_interval(many, x, alpha)
-    np.testing.assert_allclose(mixture_interval(many, x, alpha), expected, atol=0.05 * np.ptp(expected, axis=0).mean())
+    np.testing.assert_allclose(
+        mixture_interval(many, x, alpha), expected, atol=0.05 * np.ptp(expected, axis=0).mean()
+    )
 
 
 def test_errors_of_zero_leave_a_distribution(posterior):
@@ -160,7 +174,9 @@ def test_errors_of_zero_leave_a_distribution(posterior):
 
 def test_round_trip(posterior):
     scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    again = restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
     x, _ = made(10, seed=3)
     assert isinstance(again, ConformalPosterior)
     first, second = posterior.predictive_draws(x), again.predictive_draws(x)
@@ -169,11 +185,17 @@ def test_round_trip(posterior):
 
 
 def test_no_structures_give_no_predictions(posterior):
-    assert posterior.predictive_draws(np.zeros((0, 3), dtype=np.float32)).means_eV.shape == (1, 10, 0)
+    assert posterior.predictive_draws(np.zeros((0, 3), dtype=np.float32)).means_eV.shape == (
+        1,
+        10,
+        0,
+    )
 
 
 def test_features_of_another_descriptor_are_refused(posterior):
-    with pytest.raises(InputError, match=r"features have shape \(2, 7\), the model was fitted on 3 features"):
+    with pytest.raises(
+        InputError, match=r"features have shape \(2, 7\), the model was fitted on 3 features"
+    ):
         posterior.mean_draws_eV(np.zeros((2, 7), dtype=np.float32))
 
 
@@ -211,7 +233,11 @@ def test_density_of_rows_left_out_is_thinned_where_there_are_many_rows():
     wanted = [
         np.mean(
             [
-                stats.norm.pdf(large.errors_eV[i], s * errors, 0.2 * np.sqrt(errors**2 + np.mean(errors**2) / 4))
+                stats.norm.pdf(
+                    large.errors_eV[i],
+                    s * errors,
+                    0.2 * np.sqrt(errors**2 + np.mean(errors**2) / 4),
+                )
                 for s in (-1, 1)
             ]
         )

@@ -21,13 +21,17 @@ def posterior_of(p=37, widths=(13, 6, 1), *, rank=5, chains=2, draws=3, seed=0, 
     """Draws of a network of odd sizes on features that are mostly zero."""
     g = torch.Generator().manual_seed(seed)
     inputs = (p, *widths[:-1])
-    basis = torch.linalg.qr(torch.randn(p + 1, rank, generator=g))[0] if rank else torch.zeros(p + 1, 0)
+    basis = (
+        torch.linalg.qr(torch.randn(p + 1, rank, generator=g))[0] if rank else torch.zeros(p + 1, 0)
+    )
     upper = tuple(
         torch.randn(chains, draws, width, before + 1, generator=g) / before**0.5
         for width, before in zip(widths[1:], inputs[1:], strict=True)
     )
     return NetworkPosterior(
-        standardiser=Standardiser(np.linspace(0.0, 3.0, p), np.linspace(0.4, 2.0, p) * spread, 4.0, 1.3),
+        standardiser=Standardiser(
+            np.linspace(0.0, 3.0, p), np.linspace(0.4, 2.0, p) * spread, 4.0, 1.3
+        ),
         theta_hat_1=torch.randn(widths[0], p + 1, generator=g) / p**0.5,
         basis=basis,
         coordinates=torch.randn(chains, draws, widths[0], rank, generator=g) / p**0.5,
@@ -45,7 +49,9 @@ def features_of(n, p, *, seed=0):
 
 def plainly_eV(posterior, features):
     """The same in float64 by the definition, layer by layer."""
-    x = torch.from_numpy(np.hstack([posterior.standardiser.features(features), np.ones((len(features), 1))]))
+    x = torch.from_numpy(
+        np.hstack([posterior.standardiser.features(features), np.ones((len(features), 1))])
+    )
     basis = posterior.basis.double()
     found = np.empty((posterior.n_chains, posterior.n_draws, len(features)))
     for chain in range(posterior.n_chains):
@@ -53,7 +59,8 @@ def plainly_eV(posterior, features):
             noise = normal_draw(posterior.seed, chain, draw, posterior.theta_hat_1.shape).double()
             outside = noise - noise @ basis @ basis.T
             moved = (
-                posterior.coordinates[chain, draw].double() @ basis.T + float(posterior.scale_1[chain, draw]) * outside
+                posterior.coordinates[chain, draw].double() @ basis.T
+                + float(posterior.scale_1[chain, draw]) * outside
             )
             pre = x @ (posterior.theta_hat_1.double() + moved).T
             for layer in posterior.upper:
@@ -63,7 +70,9 @@ def plainly_eV(posterior, features):
     return posterior.standardiser.gaps_eV(found)
 
 
-@pytest.mark.parametrize("widths", ((13, 6, 1), (8, 4, 1), (5, 1), (1,), (7, 9, 3, 1), (48, 33, 1)), ids=str)
+@pytest.mark.parametrize(
+    "widths", ((13, 6, 1), (8, 4, 1), (5, 1), (1,), (7, 9, 3, 1), (48, 33, 1)), ids=str
+)
 @pytest.mark.parametrize("p", (3, 36, 37))
 def test_draws_are_those_of_the_network_in_float64(widths, p):
     posterior, features = posterior_of(p, widths, rank=min(p, 4)), features_of(11, p)
@@ -85,7 +94,9 @@ np.save(sys.argv[1], posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(15
 @pytest.mark.slow  # it compiles anew
 def test_tiles_for_other_registers_give_the_same_bits(tmp_path):
     here = posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(150, 61))
-    np.testing.assert_allclose(here, plainly_eV(posterior_of(61, (100, 40, 1)), features_of(150, 61)), atol=2e-5)
+    np.testing.assert_allclose(
+        here, plainly_eV(posterior_of(61, (100, 40, 1)), features_of(150, 61)), atol=2e-5
+    )
     command = [sys.executable, "-c", OTHER_TILES, str(tmp_path / "other.npy")]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run(command, check=True, cwd=Path(__file__).resolve().parents[3], env=environment)
@@ -102,7 +113,10 @@ def test_draws_without_room_give_the_same_and_are_not_kept(draws_with_room, monk
     monkeypatch.setattr(held_layers.ROOM, "n_bytes", draws_with_room * one)
     poor = posterior_of()
     for rows in (range(9), [4], range(3, 9), range(9)):
-        assert poor.mean_draws_eV(features[rows]).tobytes() == np.ascontiguousarray(whole[..., rows]).tobytes()
+        assert (
+            poor.mean_draws_eV(features[rows]).tobytes()
+            == np.ascontiguousarray(whole[..., rows]).tobytes()
+        )
         assert held_layers._KEPT[poor].n_bytes <= held_layers.ROOM.n_bytes
     assert len(held_layers._KEPT[poor].layers) == draws_with_room
 
@@ -122,7 +136,9 @@ def test_all_features_are_kept_ahead_only_where_they_find_room(monkeypatch):
         assert posterior.mean_draws_eV(many).tobytes() == expected
 
 
-@pytest.mark.parametrize(("room", "blocks"), [(1.0, 9), (0.3, 12)], ids=["the grid of a pair", "half of it"])
+@pytest.mark.parametrize(
+    ("room", "blocks"), [(1.0, 9), (0.3, 12)], ids=["the grid of a pair", "half of it"]
+)
 def test_fours_beside_those_that_are_there_are_made_too(monkeypatch, room, blocks):
     posterior, features = posterior_of(90), features_of(6, 90)
     features[:, 36:] = 0.0  # nine fours of 23
@@ -147,7 +163,9 @@ def test_a_look_in_passing_keeps_no_layers_and_agrees_to_rounding():
 def test_features_whose_zero_is_far_away_keep_their_digits():
     """Means of 20 standard deviations: taken as differences from zero, the sums would lose two digits."""
     posterior, features = posterior_of(spread=0.1), features_of(9, 37) + 1.0
-    np.testing.assert_allclose(posterior.mean_draws_eV(features), plainly_eV(posterior, features), rtol=3e-6, atol=3e-5)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(features), plainly_eV(posterior, features), rtol=3e-6, atol=3e-5
+    )
 
 
 @pytest.mark.parametrize("widths", ((13, 6, 1), (48, 33, 1)), ids=str)
@@ -155,7 +173,10 @@ def test_draws_of_a_structure_do_not_depend_on_the_others(widths):
     posterior, features = posterior_of(widths=widths), features_of(50, 37)
     whole = posterior.mean_draws_eV(features)
     for rows in ([7], [7, 8], [49, 7, 3], list(range(1, 50)), list(range(50))[::-1]):
-        assert posterior.mean_draws_eV(features[rows]).tobytes() == np.ascontiguousarray(whole[:, :, rows]).tobytes()
+        assert (
+            posterior.mean_draws_eV(features[rows]).tobytes()
+            == np.ascontiguousarray(whole[:, :, rows]).tobytes()
+        )
 
 
 def test_row_that_is_not_finite_gives_nan_and_leaves_the_others():
@@ -184,7 +205,9 @@ def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owne
         return Layers(chain, draw, blocks.tolist())
 
     def layer(owner, draw, blocks=(True, False)):
-        layers, there = held_layers.held(owner, make, present=lambda together: np.array(blocks), n_bytes=60)
+        layers, there = held_layers.held(
+            owner, make, present=lambda together: np.array(blocks), n_bytes=60
+        )
         return tuple(layers(0, draw))[:3], there.tolist()
 
     used = sum(kept.n_bytes for kept in held_layers._KEPT.values())
@@ -212,8 +235,13 @@ def test_features_that_come_later_change_nothing_of_the_others():
     whole = posterior_of(90).mean_draws_eV(np.concatenate([few, many]))
     posterior = posterior_of(90)
     for _ in range(2):
-        assert posterior.mean_draws_eV(few).tobytes() == np.ascontiguousarray(whole[..., :6]).tobytes()
-        assert posterior.mean_draws_eV(many).tobytes() == np.ascontiguousarray(whole[..., 6:]).tobytes()
+        assert (
+            posterior.mean_draws_eV(few).tobytes() == np.ascontiguousarray(whole[..., :6]).tobytes()
+        )
+        assert (
+            posterior.mean_draws_eV(many).tobytes()
+            == np.ascontiguousarray(whole[..., 6:]).tobytes()
+        )
 
 
 def test_layers_that_are_held_are_not_those_of_a_changed_posterior():

@@ -71,6 +71,8 @@ def test_predictions_do_not_depend_on_what_else_is_predicted(posterior):
 
 def test_posterior_comes_back_from_its_arrays_and_scalars(posterior, rows):
     scalars = {"kind": posterior.kind, **posterior.scalars()}
-    found = restore_posterior(part(posterior.to_arrays(), ""), scalars=scalars, diagnostics=Diagnostics({"a": 1.0}))
+    found = restore_posterior(
+        part(posterior.to_arrays(), ""), scalars=scalars, diagnostics=Diagnostics({"a": 1.0})
+    )
     assert isinstance(found, FactorisedNetworkPosterior) and found.diagnostics.figures == {"a": 1.0}
     np.testing.assert_array_equal(found.mean_draws_eV(rows), posterior.mean_draws_eV(rows))

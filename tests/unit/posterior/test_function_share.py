@@ -5,14 +5,27 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import InputError
-from bandgap.networks.perceptron import NetworkConfig, forward, init_params, layer_gradient_norms, layer_of
+from bandgap.networks.perceptron import (
+    NetworkConfig,
+    forward,
+    init_params,
+    layer_gradient_norms,
+    layer_of,
+)
 from bandgap.posterior.network import function_share
 
 
 def test_function_share_is_the_share_of_the_variance_that_each_layer_gives_the_network() -> None:
     torch.manual_seed(0)
-    params = init_params(NetworkConfig(6, (8, 5)), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    x, c, tau, draws = torch.randn(30, 6, dtype=torch.float64), np.array([0.1, 0.3, 0.6]), 1e-8, 3000
+    params = init_params(
+        NetworkConfig(6, (8, 5)), generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
+    x, c, tau, draws = (
+        torch.randn(30, 6, dtype=torch.float64),
+        np.array([0.1, 0.3, 0.6]),
+        1e-8,
+        3000,
+    )
     base, generator = forward(params, x), torch.Generator().manual_seed(2)
     variance = []
     for layer in (1, 2, 3):
@@ -29,7 +42,9 @@ def test_function_share_is_the_share_of_the_variance_that_each_layer_gives_the_n
         variance.append(float(total.mean()) / draws)
     wanted = np.array(variance) / sum(variance)
     found = function_share(c, layer_gradient_norms(params, x).mean(0).numpy())
-    np.testing.assert_allclose(found, wanted, atol=0.02)  # a variance of 3,000 draws is known to 2.6 %
+    np.testing.assert_allclose(
+        found, wanted, atol=0.02
+    )  # a variance of 3,000 draws is known to 2.6 %
 
 
 def test_function_share_weighs_c_by_sensitivity_and_sums_to_one() -> None:
@@ -39,6 +54,10 @@ def test_function_share_weighs_c_by_sensitivity_and_sums_to_one() -> None:
 
 
 @pytest.mark.parametrize("sensitivity", [[1.0], [1.0, -1.0], [0.0, 0.0]])
-def test_function_share_of_wrong_sensitivities_says_what_is_accepted(sensitivity: list[float]) -> None:
-    with pytest.raises(InputError, match="Accepted: one sensitivity a layer, 0 or more and not all 0"):
+def test_function_share_of_wrong_sensitivities_says_what_is_accepted(
+    sensitivity: list[float],
+) -> None:
+    with pytest.raises(
+        InputError, match="Accepted: one sensitivity a layer, 0 or more and not all 0"
+    ):
         function_share(np.array([0.5, 0.5]), np.array(sensitivity))

@@ -5,7 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from bandgap.inference.gaussian_process.product_kernel import INTERCEPT_VARIANCE, JITTER, covariance, prior_of
+from bandgap.inference.gaussian_process.product_kernel import (
+    INTERCEPT_VARIANCE,
+    JITTER,
+    covariance,
+    prior_of,
+)
 from bandgap.posterior import PartsGPPosterior, PooledPosterior, restore_posterior
 from bandgap.posterior.pool import COMPONENTS, DRAWS, shares
 from bandgap.posterior.protocol import Diagnostics
@@ -50,7 +55,9 @@ def test_mean_and_variance_are_those_of_the_weighted_members(members, spread):
     sd = np.sqrt(weights @ np.array(squares) - mean**2)
     got = found.centres_eV.mean(axis=0)
     np.testing.assert_allclose(got, mean, atol=0.02 * sd.mean())
-    np.testing.assert_allclose(np.sqrt((found.sds_eV**2 + found.centres_eV**2).mean(axis=0) - got**2), sd, rtol=0.02)
+    np.testing.assert_allclose(
+        np.sqrt((found.sds_eV**2 + found.centres_eV**2).mean(axis=0) - got**2), sd, rtol=0.02
+    )
     wanted = weights @ np.array([m.mean_draws_eV(NEW)[0].mean(axis=0) for m in members])
     np.testing.assert_allclose(found.means_eV[0].mean(axis=0), wanted, rtol=1e-9)
 
@@ -58,16 +65,25 @@ def test_mean_and_variance_are_those_of_the_weighted_members(members, spread):
 def test_pool_of_one_weight_has_the_quantiles_of_that_member(members):
     levels = [0.025, 0.25, 0.5, 0.75, 0.975]
     for k in (0, 1):
-        own, found = members[k].predictive_draws(NEW), pool_of(members, np.eye(2)[k]).predictive_draws(NEW)
+        own, found = (
+            members[k].predictive_draws(NEW),
+            pool_of(members, np.eye(2)[k]).predictive_draws(NEW),
+        )
         wanted = mixture_quantiles(own.centres_eV, own.sds_eV, levels)
-        np.testing.assert_allclose(mixture_quantiles(found.centres_eV, found.sds_eV, levels), wanted, atol=0.02)
+        np.testing.assert_allclose(
+            mixture_quantiles(found.centres_eV, found.sds_eV, levels), wanted, atol=0.02
+        )
 
 
 def test_round_trip_keeps_weights_spread_and_predictions(members):
     pool = pool_of(members, [0.2, 0.8], 0.94)
     scalars = json.loads(json.dumps({"kind": pool.kind, **pool.scalars()}))
     again = restore_posterior(pool.to_arrays(), scalars=scalars, diagnostics=Diagnostics())
-    assert isinstance(again, PooledPosterior) and again.methods == pool.methods and again.spread == 0.94
+    assert (
+        isinstance(again, PooledPosterior)
+        and again.methods == pool.methods
+        and again.spread == 0.94
+    )
     assert (again.predictive_draws(NEW).centres_eV == pool.predictive_draws(NEW).centres_eV).all()
     assert (again.mean_draws_eV(NEW) == pool.mean_draws_eV(NEW)).all()
 
@@ -85,8 +101,12 @@ def test_rows_left_out_of_a_process_are_those_of_a_fit_without_them(members):
     process = members[0]
     problem, theta = process.problem, process.theta[0]
     means, variances = problem.left_out(theta)
-    k = covariance(theta, problem.squares) + (np.exp(2 * theta[-1]) + JITTER) * np.eye(problem.y.size)
-    assert covariance(theta, problem.squares)[0, 0] == pytest.approx(INTERCEPT_VARIANCE + np.exp(2 * theta[0]))
+    k = covariance(theta, problem.squares) + (np.exp(2 * theta[-1]) + JITTER) * np.eye(
+        problem.y.size
+    )
+    assert covariance(theta, problem.squares)[0, 0] == pytest.approx(
+        INTERCEPT_VARIANCE + np.exp(2 * theta[0])
+    )
     for i in range(problem.y.size):
         rest = np.arange(problem.y.size) != i
         weights = np.linalg.solve(k[np.ix_(rest, rest)], k[rest, i])

@@ -113,14 +113,18 @@ def test_a_structure_is_predicted_the_same_whatever_else_is_predicted(basis):
     posterior, x = network_posterior(basis), rows(9)
     together = posterior.mean_draws_eV(x)
     for i in range(9):
-        np.testing.assert_allclose(posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5)
+        np.testing.assert_allclose(
+            posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5
+        )
     np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
 
 
 def test_blocks_of_structures_make_no_difference(basis):
     posterior = network_posterior(basis)
     x = rows(ROWS_PER_BLOCK + 3)
-    np.testing.assert_allclose(posterior.mean_draws_eV(x)[..., -3:], posterior.mean_draws_eV(x[-3:]), atol=1e-5)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(x)[..., -3:], posterior.mean_draws_eV(x[-3:]), atol=1e-5
+    )
 
 
 def test_predictions_repeat_and_depend_on_the_seed(basis):
@@ -146,14 +150,18 @@ def test_predictions_are_those_of_the_network_with_full_weights(basis):
         + posterior.scale_1[1, 3] * (noise - noise @ basis @ basis.T)
     ).double()
     h = torch.from_numpy(
-        np.hstack([(x - posterior.standardiser.x_mean) / posterior.standardiser.x_scale, np.ones((4, 1))])
+        np.hstack(
+            [(x - posterior.standardiser.x_mean) / posterior.standardiser.x_scale, np.ones((4, 1))]
+        )
     )
     h = torch.relu(h @ first.T)
     for k, layer in enumerate(posterior.upper):
         weight = layer[1, 3].double()
         h = h @ weight[:, :-1].T + weight[:, -1]
         h = torch.relu(h) if k == 0 else h
-    np.testing.assert_allclose(posterior.mean_draws_eV(x)[1, 3], 4.0 + 1.5 * h[:, 0].numpy(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(x)[1, 3], 4.0 + 1.5 * h[:, 0].numpy(), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_no_structures_give_no_predictions(basis):
@@ -169,7 +177,9 @@ def test_sigma_is_given_in_electron_volts(basis):
 def restored(posterior):
     """The posterior as `load_run` makes it: named tensors, and scalars that went through JSON."""
     scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    return restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    return restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
 
 
 def test_arrays_round_trip(basis):
@@ -197,11 +207,15 @@ def last_layer_posterior(*, seed=0, draws=4, warnings=()):
     shapes = {"weight.1": (3, P), "bias.1": (3,), "weight.2": (2, 3), "bias.2": (2,)}
     return LastLayerPosterior(
         standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
-        hidden={name: torch.from_numpy(rng.normal(size=shape)).float() for name, shape in shapes.items()},
+        hidden={
+            name: torch.from_numpy(rng.normal(size=shape)).float() for name, shape in shapes.items()
+        },
         output=rng.normal(size=(2, draws, 3)),
         sigma=rng.uniform(0.1, 0.4, size=(2, draws)),
         seed=seed,
-        diagnostics=Diagnostics({"rhat_max": 1.0 + 0.01 * seed, "ess_min": 10.0 + seed, "divergences": 1.0}, warnings),
+        diagnostics=Diagnostics(
+            {"rhat_max": 1.0 + 0.01 * seed, "ess_min": 10.0 + seed, "divergences": 1.0}, warnings
+        ),
     )
 
 
@@ -242,7 +256,9 @@ def test_mixture_round_trips(basis):
 
 
 def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_it_is():
-    both = mix([last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))])
+    both = mix(
+        [last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))]
+    )
     assert both.diagnostics.figures == {"rhat_max": 1.01, "ess_min": 10.0, "divergences": 2.0}
     assert both.diagnostics.warnings == ("Source network 2 of 2: not there yet.",)
 
@@ -253,10 +269,14 @@ def test_mixture_of_one_is_that_one():
 
 
 def test_mixture_of_other_numbers_of_draws_is_refused():
-    with pytest.raises(InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"):
+    with pytest.raises(
+        InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"
+    ):
         mix([last_layer_posterior(draws=4), last_layer_posterior(draws=5)])
 
 
 def test_unknown_kind_is_refused():
-    with pytest.raises(InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"):
+    with pytest.raises(
+        InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"
+    ):
         restore_posterior({}, scalars={"kind": "magic"}, diagnostics=Diagnostics())

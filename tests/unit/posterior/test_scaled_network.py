@@ -87,9 +87,13 @@ def test_without_a_basis_draws_are_those_of_independent_normals():
     assert stats.kstest(found.flatten().numpy(), "norm").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("r", [N, P + 1], ids=["fewer rows than inputs", "as many directions as inputs"])
+@pytest.mark.parametrize(
+    "r", [N, P + 1], ids=["fewer rows than inputs", "as many directions as inputs"]
+)
 def test_full_row_space_leaves_nothing_to_the_prior(r):
-    basis = torch.linalg.qr(torch.from_numpy(np.random.default_rng(4).normal(size=(P + 1, r))))[0].float()
+    basis = torch.linalg.qr(torch.from_numpy(np.random.default_rng(4).normal(size=(P + 1, r))))[
+        0
+    ].float()
     z = torch.from_numpy(np.random.default_rng(5).normal(size=(1, 5, WIDTH, P + 1))).float()
     coordinates = first_layer_coordinates((SD * z) @ basis, sd_1=SD, basis=basis, seed=SEED)
     same = torch.isclose(first_layers(coordinates, basis=basis), SD * z[0], rtol=0, atol=2e-5)
@@ -99,7 +103,9 @@ def test_full_row_space_leaves_nothing_to_the_prior(r):
 def test_posterior_comes_back_from_its_arrays():
     posterior = posterior_of(coordinates_of(torch.ones(2, 3, WIDTH, N)))
     back = restore_posterior(
-        posterior.to_arrays(), scalars={"kind": posterior.kind, **posterior.scalars()}, diagnostics=Diagnostics()
+        posterior.to_arrays(),
+        scalars={"kind": posterior.kind, **posterior.scalars()},
+        diagnostics=Diagnostics(),
     )
     x = NEW[:, :-1].numpy()
     assert isinstance(back, ScaledNetworkPosterior)

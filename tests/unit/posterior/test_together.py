@@ -68,7 +68,10 @@ def test_mixture_with_products_of_matrices_is_shared_too(basis):
 def test_none_and_one_request(basis, sizes):
     posterior = network_posterior(basis)
     asked = [
-        features[:n] for features, n in zip(requests(posterior.theta_hat_1.shape[1] - 1)[-1:], sizes, strict=False)
+        features[:n]
+        for features, n in zip(
+            requests(posterior.theta_hat_1.shape[1] - 1)[-1:], sizes, strict=False
+        )
     ]
     assert len(draws_together(posterior, asked)) == len(sizes)
     assert_as_alone(replace(posterior), asked)

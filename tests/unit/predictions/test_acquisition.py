@@ -26,7 +26,9 @@ def root_of(covariance: np.ndarray) -> np.ndarray:
 def given_labels(covariance: np.ndarray, noise: np.ndarray, rows: list[int]) -> np.ndarray:
     """The covariance of f given labels at `rows`, by the textbook formula."""
     cross = covariance[:, rows]
-    return covariance - cross @ np.linalg.solve(covariance[np.ix_(rows, rows)] + np.diag(noise[rows]), cross.T)
+    return covariance - cross @ np.linalg.solve(
+        covariance[np.ix_(rows, rows)] + np.diag(noise[rows]), cross.T
+    )
 
 
 def expected_reduction(joint: JointMeans) -> np.ndarray:
@@ -38,9 +40,12 @@ def expected_reduction(joint: JointMeans) -> np.ndarray:
 def test_expected_reduction_is_that_of_conditioning_on_each_label_by_brute_force() -> None:
     covariance, noise = model()
     wanted = [
-        np.mean(np.diag(covariance) - np.diag(given_labels(covariance, noise, [i]))) for i in range(len(covariance))
+        np.mean(np.diag(covariance) - np.diag(given_labels(covariance, noise, [i])))
+        for i in range(len(covariance))
     ]
-    np.testing.assert_allclose(expected_reduction(JointMeans(root_of(covariance), noise)), wanted, rtol=1e-10)
+    np.testing.assert_allclose(
+        expected_reduction(JointMeans(root_of(covariance), noise)), wanted, rtol=1e-10
+    )
 
 
 def test_expected_reduction_is_the_fall_of_the_squared_error_of_refitted_models() -> None:
@@ -64,12 +69,16 @@ def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
         if rank is rank_by_sd:
             every = np.sqrt(np.diag(now) + noise)
         else:
-            every = np.array([np.mean(np.diag(now) - np.diag(given_labels(now, noise, [i]))) for i in range(N)])
+            every = np.array(
+                [np.mean(np.diag(now) - np.diag(given_labels(now, noise, [i]))) for i in range(N)]
+            )
         every[chosen] = -np.inf
         assert row == np.argmax(every)
         assert score == pytest.approx(every[row], rel=1e-8)
         chosen.append(int(row))
-        assert left == pytest.approx(np.mean(np.diag(given_labels(covariance, noise, chosen))), rel=1e-8)
+        assert left == pytest.approx(
+            np.mean(np.diag(given_labels(covariance, noise, chosen))), rel=1e-8
+        )
     assert found.initial_variance == pytest.approx(np.mean(np.diag(covariance)))
 
 
@@ -96,7 +105,9 @@ def test_expected_reduction_of_few_draws_is_not_biased() -> None:
 
 def test_rank_asked_for_more_than_there_are_gives_all_and_none_of_none() -> None:
     covariance, noise = model()
-    assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(range(N))
+    assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(
+        range(N)
+    )
     empty = rank_by_reduction(joint_means(np.zeros((8, 0)), np.zeros(0)), 5)
     assert empty.rows.size == 0 and empty.initial_variance == 0.0
 

@@ -24,7 +24,8 @@ def test_conformal_docstrings_run_as_printed():
 
 
 @pytest.mark.parametrize(
-    ("level", "n"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.975, 39), (0.99, 99), (0.999, 999), (0.3, 1)]
+    ("level", "n"),
+    [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.975, 39), (0.99, 99), (0.999, 999), (0.3, 1)],
 )
 def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
     assert smallest_calibration_set(level) == n
@@ -32,7 +33,9 @@ def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
     assert conformal_quantile(scores, level) <= n - 1
 
 
-@pytest.mark.parametrize(("level", "expected"), [(0.95, 19.0), (0.9, 18.0), (0.5, 10.0), (0.05, 1.0), (0.01, 1.0)])
+@pytest.mark.parametrize(
+    ("level", "expected"), [(0.95, 19.0), (0.9, 18.0), (0.5, 10.0), (0.05, 1.0), (0.01, 1.0)]
+)
 def test_conformal_quantile_is_the_score_of_the_right_rank(level, expected):
     scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
     assert conformal_quantile(scores, level) == expected
@@ -61,7 +64,9 @@ def test_each_of_m_plus_one_structures_in_turn_is_covered_exactly_as_often_as_it
     inside = 0
     for new in range(m + 1):
         rest = np.delete(np.arange(m + 1), new)
-        scores = ConformalScores(tuple(map(str, rest)), scores_of(y[rest], mean=mean[rest], sd=sd[rest]))
+        scores = ConformalScores(
+            tuple(map(str, rest)), scores_of(y[rest], mean=mean[rest], sd=sd[rest])
+        )
         lower, upper = scores.interval(level, mean=mean[[new]], sd=sd[[new]])
         inside += int(lower[0] <= y[new] <= upper[0])
     assert inside == np.ceil((m + 1) * level - 1e-9)
@@ -70,7 +75,9 @@ def test_each_of_m_plus_one_structures_in_turn_is_covered_exactly_as_often_as_it
 @pytest.mark.parametrize("n", [1, 9, 12, 19, 98])
 def test_highest_level_of_n_scores_is_one_that_they_give(n):
     highest = highest_percent(n)
-    assert smallest_calibration_set(highest / 100) <= n < smallest_calibration_set((highest + 1) / 100)
+    assert (
+        smallest_calibration_set(highest / 100) <= n < smallest_calibration_set((highest + 1) / 100)
+    )
 
 
 def test_too_few_held_back_structures_say_which_level_they_give():
@@ -90,9 +97,17 @@ def test_too_few_held_back_structures_say_which_level_they_give():
             id="too-few",
         ),
         pytest.param(
-            lambda: conformal_quantile([1.0, np.nan], 0.5), InputError, "Accepted: one row of finite", id="nan"
+            lambda: conformal_quantile([1.0, np.nan], 0.5),
+            InputError,
+            "Accepted: one row of finite",
+            id="nan",
         ),
-        pytest.param(lambda: conformal_quantile([1.0], 1.0), ConfigError, "level is 1. Accepted: above 0", id="level"),
+        pytest.param(
+            lambda: conformal_quantile([1.0], 1.0),
+            ConfigError,
+            "level is 1. Accepted: above 0",
+            id="level",
+        ),
         pytest.param(
             lambda: ConformalScores(("a", "b"), np.array([1.0])),
             InputError,

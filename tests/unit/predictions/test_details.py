@@ -28,7 +28,15 @@ def test_details_survive_saving_and_loading(tmp_path: Path) -> None:
     save_details(tmp_path / "d", details())
     back = load_details(tmp_path / "d")
     assert back.nearest == ("a", "", "c")
-    for name in ("n_atoms", "distance", "percentile", "labelled", "joint_rows", "means_eV", "noise_variance"):
+    for name in (
+        "n_atoms",
+        "distance",
+        "percentile",
+        "labelled",
+        "joint_rows",
+        "means_eV",
+        "noise_variance",
+    ):
         np.testing.assert_array_equal(getattr(back, name), getattr(details(), name))
         assert getattr(back, name).dtype == getattr(details(), name).dtype
 
@@ -36,7 +44,9 @@ def test_details_survive_saving_and_loading(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"\x00 damaged", b""])
 def test_load_details_damaged_file_raises_with_remedy(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "d").write_bytes(content)
-    with pytest.raises(ArtifactError, match="not readable as details of predictions .* Run predict again"):
+    with pytest.raises(
+        ArtifactError, match="not readable as details of predictions .* Run predict again"
+    ):
         load_details(tmp_path / "d")
 
 
@@ -55,7 +65,9 @@ def test_joint_subset_thins_draws_evenly_and_keeps_rows_aligned() -> None:
     assert list(kept) == [4, 7, 9] and list(noise) == [1.0, 2.0, 3.0]
 
 
-def test_joint_subset_of_too_many_structures_depends_on_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joint_subset_of_too_many_structures_depends_on_the_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(prediction_details, "MAX_NUMBERS", 40)
     means = np.tile(np.arange(100.0), (4, 1))
     kept, drawn, noise = joint_subset(means, np.arange(100.0), np.arange(100))

@@ -13,7 +13,8 @@ TRAIN = np.abs(RNG.normal(1.0, 0.1, (100, 12))).astype(np.float32)
 TRAIN[:, 5] = 0.0  # an element that no training structure has
 IDS = tuple(f"KAX{i:03d}" for i in range(100))
 ELEMENTS = [
-    {"C", "H", *(["S"] if i < 40 else []), *(["I"] if i < 20 else []), *(["Se"] if i < 3 else [])} for i in range(100)
+    {"C", "H", *(["S"] if i < 40 else []), *(["I"] if i < 20 else []), *(["Se"] if i < 3 else [])}
+    for i in range(100)
 ]
 CH = {"C", "H"}
 
@@ -45,14 +46,18 @@ def test_judge_percentile_is_taken_among_leave_one_out_distances(domain):
     new = np.abs(RNG.normal(1.0, 0.1, (50, 12)))
     new[:, 5] = 0.0
     for judgement in domain.judge(new, [CH] * 50):
-        assert judgement.percentile == pytest.approx(np.mean(expected < judgement.distance), abs=0.011)
+        assert judgement.percentile == pytest.approx(
+            np.mean(expected < judgement.distance), abs=0.011
+        )
 
 
 def test_judge_new_structures_of_the_same_kind_are_rarely_far():
     # Exchangeable rows: about 5 % are far. 400 rows: more than 12 % would be 6 standard errors.
     rng = np.random.default_rng(0)
     rows = np.abs(rng.normal(1.0, 0.1, (800, 12)))
-    domain = fit_domain(rows[:400], ids=[str(i) for i in range(400)], elements=[CH] * 400, source_species=CH)
+    domain = fit_domain(
+        rows[:400], ids=[str(i) for i in range(400)], elements=[CH] * 400, source_species=CH
+    )
     assert np.mean([j.text != "ok" for j in domain.judge(rows[400:], [CH] * 400)]) < 0.12
 
 
@@ -69,15 +74,29 @@ def test_judge_rather_far_structure_names_the_share(domain):
     distance = domain.judge(far_row()[None], [CH])[0].distance
     distances = np.sort([*np.linspace(0.1, 0.9, 98) * distance, 1.5 * distance, 2 * distance])
     judgement = dataclasses.replace(domain, distances=distances).judge(far_row()[None], [CH])[0]
-    assert judgement.text.startswith("Farther from the training set than 98 % of it; nearest known: KAX")
+    assert judgement.text.startswith(
+        "Farther from the training set than 98 % of it; nearest known: KAX"
+    )
 
 
 @pytest.mark.parametrize(
     ("elements", "text", "unseen"),
     [
-        ({"C", "H", "Br"}, "Contains Br, never seen by the source model nor in the training set", ("Br",)),
-        ({"C", "Se"}, "Contains Se, never seen by the source model; training structures: Se in 3", ("Se",)),
-        ({"C", "N"}, "Contains N, never seen in the training set, only by the source model", ("N",)),
+        (
+            {"C", "H", "Br"},
+            "Contains Br, never seen by the source model nor in the training set",
+            ("Br",),
+        ),
+        (
+            {"C", "Se"},
+            "Contains Se, never seen by the source model; training structures: Se in 3",
+            ("Se",),
+        ),
+        (
+            {"C", "N"},
+            "Contains N, never seen in the training set, only by the source model",
+            ("N",),
+        ),
         ({"C", "I", "S"}, "ok", ()),
         (
             {"Pb", "Br", "N"},
@@ -121,7 +140,9 @@ def test_fit_domain_keeps_only_columns_that_are_used(domain):
 def test_fit_domain_of_many_rows_keeps_a_fixed_choice():
     rows = np.abs(RNG.normal(1.0, 0.1, (MAX_ROWS + 50, 4)))
     ids = [str(i) for i in range(len(rows))]
-    one, other = (fit_domain(rows, ids=ids, elements=[CH] * len(rows), source_species=CH) for _ in range(2))
+    one, other = (
+        fit_domain(rows, ids=ids, elements=[CH] * len(rows), source_species=CH) for _ in range(2)
+    )
     assert len(one.ids) == MAX_ROWS
     assert one.ids == other.ids
     assert one.target_counts == {"C": MAX_ROWS + 50, "H": MAX_ROWS + 50}
@@ -137,7 +158,9 @@ def test_domain_arrays_through_safetensors_judge_the_same(domain):
 
 def test_domain_from_damaged_arrays_is_refused(domain):
     arrays = domain.to_arrays()
-    with pytest.raises(ArtifactError, match="stored applicability domain is damaged .* Train the model again"):
+    with pytest.raises(
+        ArtifactError, match="stored applicability domain is damaged .* Train the model again"
+    ):
         Domain.from_arrays({k: v for k, v in arrays.items() if k != "columns"})
     with pytest.raises(ArtifactError, match="damaged"):
         Domain.from_arrays(arrays | {"words": np.array([1, 2], dtype=np.uint8)})
@@ -148,7 +171,12 @@ def test_domain_from_damaged_arrays_is_refused(domain):
     [
         (TRAIN[:1], IDS[:1], [CH], "at least two"),
         (TRAIN[:3], IDS[:2], [CH] * 3, r"shape \(3, 12\), len\(ids\)=2, len\(elements\)=3"),
-        (np.full((2, 3), np.nan), IDS[:2], [CH] * 2, "are not all finite. Leave out refused structures"),
+        (
+            np.full((2, 3), np.nan),
+            IDS[:2],
+            [CH] * 2,
+            "are not all finite. Leave out refused structures",
+        ),
     ],
 )
 def test_fit_domain_unusable_training_set_is_refused(features, ids, elements, text):
@@ -157,5 +185,7 @@ def test_fit_domain_unusable_training_set_is_refused(features, ids, elements, te
 
 
 def test_judge_another_number_of_features_is_refused(domain):
-    with pytest.raises(InputError, match=r"features have shape \(1, 5\), len\(elements\)=1. Accepted: \(n, 12\)"):
+    with pytest.raises(
+        InputError, match=r"features have shape \(1, 5\), len\(elements\)=1. Accepted: \(n, 12\)"
+    ):
         domain.judge(np.zeros((1, 5)), [CH])

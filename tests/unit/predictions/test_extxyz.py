@@ -15,7 +15,9 @@ from bandgap.structures import StructureRecord, read_structures
 from tests.unit.predictions.three_predictions import three_predictions
 
 CELL = 'Lattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3 pbc="T T T"'
-TEXT = "".join(f"2\n{CELL} id={name}\nC 0 0 {z}\nO 0 0 {z + 1.1}\n" for z, name in enumerate(("a", "b", "c")))
+TEXT = "".join(
+    f"2\n{CELL} id={name}\nC 0 0 {z}\nO 0 0 {z + 1.1}\n" for z, name in enumerate(("a", "b", "c"))
+)
 IDS = ("interval=1", 'say "x y"', "c d")
 
 
@@ -34,7 +36,9 @@ def write_extxyz(path: Path, predictions, records, *, level=LEVEL, kind="predict
     path.write_text("".join(blocks), encoding="utf-8", newline="\n")
 
 
-def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(tmp_path, predictions, records):
+def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(
+    tmp_path, predictions, records
+):
     path, asked = tmp_path / "p.extxyz", tmp_path / "asked.extxyz"
     write_extxyz(path, predictions, records)
     write_extxyz(asked, predictions, records, level=0.8, kind="credible")
@@ -47,18 +51,26 @@ def test_calibrated_predictions_come_with_their_own_ends(tmp_path, predictions, 
     path = tmp_path / "p.extxyz"
     write_extxyz(path, predictions, records)
     wider = replace(predictions, sd_new_eV=2 * predictions.sd_new_eV)
-    frames = ase.io.read(io.StringIO(with_interval(path, wider, level=0.5, kind="prediction").decode()), ":", "extxyz")
+    frames = ase.io.read(
+        io.StringIO(with_interval(path, wider, level=0.5, kind="prediction").decode()),
+        ":",
+        "extxyz",
+    )
     lower, upper = wider.interval(0.5, "prediction")
     for i, frame in zip((0, 2), frames, strict=True):
         assert isinstance(frame, Atoms)
         assert frame.info["id"] == IDS[i]
         assert frame.info["predicted_sd_eV"] == pytest.approx(wider.sd_new_eV[i], abs=1e-6)
-        assert (frame.info["lower_50_eV"], frame.info["upper_50_eV"]) == pytest.approx((lower[i], upper[i]), abs=1e-6)
+        assert (frame.info["lower_50_eV"], frame.info["upper_50_eV"]) == pytest.approx(
+            (lower[i], upper[i]), abs=1e-6
+        )
         assert "lower_95_eV" not in frame.info
 
 
 @pytest.mark.parametrize("keep", [0, 3, 12])
-def test_file_with_another_number_of_structures_is_refused(tmp_path: Path, predictions, records, keep: int):
+def test_file_with_another_number_of_structures_is_refused(
+    tmp_path: Path, predictions, records, keep: int
+):
     path = tmp_path / "p.extxyz"
     write_extxyz(path, predictions, records)
     lines = path.read_text().splitlines(keepends=True)

@@ -58,7 +58,9 @@ def test_table_resumes_after_the_chunk_before_the_one_that_did_not_fit(tmp_path:
     path = tmp_path / "t.csv"
     assert "It has 20 complete rows" in grown(path, limit=2_500)
     assert rows_in(path) == 20
-    table = GrowingTable(path, work="w", made_of=str, other_files={"structures": path.with_suffix(".xyz")})
+    table = GrowingTable(
+        path, work="w", made_of=str, other_files={"structures": path.with_suffix(".xyz")}
+    )
     assert table.rows == 20
 
 
@@ -68,7 +70,9 @@ def test_table_of_a_full_disk_is_an_error_of_the_library(tmp_path: Path) -> None
         pytest.skip("there is no /dev/full here")
     other = tmp_path / "s.xyz"
     other.symlink_to("/dev/full")
-    table = GrowingTable(tmp_path / "t.csv", work="w", made_of=str, other_files={"structures": other})
+    table = GrowingTable(
+        tmp_path / "t.csv", work="w", made_of=str, other_files={"structures": other}
+    )
     with pytest.raises(BandgapError, match="cannot be written: No space left on device"):
         table.commit(1, {}, table="a\n", structures="a\n")
     assert table.rows == 0 and (tmp_path / f"t.csv{SUFFIX}").is_file()

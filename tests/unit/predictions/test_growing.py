@@ -13,7 +13,12 @@ class Killed(Exception):
 
 
 def opened(path, *, work="w", made_of=str, other=None):
-    return GrowingTable(path, work=work, made_of=made_of, other_files=None if other is None else {"structures": other})
+    return GrowingTable(
+        path,
+        work=work,
+        made_of=made_of,
+        other_files=None if other is None else {"structures": other},
+    )
 
 
 def grow(path, texts, *, work="w", other=None, torn=b""):
@@ -21,7 +26,9 @@ def grow(path, texts, *, work="w", other=None, torn=b""):
     table = opened(path, work=work, other=other)
     with pytest.raises(Killed), table:
         for text in texts:
-            table.commit(1, {"ok": 1}, table=text, **({} if other is None else {"structures": text.upper()}))
+            table.commit(
+                1, {"ok": 1}, table=text, **({} if other is None else {"structures": text.upper()})
+            )
         with path.open("ab") as file:
             file.write(torn)
         raise Killed
@@ -33,7 +40,10 @@ def test_table_resumes_after_its_last_complete_chunk(tmp_path):
     grow(path, ["head\na\n", "b\n"], other=other, torn=b"half a li")
     with opened(path, other=other) as table:
         assert (table.rows, table.counts["ok"]) == (2, 2)
-        assert table.note == f"{path} already contains 2 rows of this work; writing resumes after them."
+        assert (
+            table.note
+            == f"{path} already contains 2 rows of this work; writing resumes after them."
+        )
         table.commit(1, {"ok": 0, "refused": 1}, table="c\n", structures="C\n")
     assert path.read_text() == "head\na\nb\nc\n" and other.read_text() == "HEAD\nA\nB\nC\n"
     assert not (tmp_path / "new" / f"t.csv{SUFFIX}").exists()

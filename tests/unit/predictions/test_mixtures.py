@@ -20,18 +20,31 @@ NOISE = RNG.uniform(0.1, 0.2, 60)
     ("means", "sds"),
     [
         pytest.param(RNG.normal(3, 0.3, (200, 2)), RNG.gamma(50, 0.01, 200), id="posterior-like"),
-        pytest.param(np.where(RNG.random((200, 2)) < 0.3, 0.0, 5.0), RNG.gamma(2, 0.3, (200, 2)) + 0.01, id="bimodal"),
-        pytest.param(RNG.standard_cauchy((200, 2)), RNG.gamma(1, 0.1, 200) + 0.05, id="heavy-tailed"),
+        pytest.param(
+            np.where(RNG.random((200, 2)) < 0.3, 0.0, 5.0),
+            RNG.gamma(2, 0.3, (200, 2)) + 0.01,
+            id="bimodal",
+        ),
+        pytest.param(
+            RNG.standard_cauchy((200, 2)), RNG.gamma(1, 0.1, 200) + 0.05, id="heavy-tailed"
+        ),
         pytest.param(np.array([[0.0, 1.0], [1e-9, 1e4]]), np.array([1.0, 1e-3]), id="scales-apart"),
     ],
 )
 def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
     spreads = np.broadcast_to(sds[:, None], means.shape) if sds.ndim == 1 else sds
-    probabilities = np.array([0.001, 0.0263, 0.3012, 0.7716, 0.9763])  # none where the staircase is flat
+    probabilities = np.array(
+        [0.001, 0.0263, 0.3012, 0.7716, 0.9763]
+    )  # none where the staircase is flat
     found = mixture_quantiles(means, sds, probabilities)
     for j in range(2):
         for k, p in enumerate(probabilities):
-            root = brentq(lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p, -1e6, 1e6, xtol=1e-12)
+            root = brentq(
+                lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p,
+                -1e6,
+                1e6,
+                xtol=1e-12,
+            )
             assert found[k, j] == pytest.approx(root, abs=1e-9, rel=1e-14)
 
 
@@ -48,7 +61,9 @@ def cdf(x, means, sds):
         pytest.param(0.0, 1e9, 7, 20, id="equal components"),
     ],
 )
-def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(spread, shape, draws, least):
+def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(
+    spread, shape, draws, least
+):
     """Against the sum of distribution functions; where it is flat the quantile itself is uncertain to its rounding."""
     rng = np.random.default_rng(3)
     means, sds = rng.normal(3.0, spread, (draws, 20)), rng.gamma(shape, 0.4 / shape, (draws, 20))
@@ -57,7 +72,13 @@ def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(spread,
     assert smooth.size >= least  # those with a very narrow component are left to the other way
     for j in smooth:
         for level, quantile in zip(LEVELS[::11], found[::11, j], strict=True):
-            root = brentq(lambda x, p=level, j=j: cdf(x, means[:, j], sds[:, j]) - p, -99, 99, xtol=1e-13, rtol=1e-14)
+            root = brentq(
+                lambda x, p=level, j=j: cdf(x, means[:, j], sds[:, j]) - p,
+                -99,
+                99,
+                xtol=1e-13,
+                rtol=1e-14,
+            )
             assert abs(quantile - root) < 1e-9
 
 
@@ -65,7 +86,12 @@ def test_smooth_and_other_mixtures_agree_and_stand_in_their_own_columns():
     rng = np.random.default_rng(5)
     means, sds = rng.normal(2.0, 0.3, (100, 4)), np.full((100, 4), 0.3)
     sds[0, 2] = 1e-5  # one component that no node would see
-    assert list(np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]))).all(axis=0)) == [0, 0, 1, 0]
+    assert list(np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]))).all(axis=0)) == [
+        0,
+        0,
+        1,
+        0,
+    ]
     found = mixture_quantiles(means, sds, [0.9, 0.2, 0.5])
     for j in range(4):
         for p, quantile in zip((0.9, 0.2, 0.5), found[:, j], strict=True):
@@ -83,7 +109,9 @@ def test_components_that_vanish_at_the_first_nodes_are_found_where_they_stand():
 @pytest.mark.parametrize("draws", [1, 2, 7, 100, 401])
 def test_draw_quantiles_are_numpys_to_the_last_digit(draws):
     values = np.random.default_rng(draws).normal(3.0, 0.3, (draws, 11))
-    np.testing.assert_array_equal(draw_quantiles(values, LEVELS), np.quantile(values, LEVELS, axis=0))
+    np.testing.assert_array_equal(
+        draw_quantiles(values, LEVELS), np.quantile(values, LEVELS, axis=0)
+    )
     assert draw_quantiles(values[:, :0], LEVELS).shape == (len(LEVELS), 0)
 
 
@@ -94,7 +122,9 @@ def test_no_probabilities_and_no_structures_give_none():
 
 def test_mixture_quantiles_one_draw_is_the_normal_distribution():
     found = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
-    np.testing.assert_allclose(found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9)
+    np.testing.assert_allclose(
+        found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9
+    )
 
 
 def test_mixture_quantiles_skewed_mixture_differs_from_mean_plus_minus_sd():
@@ -124,10 +154,22 @@ def test_mixture_quantiles_of_many_draws_have_the_probabilities_asked_for():
     ("means", "sds", "probabilities", "text"),
     [
         pytest.param([1.0], [1.0], [0.5], r"means has shape \(1,\)", id="means-shape"),
-        pytest.param([[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"),
-        pytest.param([[np.nan]], [1.0], [0.5], "means contains 1 values that are not finite", id="nan"),
-        pytest.param([[1.0]], [0.0], [0.5], "sds contains 0. Accepted: finite numbers above zero", id="zero-sd"),
-        pytest.param([[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"),
+        pytest.param(
+            [[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"
+        ),
+        pytest.param(
+            [[np.nan]], [1.0], [0.5], "means contains 1 values that are not finite", id="nan"
+        ),
+        pytest.param(
+            [[1.0]],
+            [0.0],
+            [0.5],
+            "sds contains 0. Accepted: finite numbers above zero",
+            id="zero-sd",
+        ),
+        pytest.param(
+            [[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"
+        ),
     ],
 )
 def test_mixture_quantiles_unusable_input_is_refused(means, sds, probabilities, text):
@@ -135,8 +177,14 @@ def test_mixture_quantiles_unusable_input_is_refused(means, sds, probabilities, 
         mixture_quantiles(means, sds, probabilities)
 
 
-@pytest.mark.parametrize("sds", [NOISE, np.tile(NOISE[:, None], (1, 3))], ids=["one a draw", "one a structure"])
+@pytest.mark.parametrize(
+    "sds", [NOISE, np.tile(NOISE[:, None], (1, 3))], ids=["one a draw", "one a structure"]
+)
 def test_mixture_sd_is_that_of_a_large_sample(sds):
-    sample = DRAWS[:, :, None] + NOISE[:, None, None] * np.random.default_rng(1).standard_normal((60, 3, 20_000))
+    sample = DRAWS[:, :, None] + NOISE[:, None, None] * np.random.default_rng(1).standard_normal(
+        (60, 3, 20_000)
+    )
     expected = sample.transpose(1, 0, 2).reshape(3, -1).std(axis=1)
-    np.testing.assert_allclose(mixture_sd(DRAWS, sds), expected, rtol=5e-3)  # its standard error is 7e-4
+    np.testing.assert_allclose(
+        mixture_sd(DRAWS, sds), expected, rtol=5e-3
+    )  # its standard error is 7e-4

@@ -52,10 +52,17 @@ def predicted(problems: list[str], *, draws: int = 40) -> tuple[Predictions, Pre
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("spread", [True, False])
 def test_structure_with_a_warning_on_its_content_is_last_with_the_reason(criterion, spread):
-    predictions, details = predicted(["", "", "", "", NO_HYDROGENS])  # the least certain and farthest of all
+    predictions, details = predicted(
+        ["", "", "", "", NO_HYDROGENS]
+    )  # the least certain and farthest of all
     found = next_structures(predictions, details, criterion=criterion, count=10, spread=spread)
     columns = found.columns(predictions, details)
-    assert columns["rank"] == [1, 2, 3, 4, None] and set(columns["id"][:4]) == {"s0", "s1", "s2", "s3"}
+    assert columns["rank"] == [1, 2, 3, 4, None] and set(columns["id"][:4]) == {
+        "s0",
+        "s1",
+        "s2",
+        "s3",
+    }
     assert columns["id"][4] == "s4" and columns["warning"] == ["", "", "", "", NO_HYDROGENS]
     assert (found.n_ranked, found.n_not_ranked) == (4, 1)
     last = csv_of_columns(columns).splitlines()[-1]
@@ -93,7 +100,9 @@ def test_id_that_was_given_twice_is_no_warning_on_the_content(id):
         given = tuple(Problem("warning", text) for text in problems)
         record = with_new_id(StructureRecord(id, "x.cif", "CIF", None, given), f"{id}-2")
         assert without_renaming(record.problem, record.id) == "; ".join(problems)
-        assert without_renaming(f"{record.problem}; no cell", record.id) == "; ".join([*problems, "no cell"])
+        assert without_renaming(f"{record.problem}; no cell", record.id) == "; ".join(
+            [*problems, "no cell"]
+        )
 
 
 def test_run_of_few_draws_is_ranked_by_distance_alone_and_says_so():

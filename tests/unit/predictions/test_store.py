@@ -37,7 +37,8 @@ def test_scores_of_held_back_structures_come_back_with_the_predictions(predictio
     assert loaded.conformal is not None and loaded.conformal.ids == scores.ids
     np.testing.assert_array_equal(loaded.conformal.scores, scores.scores)
     np.testing.assert_allclose(
-        loaded.interval(0.6, "conformal"), [loaded.mean_eV + sign * 1.7 * loaded.sd_new_eV for sign in (-1, 1)]
+        loaded.interval(0.6, "conformal"),
+        [loaded.mean_eV + sign * 1.7 * loaded.sd_new_eV for sign in (-1, 1)],
     )
 
 
@@ -46,7 +47,9 @@ def test_load_predictions_damaged_file_is_refused(tmp_path, content):
     path = tmp_path / "predictions.safetensors"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ArtifactError, match=r"not readable as stored predictions .* Run predict again"):
+    with pytest.raises(
+        ArtifactError, match=r"not readable as stored predictions .* Run predict again"
+    ):
         load_predictions(path)
 
 

@@ -51,13 +51,22 @@ def test_interval_prediction_holds_new_observations_and_credible_holds_means(pre
     lower, upper = predictions.interval(0.9)
     assert np.mean((new > lower[0]) & (new < upper[0])) == pytest.approx(0.9, abs=0.003)
     lower, upper = predictions.interval(0.9, "credible")
-    np.testing.assert_allclose((lower[0], upper[0]), np.quantile(DRAWS[:, 0], [0.05, 0.95]), rtol=1e-12)
+    np.testing.assert_allclose(
+        (lower[0], upper[0]), np.quantile(DRAWS[:, 0], [0.05, 0.95]), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("level", [0.01, 0.333, 0.9, 0.9876, 0.99])
 def test_interval_between_stored_levels_is_exact_for_a_normal_distribution(level):
     row = predictions_from_draws(
-        [[3.0]], [0.7], ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
+        [[3.0]],
+        [0.7],
+        ids=["a"],
+        files=[""],
+        formulas=[""],
+        domain=["ok"],
+        status=["ok"],
+        problem=[""],
     )
     lower, upper = row.interval(level)
     half = 0.7 * norm.ppf(0.5 + level / 2)
@@ -90,13 +99,17 @@ def test_interval_level_that_is_not_supported_is_refused(predictions, level, tex
 
 
 def test_interval_of_another_kind_is_refused(predictions):
-    with pytest.raises(ConfigError, match=r"interval is 'confidence'. Accepted: prediction .*, credible"):
+    with pytest.raises(
+        ConfigError, match=r"interval is 'confidence'. Accepted: prediction .*, credible"
+    ):
         predictions.interval(0.9, "confidence")
 
 
 def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predictions):
     scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
-    known = dataclasses.replace(predictions, conformal=ConformalScores(tuple("abcdefghijklmnopqrs"), scores))
+    known = dataclasses.replace(
+        predictions, conformal=ConformalScores(tuple("abcdefghijklmnopqrs"), scores)
+    )
     lower, upper = known.interval(0.9, "conformal")  # the 18th of 19
     np.testing.assert_allclose(lower, predictions.mean_eV - 18.0 * predictions.sd_new_eV)
     np.testing.assert_allclose(upper, predictions.mean_eV + 18.0 * predictions.sd_new_eV)
@@ -106,7 +119,10 @@ def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predict
 
 
 def test_conformal_interval_without_held_back_structures_says_what_to_do(predictions):
-    with pytest.raises(ConfigError, match=r"this run held no structures back\. Transfer again with --conformal-share"):
+    with pytest.raises(
+        ConfigError,
+        match=r"this run held no structures back\. Transfer again with --conformal-share",
+    ):
         predictions.to_frame(0.9, "conformal")
 
 
@@ -114,7 +130,18 @@ def test_to_frame_has_one_row_for_every_input_and_the_named_columns(predictions)
     frame = predictions.to_frame()
     assert tuple(frame.columns) == COLUMNS
     assert COLUMNS[:12] == (
-        *("id", "file", "formula", "mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", "interval", "domain"),
+        *(
+            "id",
+            "file",
+            "formula",
+            "mean_eV",
+            "sd_eV",
+            "lower_eV",
+            "upper_eV",
+            "level",
+            "interval",
+            "domain",
+        ),
         *("status", "problem"),
     )
     assert list(frame["id"]) == ["00011", "=cmd()", "-3"]
@@ -142,7 +169,14 @@ def test_to_csv_defuses_text_and_never_numbers(predictions):
     assert any(line.startswith("'=cmd(),") for line in lines)
     assert any(line.startswith("'-3,") for line in lines)
     low = predictions_from_draws(
-        [[0.1]], [1.0], ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
+        [[0.1]],
+        [1.0],
+        ids=["a"],
+        files=[""],
+        formulas=[""],
+        domain=["ok"],
+        status=["ok"],
+        problem=[""],
     )
     assert ",-1.859964,2.059964,0.95," in low.to_csv()
 
@@ -153,7 +187,9 @@ def test_to_csv_refused_row_has_empty_numbers(predictions):
 
 
 def test_read_predictions_csv_excel_byte_order_mark_is_ignored(predictions):
-    frame = read_predictions_csv(b"\xef\xbb\xbf" + predictions.to_csv().replace("\n", "\r\n").encode())
+    frame = read_predictions_csv(
+        b"\xef\xbb\xbf" + predictions.to_csv().replace("\n", "\r\n").encode()
+    )
     assert frame["id"][0] == "00011"
 
 
@@ -162,8 +198,14 @@ def test_read_predictions_csv_excel_byte_order_mark_is_ignored(predictions):
     [
         pytest.param(b"", "not a readable CSV table", id="empty"),
         pytest.param(b"\xff\xfe\x00", "not a readable CSV table", id="binary"),
-        pytest.param(b"id,gap\n1,2\n", "column 'file' is missing. Accepted: columns id, file,", id="another-table"),
-        pytest.param((",".join(COLUMNS) + "\na,b\n").encode(), "row 2: 2 cells, expected 13", id="cut-off"),
+        pytest.param(
+            b"id,gap\n1,2\n",
+            "column 'file' is missing. Accepted: columns id, file,",
+            id="another-table",
+        ),
+        pytest.param(
+            (",".join(COLUMNS) + "\na,b\n").encode(), "row 2: 2 cells, expected 13", id="cut-off"
+        ),
         pytest.param(
             (",".join(COLUMNS) + "\na,b,C,1.0 eV,,,,,,,,,\n").encode(),
             "column 'mean_eV': could not convert string to float: '1.0 eV'",
@@ -183,7 +225,14 @@ def test_read_predictions_csv_absent_file_is_named(tmp_path):
 
 def test_predictions_of_no_structures_make_an_empty_table():
     nothing = predictions_from_draws(
-        np.empty((5, 0)), np.ones(5), ids=[], files=[], formulas=[], domain=[], status=[], problem=[]
+        np.empty((5, 0)),
+        np.ones(5),
+        ids=[],
+        files=[],
+        formulas=[],
+        domain=[],
+        status=[],
+        problem=[],
     )
     assert len(nothing.to_frame()) == 0
     assert tuple(read_predictions_csv(nothing.to_csv().encode()).columns) == COLUMNS
@@ -209,7 +258,9 @@ def test_predictions_import_loads_no_heavy_library():
         "import sys, bandgap.predictions.store, bandgap.evaluation.metrics; "
         "print([m for m in ('torch', 'ase', 'dscribe', 'sklearn') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 

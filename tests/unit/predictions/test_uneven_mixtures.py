@@ -29,13 +29,21 @@ def missing(x, means, sds, probability):
         pytest.param([0.0, 1.0], [1e-3, 1e-3], id="narrow, far apart"),
         pytest.param([0.0, 1.0], [1e-3, 3e-2], id="a gap between widths"),
         pytest.param(RNG.permutation(np.arange(40.0)), np.full(40, 1e-4), id="a staircase"),
-        pytest.param(RNG.permutation(np.arange(25.0)) / 50, RNG.gamma(2, 1e-3, 25), id="a staircase of widths"),
+        pytest.param(
+            RNG.permutation(np.arange(25.0)) / 50,
+            RNG.gamma(2, 1e-3, 25),
+            id="a staircase of widths",
+        ),
         pytest.param(np.full(7, 2.0), np.full(7, 0.3), id="equal components"),
         pytest.param(np.full(7, 2.0), np.geomspace(1e-6, 10, 7), id="equal means"),
         pytest.param([2.0], [0.3], id="one component"),
-        pytest.param(RNG.normal(3, 0.5, 50), 10 ** RNG.uniform(-6, 3, 50), id="nine orders of widths"),
+        pytest.param(
+            RNG.normal(3, 0.5, 50), 10 ** RNG.uniform(-6, 3, 50), id="nine orders of widths"
+        ),
         pytest.param(RNG.standard_cauchy(50), RNG.gamma(1, 0.1, 50) + 0.01, id="heavy tails"),
-        pytest.param(RNG.normal(3, 0.5, 50), np.append(np.full(49, 0.3), 1e-5), id="one narrow component"),
+        pytest.param(
+            RNG.normal(3, 0.5, 50), np.append(np.full(49, 0.3), 1e-5), id="one narrow component"
+        ),
         pytest.param([0.0, 1e-9], [1.0, 1e-3], id="means that almost agree"),
     ],
 )
@@ -61,7 +69,9 @@ def test_uneven_quantiles_agree_with_the_smooth_ones_where_both_are_to_be_had():
     means, sds = rng.normal(3.0, 0.4, (400, 20)), rng.gamma(60.0, 0.4 / 60, (400, 20))
     smooth = smooth_quantiles(means, sds, np.asarray(LEVELS))
     assert np.all(np.isfinite(smooth))
-    np.testing.assert_allclose(uneven_quantiles(means, sds, np.asarray(LEVELS)), smooth, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        uneven_quantiles(means, sds, np.asarray(LEVELS)), smooth, rtol=0, atol=1e-9
+    )
 
 
 def test_uneven_quantiles_do_not_depend_on_the_order_of_components_and_probabilities():
@@ -79,4 +89,6 @@ def test_mixtures_keep_the_digits_of_smooth_columns_beside_uneven_ones():
     found, smooth = mixture_quantiles(means, sds, wanted), smooth_quantiles(means, sds, wanted)
     np.testing.assert_array_equal(np.isnan(smooth).all(axis=0), [False, False, True, False, False])
     np.testing.assert_array_equal(found[:, [0, 1, 3, 4]], smooth[:, [0, 1, 3, 4]])
-    np.testing.assert_array_equal(found[:, [2]], uneven_quantiles(means[:, [2]], sds[:, [2]], wanted))
+    np.testing.assert_array_equal(
+        found[:, [2]], uneven_quantiles(means[:, [2]], sds[:, [2]], wanted)
+    )

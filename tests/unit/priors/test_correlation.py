@@ -57,7 +57,9 @@ def test_network_drawn_from_the_prior_has_the_wanted_correlation_with_its_labels
     drawn = {}
     for name, value in params.items():
         scale = torch.sqrt(tau * c[:, int(name[-1]) - 1]).reshape(-1, *[1] * value.ndim)
-        drawn[name] = value + scale * torch.randn(draws, *value.shape, generator=generator, dtype=torch.float64)
+        drawn[name] = value + scale * torch.randn(
+            draws, *value.shape, generator=generator, dtype=torch.float64
+        )
     f = forward(drawn, x)
     y = f + sigma * torch.randn(f.shape, generator=generator, dtype=torch.float64)
     found = [float(np.corrcoef(f[:, j], y[:, j])[0, 1]) for j in range(12)]
@@ -82,6 +84,9 @@ def test_correlation_of_a_base_model_that_is_uncertain_by_itself():
 def test_correlation_below_that_of_the_base_model_is_refused_with_what_to_do():
     slopes, weights = torch.eye(3).double(), torch.tensor([40.0, 12.0, 3.0]).double()
     variance = OutputVariance(torch.full((4,), 2.0).double(), torch.ones(4, 3).double(), 1.0)
-    with pytest.raises(ConfigError, match=r"no rate between 0.001 and 1000 gives a correlation of 0.5 .*Set lam to a"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no rate between 0.001 and 1000 gives a correlation of 0.5 .*Set lam to a",
+    ):
         rate(0.5, (slopes, weights, variance))
     assert 0.001 < rate(0.9, (slopes, weights, variance)) < 1000

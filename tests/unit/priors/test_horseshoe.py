@@ -15,9 +15,13 @@ def test_marginal_is_the_mixture_over_half_cauchy_scales(delta):
     """The density at s = tau = 1: the integral of N(delta; 0, lambda^2) over log lambda, law sech(t) / pi."""
 
     def mixture(t):
-        return np.exp(-0.5 * (delta * np.exp(-t)) ** 2 - t) / np.sqrt(2 * np.pi) / np.cosh(t) / np.pi
+        return (
+            np.exp(-0.5 * (delta * np.exp(-t)) ** 2 - t) / np.sqrt(2 * np.pi) / np.cosh(t) / np.pi
+        )
 
-    expected, _ = integrate.quad(mixture, -25.0, 40.0, limit=400, epsabs=0, epsrel=1e-11, points=[np.log(delta)])
+    expected, _ = integrate.quad(
+        mixture, -25.0, 40.0, limit=400, epsabs=0, epsrel=1e-11, points=[np.log(delta)]
+    )
     found = np.exp(log_marginal(np.array([np.log(delta**2 / 2)]))[0]) / np.sqrt(2 * np.pi**3)
     assert found == pytest.approx(expected, rel=1e-7)
 

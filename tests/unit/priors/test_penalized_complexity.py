@@ -39,7 +39,9 @@ WEIGHTS = {
     "last": torch.tensor([1e-4, 1e-3, 1 - 1.1e-3], dtype=torch.float64),
     "corner": torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64),
 }
-TERMS = {f"{a}-{c}": point_estimate_terms(ALPHAS[a], WEIGHTS[c]) for a in ALPHAS for c in WEIGHTS} | {
+TERMS = {
+    f"{a}-{c}": point_estimate_terms(ALPHAS[a], WEIGHTS[c]) for a in ALPHAS for c in WEIGHTS
+} | {
     "VI": FIGURE,
     "VI, band gaps": variational_terms((161_408, 8_256, 65), WEIGHTS["thirds"]),
     "VI, last layer": variational_terms((161_408, 8_256, 65), WEIGHTS["last"]),
@@ -90,8 +92,12 @@ def test_psi_gradient_is_finite_where_the_unused_branch_would_not_be(x):
 
 def test_worked_values_of_the_variational_case():
     assert float(distance(scalar(1.0), FIGURE)) == pytest.approx(1.227392, abs=5e-7)
-    assert float(log_density(scalar(0.0), FIGURE, lam=1.0).exp()) == pytest.approx(1.354006, abs=5e-7)
-    assert float(log_density(scalar(1.0), FIGURE, lam=1.0).exp()) == pytest.approx(0.328299, abs=5e-7)
+    assert float(log_density(scalar(0.0), FIGURE, lam=1.0).exp()) == pytest.approx(
+        1.354006, abs=5e-7
+    )
+    assert float(log_density(scalar(1.0), FIGURE, lam=1.0).exp()) == pytest.approx(
+        0.328299, abs=5e-7
+    )
 
 
 def test_variational_distance_is_that_of_gaussian_kl_divergences():
@@ -120,7 +126,9 @@ def test_density_integrates_to_one(terms, lam):
 
     middle = math.log(float(inverse_distance(scalar(1.0 / lam), terms)))
     parts = [(-45.0, -8.0), (-8.0, -2.0), (-2.0, 1.0), (1.0, 4.0), (4.0, 15.0)]
-    total = sum(quad(integrand, middle + a, middle + b, epsabs=1e-12, limit=200)[0] for a, b in parts)
+    total = sum(
+        quad(integrand, middle + a, middle + b, epsabs=1e-12, limit=200)[0] for a, b in parts
+    )
     assert total == pytest.approx(1.0, abs=1e-9)
 
 
@@ -136,7 +144,9 @@ def test_quantile_by_inversion_is_that_by_quadrature_of_the_density(terms, p):
 
     top = math.log(quantile)
     parts = [(-40.0, -15.0), (-15.0, -8.0), (-8.0, -4.0), (-4.0, -2.0), (-2.0, 0.0)]
-    below = sum(quad(integrand, top + a, top + b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in parts)
+    below = sum(
+        quad(integrand, top + a, top + b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in parts
+    )
     assert below == pytest.approx(p, rel=1e-9)
 
 
@@ -151,7 +161,9 @@ def test_density_is_the_derivative_of_the_exponential_tail(terms):
 
 @every_case
 def test_density_is_finite_at_zero_and_falls_strictly(terms):
-    tau = torch.cat([torch.zeros(1, dtype=torch.float64), torch.logspace(-6, 8, 400, dtype=torch.float64)])
+    tau = torch.cat(
+        [torch.zeros(1, dtype=torch.float64), torch.logspace(-6, 8, 400, dtype=torch.float64)]
+    )
     values = log_density(tau, terms, lam=1.0)
     at_zero = math.sqrt(float(terms.products.sum()) / 2)
     assert float(values[0]) == pytest.approx(math.log(at_zero), rel=1e-12, abs=1e-12)
@@ -214,16 +226,21 @@ def test_prior_draws_have_an_exponential_distance(case, lam):
 def test_prior_draws_follow_the_density():
     """The distribution function by quadrature of the density, not by the distance that the draws were made from."""
     terms = TERMS["mild-thirds"]
-    draws = prior_draws(terms, lam=1.0, generator=torch.Generator().manual_seed(6), size=(3000,)).numpy()
+    draws = prior_draws(
+        terms, lam=1.0, generator=torch.Generator().manual_seed(6), size=(3000,)
+    ).numpy()
     grid = np.linspace(-25, 6, 4001)
-    density = log_density(torch.from_numpy(np.exp(grid)), terms, lam=1.0).exp().numpy() * np.exp(grid)
+    density = log_density(torch.from_numpy(np.exp(grid)), terms, lam=1.0).exp().numpy() * np.exp(
+        grid
+    )
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
     assert stats.kstest(np.log(draws), lambda u: np.interp(u, grid, below)).pvalue > FALSE_ALARM
 
 
 def test_prior_draws_repeat_with_the_seed():
     first, second = (
-        prior_draws(FIGURE, lam=1.0, generator=torch.Generator().manual_seed(3), size=(9,)) for _ in range(2)
+        prior_draws(FIGURE, lam=1.0, generator=torch.Generator().manual_seed(3), size=(9,))
+        for _ in range(2)
     )
     assert torch.equal(first, second)
 
@@ -234,7 +251,9 @@ def test_scale_law_of_the_point_estimate_case():
     log_sigma2 = scalar(0.6).requires_grad_(True)
     weights = torch.full((alpha_c.shape[0],), 1.0 / alpha_c.shape[0], dtype=torch.float64)
     terms = DistanceTerms(weights, alpha_c / log_sigma2.exp())
-    by_tau, by_sigma2 = torch.autograd.grad(log_density(log_tau.exp(), terms, lam=1.0), (log_tau, log_sigma2))
+    by_tau, by_sigma2 = torch.autograd.grad(
+        log_density(log_tau.exp(), terms, lam=1.0), (log_tau, log_sigma2)
+    )
     assert float(by_sigma2) == pytest.approx(-(1 + float(by_tau)), rel=1e-12)
 
 
@@ -242,7 +261,9 @@ def test_terms_broadcast_over_batches_of_layer_weights():
     c = torch.stack([WEIGHTS["thirds"], WEIGHTS["last"]])
     tau = torch.tensor([0.3, 2.0], dtype=torch.float64)
     together = log_density(tau, point_estimate_terms(ALPHAS["wild"], c), lam=1.0)
-    alone = [log_density(tau[i], point_estimate_terms(ALPHAS["wild"], c[i]), lam=1.0) for i in range(2)]
+    alone = [
+        log_density(tau[i], point_estimate_terms(ALPHAS["wild"], c[i]), lam=1.0) for i in range(2)
+    ]
     torch.testing.assert_close(together, torch.stack(alone), rtol=1e-13, atol=0)
 
 
@@ -258,5 +279,8 @@ def test_terms_broadcast_over_batches_of_layer_weights():
     ids=["negative", "nan", "infinite", "zero", "one-dimensional"],
 )
 def test_point_estimate_terms_refuses_alpha_that_is_no_squared_norm(alpha):
-    with pytest.raises(ConfigError, match=r"alpha must be finite, >= 0 and not all zero, of shape \(inputs, layers\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"alpha must be finite, >= 0 and not all zero, of shape \(inputs, layers\)",
+    ):
         point_estimate_terms(alpha.double(), THIRDS[:2])

@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.network.pcp_scales import MANY_ROWS, PointEstimateScales, condensed, point_estimate_scales
-from bandgap.priors.penalized_complexity import distance, log_density_and_gradient, point_estimate_terms
+from bandgap.inference.network.pcp_scales import (
+    MANY_ROWS,
+    PointEstimateScales,
+    condensed,
+    point_estimate_scales,
+)
+from bandgap.priors.penalized_complexity import (
+    distance,
+    log_density_and_gradient,
+    point_estimate_terms,
+)
 from bandgap.priors.row_quadrature import row_quadrature
 
 ROWS = MANY_ROWS + 1000
@@ -55,7 +64,13 @@ def test_distance_and_slopes_by_few_rows_are_those_by_all(kind):
     one, other = (log_density_and_gradient(t, terms, lam=1.0) for terms in (exact, found))
     by_part = [c * (by @ torch.from_numpy(s)) for by, s in ((one[2], alpha), (other[2], few))]
     errors = one[0] - other[0], one[1] - other[1], by_part[0] - by_part[1]
-    assert max(float((error.reshape(len(t), -1).abs() / (1.0 + far[:, None])).max()) for error in errors) < 1e-4
+    assert (
+        max(
+            float((error.reshape(len(t), -1).abs() / (1.0 + far[:, None])).max())
+            for error in errors
+        )
+        < 1e-4
+    )
 
 
 def test_groups_of_equal_rows_are_these_groups():
@@ -74,7 +89,9 @@ def test_few_rows_are_left_as_they_are_and_many_become_few():
     few = condensed(many)
     assert few.slopes.shape[0] < 500 and (few.lam, few.noise_b, few.c0) == (0.7, 0.3, 2.0)
     state = many.draw(100, generator=torch.Generator().manual_seed(0))
-    for a, b in zip(few.log_density_and_gradient(state), many.log_density_and_gradient(state), strict=True):
+    for a, b in zip(
+        few.log_density_and_gradient(state), many.log_density_and_gradient(state), strict=True
+    ):
         torch.testing.assert_close(a, b, rtol=0.0, atol=3e-4)
 
 
@@ -83,7 +100,9 @@ def test_gradient_by_few_rows_is_that_of_the_density_by_few_rows():
     few = PointEstimateScales(slopes, weights, 1.0, 0.3)
     state = few.draw(40, generator=torch.Generator().manual_seed(1)).requires_grad_()
     (expected,) = torch.autograd.grad(few.log_density(state).sum(), state)
-    torch.testing.assert_close(few.log_density_and_gradient(state.detach())[1], expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        few.log_density_and_gradient(state.detach())[1], expected, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_rows_of_a_layer_without_slopes():

@@ -22,7 +22,9 @@ def plain_distance(x, rates):
 
 
 def mass(prior, low, high):
-    found, _ = integrate.quad(lambda u: np.exp(prior.log_density(np.array(u))), low, high, limit=500, epsabs=1e-12)
+    found, _ = integrate.quad(
+        lambda u: np.exp(prior.log_density(np.array(u))), low, high, limit=500, epsabs=1e-12
+    )
     return found
 
 
@@ -30,7 +32,9 @@ def mass(prior, low, high):
 def test_density_integrates_to_one_and_to_the_exponential_law_of_the_distance(rates):
     prior = source_distance(rates, lam=1.3, median_x=1.0)
     centre = prior.typical
-    assert mass(prior, centre - 60, centre) + mass(prior, centre, centre + 60) == pytest.approx(1.0, abs=1e-8)
+    assert mass(prior, centre - 60, centre) + mass(prior, centre, centre + 60) == pytest.approx(
+        1.0, abs=1e-8
+    )
     for u in (centre - 3.0, centre + 2.0):
         expected = -np.expm1(-1.3 * plain_distance(np.exp(u), rates))
         assert mass(prior, centre - 60, u) == pytest.approx(expected, abs=1e-7)
@@ -50,7 +54,10 @@ def test_distance_is_the_divergence_of_two_normal_laws_and_has_an_inverse(rates)
     for x in (1e-4, 0.3, 50.0):
         wide = s1 + x * np.eye(len(rates))
         kl = 0.5 * (
-            np.trace(np.linalg.solve(s1, wide)) - len(rates) - np.linalg.slogdet(wide)[1] + np.linalg.slogdet(s1)[1]
+            np.trace(np.linalg.solve(s1, wide))
+            - len(rates)
+            - np.linalg.slogdet(wide)[1]
+            + np.linalg.slogdet(s1)[1]
         )
         d = distance(torch.tensor(x, dtype=torch.float64), prior.terms)
         assert float(d) == pytest.approx(np.sqrt(2 * kl / len(rates)), rel=1e-6)
@@ -70,17 +77,23 @@ def test_change_shaped_like_the_source_error_is_the_thesis_case():
 
 def test_rates_are_the_precisions_of_the_source_weights_and_bounded():
     s1 = np.array([[2.0, 0.5], [0.5, 1.0]])
-    np.testing.assert_allclose(np.sort(isotropic_rates(s1)), np.sort(np.linalg.eigvalsh(np.linalg.inv(s1))))
+    np.testing.assert_allclose(
+        np.sort(isotropic_rates(s1)), np.sort(np.linalg.eigvalsh(np.linalg.inv(s1)))
+    )
     assert np.isfinite(isotropic_rates(np.diag([1.0, 0.0]))).all()
 
 
 @pytest.mark.parametrize("lam", [0.0, -1.0, np.nan])
 def test_a_rate_that_is_not_above_zero_is_refused(lam):
-    with pytest.raises(ConfigError, match="distance from the source: lam = .* Accepted: a number above 0"):
+    with pytest.raises(
+        ConfigError, match="distance from the source: lam = .* Accepted: a number above 0"
+    ):
         source_distance(np.ones(2), lam=lam, median_x=1.0)
 
 
 @pytest.mark.parametrize("median", [0.0, np.inf])
 def test_a_median_that_is_not_above_zero_is_refused(median):
-    with pytest.raises(ConfigError, match="distance from the source: prior median .* Accepted: a number above 0"):
+    with pytest.raises(
+        ConfigError, match="distance from the source: prior median .* Accepted: a number above 0"
+    ):
         source_distance(np.ones(2), lam=None, median_x=median)

@@ -15,10 +15,23 @@ from tests.unit.runs.dask_cluster import Cluster
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("dask")
-    command = [sys.executable, "-m", "dask", "scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard", "--no-show"]
-    scheduler = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "dask",
+        "scheduler",
+        "--host=127.0.0.1",
+        "--port=0",
+        "--no-dashboard",
+        "--no-show",
+    ]
+    scheduler = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     assert scheduler.stderr is not None
-    address = next(m.group() for line in scheduler.stderr if (m := re.search(r"tcp://127\.0\.0\.1:\d+", line)))
+    address = next(
+        m.group() for line in scheduler.stderr if (m := re.search(r"tcp://127\.0\.0\.1:\d+", line))
+    )
     found = Cluster(address, scheduler, [], folder)
     yield found
     for process in (*found.workers, scheduler):

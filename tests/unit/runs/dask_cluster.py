@@ -19,7 +19,16 @@ class Cluster:
     killed: int = 0
 
     def add_worker(self) -> None:
-        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads=1", "--no-nanny", "--no-dashboard"]
+        command = [
+            sys.executable,
+            "-m",
+            "dask",
+            "worker",
+            self.address,
+            "--nthreads=1",
+            "--no-nanny",
+            "--no-dashboard",
+        ]
         command += [f"--local-directory={self.folder}"]
         environment = {name: value for name, value in os.environ.items() if name != "BANDGAP_HOME"}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}

@@ -37,13 +37,17 @@ def run(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_baseline_inside_and_outside_is_told_apart_in_domain_and_status(run: Path, world: World) -> None:
+def test_baseline_inside_and_outside_is_told_apart_in_domain_and_status(
+    run: Path, world: World
+) -> None:
     (learned,) = load_run(run).domain.ranges
     assert learned.name == "gap_pbe_eV"
     middle = 0.5 * (learned.lowest_eV + learned.highest_eV)
     baselines = np.array([middle, 50.0, learned.lowest_eV, learned.highest_eV])
     learned_ids = load_run(run).domain.ids
-    common = (r for r in world.records if r.id in learned_ids and set(r.atoms.symbols) == {"C", "H"})
+    common = (
+        r for r in world.records if r.id in learned_ids and set(r.atoms.symbols) == {"C", "H"}
+    )
     records = [next(common)] * 4
     found = predict_run(run, records, baseline_eV=baselines)
     assert [text == "ok" for text in found.domain] == [True, False, True, True]
@@ -55,10 +59,16 @@ def test_baseline_inside_and_outside_is_told_apart_in_domain_and_status(run: Pat
     assert "1 with a baseline or levels outside its range" in domain_sentence(counts_of(found))
 
 
-def test_chunks_as_the_page_and_the_command_predict_them_say_the_same(run: Path, world: World) -> None:
+def test_chunks_as_the_page_and_the_command_predict_them_say_the_same(
+    run: Path, world: World
+) -> None:
     records, baselines = world.records[:4], np.array([50.0, 2.0, -30.0, 3.0])
     whole = predict_run(run, records, baseline_eV=baselines)
-    parts = list(predict_chunks(records, ChunkPlan(run, PredictRequest(chunk_size=3)), n=4, baseline_eV=baselines))
+    parts = list(
+        predict_chunks(
+            records, ChunkPlan(run, PredictRequest(chunk_size=3)), n=4, baseline_eV=baselines
+        )
+    )
     assert [text for chunk in parts for text in chunk.predictions.domain] == list(whole.domain)
 
 
@@ -72,7 +82,9 @@ def test_run_stored_before_ranges_were_is_loaded_and_predicts(run: Path, world: 
 
 
 @pytest.mark.parametrize("method", ["feature_gp", "fine_tune"])
-def test_gap_of_electron_levels_has_a_range_too(method: str, source_folder: Path, world: World, tmp_path: Path) -> None:
+def test_gap_of_electron_levels_has_a_range_too(
+    method: str, source_folder: Path, world: World, tmp_path: Path
+) -> None:
     """Whether the method learns from all levels or takes their gap as its baseline."""
     pytest.importorskip("tblite")
     settings = {"draws": 8, "proposals": 50} if method == "feature_gp" else {}
@@ -94,9 +106,13 @@ def test_gap_of_electron_levels_has_a_range_too(method: str, source_folder: Path
 
 
 @pytest.mark.data
-def test_field_case_of_50_eV_is_not_answered_with_confidence(test_data: Path, tmp_path: Path) -> None:
+def test_field_case_of_50_eV_is_not_answered_with_confidence(
+    test_data: Path, tmp_path: Path
+) -> None:
     cases = test_data / "field_cases"
-    learned, new = (read_paths([cases / f"303_baseline_{name}.extxyz"]) for name in ("learn", "50_eV"))
+    learned, new = (
+        read_paths([cases / f"303_baseline_{name}.extxyz"]) for name in ("learn", "50_eV")
+    )
     folder = transfer_labelled(
         None,
         learned,

@@ -29,7 +29,9 @@ from bandgap.sources.sets import open_sources
 from tests.transfers import transfer_labelled
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
-PLAN = Comparison({"fine_tune": FINE, "feature_gp": {"draws": 8, "proposals": 50}}, (10, 14), (0, 1), 6)
+PLAN = Comparison(
+    {"fine_tune": FINE, "feature_gp": {"draws": 8, "proposals": 50}}, (10, 14), (0, 1), 6
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +51,23 @@ def fits(members, table):
 
 def test_every_method_is_fitted_on_every_split(fits):
     names = [CONSTANT, SOURCE_ALONE, "fine_tune", "feature_gp"]
-    assert [(f.n, f.seed, f.method) for f in fits] == [(n, s, m) for n in (10, 14) for s in (0, 1) for m in names]
+    assert [(f.n, f.seed, f.method) for f in fits] == [
+        (n, s, m) for n in (10, 14) for s in (0, 1) for m in names
+    ]
     for fit in fits:
         assert np.isfinite(fit.figures["rmse_eV"])
         assert ("coverage_95" in fit.figures) == (fit.method in PLAN.methods)
 
 
 def test_figures_are_those_of_a_run_of_the_same_split(fits, source_folder, world, tmp_path):
-    settings = {"method": "fine_tune", "settings": FINE, "seed": 1, "n": 14, "n_test": 6, "device": "cpu"}
+    settings = {
+        "method": "fine_tune",
+        "settings": FINE,
+        "seed": 1,
+        "n": 14,
+        "n_test": 6,
+        "device": "cpu",
+    }
     out = transfer_labelled(source_folder, world.records, world.gaps_eV, out=tmp_path, **settings)
     stored = load_predictions(out / "quantiles.safetensors")
     gaps = dict(zip([r.id for r in world.records], world.gaps_eV, strict=True))
@@ -67,7 +78,9 @@ def test_figures_are_those_of_a_run_of_the_same_split(fits, source_folder, world
 
 def test_constant_is_the_mean_of_the_training_gaps(fits, table):
     split = permuted_split(table.ids, n_test=6, n_train=10, seed=0)
-    expected = np.sqrt(np.mean((table.gaps_eV[split.test] - table.gaps_eV[split.train].mean()) ** 2))
+    expected = np.sqrt(
+        np.mean((table.gaps_eV[split.test] - table.gaps_eV[split.train].mean()) ** 2)
+    )
     assert fits[0].figures["rmse_eV"] == pytest.approx(expected)
 
 
@@ -103,22 +116,32 @@ def test_summary_is_mean_and_standard_error_over_seeds():
 
 def test_more_rows_than_there_are_is_refused(members, table):
     wide = dataclasses.replace(PLAN, sizes=(20,))
-    with pytest.raises(InputError, match="20 training and 6 test rows are more than the 24 labelled structures. Lower"):
+    with pytest.raises(
+        InputError,
+        match="20 training and 6 test rows are more than the 24 labelled structures. Lower",
+    ):
         next(compare(members, table, wide))
 
 
 @pytest.mark.parametrize("wrong", [{"sizes": ()}, {"seeds": ()}, {"n_test": 1}])
 def test_empty_comparison_is_refused(wrong):
-    with pytest.raises(InputError, match="comparison: sizes .* Accepted: at least one size and one seed"):
+    with pytest.raises(
+        InputError, match="comparison: sizes .* Accepted: at least one size and one seed"
+    ):
         Comparison(**({"methods": {}} | wrong))
 
 
 def test_method_at_one_network_takes_the_first_alone(members, table):
-    twice = [members[0], {name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}]
+    twice = [
+        members[0],
+        {name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()},
+    ]
     plan = Comparison({"fine_tune@1": FINE, "fine_tune": FINE}, (14,), (0,), 6)
     alone = Comparison({"fine_tune": FINE}, (14,), (0,), 6)
     found = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
-    (expected,) = [f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"]
+    (expected,) = [
+        f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"
+    ]
     assert found["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
     assert found["fine_tune"] != pytest.approx(found["fine_tune@1"], rel=1e-3)
 
@@ -147,7 +170,9 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
     for fit in found:
         append_fit(path, fit)
     failed = [fit for fit in found if fit.failed]
-    assert [(fit.method, fit.seed, dict(fit.figures)) for fit in failed] == [("ensemble", s, {}) for s in (0, 1)]
+    assert [(fit.method, fit.seed, dict(fit.figures)) for fit in failed] == [
+        ("ensemble", s, {}) for s in (0, 1)
+    ]
     assert all("diverge" in fit.failed for fit in failed)
     assert np.isfinite(summary(found, "rmse_eV")["last_layer_ridge"][14][0])
     assert np.isnan(summary(found, "rmse_eV")["ensemble"][14][0])
@@ -156,7 +181,10 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
 
 
 def test_mean_is_over_the_splits_with_a_fit():
-    fits = [ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0), ComparedFit("a", 10, 1, {}, 0.0, failed="diverged")]
+    fits = [
+        ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0),
+        ComparedFit("a", 10, 1, {}, 0.0, failed="diverged"),
+    ]
     assert summary(fits, "rmse_eV")["a"][10][0] == 1.0
 
 
@@ -168,7 +196,9 @@ def relabelled(table):
 
 
 def halved_source(members):
-    return [{name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}]
+    return [
+        {name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,9 +206,16 @@ def halved_source(members):
     [
         (lambda members, table: (members, relabelled(table), QUICK), "other data"),
         (lambda members, table: (halved_source(members), table, QUICK), "another source"),
-        (lambda members, table: (members, table, dataclasses.replace(QUICK, n_test=7)), "another number of test"),
         (
-            lambda members, table: (members, table, Comparison({"last_layer_ridge": {"draws": 300}}, (10,), (0,), 6)),
+            lambda members, table: (members, table, dataclasses.replace(QUICK, n_test=7)),
+            "another number of test",
+        ),
+        (
+            lambda members, table: (
+                members,
+                table,
+                Comparison({"last_layer_ridge": {"draws": 300}}, (10,), (0,), 6),
+            ),
             "other settings",
         ),
     ],
@@ -192,7 +229,9 @@ def test_kept_fit_of_something_else_is_computed_again(change, words, members, ta
     (old,) = [fit for fit in first if fit.method == "last_layer_ridge"]
     assert "last_layer_ridge" in new
     fresh = list(compare(others, rows, plan, device="cpu"))
-    assert [fit.figures for fit in fresh if fit.method == "last_layer_ridge"] == [new["last_layer_ridge"].figures]
+    assert [fit.figures for fit in fresh if fit.method == "last_layer_ridge"] == [
+        new["last_layer_ridge"].figures
+    ]
     facts = facts_by_method(compared_of(others, rows), plan)
     assert words in recomputed_sentence([old], facts, where="C")
     assert recomputed_sentence([old, *again], facts, where="C") == ""
@@ -207,19 +246,27 @@ def test_kept_fit_of_another_version_is_computed_again(members, table):
     again = list(compare(members, table, QUICK, device="cpu", done=first))
     assert [fit.method for fit in again] == [fit.method for fit in first]
     facts = facts_by_method(compared_of(members, table), QUICK)
-    assert recomputed_sentence(first, facts, where="C").endswith("They were made with another version of bandgap.")
+    assert recomputed_sentence(first, facts, where="C").endswith(
+        "They were made with another version of bandgap."
+    )
 
 
 def test_kept_fit_that_does_not_say_what_it_was_made_of_is_computed_again(members, table):
-    first = [dataclasses.replace(fit, made_of={}) for fit in compare(members, table, QUICK, device="cpu")]
+    first = [
+        dataclasses.replace(fit, made_of={}) for fit in compare(members, table, QUICK, device="cpu")
+    ]
     assert len(list(compare(members, table, QUICK, device="cpu", done=first))) == len(first)
     facts = facts_by_method(compared_of(members, table), QUICK)
     assert "They do not say what they were made of" in recomputed_sentence(first, facts, where="C")
 
 
-def test_kept_fit_of_a_method_that_is_not_asked_for_stays_beside_those_of_the_same_data(members, table):
+def test_kept_fit_of_a_method_that_is_not_asked_for_stays_beside_those_of_the_same_data(
+    members, table
+):
     first = list(compare(members, table, QUICK, device="cpu"))
     plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
     same = reusable_fits(first, facts_by_method(compared_of(members, table), plan))
     assert "last_layer_ridge" in {fit.method for fit in same}
-    assert reusable_fits(first, facts_by_method(compared_of(members, relabelled(table)), plan)) == []
+    assert (
+        reusable_fits(first, facts_by_method(compared_of(members, relabelled(table)), plan)) == []
+    )

@@ -36,8 +36,17 @@ def gaps_eV(records):
 
 
 def transfer(source_folder, records, gaps_eV, out, *, method="fine_tune", share=0.4, **more):
-    settings = {"method": method, "settings": SETTINGS[method], "n": 50, "n_test": 10, "seed": 5, "device": "cpu"}
-    return transfer_labelled(source_folder, records, gaps_eV, out=out, conformal_share=share, **(settings | more))
+    settings = {
+        "method": method,
+        "settings": SETTINGS[method],
+        "n": 50,
+        "n_test": 10,
+        "seed": 5,
+        "device": "cpu",
+    }
+    return transfer_labelled(
+        source_folder, records, gaps_eV, out=out, conformal_share=share, **(settings | more)
+    )
 
 
 def manifest_of(folder):
@@ -47,7 +56,9 @@ def manifest_of(folder):
 @pytest.fixture(scope="module", params=SETTINGS)
 def run(request, source_folder, records, gaps_eV, tmp_path_factory):
     """Runs of a method of each kind: 10 test rows, 30 to learn from, 20 held back; tests must not change them."""
-    return transfer(source_folder, records, gaps_eV, tmp_path_factory.mktemp("run"), method=request.param)
+    return transfer(
+        source_folder, records, gaps_eV, tmp_path_factory.mktemp("run"), method=request.param
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +87,9 @@ def test_scores_are_the_errors_of_the_stored_run_in_units_of_its_spread(run, rec
     number = {record.id: i for i, record in enumerate(records)}
     rows = [number[i] for i in stored.ids]
     found = predict_run(run, [records[i] for i in rows])
-    np.testing.assert_allclose(stored.scores, np.abs(gaps_eV[rows] - found.mean_eV) / found.sd_new_eV, rtol=1e-3)
+    np.testing.assert_allclose(
+        stored.scores, np.abs(gaps_eV[rows] - found.mean_eV) / found.sd_new_eV, rtol=1e-3
+    )
 
 
 def test_gaps_of_held_back_structures_change_their_scores_and_nothing_of_the_fit(
@@ -84,18 +97,24 @@ def test_gaps_of_held_back_structures_change_their_scores_and_nothing_of_the_fit
 ):
     manifest = manifest_of(run)
     held = {i: position for position, i in enumerate(manifest["conformal"]["ids"])}
-    altered = np.array([gap + 10.0 * (record.id in held) for record, gap in zip(records, gaps_eV, strict=True)])
+    altered = np.array(
+        [gap + 10.0 * (record.id in held) for record, gap in zip(records, gaps_eV, strict=True)]
+    )
     other = transfer(source_folder, records, altered, tmp_path, method=manifest["method"])
     first, second = (load_predictions(folder / "quantiles.safetensors") for folder in (run, other))
     np.testing.assert_array_equal(first.quantiles_new, second.quantiles_new)
     assert (second.conformal.scores > first.conformal.scores).all()
 
 
-def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metrics(run, records, gaps_eV):
+def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metrics(
+    run, records, gaps_eV
+):
     metrics, stored = manifest_of(run)["metrics"], load_predictions(run / "quantiles.safetensors")
     known = dict(zip((record.id for record in records), gaps_eV, strict=True))
     lower, upper = stored.interval(0.95, "conformal")
-    inside = [low <= known[i] <= high for i, low, high in zip(stored.ids, lower, upper, strict=True)]
+    inside = [
+        low <= known[i] <= high for i, low, high in zip(stored.ids, lower, upper, strict=True)
+    ]
     assert metrics["coverage_conformal_95"] == pytest.approx(np.mean(inside))
     assert metrics["width_conformal_95_eV"] == pytest.approx(np.mean(upper - lower))
     factor = np.sort(stored.conformal.scores)[-1]  # of 20 scores the largest
@@ -103,29 +122,38 @@ def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metric
 
 
 def test_predictions_of_new_structures_have_the_third_kind(run, records):
-    frame = predict_run(run, records[:3], PredictRequest(probability=0.8, interval="conformal")).to_frame(
-        0.8, "conformal"
-    )
+    frame = predict_run(
+        run, records[:3], PredictRequest(probability=0.8, interval="conformal")
+    ).to_frame(0.8, "conformal")
     assert set(frame["interval"]) == {"conformal"}
     factor = np.sort(load_run(run).conformal.scores)[16]  # ceil(21 * 0.8) = 17th
     np.testing.assert_allclose(frame["upper_eV"] - frame["mean_eV"], factor * frame["sd_eV"])
 
 
-def test_too_few_held_back_structures_are_a_warning_and_refused_for_that_level_alone(short, records):
+def test_too_few_held_back_structures_are_a_warning_and_refused_for_that_level_alone(
+    short, records
+):
     manifest = manifest_of(short)
     text = "5 held-back structures are too few for 95 % conformal intervals, which need 19: read those of 83 % or less"
     assert any(warning.startswith(text) for warning in manifest["warnings"])
     assert manifest["diagnostics"]["warnings"] == manifest["warnings"]
     assert "coverage_conformal_95" not in manifest["metrics"]
-    with pytest.raises(InputError, match=r"5 calibration structures are too few for a 95 % .* ask for 83 % or less"):
+    with pytest.raises(
+        InputError, match=r"5 calibration structures are too few for a 95 % .* ask for 83 % or less"
+    ):
         predict_run(short, records[:1], PredictRequest(interval="conformal"))
-    assert len(predict_run(short, records[:1], PredictRequest(probability=0.83, interval="conformal"))) == 1
+    assert (
+        len(predict_run(short, records[:1], PredictRequest(probability=0.83, interval="conformal")))
+        == 1
+    )
 
 
 def test_run_without_held_back_structures_says_how_to_get_conformal_intervals(plain, records):
     manifest = manifest_of(plain)
     assert manifest["conformal"] is None and manifest["n"] == 50
-    with pytest.raises(ConfigError, match=r"held no structures back\. Transfer again with --conformal-share 0\.2"):
+    with pytest.raises(
+        ConfigError, match=r"held no structures back\. Transfer again with --conformal-share 0\.2"
+    ):
         predict_run(plain, records[:1], PredictRequest(interval="conformal"))
 
 
@@ -143,17 +171,23 @@ def test_run_with_damaged_scores_is_refused(short, tmp_path):
     manifest = manifest_of(broken)
     manifest["conformal"]["scores"][0] = None
     (broken / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ArtifactError, match=r"stored model is missing or damaged .*Make the folder again"):
+    with pytest.raises(
+        ArtifactError, match=r"stored model is missing or damaged .*Make the folder again"
+    ):
         load_run(broken)
 
 
-def test_share_that_leaves_nothing_to_learn_from_is_refused(source_folder, records, gaps_eV, tmp_path):
+def test_share_that_leaves_nothing_to_learn_from_is_refused(
+    source_folder, records, gaps_eV, tmp_path
+):
     with pytest.raises(InputError, match="0.999 of 50 training structures"):
         transfer(source_folder, records, gaps_eV, tmp_path, share=0.999)
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(source_folder, records, gaps_eV, tmp_path):
+def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(
+    source_folder, records, gaps_eV, tmp_path
+):
     run = transfer(source_folder, records, gaps_eV, tmp_path)
     members = open_sources(source_folder).load()
     table = learnable(records, gaps_eV, descriptor=load_run(run).descriptor)
@@ -164,5 +198,7 @@ def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(source_f
     for name in ("rmse_eV", "coverage_95", "coverage_conformal_95", "width_conformal_95_eV"):
         assert fits[-1].figures[name] == pytest.approx(metrics[name], rel=1e-5)
     assert list(compare(members, table, plan, device="cpu", done=fits)) == []
-    without = next(compare(members, table, replace(plan, conformal_share=0.0), device="cpu", done=fits))
+    without = next(
+        compare(members, table, replace(plan, conformal_share=0.0), device="cpu", done=fits)
+    )
     assert (without.method, without.conformal_share) == (fits[0].method, 0.0)

@@ -29,7 +29,11 @@ QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 
 def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pages and worker share BANDGAP_HOME; those of the engine get items and give back results, and write nothing."""
     monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
@@ -42,13 +46,23 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
         jobs, workspace = JobStore(home), str(uuid.UUID(int=7))
         dataset = add_labelled_set(home, workspace, world, source_folder)
         run = str(uuid.UUID(int=8))
-        how = {"run": run, "dataset": dataset.id, "source": "toy", "method": "nptl", "settings": STACK}
+        how = {
+            "run": run,
+            "dataset": dataset.id,
+            "source": "toy",
+            "method": "nptl",
+            "settings": STACK,
+        }
         payload = how | {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
-        job = jobs.submit(workspace, "transfer", title="transfer", payload=payload, subject=dataset.id)
+        job = jobs.submit(
+            workspace, "transfer", title="transfer", payload=payload, subject=dataset.id
+        )
         assert work_all(home) == 1 and jobs.job(workspace, job.id).state == "finished"
         files[place] = (home.run_folder(run) / "draws.safetensors").read_bytes()
     assert files["elsewhere"] == files["local"]
-    assert not list(two_workers.folder.rglob("*.safetensors")) and not list(two_workers.folder.rglob("*.sqlite3"))
+    assert not list(two_workers.folder.rglob("*.safetensors")) and not list(
+        two_workers.folder.rglob("*.sqlite3")
+    )
 
 
 def test_scheduler_without_workers_or_answer_says_what_to_start(
@@ -57,22 +71,39 @@ def test_scheduler_without_workers_or_answer_says_what_to_start(
     monkeypatch.setattr("bandgap.foundation.engines.CONNECT_S", 1)
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    with pytest.raises(ConfigError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 .*`dask scheduler`"):
+    with pytest.raises(
+        ConfigError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 .*`dask scheduler`"
+    ):
         use_engine("dask", "tcp://127.0.0.1:9")
 
 
 def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_with_it(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """BANDGAP_ENGINE of the worker's process is that of its jobs, each a process of its own."""
     home = Home(tmp_path)
     library, jobs, workspace = Library(home), JobStore(home), str(uuid.uuid4())
     run = str(uuid.uuid4())
-    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+    how = {
+        "method": "fine_tune",
+        "settings": QUICK,
+        "n": 18,
+        "n_test": 6,
+        "seed": 1,
+        "device": "cpu",
+    }
     monkeypatch.setenv(ENGINE, "")
     transfer_labelled(source_folder, world.records, world.gaps_eV, out=home.run_folder(run), **how)
     text = io.StringIO()
-    write(text, [record.atoms for record in make_records(2_050, seed=34, prefix="new")], format="extxyz")
+    write(
+        text,
+        [record.atoms for record in make_records(2_050, seed=34, prefix="new")],
+        format="extxyz",
+    )
     facts = {"source": "toy", "title": "t", "request": TransferRequest(method="fine_tune")}
     library.add_run(workspace, job="none", run_id=run, dataset="none", **facts)
     upload = [("new.extxyz", text.getvalue().encode())]
@@ -98,6 +129,12 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
     assert tables["dask"] == tables["local"] and tables["dask"].count(b"\n") == 2_051
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: "dusk"}
     wrong = subprocess.run(
-        [sys.executable, "-m", "bandgap.jobs.worker"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bandgap.jobs.worker"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert wrong.returncode == 1 and wrong.stderr.startswith("engine is 'dusk'. Accepted: local, dask (")
+    assert wrong.returncode == 1 and wrong.stderr.startswith(
+        "engine is 'dusk'. Accepted: local, dask ("
+    )

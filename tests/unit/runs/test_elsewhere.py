@@ -33,7 +33,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "btl_pcp_pe": SAMPLER,
     "nptl": STACK,
     "last_layer_horseshoe": {"sampler": {"chains": 6, "warmup": 200, "draws": 4000, "keep": 12}},
-    "vecchia_gp": {"process": {"nu": 1.5, "metropolis": {"chains": 3, "warmup": 100, "draws": 4000}}},
+    "vecchia_gp": {
+        "process": {"nu": 1.5, "metropolis": {"chains": 3, "warmup": 100, "draws": 4000}}
+    },
     "vecchia_gp by sites": {
         "process": {
             "nu": 1.5,
@@ -61,7 +63,9 @@ def killing(cluster: Cluster, when: Callable[[Update], bool]) -> tuple[Progress,
 
 
 @contextmanager
-def killing_at_work(cluster: Cluster, when: Callable[[Update], bool]) -> Iterator[tuple[Progress, list[Update]]]:
+def killing_at_work(
+    cluster: Cluster, when: Callable[[Update], bool]
+) -> Iterator[tuple[Progress, list[Update]]]:
     """A progress that kills one worker right after the first time that `when` holds, as it computes what comes next."""
     told: list[Update] = []
     asked, ended = threading.Event(), threading.Event()
@@ -103,7 +107,12 @@ def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
 
 
 def transferred(
-    world: World, source: Path, out: Path, progress: Progress = no_progress, *, method: str = "btl_pcp_pe"
+    world: World,
+    source: Path,
+    out: Path,
+    progress: Progress = no_progress,
+    *,
+    method: str = "btl_pcp_pe",
 ) -> dict[str, bytes]:
     """The files of draws of a run."""
     how = {
@@ -116,12 +125,17 @@ def transferred(
     }
     transfer_labelled(source, world.records, world.gaps_eV, out=out, progress=progress, **how)
     return {
-        name: (out / name).read_bytes() for name in ("draws.safetensors", "summaries.safetensors", "predictions.csv")
+        name: (out / name).read_bytes()
+        for name in ("draws.safetensors", "summaries.safetensors", "predictions.csv")
     }
 
 
 def test_chains_are_the_same_bytes_though_a_worker_is_killed(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     note, told = killing(two_workers, lambda update: update.phase == "warm-up" and update.done > 20)
@@ -133,7 +147,9 @@ def test_chains_are_the_same_bytes_though_a_worker_is_killed(
     assert found == transferred(world, source_folder, tmp_path / "local")
 
 
-@pytest.mark.parametrize("method", ["last_layer_horseshoe", "vecchia_gp", "vecchia_gp by sites", "ulisse_gp"])
+@pytest.mark.parametrize(
+    "method", ["last_layer_horseshoe", "vecchia_gp", "vecchia_gp by sites", "ulisse_gp"]
+)
 def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_is_killed(
     two_workers: Cluster,
     world: World,
@@ -143,7 +159,9 @@ def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_i
     method: str,
 ) -> None:
     phases = ("sampling the output layer", "sampling the covariance")
-    with killing_at_work(two_workers, lambda update: update.phase in phases and update.done > 0) as (note, told):
+    with killing_at_work(
+        two_workers, lambda update: update.phase in phases and update.done > 0
+    ) as (note, told):
         found = transferred(world, source_folder, tmp_path / "elsewhere", note, method=method)
     last = [update for update in told if update.phase in phases][-1]
     assert two_workers.killed == 1 and last.done == last.total
@@ -153,10 +171,18 @@ def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_i
 
 
 def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def chains_of(told: list[Update]) -> list[int]:
-        return [update.done for update in told if update.phase == "sampling the covariance" and update.done]
+        return [
+            update.done
+            for update in told
+            if update.phase == "sampling the covariance" and update.done
+        ]
 
     there: list[Update] = []
     here: list[Update] = []
@@ -177,7 +203,11 @@ def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
 
 
 def test_cancelled_chains_end_at_once(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setitem(SAMPLER, "sampler", {**SAMPLER["sampler"], "warmup": 1_000_000})
@@ -194,9 +224,15 @@ def test_cancelled_chains_end_at_once(
 
 
 def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    note, told = killing(two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0)
+    note, told = killing(
+        two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0
+    )
     found = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
     assert two_workers.killed == 1
     assert [update.done for update in told if update.phase == "training"][-3:] == [40, 80, 120]
@@ -206,21 +242,39 @@ def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
 
 
 def test_predictions_are_the_same_rows_though_a_worker_is_killed(
-    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
     records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
-    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
-    model = transfer_labelled(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
+    how = {
+        "method": "fine_tune",
+        "settings": QUICK,
+        "n": 18,
+        "n_test": 6,
+        "seed": 1,
+        "device": "cpu",
+    }
+    model = transfer_labelled(
+        source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how
+    )
     note, told = killing(two_workers, lambda update: update.done > 20)
     plan = ChunkPlan(Path(model), PredictRequest(chunk_size=4))
     found = list(predict_chunks(records, plan, n=len(records), progress=note))
     assert two_workers.killed == 1 and told[-1].done == told[-1].total == 62
-    assert [record.id for chunk in found for record in chunk.records] == [record.id for record in records]
+    assert [record.id for chunk in found for record in chunk.records] == [
+        record.id for record in records
+    ]
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = predict_run(model, records).to_csv()
-    assert "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found) == alone.partition("\n")[2]
+    assert (
+        "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found)
+        == alone.partition("\n")[2]
+    )
 
 
 def figures(fits: list[ComparedFit]) -> list[ComparedFit]:

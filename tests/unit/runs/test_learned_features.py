@@ -27,7 +27,14 @@ TRAINING = {
     "graph": functools.partial(train_graph_source_run, graph=GRAPH),
     "chgnet": functools.partial(train_source_folder, descriptor=PRESETS["chgnet"]),
 }
-METHODS = ["btl_pcp_pe", "fine_tune", "feature_gp", "freeze", "last_layer_ridge", "ensemble"]  # of every kind
+METHODS = [
+    "btl_pcp_pe",
+    "fine_tune",
+    "feature_gp",
+    "freeze",
+    "last_layer_ridge",
+    "ensemble",
+]  # of every kind
 NEW_PROCESS = """
 import pickle, sys
 import numpy as np
@@ -45,7 +52,9 @@ def folder(request, world, tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip(NEEDS[request.param])
-    config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=20, batch_size=8, learning_rate=5e-3))
+    config = SourceConfig(
+        hidden=(8, 4), training=TrainingConfig(max_epochs=20, batch_size=8, learning_rate=5e-3)
+    )
     out = tmp_path_factory.mktemp(request.param)
     return TRAINING[request.param](
         world.source_records, world.source_gaps_eV, config=config, out=out, seed=0, device="cpu"
@@ -54,14 +63,22 @@ def folder(request, world, tmp_path_factory):
 
 def transfer(folder, world, method, out, **more):
     settings = {"settings": BRIEF[method], "n": 14, "n_test": 6, "seed": 0, "device": "cpu"}
-    return transfer_labelled(folder, world.records, world.gaps_eV, method=method, out=out, **(settings | more))
+    return transfer_labelled(
+        folder, world.records, world.gaps_eV, method=method, out=out, **(settings | more)
+    )
 
 
 def test_run_predicts_the_same_in_a_new_process(folder, world, tmp_path):
     runs = {name: transfer(folder, world, name, tmp_path / name) for name in METHODS}
     given = tmp_path / "given.pickle"
-    given.write_bytes(pickle.dumps((world.records, [(run, tmp_path / f"{name}.npz") for name, run in runs.items()])))
-    done = subprocess.run([sys.executable, "-c", NEW_PROCESS, given], capture_output=True, text=True, check=False)
+    given.write_bytes(
+        pickle.dumps(
+            (world.records, [(run, tmp_path / f"{name}.npz") for name, run in runs.items()])
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", NEW_PROCESS, given], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     for name, run in runs.items():
         here, there = predict_run(run, world.records), np.load(tmp_path / f"{name}.npz")

@@ -40,13 +40,17 @@ def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, 
 
 def test_documentation_names_the_methods_whose_intervals_are_wider_where_an_element_is_new():
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    (sentence,) = re.findall(r"Intervals are wider for structures with new elements ([^.]*)\.", text)
+    (sentence,) = re.findall(
+        r"Intervals are wider for structures with new elements ([^.]*)\.", text
+    )
     assert set(re.findall("`([a-z_]+)`", sentence)) == set(WIDER)
     assert all(METHODS[name].new_elements for name in WIDER)
 
 
 @pytest.mark.parametrize("method", ["fine_tune", "two_stage", "target_only"])
-def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(source_folder, mixed, tmp_path, method):
+def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(
+    source_folder, mixed, tmp_path, method
+):
     """It has one draw and one noise: nothing that could know less of sulfur, as the documentation says."""
     run = transfer(source_folder, mixed, tmp_path, method)
     new = make_records(2, seed=32, prefix="new", names=["CH3SCH3"])

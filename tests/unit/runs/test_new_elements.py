@@ -25,7 +25,9 @@ from tests.unit.conftest import make_records
 from tests.unit.runs.sulfur import SULFUR, transfer, with_sulfur
 
 LEARN = [name for name, method in METHODS.items() if method.new_elements]
-ALONE = [name for name, method in METHODS.items() if not method.transfers and not method.new_elements]
+ALONE = [
+    name for name, method in METHODS.items() if not method.transfers and not method.new_elements
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +46,28 @@ def test_grown_source_says_what_it_said(source_folder, world):
     rows = featurize([*records, *make_records(3, seed=0, prefix="s", names=SULFUR)], wide).features
     model = grown(source, wide, rows)
     before, after = (
-        hidden_features(hidden_layers(m.params), _standardised(m, f)) for m, f in ((source, x), (model, wide_x))
+        hidden_features(hidden_layers(m.params), _standardised(m, f))
+        for m, f in ((source, x), (model, wide_x))
     )
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
-        source_gaps_eV(model, model.standardiser, wide_x), source_gaps_eV(source, source.standardiser, x), rtol=1e-6
+        source_gaps_eV(model, model.standardiser, wide_x),
+        source_gaps_eV(source, source.standardiser, x),
+        rtol=1e-6,
     )
-    new = np.setdiff1d(np.arange(wide_x.shape[1]), np.flatnonzero((model.params["weight.1"] != 0).any(0)))
+    new = np.setdiff1d(
+        np.arange(wide_x.shape[1]), np.flatnonzero((model.params["weight.1"] != 0).any(0))
+    )
     changed = wide_x.copy()
     changed[:, new] += 1.0
     np.testing.assert_array_equal(
-        source_gaps_eV(model, model.standardiser, changed), source_gaps_eV(model, model.standardiser, wide_x)
+        source_gaps_eV(model, model.standardiser, changed),
+        source_gaps_eV(model, model.standardiser, wide_x),
     )
     scales = model.standardiser.features(rows)
-    assert np.abs(scales).max() < 50  # on scales of the target's rows, as the source has none of sulfur
+    assert (
+        np.abs(scales).max() < 50
+    )  # on scales of the target's rows, as the source has none of sulfur
 
 
 def _standardised(model, features):
@@ -74,16 +84,25 @@ def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
 
 
 @pytest.mark.parametrize("method", LEARN)
-def test_method_learns_of_elements_that_the_source_lacks(source_folder, mixed, world, tmp_path, method):
+def test_method_learns_of_elements_that_the_source_lacks(
+    source_folder, mixed, world, tmp_path, method
+):
     run = transfer(source_folder, mixed, tmp_path, method)
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["n"] == 30 and manifest["left_out"] == []
-    assert manifest["source"]["new_elements"] == ["S"] and manifest["descriptor"]["species"] == ["H", "C", "O", "S"]
+    assert manifest["source"]["new_elements"] == ["S"] and manifest["descriptor"]["species"] == [
+        "H",
+        "C",
+        "O",
+        "S",
+    ]
     load_run(run)  # predicts its references again
     found = predict_run(run, [*make_records(6, seed=21, prefix="new", names=SULFUR), world.foreign])
     assert found.status[-1] == "refused" and "Si" in found.problem[-1]
     assert np.isfinite(found.mean_eV[:-1]).all()
-    assert "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+    assert (
+        "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+    )
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["no source", "a source that lacks it"])
@@ -103,7 +122,13 @@ def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
 
 
 def test_every_method_without_transfer_is_one_of_the_two_kinds():
-    assert {"kernel_ridge", "gaussian_process", "parts_gp", "random_forest", "gradient_boosting"} <= set(ALONE)
+    assert {
+        "kernel_ridge",
+        "gaussian_process",
+        "parts_gp",
+        "random_forest",
+        "gradient_boosting",
+    } <= set(ALONE)
     assert {"target_only", "bnn"} <= set(LEARN)
 
 
@@ -117,7 +142,10 @@ def test_method_without_transfer_does_as_without_the_source_that_lacks_an_elemen
     assert manifest["n"] == 30 and manifest["left_out"] == []
     assert {"H", "C", "O", "S"} <= set(load_run(run).descriptor.elements)
     assert manifest["source"]["fingerprint"] == NO_SOURCE
-    assert any("The source model has no S. This method does without one" in text for text in manifest["warnings"])
+    assert any(
+        "The source model has no S. This method does without one" in text
+        for text in manifest["warnings"]
+    )
     alone = transfer(None, mixed, tmp_path / "alone", method)
     new = make_records(4, seed=21, prefix="new", names=SULFUR)
     beside, none = (predict_run(folder, new) for folder in (run, alone))
@@ -131,12 +159,20 @@ def test_method_without_transfer_keeps_the_descriptor_of_a_source_that_knows_all
     source_folder, world, tmp_path, method
 ):
     manifest = json.loads(
-        (transfer(source_folder, (world.records, world.gaps_eV), tmp_path, method) / "manifest.json").read_text()
+        (
+            transfer(source_folder, (world.records, world.gaps_eV), tmp_path, method)
+            / "manifest.json"
+        ).read_text()
     )
-    assert manifest["descriptor"]["species"] == ["H", "C", "O"] and manifest["source"]["fingerprint"] != NO_SOURCE
+    assert (
+        manifest["descriptor"]["species"] == ["H", "C", "O"]
+        and manifest["source"]["fingerprint"] != NO_SOURCE
+    )
 
 
-def test_output_that_was_named_of_a_source_of_several_sets_is_not_asked_for(joint_folder, mixed, tmp_path):
+def test_output_that_was_named_of_a_source_of_several_sets_is_not_asked_for(
+    joint_folder, mixed, tmp_path
+):
     run = transfer(joint_folder, mixed, tmp_path, "gaussian_process", head="other")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["n"] == 30 and manifest["source"]["members"] == 0
@@ -144,20 +180,34 @@ def test_output_that_was_named_of_a_source_of_several_sets_is_not_asked_for(join
 
 @pytest.mark.parametrize("method", ["last_layer_ridge", "freeze"])
 def test_method_that_keeps_the_first_layer_leaves_them_out(source_folder, mixed, tmp_path, method):
-    manifest = json.loads((transfer(source_folder, mixed, tmp_path, method) / "manifest.json").read_text())
-    assert manifest["n"] == 24 and len(manifest["left_out"]) == 6 and "new_elements" not in manifest["source"]
+    manifest = json.loads(
+        (transfer(source_folder, mixed, tmp_path, method) / "manifest.json").read_text()
+    )
+    assert (
+        manifest["n"] == 24
+        and len(manifest["left_out"]) == 6
+        and "new_elements" not in manifest["source"]
+    )
 
 
 def test_networks_and_outputs_of_a_source_all_grow(joint_folder, mixed, tmp_path):
     run = transfer(joint_folder, mixed, tmp_path, "fine_tune", head="other")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["source"]["members"] == 2 and manifest["n"] == 30
-    plain = transfer(joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other")
+    plain = transfer(
+        joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other"
+    )
     same = json.loads((plain / "manifest.json").read_text())["source"]
-    assert same["fingerprint"] == manifest["source"]["fingerprint"]  # of what is stored, not of what it grew to
+    assert (
+        same["fingerprint"] == manifest["source"]["fingerprint"]
+    )  # of what is stored, not of what it grew to
 
 
-COMPARED = {"feature_gp": {"draws": 8, "proposals": 50}, "gaussian_process": {}, "last_layer_ridge": {}}
+COMPARED = {
+    "feature_gp": {"draws": 8, "proposals": 50},
+    "gaussian_process": {},
+    "last_layer_ridge": {},
+}
 
 
 def compared_on(folder, mixed, methods, *, sizes=(14,), seeds=(1,), done=()):
@@ -173,7 +223,9 @@ def heldout_rmse_eV(run, mixed):
     return np.sqrt(np.mean((stored.mean_eV - np.array([gaps[i] for i in stored.ids])) ** 2))
 
 
-def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(source_folder, mixed, tmp_path):
+def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
+    source_folder, mixed, tmp_path
+):
     """Every figure is that of a run with `test_known`; the method that leaves sulfur out would have these test rows."""
     tables, fits = compared_on(source_folder, mixed, list(COMPARED))
     assert set(tables.common) == {r.id for r in mixed[0][:24]} and tables.lacking == {"S": 6}
@@ -181,7 +233,9 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(s
     for method, settings in COMPARED.items():
         run = transfer(source_folder, mixed, tmp_path / method, method, n=14, n_test=6, seed=1, test_known=True,
                        settings=settings)  # fmt: skip
-        assert by_method[method].figures["rmse_eV"] == pytest.approx(heldout_rmse_eV(run, mixed), rel=1e-5)
+        assert by_method[method].figures["rmse_eV"] == pytest.approx(
+            heldout_rmse_eV(run, mixed), rel=1e-5
+        )
         manifest = json.loads((run / "manifest.json").read_text())
         assert not [id for id in manifest["split"]["test"] if id.startswith("sulfur")]
         assert bool([id for id in manifest["split"]["train"] if id.startswith("sulfur")]) == (
@@ -201,23 +255,47 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(s
 def test_methods_that_take_every_structure_are_judged_on_all(source_folder, mixed, tmp_path):
     tables, fits = compared_on(source_folder, mixed, ["feature_gp", "gaussian_process"])
     assert len(tables.common) == 30 and tables.left_out(30) == []
-    assert tables.sentence.startswith("Every method was tested on the same structures in each split, drawn from all 30")
+    assert tables.sentence.startswith(
+        "Every method was tested on the same structures in each split, drawn from all 30"
+    )
     run = transfer(
-        source_folder, mixed, tmp_path, "feature_gp", n=14, n_test=6, seed=1, settings=COMPARED["feature_gp"]
+        source_folder,
+        mixed,
+        tmp_path,
+        "feature_gp",
+        n=14,
+        n_test=6,
+        seed=1,
+        settings=COMPARED["feature_gp"],
     )
     assert fits[2].figures["rmse_eV"] == pytest.approx(heldout_rmse_eV(run, mixed), rel=1e-5)
-    assert any(id.startswith("sulfur") for id in json.loads((run / "manifest.json").read_text())["split"]["test"])
+    assert any(
+        id.startswith("sulfur")
+        for id in json.loads((run / "manifest.json").read_text())["split"]["test"]
+    )
     assert [fit.method for fit in fits[:2]] == [CONSTANT, SOURCE_ALONE]
 
 
 def test_fit_on_other_test_rows_is_not_taken_for_this_one(source_folder, mixed):
     """Beside a method that leaves structures out, what was compared on all of them is computed anew."""
     _, first = compared_on(source_folder, mixed, ["feature_gp"])
-    tables, again = compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=first)
+    tables, again = compared_on(
+        source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=first
+    )
     assert {fit.tested_on for fit in first} == {""}
-    assert [fit.method for fit in again] == [CONSTANT, SOURCE_ALONE, "feature_gp", "last_layer_ridge"]
+    assert [fit.method for fit in again] == [
+        CONSTANT,
+        SOURCE_ALONE,
+        "feature_gp",
+        "last_layer_ridge",
+    ]
     assert {fit.tested_on for fit in again} == {tables.tested_on} != {""}
-    assert compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=[*first, *again])[1] == []
+    assert (
+        compared_on(
+            source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=[*first, *again]
+        )[1]
+        == []
+    )
 
 
 def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mixed):
@@ -228,17 +306,22 @@ def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mix
     )
 
 
-def test_methods_that_take_too_few_structures_are_left_out_where_that_is_asked_for(source_folder, mixed):
+def test_methods_that_take_too_few_structures_are_left_out_where_that_is_asked_for(
+    source_folder, mixed
+):
     records, gaps = mixed
     tables = tables_for(list(COMPARED), source_folder, records, gaps, at_least=25)
     assert tables.unable == ("last_layer_ridge",) and len(tables.common) == 30
     assert tables_for(list(COMPARED), source_folder, records, gaps, at_least=24).unable == ()
-    assert tables_for(list(COMPARED), source_folder, records[:24], gaps[:24], at_least=25).unable == ()
+    assert (
+        tables_for(list(COMPARED), source_folder, records[:24], gaps[:24], at_least=25).unable == ()
+    )
 
 
 def test_more_rows_than_every_method_takes_are_refused(source_folder, mixed):
     with pytest.raises(
-        InputError, match="20 training and 6 test rows are more than the 24 labelled structures that ev"
+        InputError,
+        match="20 training and 6 test rows are more than the 24 labelled structures that ev",
     ):
         compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], sizes=(20,))
 
@@ -254,14 +337,19 @@ def test_split_by_formula_among_known_elements_keeps_formulas_whole(source_folde
 
 
 def test_too_large_a_test_set_among_known_elements_is_refused(source_folder, mixed, tmp_path):
-    with pytest.raises(InputError, match="25 test structures were asked for, but every method can take only 24. Ask"):
+    with pytest.raises(
+        InputError,
+        match="25 test structures were asked for, but every method can take only 24. Ask",
+    ):
         transfer(source_folder, mixed, tmp_path, "feature_gp", n=5, n_test=25, test_known=True)
 
 
 def test_known_elements_of_no_source_are_all(mixed, tmp_path):
     """Without a source model `test_known` changes nothing."""
     plain, known = (
-        transfer(None, mixed, tmp_path / str(asked), "kernel_ridge", n=14, n_test=6, test_known=asked)
+        transfer(
+            None, mixed, tmp_path / str(asked), "kernel_ridge", n=14, n_test=6, test_known=asked
+        )
         for asked in (False, True)
     )
     splits = [json.loads((run / "manifest.json").read_text())["split"] for run in (plain, known)]

@@ -11,31 +11,51 @@ from tests.unit.runs.brief_transfer import transfer
 
 
 def test_too_few_labels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="2 labelled structures are too few to transfer to. Give at least 5"):
-        transfer_labelled(source_folder, world.records[:2], world.gaps_eV[:2], n_test=0, out=tmp_path)
+    with pytest.raises(
+        InputError, match="2 labelled structures are too few to transfer to. Give at least 5"
+    ):
+        transfer_labelled(
+            source_folder, world.records[:2], world.gaps_eV[:2], n_test=0, out=tmp_path
+        )
 
 
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="6 test and 20 training structures were asked for, but only 24 have a label"):
+    with pytest.raises(
+        InputError,
+        match="6 test and 20 training structures were asked for, but only 24 have a label",
+    ):
         transfer(source_folder, world, tmp_path, n=20, n_test=6)
 
 
 def test_constant_labels_are_refused(source_folder, world, tmp_path):
     flat = dataclasses.replace(world, gaps_eV=np.full(24, 3.5))
-    with pytest.raises(InputError, match="all 19 labels are 3.5 eV. A transfer needs gaps that differ"):
+    with pytest.raises(
+        InputError, match="all 19 labels are 3.5 eV. A transfer needs gaps that differ"
+    ):
         transfer(source_folder, flat, tmp_path)
 
 
 def test_other_number_of_gaps_is_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="24 structures but 23 gaps: one gap .or NaN. for each is expected"):
+    with pytest.raises(
+        InputError, match="24 structures but 23 gaps: one gap .or NaN. for each is expected"
+    ):
         transfer_labelled(source_folder, world.records, world.gaps_eV[1:], out=tmp_path)
 
 
 @pytest.mark.parametrize(
-    "kind, reason", [("broken", "block 1 has no atoms"), ("foreign", "Si"), ("unlabelled", "no structure has a gap")]
+    "kind, reason",
+    [
+        ("broken", "block 1 has no atoms"),
+        ("foreign", "Si"),
+        ("unlabelled", "no structure has a gap"),
+    ],
 )
-def test_nothing_to_learn_from_is_refused_with_the_reason(source_folder, world, tmp_path, kind, reason):
+def test_nothing_to_learn_from_is_refused_with_the_reason(
+    source_folder, world, tmp_path, kind, reason
+):
     record = world.records[0] if kind == "unlabelled" else getattr(world, kind)
     gap = np.nan if kind == "unlabelled" else 3.0
     with pytest.raises(InputError, match=f"None of 1 structures can be learned from: .*{reason}"):
-        transfer_labelled(source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path)
+        transfer_labelled(
+            source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path
+        )

@@ -77,9 +77,16 @@ def test_source_is_neither_replaced_nor_mixed_with_a_run(below, transferred, sou
     assert updates == []
 
 
-def test_source_that_another_run_starts_from_is_not_replaced_by_a_run(source_folder, world, tmp_path):
+def test_source_that_another_run_starts_from_is_not_replaced_by_a_run(
+    source_folder, world, tmp_path
+):
     out = tmp_path / "source"
-    settings = {"descriptor": world.descriptor, "config": SourceConfig(hidden=(4,)), "seed": 0, "device": "cpu"}
+    settings = {
+        "descriptor": world.descriptor,
+        "config": SourceConfig(hidden=(4,)),
+        "seed": 0,
+        "device": "cpu",
+    }
     train_source_folder(world.records, world.gaps_eV, out=out, **settings)
     with pytest.raises(InputError, match="contains a source model, which a run does not replace"):
         transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, n_test=6, **BRIEF)
@@ -88,13 +95,20 @@ def test_source_that_another_run_starts_from_is_not_replaced_by_a_run(source_fol
 
 def test_run_is_not_replaced_by_a_source(transferred, world, tmp_path):
     out = transferred(tmp_path / "run")
-    settings = {"descriptor": world.descriptor, "config": SourceConfig(hidden=(4,)), "seed": 0, "device": "cpu"}
+    settings = {
+        "descriptor": world.descriptor,
+        "config": SourceConfig(hidden=(4,)),
+        "seed": 0,
+        "device": "cpu",
+    }
     with pytest.raises(InputError, match="contains a run, which a source model does not replace"):
         train_source_folder(world.records, world.gaps_eV, out=out, **settings)
     load_run(out)
 
 
-def test_folder_that_cannot_be_written_is_refused_before_a_descriptor_is_computed(transferred, tmp_path):
+def test_folder_that_cannot_be_written_is_refused_before_a_descriptor_is_computed(
+    transferred, tmp_path
+):
     (tmp_path / "file").write_text("text")
     updates = []
     with pytest.raises(InputError, match="cannot be written"):

@@ -9,7 +9,11 @@ from tests.unit.structures.samples import METHANE_XYZ
 
 
 def spool(*comments: str) -> Spool:
-    return Spool(read_structures("".join(METHANE_XYZ.replace("methane", c) for c in comments).encode(), "a.xyz"))
+    return Spool(
+        read_structures(
+            "".join(METHANE_XYZ.replace("methane", c) for c in comments).encode(), "a.xyz"
+        )
+    )
 
 
 def test_digest_is_that_of_the_first_rows_however_it_is_asked_for():
@@ -24,7 +28,10 @@ def test_digest_is_that_of_the_first_rows_however_it_is_asked_for():
 def test_digest_changes_with_what_comes_before_and_not_with_what_comes_after():
     baseline = np.array([1.0, 2.0, 3.0])
     of_two = RowDigest(spool("id=a", "id=b", "id=c"), baseline)(2)
-    assert RowDigest(spool("id=a", "id=b", "id=x k=1", "id=y"), np.array([1.0, 2.0, 7.0, 8.0]))(2) == of_two
+    assert (
+        RowDigest(spool("id=a", "id=b", "id=x k=1", "id=y"), np.array([1.0, 2.0, 7.0, 8.0]))(2)
+        == of_two
+    )
     for other in (
         RowDigest(spool("id=x", "id=b", "id=c"), baseline),
         RowDigest(spool("id=a", "id=b k=1", "id=c"), baseline),

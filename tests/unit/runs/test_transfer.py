@@ -45,7 +45,11 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["config"]["lam"] == 1.0
     assert manifest["config"]["sampler"]["warmup"] == 20
     assert manifest["source"]["card"]["level_of_theory"] == "made up"
-    assert manifest["source"]["overlap"] == {"n": 20, "structures": 0, "molecules": 20}  # the same six, displaced anew
+    assert manifest["source"]["overlap"] == {
+        "n": 20,
+        "structures": 0,
+        "molecules": 20,
+    }  # the same six, displaced anew
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
     assert manifest["peak_memory_bytes"]["process"] > 50_000_000  # torch alone takes more
@@ -64,7 +68,9 @@ def test_source_knows_the_structures_that_it_was_trained_on(source_folder, world
     assert found == {"n": 32, "structures": 8, "molecules": 32}
 
 
-def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(source_folder, world, tmp_path):
+def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(
+    source_folder, world, tmp_path
+):
     bare = tmp_path / "source"
     shutil.copytree(source_folder, bare)
     (bare / KNOWN).unlink()
@@ -79,12 +85,21 @@ def test_split_is_that_of_the_seed_on_sorted_ids(manifest, world):
 
 
 def test_metrics_are_those_of_the_test_set(bayes, manifest, world):
-    assert set(manifest["metrics"]) >= {"rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_95", "width_95_eV"}
+    assert set(manifest["metrics"]) >= {
+        "rmse_eV",
+        "mae_eV",
+        "nll",
+        "crps_eV",
+        "coverage_95",
+        "width_95_eV",
+    }
     with (bayes / "predictions.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     labels = dict(zip((r.id for r in world.records), world.gaps_eV, strict=True))
     errors = [float(row["mean_eV"]) - labels[row["id"]] for row in rows]
-    assert manifest["metrics"]["rmse_eV"] == pytest.approx(np.sqrt(np.mean(np.square(errors))), abs=1e-3)
+    assert manifest["metrics"]["rmse_eV"] == pytest.approx(
+        np.sqrt(np.mean(np.square(errors))), abs=1e-3
+    )
     inside = [float(r["lower_eV"]) <= labels[r["id"]] <= float(r["upper_eV"]) for r in rows]
     assert manifest["metrics"]["coverage_95"] == pytest.approx(np.mean(inside))
 
@@ -120,9 +135,15 @@ def test_run_carries_the_known_gaps_of_its_test_structures(bayes, manifest, worl
     by_id = dict(zip([record.id for record in world.records], world.gaps_eV, strict=True))
     assert held.gaps_eV.tolist() == [by_id[i] for i in manifest["split"]["test"]]
     found = figures_at(held, 0.95)
-    for name, stored in (("rmse_eV", "rmse_eV"), ("coverage", "coverage_95"), ("width_eV", "width_95_eV")):
+    for name, stored in (
+        ("rmse_eV", "rmse_eV"),
+        ("coverage", "coverage_95"),
+        ("width_eV", "width_95_eV"),
+    ):
         assert found[name] == pytest.approx(manifest["metrics"][stored], rel=1e-9)
-    assert found["crps_eV"] == pytest.approx(manifest["metrics"]["crps_eV"], rel=0.02)  # from quantiles, not draws
+    assert found["crps_eV"] == pytest.approx(
+        manifest["metrics"]["crps_eV"], rel=0.02
+    )  # from quantiles, not draws
 
 
 def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world, tmp_path):
@@ -134,8 +155,12 @@ def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world
     np.testing.assert_array_equal(
         predict_run(run, records, PredictRequest(calibrated=False)).sd_new_eV, plain.sd_new_eV
     )
-    save_calibrator(run, Calibrator("conformal", ("a",) * 19, ("",) * 19, 0, 10, scores=(1.5,) * 19))
-    lower, upper = predict_run(run, records, PredictRequest(interval="conformal")).interval(0.95, "conformal")
+    save_calibrator(
+        run, Calibrator("conformal", ("a",) * 19, ("",) * 19, 0, 10, scores=(1.5,) * 19)
+    )
+    lower, upper = predict_run(run, records, PredictRequest(interval="conformal")).interval(
+        0.95, "conformal"
+    )
     np.testing.assert_allclose(upper - lower, 2 * 1.5 * plain.sd_new_eV)
 
 
@@ -148,7 +173,9 @@ def test_stored_run_gives_its_test_predictions_again(bayes, manifest, world):
 
 
 def test_run_repeats_with_the_seed(bayes, manifest, source_folder, world, tmp_path):
-    again = transfer(source_folder, world, tmp_path, method="btl_pcp_pe", settings=BAYES, n=14, n_test=6)
+    again = transfer(
+        source_folder, world, tmp_path, method="btl_pcp_pe", settings=BAYES, n=14, n_test=6
+    )
     repeated = json.loads((again / "manifest.json").read_text())
     for key in ("metrics", "split", "references", "data", "source"):
         assert repeated[key] == manifest[key]
@@ -173,7 +200,11 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
     records = [*world.records, world.broken, world.foreign]
     gaps = np.concatenate([world.gaps_eV, [3.0, 3.0]])
     gaps[0] = np.nan
-    settings = {"method": "last_layer_ridge", "n_test": 3, "device": "cpu"}  # it keeps the source's first layer
+    settings = {
+        "method": "last_layer_ridge",
+        "n_test": 3,
+        "device": "cpu",
+    }  # it keeps the source's first layer
     out = transfer_labelled(source_folder, records, gaps, out=tmp_path, **settings)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["data"]["n_labelled"] == 23
@@ -185,7 +216,9 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
 @pytest.mark.parametrize("interval", ["prediction", "credible"])
 def test_prediction_has_one_row_for_every_structure(bayes, world, interval):
     records = [world.records[0], world.broken, world.records[1], world.foreign]
-    frame = predict_run(bayes, records, PredictRequest(probability=0.9, interval=interval)).to_frame(0.9, interval)
+    frame = predict_run(
+        bayes, records, PredictRequest(probability=0.9, interval=interval)
+    ).to_frame(0.9, interval)
     assert frame["id"].tolist() == [world.records[0].id, "broken", world.records[1].id, "foreign"]
     assert frame["status"].tolist()[1] == frame["status"].tolist()[3] == "refused"
     assert frame.loc[[1, 3], ["mean_eV", "sd_eV", "lower_eV", "upper_eV"]].isna().all(axis=None)
@@ -225,7 +258,9 @@ def test_level_outside_what_is_stored_is_refused_before_anything_is_loaded(tmp_p
 
 
 def test_unknown_interval_is_refused(bayes):
-    with pytest.raises(ConfigError, match="interval: found 'both'. Accepted: prediction, credible, conformal"):
+    with pytest.raises(
+        ConfigError, match="interval: found 'both'. Accepted: prediction, credible, conformal"
+    ):
         PredictRequest(interval="both")
 
 
@@ -251,10 +286,19 @@ def test_cancel_leaves_no_run(source_folder, world, tmp_path):
 
 def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
     records, gaps = [*world.records, world.broken], np.append(world.gaps_eV, 3.0)
-    settings = {"descriptor": world.descriptor, "config": world.source_config, "seed": 0, "device": "cpu"}
+    settings = {
+        "descriptor": world.descriptor,
+        "config": world.source_config,
+        "seed": 0,
+        "device": "cpu",
+    }
     out = train_source_folder(records, gaps, out=tmp_path / "source", **settings)
     card = json.loads((out / "manifest.json").read_text())["card"]
-    assert (card["n_structures"], card["data"], card["elements"]) == (24, ["made.xyz"], ["C", "H", "O"])
+    assert (card["n_structures"], card["data"], card["elements"]) == (
+        24,
+        ["made.xyz"],
+        ["C", "H", "O"],
+    )
 
 
 def test_loaded_run_carries_its_warnings(bayes, manifest):

@@ -14,7 +14,9 @@ from bandgap.sources.cards import left_out_sentence
 GRAPH = DescriptorConfig(graph=GraphBody(GraphConfig(("H", "C", "O")), "0" * 16))
 MBTR = PRESETS["thesis-1260"]
 WITH_CHGNET = dataclasses.replace(MBTR, potential="chgnet")
-KEPT = "such as btl_pcp_pe or feature_gp, or start from a source that was trained for their elements"
+KEPT = (
+    "such as btl_pcp_pe or feature_gp, or start from a source that was trained for their elements"
+)
 FIXED = (
     "so that no method that transfers learns of them. To learn from them too, take a method without transfer, such as "
     "gaussian_process, which takes a descriptor for all elements, or start from a source that was trained on "
@@ -24,7 +26,9 @@ FIXED = (
 
 def said(descriptor: DescriptorConfig | None, *symbols: str) -> str:
     manifest = {"left_out": [{"id": "a", "elements": list(symbols)}], "data": {"n_labelled": 9}}
-    return left_out_sentence(manifest | ({} if descriptor is None else {"descriptor": to_dict(descriptor)}))
+    return left_out_sentence(
+        manifest | ({} if descriptor is None else {"descriptor": to_dict(descriptor)})
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,13 +50,19 @@ def test_elements_beyond_a_descriptor_are_those_that_it_lacks_and_those_that_it_
 
 
 @pytest.mark.parametrize("descriptor", [MBTR, None], ids=["MBTR", "manifest without a descriptor"])
-def test_source_that_grows_is_helped_by_methods_that_learn_of_new_elements(descriptor: DescriptorConfig | None) -> None:
+def test_source_that_grows_is_helped_by_methods_that_learn_of_new_elements(
+    descriptor: DescriptorConfig | None,
+) -> None:
     assert KEPT in said(descriptor, "Pb") and "cannot be grown" not in said(descriptor, "Pb")
 
 
 @pytest.mark.parametrize(
     ("descriptor", "symbols", "named"),
-    [(GRAPH, ("Si", "S"), "S, Si"), (PRESETS["chgnet"], ("Og",), "Og"), (WITH_CHGNET, ("Pb", "Og"), "Og")],
+    [
+        (GRAPH, ("Si", "S"), "S, Si"),
+        (PRESETS["chgnet"], ("Og",), "Og"),
+        (WITH_CHGNET, ("Pb", "Og"), "Og"),
+    ],
     ids=["graph", "CHGNet", "one of two"],
 )
 def test_source_that_cannot_grow_is_never_advised_a_method_that_learns_of_new_elements(

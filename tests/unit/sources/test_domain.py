@@ -30,7 +30,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("source")
     descriptor = config_for(species=("H", "O", "S"))
     return train_source_folder(
-        waters(30), np.linspace(6.0, 9.0, 30), descriptor=descriptor, config=config, out=out, seed=0, device="cpu"
+        waters(30),
+        np.linspace(6.0, 9.0, 30),
+        descriptor=descriptor,
+        config=config,
+        out=out,
+        seed=0,
+        device="cpu",
     )
 
 
@@ -72,14 +78,20 @@ def test_source_that_was_stored_without_says_how_to_add_it(source: Path, tmp_pat
 
 def test_damaged_domain_is_named(tmp_path: Path) -> None:
     (tmp_path / DOMAIN).write_bytes(b"\x00 damaged")
-    with pytest.raises(ArtifactError, match=r"domain\.safetensors cannot be read .* Train the source model again"):
+    with pytest.raises(
+        ArtifactError, match=r"domain\.safetensors cannot be read .* Train the source model again"
+    ):
         load_domain(tmp_path)
 
 
-def test_large_source_keeps_a_thousand_structures_of_all_its_sets_and_every_element(tmp_path: Path) -> None:
+def test_large_source_keeps_a_thousand_structures_of_all_its_sets_and_every_element(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(1)
     records = waters(1)
-    tables = [Table(records * n, rng.random((n, 6), dtype=np.float32), np.zeros(n)) for n in (700, 900)]
+    tables = [
+        Table(records * n, rng.random((n, 6), dtype=np.float32), np.zeros(n)) for n in (700, 900)
+    ]
     odd = read_structures(b"2\n\nCl 0 0 0\nH 0 0 1.28\n", "hcl.xyz")
     tables.append(Table(odd, rng.random((1, 6), dtype=np.float32), np.zeros(1)))
     save_domain(tmp_path, tables, config_for(species=("H", "O")))

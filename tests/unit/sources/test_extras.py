@@ -22,7 +22,9 @@ from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KNOWN
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
 
-VARIATIONAL = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
+VARIATIONAL = tuple(
+    VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1)
+)
 SNAPSHOTS = SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)
 EXTRAS = "extras.safetensors"
 
@@ -46,7 +48,12 @@ def full_folder(source_folder, world, tmp_path_factory):
     folder = Path(shutil.copytree(source_folder, tmp_path_factory.mktemp("full") / "source"))
     (folder / KNOWN).unlink()
     return add_extras_run(
-        folder, world.source_records, world.source_gaps_eV, variational=VARIATIONAL, snapshots=SNAPSHOTS, device="cpu"
+        folder,
+        world.source_records,
+        world.source_gaps_eV,
+        variational=VARIATIONAL,
+        snapshots=SNAPSHOTS,
+        device="cpu",
     )
 
 
@@ -58,7 +65,8 @@ def full_copy(full_folder, tmp_path):
 def relative_error(found, expected):
     """Largest error of a parameter in units of the root mean square of its tensor."""
     return max(
-        float((found[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30)) for n, v in expected.items()
+        float((found[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30))
+        for n, v in expected.items()
     )
 
 
@@ -89,7 +97,10 @@ def test_point_estimate_and_predictions_are_not_changed_by_a_bit(source_folder, 
     before, after = load_source(source_folder), load_source(full_folder)
     assert all(torch.equal(before.params[name], after.params[name]) for name in before.params)
     assert (source_predictions_eV(before, rows[0]) == source_predictions_eV(after, rows[0])).all()
-    references = [json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, full_folder)]
+    references = [
+        json.loads((f / "manifest.json").read_text())["references"]
+        for f in (source_folder, full_folder)
+    ]
     assert references[0] == references[1]
     assert before.history == after.history and before.card == after.card
 
@@ -99,13 +110,17 @@ def test_extras_are_added_to_a_source_that_was_stored_without_any(source_folder,
     folder = Path(shutil.copytree(source_folder, tmp_path / "old"))
     edit_manifest(folder, lambda manifest: [manifest.pop(key) for key in ("extras", "features")])
     arrays = load_file(folder / "weights.safetensors")
-    kept = {name: value.clone() for name, value in arrays.items() if not name.startswith("features.")}
+    kept = {
+        name: value.clone() for name, value in arrays.items() if not name.startswith("features.")
+    }
     (folder / "weights.safetensors").unlink()
     save_file(kept, folder / "weights.safetensors")
     (folder / EXTRAS).unlink()
     add_extras_run(folder, world.source_records, world.source_gaps_eV, device="cpu")
     assert load_source(folder).extras == ("features", "fisher")
-    references = [json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, folder)]
+    references = [
+        json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, folder)
+    ]
     assert references[0] == references[1]
 
 
@@ -120,11 +135,15 @@ def test_extras_come_back_as_they_were_made(made, full_folder):
     for name, sd in made.variational.sd.items():
         np.testing.assert_allclose(found.variational.sd[name].numpy(), sd.numpy(), rtol=2**-8)
         shift = (found.variational.mean[name] - made.variational.mean[name]).abs() / sd
-        assert float(shift.max()) < 0.1  # the rounding of a mean is far inside its standard deviation
+        assert (
+            float(shift.max()) < 0.1
+        )  # the rounding of a mean is far inside its standard deviation
         deviations = made.snapshots.deviations[name].numpy()
         np.testing.assert_allclose(found.snapshots.deviations[name].numpy(), deviations, rtol=2**-8)
         np.testing.assert_allclose(
-            found.snapshots.diagonal[name].numpy(), made.snapshots.diagonal[name].numpy(), rtol=2**-8
+            found.snapshots.diagonal[name].numpy(),
+            made.snapshots.diagonal[name].numpy(),
+            rtol=2**-8,
         )
     assert found.variational.noise_variance == pytest.approx(made.variational.noise_variance)
     assert found.variational.elbo == pytest.approx(made.variational.elbo)
@@ -150,7 +169,9 @@ def test_extras_are_made_from_the_rows_that_were_not_held_out(made, source_folde
     assert again.variational.validation_mse != made.variational.validation_mse
 
 
-def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_kept(made, source_folder, rows):
+def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_kept(
+    made, source_folder, rows
+):
     source = load_source(source_folder)
     errors = {}
     for config in VARIATIONAL:
@@ -173,7 +194,10 @@ def test_parts_do_not_depend_on_which_others_are_made(made, source_folder, rows)
 def test_manifest_says_which_extras_there_are_and_how_good_the_means_are(full_folder, made):
     manifest = json.loads((full_folder / "manifest.json").read_text())
     assert set(manifest["extras"]) == {"fisher", "variational", "snapshots"}
-    assert extras_sentence(manifest) == "feature statistics, Fisher information, variational posterior, 3 snapshots"
+    assert (
+        extras_sentence(manifest)
+        == "feature statistics, Fisher information, variational posterior, 3 snapshots"
+    )
     expected = made.standardiser.y_sd_eV * made.variational.validation_mse**0.5
     assert manifest["metrics"]["variational_rmse_eV"] == pytest.approx(expected)
 
@@ -201,10 +225,14 @@ def test_extras_that_were_asked_for_before_are_made_again(full_copy, world):
 
 
 def test_fingerprint_tells_sources_with_other_posteriors_apart(source_folder, full_folder):
-    assert source_fingerprint(load_source(source_folder)) != source_fingerprint(load_source(full_folder))
+    assert source_fingerprint(load_source(source_folder)) != source_fingerprint(
+        load_source(full_folder)
+    )
 
 
-def test_keys_of_the_training_structures_are_written_where_they_are_missing(source_folder, full_folder):
+def test_keys_of_the_training_structures_are_written_where_they_are_missing(
+    source_folder, full_folder
+):
     assert (full_folder / KNOWN).read_bytes() == (source_folder / KNOWN).read_bytes()
 
 
@@ -212,7 +240,11 @@ def test_keys_of_the_training_structures_are_written_where_they_are_missing(sour
 def test_rows_of_another_training_are_refused(source_folder, rows, change):
     source = load_source(source_folder)
     x, y = rows
-    wrong = {"other order": (x[::-1], y[::-1]), "fewer": (x[:-1], y[:-1]), "other gaps": (x, y + 1.0)}[change]
+    wrong = {
+        "other order": (x[::-1], y[::-1]),
+        "fewer": (x[:-1], y[:-1]),
+        "other gaps": (x, y + 1.0),
+    }[change]
     with pytest.raises(
         InputError,
         match=r"the source was trained on 36 structures with an error of \d\.\d+ eV on those held out; these are 3\d "
@@ -223,22 +255,32 @@ def test_rows_of_another_training_are_refused(source_folder, rows, change):
 
 def test_missing_file_of_extras_is_refused(full_copy):
     (full_copy / EXTRAS).unlink()
-    with pytest.raises(ArtifactError, match=r"extras.safetensors cannot be read .*damaged; make it again"):
+    with pytest.raises(
+        ArtifactError, match=r"extras.safetensors cannot be read .*damaged; make it again"
+    ):
         load_source(full_copy)
 
 
-@pytest.mark.parametrize("name", ["fisher.bias.3", "variational.sd.bias.1", "snapshots.deviations.bias.2"])
+@pytest.mark.parametrize(
+    "name", ["fisher.bias.3", "variational.sd.bias.1", "snapshots.deviations.bias.2"]
+)
 def test_extra_of_another_shape_is_refused_by_name(full_copy, name):
     arrays = load_file(full_copy / EXTRAS)
     arrays[name] = torch.zeros(3, 5)
     save_file(arrays, full_copy / EXTRAS)
-    with pytest.raises(ArtifactError, match=rf"tensor {name} has shape \(3, 5\), \(.*\) is expected. The folder"):
+    with pytest.raises(
+        ArtifactError, match=rf"tensor {name} has shape \(3, 5\), \(.*\) is expected. The folder"
+    ):
         load_source(full_copy)
 
 
 def test_manifest_without_the_scalars_of_an_extra_is_refused(full_copy):
-    edit_manifest(full_copy, lambda manifest: manifest["extras"]["variational"].pop("noise_variance"))
-    with pytest.raises(ArtifactError, match="a part of the stored model is missing or damaged .*noise_variance"):
+    edit_manifest(
+        full_copy, lambda manifest: manifest["extras"]["variational"].pop("noise_variance")
+    )
+    with pytest.raises(
+        ArtifactError, match="a part of the stored model is missing or damaged .*noise_variance"
+    ):
         load_source(full_copy)
 
 

@@ -39,7 +39,9 @@ with warnings.catch_warnings():
     pytest.importorskip("torch_geometric.nn")
 
 GRAPH = GraphConfig(("C", "H", "O"), centres=12, embedding=8, hidden=32, width=16, blocks=2)
-TRAINING = TrainingConfig(max_epochs=60, patience=30, plateau_epochs=15, batch_size=8, learning_rate=5e-3)
+TRAINING = TrainingConfig(
+    max_epochs=60, patience=30, plateau_epochs=15, batch_size=8, learning_rate=5e-3
+)
 
 
 def trained(world, **more):
@@ -74,7 +76,9 @@ def test_network_learns_and_ends_early_at_its_best_epoch(world):
     assert 40 < len(errors) < 400 and len(errors) - 1 - int(np.argmin(errors)) == 30
     assert found.rmse_eV == pytest.approx(min(errors) ** 0.5 * world.source_gaps_eV.std())
     assert found.rmse_eV < 0.2 * world.source_gaps_eV.std()
-    assert found.epoch_s > 0 and f"{len(errors)} epochs of {found.epoch_s:.1f} s on cpu" in found.words
+    assert (
+        found.epoch_s > 0 and f"{len(errors)} epochs of {found.epoch_s:.1f} s on cpu" in found.words
+    )
 
 
 def test_seed_gives_the_network_whatever_torch_has_drawn_before(world):
@@ -118,15 +122,23 @@ def test_cancel_ends_the_training(world, after):
     [
         (2, [1.0], "2 structures but 1 gaps: one gap"),
         (2, [np.nan, np.nan], "None of 2 structures can be learned from: no structure has a gap"),
-        (4, [1.0, 2.0, 1.5, 1.2], "the first one contains H, C, which the descriptor was not set up for; accepted: O"),
+        (
+            4,
+            [1.0, 2.0, 1.5, 1.2],
+            "the first one contains H, C, which the descriptor was not set up for; accepted: O",
+        ),
         (1, [1.0], "all 1 gaps of the source set are 1.0 eV"),
     ],
     ids=["lengths", "no gap", "other elements", "one"],
 )
-def test_sets_that_nothing_can_be_learned_from_are_refused_in_words(world, tmp_path, records, gaps, text):
+def test_sets_that_nothing_can_be_learned_from_are_refused_in_words(
+    world, tmp_path, records, gaps, text
+):
     graph = GraphConfig(("O",)) if len(gaps) == 4 else None
     with pytest.raises(InputError, match=text):
-        train_graph_source_run(world.source_records[:records], np.array(gaps), graph=graph, out=tmp_path, seed=0)
+        train_graph_source_run(
+            world.source_records[:records], np.array(gaps), graph=graph, out=tmp_path, seed=0
+        )
 
 
 def test_gaps_that_are_all_equal_are_refused(world):
@@ -138,16 +150,25 @@ def test_source_holds_network_card_and_error_and_opens_again(folder, world):
     source = load_source(folder)
     body = source.descriptor.graph
     assert body.config == GRAPH and source.network.n_features == GRAPH.n_features
-    assert source.card.n_structures == 36 and source.card.elements == ("C", "H", "O")  # without silane
+    assert source.card.n_structures == 36 and source.card.elements == (
+        "C",
+        "H",
+        "O",
+    )  # without silane
     assert source.card.validation_rmse_eV < 0.3 * world.source_gaps_eV.std()
     card = json.loads((folder / "manifest.json").read_text())["card"]
     assert card_rows(card)["graph network"].startswith("MEGNet (Chen et al., 2019), 2 blocks")
-    assert "leaves its blocks as they are and moves the layers above" in card_rows(card)["graph network"]
+    assert (
+        "leaves its blocks as they are and moves the layers above"
+        in card_rows(card)["graph network"]
+    )
     assert set(source.extras) == {"features", "fisher", "variational", "snapshots"}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, tmp_path, method):
+def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(
+    folder, world, tmp_path, method
+):
     transfer_labelled(
         folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
         out=tmp_path, seed=0, device="cpu", cache=DescriptorCache(tmp_path / "cache"),
@@ -155,7 +176,9 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
     run = load_run(tmp_path)
     assert run.descriptor == load_source(folder, verify=False).descriptor
     stay = [
-        text for text in run.manifest["warnings"] if text.startswith("The graph blocks of the source model are not")
+        text
+        for text in run.manifest["warnings"]
+        if text.startswith("The graph blocks of the source model are not")
     ]
     moving = ("all layers, Bayesian", "many trained networks", "one trained network")
     assert len(stay) == (METHODS[method].family in moving)
@@ -166,7 +189,9 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
 
 
 @pytest.mark.parametrize("method", ["feature_gp", "fine_tune", "gaussian_process"])
-def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_said(folder, world, tmp_path, method):
+def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_said(
+    folder, world, tmp_path, method
+):
     """Only a method without transfer takes silane, in a descriptor for all elements."""
     records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
     transfer_labelled(
@@ -178,11 +203,15 @@ def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_s
     if method == "gaussian_process":
         assert said == "" and "Si" in run.descriptor.elements and run.manifest["n"] == 25
         return
-    assert run.manifest["n"] == 24 and said.startswith("1 of 25 labelled structures was left out: foreign.")
+    assert run.manifest["n"] == 24 and said.startswith(
+        "1 of 25 labelled structures was left out: foreign."
+    )
     assert "cannot be grown by Si, so that no method that transfers learns of them" in said
 
 
-def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_network_lacks(folder, world, tmp_path):
+def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_network_lacks(
+    folder, world, tmp_path
+):
     records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
     tables = tables_for(["feature_gp", "gaussian_process"], folder, records, gaps)
     (said,) = tables.left_out(25)
@@ -190,12 +219,24 @@ def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_ne
     assert "left out by feature_gp" in tables.sentence and "by gaussian_process" in tables.sentence
     with pytest.raises(InputError, match="Its descriptor cannot be grown by Si"):
         transfer_labelled(
-            folder, records, gaps, method="feature_gp", n=22, n_test=3, out=tmp_path, seed=0, device="cpu"
+            folder,
+            records,
+            gaps,
+            method="feature_gp",
+            n=22,
+            n_test=3,
+            out=tmp_path,
+            seed=0,
+            device="cpu",
         )
 
 
 def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):
-    for name in [name for name in sys.modules if name.startswith(("torch_geometric", "bandgap.networks.megnet"))]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("torch_geometric", "bandgap.networks.megnet"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
     with pytest.raises(ConfigError, match="torch_geometric, which is not installed"):
@@ -216,7 +257,15 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
     def shell(*words, code=0):
         command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
         wide = {**os.environ, "COLUMNS": "200"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=wide, timeout=900)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=wide,
+            timeout=900,
+        )
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
@@ -224,7 +273,9 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
     assert "leave out --preset and --species" in shell(*words, "--species", "H C O", code=2)
     told = shell(*words)
     assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in told
-    card = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))["card"]["graph"]
+    card = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))["card"][
+        "graph"
+    ]
     epochs = re.search(r"; (\d+) epochs of ", card)[1]
     (timed,) = re.findall(r"^.*\(median\)$", told, re.MULTILINE)
     assert timed.startswith(f"graph network: {epochs} epochs, ")

@@ -20,16 +20,29 @@ from bandgap.sources.stored import source_predictions_eV
 DESCRIPTOR = MBTRConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 P = n_features(DESCRIPTOR)
-TRAINING = JointTrainingConfig(steps=500, batch_size=64, warmup_steps=20, learning_rate=1e-2, dropout=0.0)
-SETTINGS = {"descriptor": DESCRIPTOR, "config": SourceConfig((16, 8)), "training": TRAINING, "device": "cpu"}
+TRAINING = JointTrainingConfig(
+    steps=500, batch_size=64, warmup_steps=20, learning_rate=1e-2, dropout=0.0
+)
+SETTINGS = {
+    "descriptor": DESCRIPTOR,
+    "config": SourceConfig((16, 8)),
+    "training": TRAINING,
+    "device": "cpu",
+}
 
 
 def truth(x, which):
     """Gaps of two sets: alike in x0, of opposite sign in x1, and on other scales."""
-    return (6.0 + np.tanh(x[:, 0]) + x[:, 1]) if which == "a" else (20.0 + 4.0 * (np.tanh(x[:, 0]) - x[:, 1]))
+    return (
+        (6.0 + np.tanh(x[:, 0]) + x[:, 1])
+        if which == "a"
+        else (20.0 + 4.0 * (np.tanh(x[:, 0]) - x[:, 1]))
+    )
 
 
 def made(n, which, *, seed):
@@ -43,7 +56,9 @@ def sets():
     x, y = made(400, "a", seed=0)
     other, gaps = made(150, "b", seed=1)
     return [
-        SourceSet("a", x, y, data=("a.xyz",), elements=("H",), level_of_theory="PBE", licence="CC0-1.0"),
+        SourceSet(
+            "a", x, y, data=("a.xyz",), elements=("H",), level_of_theory="PBE", licence="CC0-1.0"
+        ),
         SourceSet("b", other, gaps, data=("b.xyz",), elements=("C", "H"), level_of_theory="GW"),
     ]
 
@@ -74,7 +89,9 @@ def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(m
     rng = np.random.default_rng(3)
     own = [
         dataclasses.replace(
-            s, displaced=(s.features + rng.normal(0, 0.3, s.features.shape),), displacement_angstrom=0.04
+            s,
+            displaced=(s.features + rng.normal(0, 0.3, s.features.shape),),
+            displacement_angstrom=0.04,
         )
         for s in sets()
     ]
@@ -84,8 +101,13 @@ def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(m
             assert (model.standardiser.x_mean == plain[name].standardiser.x_mean).all()
             assert (model.standardiser.x_scale == plain[name].standardiser.x_scale).all()
             assert not torch.allclose(model.params["weight.1"], plain[name].params["weight.1"])
-            assert (model.params["weight.1"][:, 3] == 0).all()  # no set varies it: what a copy does is not looked at
-            assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (0.04, 0.0)
+            assert (
+                model.params["weight.1"][:, 3] == 0
+            ).all()  # no set varies it: what a copy does is not looked at
+            assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (
+                0.04,
+                0.0,
+            )
             x, y = made(200, name, seed=5)
             assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
 
@@ -120,7 +142,9 @@ def test_statistics_give_every_set_the_same_weight():
     mean, scale, moving = joint_statistics([x, y])
     np.testing.assert_allclose(mean, 0.5 * (x.mean(0) + y.mean(0)))
     assert moving.tolist() == [True, True, False, True]
-    assert scale[2] == 1.0 and scale[3] == pytest.approx(np.hypot(2.5, 0.3 * np.sqrt(np.mean(scale_of(x, y) ** 2))))
+    assert scale[2] == 1.0 and scale[3] == pytest.approx(
+        np.hypot(2.5, 0.3 * np.sqrt(np.mean(scale_of(x, y) ** 2)))
+    )
 
 
 def scale_of(x, y):
@@ -145,7 +169,10 @@ def test_networks_take_the_powers_in_turn():
         x, y = made(200, "a", seed=5)
         assert np.sqrt(np.mean((source_predictions_eV(member["a"], x) - y) ** 2)) < 0.5 * y.std()
     rooted = train_joint_sources(
-        sets(), members=2, seed=0, **SETTINGS | {"descriptor": dataclasses.replace(DESCRIPTOR, roots=True)}
+        sets(),
+        members=2,
+        seed=0,
+        **SETTINGS | {"descriptor": dataclasses.replace(DESCRIPTOR, roots=True)},
     )
     assert [m["b"].standardiser.power for m in rooted] == [1.0, 2.0]
 
@@ -173,7 +200,9 @@ def test_error_of_a_head_is_that_of_held_out_rows(members):
 
 def test_unknown_head_is_refused_with_the_names(members):
     x, y = made(60, "b", seed=7)
-    with pytest.raises(ConfigError, match="source set 'c' does not exist in this source. Accepted: a, b"):
+    with pytest.raises(
+        ConfigError, match="source set 'c' does not exist in this source. Accepted: a, b"
+    ):
         choose_head(members, x, y, seed=0, head="c")
 
 
@@ -188,7 +217,9 @@ def test_ridge_takes_the_penalty_of_least_generalised_cross_validation():
         hat = x @ np.linalg.solve(x.T @ x + penalty * np.eye(6), x.T) + 1 / 40
         scores[penalty] = ((y - hat @ y) ** 2).sum() / (40 - np.trace(hat)) ** 2
     best = min(scores, key=scores.get)
-    np.testing.assert_allclose(weights, np.linalg.solve(x.T @ x + best * np.eye(6), x.T @ (y - y.mean())), rtol=1e-8)
+    np.testing.assert_allclose(
+        weights, np.linalg.solve(x.T @ x + best * np.eye(6), x.T @ (y - y.mean())), rtol=1e-8
+    )
     assert intercept == pytest.approx(y.mean())
 
 
@@ -209,7 +240,9 @@ def test_sources_round_trip(members, tmp_path):
 def test_damaged_list_of_members_is_refused(members, tmp_path, damage):
     save_sources(tmp_path, members, references={"a": [], "b": []}, training=TRAINING)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    manifest["members"] = {"none": [], "other outputs": [{"a": "x"}, {"b": "y"}], "no list": [3]}[damage]
+    manifest["members"] = {"none": [], "other outputs": [{"a": "x"}, {"b": "y"}], "no list": [3]}[
+        damage
+    ]
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ArtifactError, match=r"manifest.json: .*[Mm]ake the folder again"):
         open_sources(tmp_path)
@@ -224,8 +257,14 @@ def changed(position, **fields):
     [
         ([], "source sets are called nothing. Give each a name of its own"),
         (changed(1, name="a"), "source sets are called a, a. Give each a name of its own"),
-        (changed(0, gaps_eV=np.ones(400)), "source set 'a' has 400 gaps. At least 3 that differ are needed"),
-        (changed(1, features=np.zeros((150, 2))), r"source set 'b': features have shape \(150, 2\); 150 gaps and the"),
+        (
+            changed(0, gaps_eV=np.ones(400)),
+            "source set 'a' has 400 gaps. At least 3 that differ are needed",
+        ),
+        (
+            changed(1, features=np.zeros((150, 2))),
+            r"source set 'b': features have shape \(150, 2\); 150 gaps and the",
+        ),
         (
             changed(1, displaced=(np.zeros((150, P)), np.zeros((9, P)))),
             rf"set 'b': features of the displaced copies have shape \(9, {P}\); finite ones of shape \(150, {P}\) were",

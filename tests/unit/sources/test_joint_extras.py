@@ -14,7 +14,13 @@ from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
-from bandgap.sources.joint import Head, SourceSet, joint_statistics, member_splits, train_joint_sources
+from bandgap.sources.joint import (
+    Head,
+    SourceSet,
+    joint_statistics,
+    member_splits,
+    train_joint_sources,
+)
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import open_sources
@@ -65,7 +71,9 @@ def test_every_output_of_every_network_carries_all_extras(joint_folder):
             assert model.variational.kl_weight in (0.7, 0.1) and model.snapshots.rank == 3
 
 
-def test_fisher_information_is_always_there_and_the_rest_where_asked_for(joint_sets, world, tmp_path):
+def test_fisher_information_is_always_there_and_the_rest_where_asked_for(
+    joint_sets, world, tmp_path
+):
     few = JointTrainingConfig(steps=5, batch_size=16)
     out = train_sources_run(
         joint_sets, descriptor=world.descriptor, config=SourceConfig(hidden=(4,)), training=few, out=tmp_path, seed=0,
@@ -76,7 +84,9 @@ def test_fisher_information_is_always_there_and_the_rest_where_asked_for(joint_s
 
 
 @pytest.mark.parametrize("name", ["plain", "other"])
-def test_fisher_information_is_that_of_the_output_at_the_rows_of_its_set(joint_folder, joint_sets, world, name):
+def test_fisher_information_is_that_of_the_output_at_the_rows_of_its_set(
+    joint_folder, joint_sets, world, name
+):
     """Computed here on all features in full, with those that never vary in any set at zero."""
     everything = np.vstack([rows_of(n, joint_sets, world)[0] for n in joint_sets])
     for member in open_sources(joint_folder).load(name):
@@ -99,12 +109,19 @@ def test_split_is_that_of_the_training(joint_sets, world):
     )  # fmt: skip
     _, _, moving = joint_statistics([s.features for s in own])
     for number, member in enumerate(models):
-        generator = torch.Generator().manual_seed(int(np.random.SeedSequence([3, number]).generate_state(1)[0]))
+        generator = torch.Generator().manual_seed(
+            int(np.random.SeedSequence([3, number]).generate_state(1)[0])
+        )
         start = init_params(NetworkConfig(int(moving.sum()), (8, 4), 2), generator=generator)
         rows = []
         for s, model in zip(own, member.values(), strict=True):
             x = model.standardiser.features(s.features)[:, moving]
-            rows.append((torch.from_numpy(x).float(), torch.from_numpy(model.standardiser.gaps(s.gaps_eV)).float()))
+            rows.append(
+                (
+                    torch.from_numpy(x).float(),
+                    torch.from_numpy(model.standardiser.gaps(s.gaps_eV)).float(),
+                )
+            )
         expected = train_jointly(start, rows, config=training, generator=generator).splits
         found = member_splits(member["other"], Head("other", 1, (14, 22), 0.2), member=number)
         for a, b in zip(found, expected, strict=True):
@@ -118,9 +135,15 @@ def test_variational_means_are_measured_on_the_rows_held_out(joint_folder, joint
         source = member["other"]
         features, gaps = rows_of("other", joint_sets, world)
         split = member_splits(source, stored.head("other"), member=number)[1]
-        x, y = used_rows(source.standardiser, features, gaps, used=np.ones(features.shape[1], dtype=bool))
+        x, y = used_rows(
+            source.standardiser, features, gaps, used=np.ones(features.shape[1], dtype=bool)
+        )
         x[:, torch.from_numpy(~used_features(source.params))] = 0.0
-        error = (forward(source.variational.mean, x[split.held_out]) - y[split.held_out]).square().mean()
+        error = (
+            (forward(source.variational.mean, x[split.held_out]) - y[split.held_out])
+            .square()
+            .mean()
+        )
         assert float(error) == pytest.approx(source.variational.validation_mse, rel=0.02)
 
 
@@ -133,7 +156,9 @@ def test_gaps_held_out_do_not_enter_the_variational_posterior_and_the_snapshots(
 ):
     """Held-out gaps put as far on the other side of the predictions, which leaves their error, change neither part."""
     folder = Path(shutil.copytree(joint_folder, tmp_path / "source"))
-    one = stored_config(folder).variational[:1]  # of several, the one with the smallest held-out error is kept
+    one = stored_config(folder).variational[
+        :1
+    ]  # of several, the one with the smallest held-out error is kept
     add_head_extras_run(folder, {"plain": joint_sets["plain"]}, variational=one, device="cpu")
     stored = open_sources(folder)
     before = stored.load("plain")[0]["plain"]
@@ -142,29 +167,49 @@ def test_gaps_held_out_do_not_enter_the_variational_posterior_and_the_snapshots(
     held_out = split.held_out.numpy()
     predicted = source_predictions_eV(before, rows_of("plain", joint_sets, world)[0])
     gaps[held_out] = 2 * predicted[held_out] - gaps[held_out]
-    add_head_extras_run(folder, {"plain": dataclasses.replace(joint_sets["plain"], gaps_eV=gaps)}, device="cpu")
+    add_head_extras_run(
+        folder, {"plain": dataclasses.replace(joint_sets["plain"], gaps_eV=gaps)}, device="cpu"
+    )
     after = open_sources(folder).load("plain")[0]["plain"]
-    assert all(torch.equal(after.variational.mean[n], v) for n, v in before.variational.mean.items())
+    assert all(
+        torch.equal(after.variational.mean[n], v) for n, v in before.variational.mean.items()
+    )
     assert all(torch.equal(after.snapshots.mean[n], v) for n, v in before.snapshots.mean.items())
 
 
-def test_extras_added_later_are_those_of_the_training_and_weights_stay(bare_copy, joint_folder, joint_sets, settings):
+def test_extras_added_later_are_those_of_the_training_and_weights_stay(
+    bare_copy, joint_folder, joint_sets, settings
+):
     before = open_sources(bare_copy).load()
     assert all(model.extras == ("features",) for member in before for model in member.values())
     add_head_extras_run(
-        bare_copy, joint_sets, variational=settings.variational, snapshots=settings.snapshots, device="cpu"
+        bare_copy,
+        joint_sets,
+        variational=settings.variational,
+        snapshots=settings.snapshots,
+        device="cpu",
     )
-    pairs = zip(open_sources(bare_copy).load(), open_sources(joint_folder).load(), before, strict=True)
+    pairs = zip(
+        open_sources(bare_copy).load(), open_sources(joint_folder).load(), before, strict=True
+    )
     for later, at_once, bare in pairs:
         for name, model in later.items():
             assert all(torch.equal(model.params[n], v) for n, v in bare[name].params.items())
             assert all(torch.equal(model.fisher[n], v) for n, v in at_once[name].fisher.items())
-            assert all(torch.equal(model.variational.sd[n], v) for n, v in at_once[name].variational.sd.items())
-            assert all(torch.equal(model.snapshots.mean[n], v) for n, v in at_once[name].snapshots.mean.items())
+            assert all(
+                torch.equal(model.variational.sd[n], v)
+                for n, v in at_once[name].variational.sd.items()
+            )
+            assert all(
+                torch.equal(model.snapshots.mean[n], v)
+                for n, v in at_once[name].snapshots.mean.items()
+            )
 
 
 def test_extras_can_be_added_to_one_output(bare_copy, joint_sets, settings):
-    add_head_extras_run(bare_copy, {"other": joint_sets["other"]}, snapshots=settings.snapshots, device="cpu")
+    add_head_extras_run(
+        bare_copy, {"other": joint_sets["other"]}, snapshots=settings.snapshots, device="cpu"
+    )
     for member in open_sources(bare_copy).load():
         assert member["other"].extras == ("features", "fisher", "snapshots")
         assert member["plain"].extras == ("features",)
@@ -182,20 +227,33 @@ def test_features_that_no_set_varies_carry_nothing(joint_folder):
 
 
 def test_structures_of_another_set_are_refused(bare_copy, joint_sets):
-    with pytest.raises(InputError, match=r"the set 'plain' of network 1 was trained on 14 .*these are 22 structures"):
+    with pytest.raises(
+        InputError,
+        match=r"the set 'plain' of network 1 was trained on 14 .*these are 22 structures",
+    ):
         add_head_extras_run(bare_copy, {"plain": joint_sets["other"]}, device="cpu")
-    moved = dataclasses.replace(joint_sets["plain"], gaps_eV=joint_sets["plain"].gaps_eV[::-1].copy())
-    with pytest.raises(InputError, match="Give the structures and gaps that it was trained on, in the same order"):
+    moved = dataclasses.replace(
+        joint_sets["plain"], gaps_eV=joint_sets["plain"].gaps_eV[::-1].copy()
+    )
+    with pytest.raises(
+        InputError, match="Give the structures and gaps that it was trained on, in the same order"
+    ):
         add_head_extras_run(bare_copy, {"plain": moved}, device="cpu")
 
 
 def test_set_that_the_source_does_not_have_is_refused(bare_copy, joint_sets):
-    with pytest.raises(ConfigError, match="source set 'gw' does not exist in this source. Accepted: plain, other"):
+    with pytest.raises(
+        ConfigError, match="source set 'gw' does not exist in this source. Accepted: plain, other"
+    ):
         add_head_extras_run(bare_copy, {"gw": joint_sets["plain"]}, device="cpu")
 
 
-def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(source_folder, bare_copy, joint_sets, world):
-    with pytest.raises(InputError, match="is a source of one set. Give its structures and gaps without the name"):
+def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(
+    source_folder, bare_copy, joint_sets, world
+):
+    with pytest.raises(
+        InputError, match="is a source of one set. Give its structures and gaps without the name"
+    ):
         add_head_extras_run(source_folder, joint_sets, device="cpu")
     with pytest.raises(InputError, match="is a source of several sets. Give its sets by name"):
         add_extras_run(bare_copy, world.source_records, world.source_gaps_eV, device="cpu")
@@ -209,10 +267,15 @@ def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(source
             r"no variational posterior.*`bandgap train-sources --variational`.*source-extras --variational`",
         ),
         ("btl_vi", r"no Fisher information.*`bandgap train-sources`.*`bandgap source-extras`"),
-        ("ptyl", r"no snapshots.*`bandgap train-sources --snapshots 20`.*`bandgap source-extras --snapshots 20`"),
+        (
+            "ptyl",
+            r"no snapshots.*`bandgap train-sources --snapshots 20`.*`bandgap source-extras --snapshots 20`",
+        ),
     ],
 )
-def test_source_without_what_a_method_needs_is_refused_with_the_command(bare_folder, world, tmp_path, method, text):
+def test_source_without_what_a_method_needs_is_refused_with_the_command(
+    bare_folder, world, tmp_path, method, text
+):
     with pytest.raises(InputError, match=text):
         transfer_labelled(
             bare_folder, world.records, world.gaps_eV, method=method, head="plain", out=tmp_path, device="cpu"

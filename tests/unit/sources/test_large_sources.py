@@ -79,7 +79,9 @@ def test_rows_made_when_visited_are_those_of_all_at_once():
     assert torch.equal(lazy[rows], whole[rows]) and lazy.shape == (50, 6)
     narrow = StandardisedRows(raw, scale, used=used, silent=silent).to("cpu")
     assert torch.equal(torch.cat(list(narrow.blocks(16))), whole[:, torch.from_numpy(used)])
-    assert narrow.shape == (50, 5) and torch.equal(narrow[rows], whole[rows][:, torch.from_numpy(used)])
+    assert narrow.shape == (50, 5) and torch.equal(
+        narrow[rows], whole[rows][:, torch.from_numpy(used)]
+    )
 
 
 def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
@@ -93,7 +95,9 @@ def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
     kept, test = without_test_rows(table, (n - 20, 8), seed=3)
     assert test is not None and sorted(kept.ids + test.ids) == sorted(table.ids) and len(test) == 12
     errors = source_predictions_eV(source, test.features) - test.gaps_eV
-    assert manifest["metrics"]["test_rmse_eV"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
+    assert manifest["metrics"]["test_rmse_eV"] == pytest.approx(
+        np.sqrt(np.mean(errors**2)), rel=1e-12
+    )
     assert round(source.config.training.validation_share * (n - 12)) == 8
 
 

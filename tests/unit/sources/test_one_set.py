@@ -15,10 +15,14 @@ from bandgap.sources.one_set import train_source
 DESCRIPTOR = MBTRConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 2, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 2, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 P = n_features(DESCRIPTOR)
-CONFIG = SourceConfig(hidden=(6, 4), training=TrainingConfig(max_epochs=25, batch_size=16, learning_rate=1e-2))
+CONFIG = SourceConfig(
+    hidden=(6, 4), training=TrainingConfig(max_epochs=25, batch_size=16, learning_rate=1e-2)
+)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, P)).astype(np.float32)
 X[:, 2] = 0.0  # an element that the source set does not have
@@ -86,9 +90,12 @@ def test_source_repeats_with_the_seed(source):
 
 def test_features_of_another_descriptor_are_refused():
     with pytest.raises(
-        InputError, match=rf"features have shape \(80, {P - 1}\); 80 gaps and the descriptor's {P} features"
+        InputError,
+        match=rf"features have shape \(80, {P - 1}\); 80 gaps and the descriptor's {P} features",
     ):
-        train_source(X[:, 1:], Y, descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0)
+        train_source(
+            X[:, 1:], Y, descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0
+        )
 
 
 def test_gaps_of_another_number_of_structures_are_refused():

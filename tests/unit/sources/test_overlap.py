@@ -6,7 +6,15 @@ from ase import Atoms
 from ase.build import molecule
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.sources.overlap import KNOWN, Overlap, known_of, load_known, molecule_keys, overlap, save_known
+from bandgap.sources.overlap import (
+    KNOWN,
+    Overlap,
+    known_of,
+    load_known,
+    molecule_keys,
+    overlap,
+    save_known,
+)
 from bandgap.structures import StructureRecord
 
 WATER, ARGON = [8187428303974536880], [3829144481315130498]
@@ -46,8 +54,18 @@ def test_key_of_a_molecule_knows_no_place_no_order_and_no_small_bend(name):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("CH3CH2OH", "CH3OCH3"), ("butadiene", "2-butyne"), ("isobutane", "trans-butane"), ("C3H6_Cs", "C3H6_D3h")],
-    ids=["ethanol, dimethyl ether", "butadiene, butyne", "isobutane, butane", "propene, cyclopropane"],
+    [
+        ("CH3CH2OH", "CH3OCH3"),
+        ("butadiene", "2-butyne"),
+        ("isobutane", "trans-butane"),
+        ("C3H6_Cs", "C3H6_D3h"),
+    ],
+    ids=[
+        "ethanol, dimethyl ether",
+        "butadiene, butyne",
+        "isobutane, butane",
+        "propene, cyclopropane",
+    ],
 )
 def test_isomers_have_other_keys(first, second):
     assert molecule(first).get_chemical_formula() == molecule(second).get_chemical_formula()
@@ -69,7 +87,12 @@ def test_keys_do_not_change_between_versions():
 def test_overlap_counts_structures_and_molecules():
     benzene, water = molecule("C6H6"), molecule("H2O")
     known = known_of([record(benzene), record(water)])
-    target = [record(benzene.copy()), record(crystal("C6H6", "CH3CH2OH")), record(molecule("CH4")), refused()]
+    target = [
+        record(benzene.copy()),
+        record(crystal("C6H6", "CH3CH2OH")),
+        record(molecule("CH4")),
+        refused(),
+    ]
     assert overlap(known, target) == Overlap(4, 1, 2)
 
 
@@ -82,7 +105,9 @@ def test_keys_round_trip_and_none_are_none(tmp_path):
     known = known_of([record(molecule("C6H6")), refused()])
     save_known(tmp_path, known)
     again = load_known(tmp_path)
-    assert (again.structures == known.structures).all() and (again.molecules == known.molecules).all()
+    assert (again.structures == known.structures).all() and (
+        again.molecules == known.molecules
+    ).all()
 
 
 def test_damaged_keys_are_refused(tmp_path):

@@ -62,11 +62,15 @@ def folder(world, cache, tmp_path_factory):
 
 
 def test_card_names_the_potential_and_the_licence_of_its_weights(folder, source_folder):
-    card, plain = (json.loads((path / "manifest.json").read_text())["card"] for path in (folder, source_folder))
+    card, plain = (
+        json.loads((path / "manifest.json").read_text())["card"] for path in (folder, source_folder)
+    )
     assert card_rows(card)["pretrained potential"] == potential_words("chgnet")
     assert card_rows(card)["licence of the data"] == "CC0-1.0"
     assert "pretrained potential" not in card_rows(plain)
-    assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(plain)  # of earlier versions
+    assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(
+        plain
+    )  # of earlier versions
 
 
 def test_source_learns_and_opens_again_with_its_self_check(folder, world):
@@ -76,7 +80,9 @@ def test_source_learns_and_opens_again_with_its_self_check(folder, world):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, cache, tmp_path, method):
+def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(
+    folder, world, cache, tmp_path, method
+):
     transfer_labelled(
         folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
         out=tmp_path, seed=0, device="cpu", cache=cache,
@@ -90,10 +96,18 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
 
 
 def test_domain_tells_what_the_source_never_saw(folder, world, cache):
-    table, summary = judge(folder, [world.source_records[0], world.foreign, world.broken], cache=cache)
+    table, summary = judge(
+        folder, [world.source_records[0], world.foreign, world.broken], cache=cache
+    )
     words = table["judgement"].tolist()
-    assert words[0] == "inside" and "contains Si, never seen by the source model" in words[1] and words[2] == "refused"
-    assert summary["n"] == 2  # unlike a descriptor of named elements, this one describes silicon too
+    assert (
+        words[0] == "inside"
+        and "contains Si, never seen by the source model" in words[1]
+        and words[2] == "refused"
+    )
+    assert (
+        summary["n"] == 2
+    )  # unlike a descriptor of named elements, this one describes silicon too
     assert table["distance"][0] < 1e-5 < table["distance"][1]
 
 
@@ -110,9 +124,13 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
 
     def shell(*words):
         command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=600).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=600
+        ).stdout
 
-    trained = shell("train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source")
+    trained = shell(
+        "train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source"
+    )
     assert f"pretrained potential: {potential_words('chgnet')}" in trained
     shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
           "--n-test", "6", "--out", "run")  # fmt: skip

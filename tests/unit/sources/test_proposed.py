@@ -57,7 +57,9 @@ def test_more_rows_than_a_dense_process_takes_are_for_the_sampler() -> None:
     assert (few.method, many.method) == ("feature_gp", "btl_pcp_pe")
 
 
-def test_proposal_says_what_was_measured_and_what_levels_gain_where_they_are_not_installed() -> None:
+def test_proposal_says_what_was_measured_and_what_levels_gain_where_they_are_not_installed() -> (
+    None
+):
     with_levels, without = (
         propose(Target(ORGANIC, "PBE", n=100), transfers=True, levels_installed=installed)
         for installed in (True, False)
@@ -65,23 +67,30 @@ def test_proposal_says_what_was_measured_and_what_levels_gain_where_they_are_not
     assert "RMSE 0.38 to 0.40 eV, without levels 0.52 to 0.60 eV" in with_levels.sentence
     assert with_levels.gain == ""
     assert (
-        "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV: install them by `pip install" in without.gain
+        "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV: install them by `pip install"
+        in without.gain
     )
     for found in (with_levels, without):
         assert found.alternative == "btl_pcp_pe" and "the posterior of c" in found.alternative_shows
     own = propose(Target(ORGANIC, XTB, n=100), transfers=True, levels_installed=True)
-    assert own.sentence.startswith(f"The gaps are of {XTB}: GFN1-xTB levels would nearly be the answer")
+    assert own.sentence.startswith(
+        f"The gaps are of {XTB}: GFN1-xTB levels would nearly be the answer"
+    )
 
 
 def test_records_are_described_by_those_that_can_be_learned_from(world: World) -> None:
     """Refused structures and those without a gap have no say; the molecules of the test all have carbon, or not."""
     gaps = np.append(world.gaps_eV, 1.0)
     records = [*world.records, world.broken]
-    found = bandgap.propose_for(records, gaps, has_source=True, level_of_theory="PBE", levels_installed=True)
+    found = bandgap.propose_for(
+        records, gaps, has_source=True, level_of_theory="PBE", levels_installed=True
+    )
     organic = [record for record in world.records if {"C", "H"} <= set(record.atoms.symbols)]
     assert (found.levels == "GFN1-xTB") == (len(organic) >= 0.8 * len(world.records))
     only = np.where([record in organic for record in records], gaps, np.nan)
-    found = bandgap.propose_for(records, only, has_source=True, level_of_theory="PBE", levels_installed=True)
+    found = bandgap.propose_for(
+        records, only, has_source=True, level_of_theory="PBE", levels_installed=True
+    )
     assert (found.method, found.levels) == ("feature_gp", "GFN1-xTB")
 
 
@@ -89,7 +98,10 @@ def test_what_is_given_is_taken_and_the_rest_is_proposed(world: World) -> None:
     data = (world.records, world.gaps_eV)
     about = {"has_source": True, "level_of_theory": XTB, "n": None}
     assert method_and_levels("fine_tune", None, *data, **about)[:2] == ("fine_tune", "none")
-    assert method_and_levels("fine_tune", "GFN1-xTB", *data, **about)[:2] == ("fine_tune", "GFN1-xTB")
+    assert method_and_levels("fine_tune", "GFN1-xTB", *data, **about)[:2] == (
+        "fine_tune",
+        "GFN1-xTB",
+    )
     method, levels, proposal = method_and_levels(None, None, *data, **about)
     assert (method, levels) == ("btl_pcp_pe", "none") and proposal is not None
     about["level_of_theory"] = "PBE"
@@ -98,12 +110,19 @@ def test_what_is_given_is_taken_and_the_rest_is_proposed(world: World) -> None:
         method_and_levels(None, "DFT", *data, **about)
 
 
-def test_run_without_a_method_is_made_by_what_is_proposed(source_folder: Path, world: World, tmp_path: Path) -> None:
+def test_run_without_a_method_is_made_by_what_is_proposed(
+    source_folder: Path, world: World, tmp_path: Path
+) -> None:
     """As the machine has tblite or not; the labels are no tight binding, the molecules mostly organic or not."""
-    gaps = np.where([{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan)
+    gaps = np.where(
+        [{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan
+    )
     settings = {"draws": 8, "proposals": 50}
     more = {"n": 8, "n_test": 2, "settings": settings, "device": "cpu", "level_of_theory": "PBE"}
     run = transfer_labelled(source_folder, world.records, gaps, out=tmp_path, **more)
     manifest = bandgap.load_run(run).manifest
     installed = importlib.util.find_spec("tblite") is not None
-    assert (manifest["method"], manifest["request"]["levels"]) == ("feature_gp", "GFN1-xTB" if installed else "none")
+    assert (manifest["method"], manifest["request"]["levels"]) == (
+        "feature_gp",
+        "GFN1-xTB" if installed else "none",
+    )

@@ -20,7 +20,9 @@ from bandgap.sources.recalibration import (
 DESCRIPTOR = MBTRConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 2, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 2, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 P = n_features(DESCRIPTOR)
 
@@ -29,9 +31,16 @@ def linear_source(x_mean, x_scale):
     """Gap in eV: 5 + 1.5 times the sum of the standardised features, the hidden units never being off."""
     params = {"weight.1": torch.ones(1, P), "bias.1": torch.tensor([100.0])}
     params |= {"weight.2": torch.ones(1, 1), "bias.2": torch.tensor([-100.0])}
-    scales = Standardiser(np.asarray(x_mean, dtype=float), np.asarray(x_scale, dtype=float), 5.0, 1.5)
+    scales = Standardiser(
+        np.asarray(x_mean, dtype=float), np.asarray(x_scale, dtype=float), 5.0, 1.5
+    )
     return SourceModel(
-        params, NetworkConfig(P, (1,)), scales, DESCRIPTOR, SourceCard(("made",), 1, ("H",)), SourceConfig((1,))
+        params,
+        NetworkConfig(P, (1,)),
+        scales,
+        DESCRIPTOR,
+        SourceCard(("made",), 1, ("H",)),
+        SourceConfig((1,)),
     )
 
 
@@ -48,7 +57,9 @@ def source(rows):
 
 def test_source_gaps_are_those_of_the_formula(source, rows):
     z = (rows[0] - source.standardiser.x_mean) / source.standardiser.x_scale
-    np.testing.assert_allclose(source_gaps_eV(source, source.standardiser, rows[0]), 5.0 + 1.5 * z.sum(1), atol=1e-9)
+    np.testing.assert_allclose(
+        source_gaps_eV(source, source.standardiser, rows[0]), 5.0 + 1.5 * z.sum(1), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(("slope", "level"), [(1.0, 0.0), (0.4, -1.0), (2.0, 3.0)])
@@ -120,7 +131,9 @@ def test_auto_keeps_the_source_statistics_where_labels_cannot_tell(rows):
 
 
 def test_features_of_another_descriptor_are_refused(source):
-    with pytest.raises(InputError, match=rf"features have shape \(6, 2\), the model was fitted on {P} features"):
+    with pytest.raises(
+        InputError, match=rf"features have shape \(6, 2\), the model was fitted on {P} features"
+    ):
         standardiser_for(source, np.zeros((6, 2)), np.arange(6.0), statistics="source")
 
 
@@ -160,11 +173,15 @@ def test_few_rows_leave_a_slope_near_its_prior():
         y = 3.0 * np.random.default_rng([seed, 1]).normal(size=5)
         found.append(baseline_slope(y, g, f)[0])
         plain.append(np.linalg.lstsq(np.stack([g, f, np.ones(5)], 1), y)[0][0])
-    assert np.sqrt(np.mean(np.square(np.array(found) - 0.5))) < 0.25 * np.sqrt(np.mean(np.square(plain)))
+    assert np.sqrt(np.mean(np.square(np.array(found) - 0.5))) < 0.25 * np.sqrt(
+        np.mean(np.square(plain))
+    )
 
 
 @pytest.mark.parametrize("beside_source", [True, False])
-def test_baseline_without_scatter_is_found_exactly_and_one_that_is_constant_says_nothing(beside_source):
+def test_baseline_without_scatter_is_found_exactly_and_one_that_is_constant_says_nothing(
+    beside_source,
+):
     g, f, _ = beside(20, seed=5)
     f = f if beside_source else None
     assert baseline_slope(2.0 - 0.7 * g, g, f)[0] == pytest.approx(-0.7, abs=1e-4)

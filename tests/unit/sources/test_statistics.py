@@ -16,7 +16,9 @@ def test_statistics_are_those_of_the_features_over_several_blocks():
     h = torch.relu(h @ params["weight.2"].T + params["bias.2"]).double().numpy()
     found = feature_statistics(params, x, residual_variance=0.3)
     np.testing.assert_allclose(found.mean, h.mean(0), rtol=1e-6)
-    np.testing.assert_allclose(found.scatter, (h - h.mean(0)).T @ (h - h.mean(0)), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        found.scatter, (h - h.mean(0)).T @ (h - h.mean(0)), rtol=1e-6, atol=1e-6
+    )
     np.testing.assert_allclose(found.sd, h.std(0), rtol=1e-6)
     assert (found.n, found.residual_variance) == (len(h), 0.3)
 
@@ -29,5 +31,7 @@ def test_features_that_never_vary_have_no_scatter():
 
 
 def test_shapes_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match=r"feature statistics: mean \(3,\), scatter \(2, 2\), 5 rows. Accepted"):
+    with pytest.raises(
+        InputError, match=r"feature statistics: mean \(3,\), scatter \(2, 2\), 5 rows. Accepted"
+    ):
         FeatureStatistics(np.zeros(3), np.zeros((2, 2)), 5, 1.0)

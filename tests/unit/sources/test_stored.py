@@ -30,7 +30,9 @@ def source_copy(source_folder, tmp_path):
 @pytest.fixture(scope="module")
 def run_folder(source_folder, world, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
-    return transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, n=12, n_test=6, **METHOD)
+    return transfer_labelled(
+        source_folder, world.records, world.gaps_eV, out=out, n=12, n_test=6, **METHOD
+    )
 
 
 @pytest.fixture
@@ -116,7 +118,9 @@ def test_weights_that_are_not_finite_fail_the_self_check(source_copy):
         arrays["param.bias.3"] *= torch.nan
 
     edit_tensors(source_copy / "weights.safetensors", alter)
-    with pytest.raises(ArtifactError, match=r"fails its self-check: structure source-\d\d gives nan eV"):
+    with pytest.raises(
+        ArtifactError, match=r"fails its self-check: structure source-\d\d gives nan eV"
+    ):
         load_source(source_copy)
 
 
@@ -127,7 +131,8 @@ def test_failed_self_check_names_the_versions_that_changed(source_copy):
 
     edit_manifest(source_copy, alter)
     with pytest.raises(
-        ArtifactError, match=r"Changed since then: dscribe 1.0 -> \S+. Install those versions, or train"
+        ArtifactError,
+        match=r"Changed since then: dscribe 1.0 -> \S+. Install those versions, or train",
     ):
         load_source(source_copy)
 
@@ -147,7 +152,9 @@ def test_missing_or_damaged_weights_are_refused(source_copy, content):
     (source_copy / name).unlink()
     if content is not None:
         (source_copy / name).write_bytes(content)
-    with pytest.raises(ArtifactError, match=rf"{name} cannot be read .* The folder is damaged; make it again"):
+    with pytest.raises(
+        ArtifactError, match=rf"{name} cannot be read .* The folder is damaged; make it again"
+    ):
         load_source(source_copy)
 
 
@@ -169,7 +176,8 @@ def test_tensor_of_another_shape_is_refused_by_name(source_copy, part):
 
     edit_tensors(source_copy / "weights.safetensors", alter)
     with pytest.raises(
-        ArtifactError, match=rf"tensor param.{part} has shape \(2, 3\), \(\d.*\) is expected. The folder"
+        ArtifactError,
+        match=rf"tensor param.{part} has shape \(2, 3\), \(\d.*\) is expected. The folder",
     ):
         load_source(source_copy)
 
@@ -189,7 +197,8 @@ def test_absent_draws_are_refused_by_name(run_copy):
 
     edit_tensors(run_copy / "draws.safetensors", alter)
     with pytest.raises(
-        ArtifactError, match="a part of the stored model is missing or damaged .*sigma.*Make the folder again"
+        ArtifactError,
+        match="a part of the stored model is missing or damaged .*sigma.*Make the folder again",
     ):
         load_run(run_copy)
 
@@ -197,30 +206,50 @@ def test_absent_draws_are_refused_by_name(run_copy):
 @pytest.mark.parametrize("key", ["network", "descriptor", "gaps", "card", "history", "references"])
 def test_manifest_without_a_part_is_refused_by_name(source_copy, key):
     edit_manifest(source_copy, lambda manifest: manifest.pop(key))
-    with pytest.raises(ArtifactError, match=f"a part of the stored model is missing or damaged .*{key}"):
+    with pytest.raises(
+        ArtifactError, match=f"a part of the stored model is missing or damaged .*{key}"
+    ):
         load_source(source_copy)
 
 
 def test_run_is_no_source_and_a_source_no_run(source_folder, run_folder):
-    with pytest.raises(ArtifactError, match="is a run of schema 1; a source of schema 1 is expected here"):
+    with pytest.raises(
+        ArtifactError, match="is a run of schema 1; a source of schema 1 is expected here"
+    ):
         load_source(run_folder)
-    with pytest.raises(ArtifactError, match="is a source of schema 1; a run of schema 1 is expected here"):
+    with pytest.raises(
+        ArtifactError, match="is a source of schema 1; a run of schema 1 is expected here"
+    ):
         load_run(source_folder)
 
 
 def test_nothing_in_the_package_can_unpickle():
     """No module imports a pickling package or calls a loader that unpickles."""
     packages = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-    calls = {("torch", "load"), ("torch", "save"), ("joblib", "load"), ("joblib", "dump"), ("pd", "read_pickle")}
+    calls = {
+        ("torch", "load"),
+        ("torch", "save"),
+        ("joblib", "load"),
+        ("joblib", "dump"),
+        ("pd", "read_pickle"),
+    }
     found = []
     for path in Path(bandgap.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name.split(".")[0] for alias in node.names] if isinstance(node, ast.Import) else []
+            names = (
+                [alias.name.split(".")[0] for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             names += [(node.module or "").split(".")[0]] if isinstance(node, ast.ImportFrom) else []
             if packages & set(names):
                 found.append(f"{path.name}:{node.lineno} imports {names}")
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                found += [f"{path.name}:{node.lineno} {c}" for c in calls if c == (node.value.id, node.attr)]
+                found += [
+                    f"{path.name}:{node.lineno} {c}"
+                    for c in calls
+                    if c == (node.value.id, node.attr)
+                ]
             if (
                 isinstance(node, ast.keyword)
                 and node.arg == "allow_pickle"

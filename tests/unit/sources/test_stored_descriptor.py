@@ -37,7 +37,10 @@ def test_weights_are_a_file_beside_the_manifest_and_give_the_same_vectors(body, 
     records = [record(ethanol()), record(crystal(), "crystal")]
     for other in (again, pickle.loads(pickle.dumps(descriptor))):
         found = featurize(records, other)
-        assert found.features.shape == (2, n_features(descriptor)) and np.isfinite(found.features).all()
+        assert (
+            found.features.shape == (2, n_features(descriptor))
+            and np.isfinite(found.features).all()
+        )
         np.testing.assert_array_equal(found.features, featurize(records, descriptor).features)
 
 
@@ -45,8 +48,14 @@ def test_weights_of_another_network_are_refused(body, tmp_path):
     from bandgap.networks.megnet import new_megnet
 
     entry = save_descriptor(tmp_path, DescriptorConfig(graph=body))
-    save_descriptor(tmp_path, DescriptorConfig(graph=GraphBody.of(CONFIG, new_megnet(CONFIG, seed=1).state_dict())))
-    with pytest.raises(ArtifactError, match="the weights of the graph network are not those that the manifest names"):
+    save_descriptor(
+        tmp_path,
+        DescriptorConfig(graph=GraphBody.of(CONFIG, new_megnet(CONFIG, seed=1).state_dict())),
+    )
+    with pytest.raises(
+        ArtifactError,
+        match="the weights of the graph network are not those that the manifest names",
+    ):
         load_descriptor(tmp_path, entry)
     (tmp_path / GRAPH).unlink()
     with pytest.raises(ArtifactError, match="cannot be read"):

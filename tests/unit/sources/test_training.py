@@ -32,14 +32,18 @@ def sources_folder(world, tmp_path_factory):
     half = len(world.source_records) // 2
     mixed = np.random.default_rng(0).permutation(world.source_gaps_eV[half:])
     sets = {
-        "plain": LabelledSet(world.source_records[:half], world.source_gaps_eV[:half], "PBE", "CC0-1.0"),
+        "plain": LabelledSet(
+            world.source_records[:half], world.source_gaps_eV[:half], "PBE", "CC0-1.0"
+        ),
         "mixed up": LabelledSet(world.source_records[half:], mixed, "GW"),
     }
     return train_sources_run(
         sets,
         descriptor=world.descriptor,
         config=world.source_config,
-        training=JointTrainingConfig(steps=400, batch_size=16, warmup_steps=10, learning_rate=1e-2, dropout=0.0),
+        training=JointTrainingConfig(
+            steps=400, batch_size=16, warmup_steps=10, learning_rate=1e-2, dropout=0.0
+        ),
         members=2,
         out=tmp_path_factory.mktemp("sources"),
         seed=1,
@@ -75,7 +79,9 @@ def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_fo
     x = featurize([world.records[i] for i in rows], world.descriptor).features
     method = get_method("fine_tune")
     data = TargetData(x, world.gaps_eV[rows])
-    again = fit_members(method, members, data, method.configure(FINE), head="plain", seed=5, device="cpu")
+    again = fit_members(
+        method, members, data, method.configure(FINE), head="plain", seed=5, device="cpu"
+    )
     np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
     first, second = posterior.mean_draws_eV(x)[:, 0]
     assert not np.allclose(first, second, atol=1e-3)
@@ -100,7 +106,9 @@ def test_head_can_be_named(sources_folder, world, tmp_path):
         sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="mixed up",
         out=tmp_path, device="cpu",
     )  # fmt: skip
-    assert json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
+    assert (
+        json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
+    )
 
 
 def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
@@ -122,10 +130,15 @@ def brief_run(sets, world, out, **settings):
 
 
 def weights(folder):
-    return [m["plain"].params["weight.1"].numpy() for m in open_sources(folder).load("plain", extras=False)]
+    return [
+        m["plain"].params["weight.1"].numpy()
+        for m in open_sources(folder).load("plain", extras=False)
+    ]
 
 
-def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(joint_sets, world, tmp_path):
+def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(
+    joint_sets, world, tmp_path
+):
     cache = DescriptorCache(tmp_path / "cache")
     first = brief_run(joint_sets, world, tmp_path / "first", cache=cache)
     n = sum(len(s.records) for s in joint_sets.values())
@@ -139,7 +152,10 @@ def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(joint_
 
 
 def test_displacement_is_in_the_card_and_changes_the_networks(joint_sets, world, tmp_path):
-    folders = {d: brief_run(joint_sets, world, tmp_path / str(d), displacement_angstrom=d) for d in (0.0, 0.04, 0.1)}
+    folders = {
+        d: brief_run(joint_sets, world, tmp_path / str(d), displacement_angstrom=d)
+        for d in (0.0, 0.04, 0.1)
+    }
     for d, folder in folders.items():
         cards = json.loads((folder / "manifest.json").read_text())["cards"]
         assert [card["displacement_angstrom"] for card in cards.values()] == [d, d]
@@ -148,7 +164,9 @@ def test_displacement_is_in_the_card_and_changes_the_networks(joint_sets, world,
     assert not np.allclose(none, some) and not np.allclose(some, more)
 
 
-def test_source_without_a_displacement_in_its_cards_is_one_without_copies(joint_sets, world, tmp_path):
+def test_source_without_a_displacement_in_its_cards_is_one_without_copies(
+    joint_sets, world, tmp_path
+):
     folder = brief_run(joint_sets, world, tmp_path / "source")
     for path in folder.rglob("manifest.json"):
         manifest = json.loads(path.read_text())
@@ -175,6 +193,9 @@ def test_structure_whose_copy_cannot_be_described_keeps_its_features(world):
 
 
 def test_displacement_that_is_too_large_is_refused_before_any_work(joint_sets, world, tmp_path):
-    with pytest.raises(ConfigError, match="atoms cannot be displaced by 0.5 angstrom. Accepted: a standard deviation"):
+    with pytest.raises(
+        ConfigError,
+        match="atoms cannot be displaced by 0.5 angstrom. Accepted: a standard deviation",
+    ):
         brief_run(joint_sets, world, tmp_path / "source", displacement_angstrom=0.5)
     assert not (tmp_path / "source").exists()

@@ -13,7 +13,9 @@ RUN = {"kind": "run", "schema": 1}
 
 
 def test_manifest_round_trips_with_plain_values(tmp_path):
-    write_manifest(tmp_path, RUN | {"a": np.float32(0.5), "b": np.int64(3), "c": (1, [2.0]), "d": {"e": None}})
+    write_manifest(
+        tmp_path, RUN | {"a": np.float32(0.5), "b": np.int64(3), "c": (1, [2.0]), "d": {"e": None}}
+    )
     found = read_manifest(tmp_path, kind="run")
     assert found == RUN | {"a": 0.5, "b": 3, "c": [1, [2.0]], "d": {"e": None}}
 
@@ -37,7 +39,8 @@ def test_versions_name_what_a_prediction_depends_on():
 
 def test_folder_without_manifest_is_refused(tmp_path):
     with pytest.raises(
-        ArtifactError, match=r"has no manifest.json. Give the folder that train-source or transfer wrote"
+        ArtifactError,
+        match=r"has no manifest.json. Give the folder that train-source or transfer wrote",
     ):
         read_manifest(tmp_path, kind="run")
 
@@ -46,7 +49,8 @@ def test_folder_without_manifest_is_refused(tmp_path):
 def test_manifest_that_is_no_json_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(
-        ArtifactError, match=r"manifest.json: not readable as JSON .* The folder is damaged; make it again"
+        ArtifactError,
+        match=r"manifest.json: not readable as JSON .* The folder is damaged; make it again",
     ):
         read_manifest(tmp_path, kind="run")
 
@@ -59,7 +63,10 @@ def test_manifest_that_is_no_object_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "found, said",
-    [({"kind": "source", "schema": 1}, "a source of schema 1"), ({"kind": "run", "schema": 9}, "a run of schema 9")],
+    [
+        ({"kind": "source", "schema": 1}, "a source of schema 1"),
+        ({"kind": "run", "schema": 9}, "a run of schema 9"),
+    ],
 )
 def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, found, said):
     (tmp_path / "manifest.json").write_text(json.dumps(found))
@@ -68,7 +75,9 @@ def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, found, said):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_versions_hold_extras_where_they_are_installed_and_say_nothing_where_not(installed, monkeypatch, caplog):
+def test_versions_hold_extras_where_they_are_installed_and_say_nothing_where_not(
+    installed, monkeypatch, caplog
+):
     of = importlib.metadata.version
 
     def version(name):

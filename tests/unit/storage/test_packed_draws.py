@@ -22,12 +22,18 @@ def test_every_bit_comes_back_from_the_file(tmp_path):
     value[0, :, 0, 0], value[0, :, 0, 1] = -0.0, float("nan")
     value[1, :, 0, 0] = 0.0
     value[1, 3, 0, 0] = -0.0  # varies, by its sign alone
-    arrays = {"theta.2": value, "sigma": torch.ones(2, 50, dtype=torch.float64), "basis": torch.eye(3)}
+    arrays = {
+        "theta.2": value,
+        "sigma": torch.ones(2, 50, dtype=torch.float64),
+        "basis": torch.eye(3),
+    }
     save_tensors(packed(arrays), tmp_path / "draws.safetensors")
     found = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
     assert set(found) == set(arrays)
     assert torch.equal(found["theta.2"].view(torch.int32), value.view(torch.int32))
-    assert torch.equal(found["sigma"], arrays["sigma"]) and torch.equal(found["basis"], arrays["basis"])
+    assert torch.equal(found["sigma"], arrays["sigma"]) and torch.equal(
+        found["basis"], arrays["basis"]
+    )
 
 
 def test_bytes_fall_by_the_share_that_does_not_vary(tmp_path):

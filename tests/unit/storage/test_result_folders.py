@@ -37,33 +37,49 @@ def test_unfinished_run_is_accepted(tmp_path: Path) -> None:
     [
         ("source", "run", "contains a source model, which a run does not replace"),
         ("run", "source", "contains a run, which a source model does not replace"),
-        ("sources", "source", "contains a source model of several sets, which a source model does not replace"),
+        (
+            "sources",
+            "source",
+            "contains a source model of several sets, which a source model does not replace",
+        ),
         ("album", "run", "contains a result of kind album, which a run does not replace"),
     ],
 )
-def test_other_kind_of_result_is_refused(there: str, wanted: str, words: str, tmp_path: Path) -> None:
+def test_other_kind_of_result_is_refused(
+    there: str, wanted: str, words: str, tmp_path: Path
+) -> None:
     folder = stored(tmp_path / "out", there, "weights.safetensors")
     with pytest.raises(InputError, match=f"{words}. Give a new folder"):
         check_result_folder(folder, kind=wanted)
 
 
-@pytest.mark.parametrize("name", ["thesis.txt", "manifest.json", "predictions.csv", "calibrator.json"])
+@pytest.mark.parametrize(
+    "name", ["thesis.txt", "manifest.json", "predictions.csv", "calibrator.json"]
+)
 def test_folder_of_the_user_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text("{}")
-    with pytest.raises(InputError, match=f"holds other files, such as {name}, .* Give a new folder"):
+    with pytest.raises(
+        InputError, match=f"holds other files, such as {name}, .* Give a new folder"
+    ):
         check_result_folder(tmp_path / "mine", kind="run")
 
 
-def test_run_with_a_file_of_the_user_is_refused_as_all_of_it_would_be_replaced(tmp_path: Path) -> None:
+def test_run_with_a_file_of_the_user_is_refused_as_all_of_it_would_be_replaced(
+    tmp_path: Path,
+) -> None:
     run = stored(tmp_path / "run", "run", "draws.safetensors", "notes.txt")
-    with pytest.raises(InputError, match=r"holds other files, such as notes.txt, .* or move these files"):
+    with pytest.raises(
+        InputError, match=r"holds other files, such as notes.txt, .* or move these files"
+    ):
         check_result_folder(run, kind="run")
 
 
 def test_folder_inside_a_result_is_refused(tmp_path: Path) -> None:
     source = stored(tmp_path / "source", "source")
-    with pytest.raises(InputError, match="the folder of a source model. Give a folder outside of it"):
+    with pytest.raises(
+        InputError, match="the folder of a source model. Give a folder outside of it"
+    ):
         check_result_folder(source / "run" / "first", kind="run")
 
 
@@ -80,13 +96,17 @@ def test_source_that_is_read_is_refused(link: bool, tmp_path: Path) -> None:
 
 def test_folder_that_contains_an_input_is_refused(tmp_path: Path) -> None:
     run = stored(tmp_path / "run", "run", "draws.safetensors")
-    with pytest.raises(InputError, match="is, or contains, .*predictions.csv, which this command reads"):
+    with pytest.raises(
+        InputError, match="is, or contains, .*predictions.csv, which this command reads"
+    ):
         check_result_folder(run, kind="run", inputs=[run / "predictions.csv"])
 
 
 def test_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="is the current folder, or contains it. Give the name of a folder in it"):
+    with pytest.raises(
+        InputError, match="is the current folder, or contains it. Give the name of a folder in it"
+    ):
         check_result_folder(Path(), kind="run")
 
 

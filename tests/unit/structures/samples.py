@@ -67,7 +67,11 @@ END
 """
 
 P21C = ["x,y,z", "-x,y+1/2,-z+1/2", "-x,-y,-z", "x,-y+1/2,z+1/2"]
-METHANOL = [("C1", "C", 0.10, 0.10, 0.10), ("O1", "O", 0.30, 0.10, 0.10), ("H1", "H", 0.05, 0.22, 0.10)]
+METHANOL = [
+    ("C1", "C", 0.10, 0.10, 0.10),
+    ("O1", "O", 0.30, 0.10, 0.10),
+    ("H1", "H", 0.05, 0.22, 0.10),
+]
 
 
 def cif(
@@ -88,13 +92,22 @@ def cif(
     if symbol is not None:
         lines.append(f"_symmetry_space_group_name_H-M '{symbol}'")
     if operators is not None:
-        lines += ["loop_", "_symmetry_equiv_pos_as_xyz", *(f"'{operator}'" for operator in operators)]
+        lines += [
+            "loop_",
+            "_symmetry_equiv_pos_as_xyz",
+            *(f"'{operator}'" for operator in operators),
+        ]
     lines += [extra] if extra else []
-    lines += ["loop_", *(f"_atom_site_{tag}" for tag in ("label", "type_symbol", "fract_x", "fract_y", "fract_z"))]
+    lines += [
+        "loop_",
+        *(f"_atom_site_{tag}" for tag in ("label", "type_symbol", "fract_x", "fract_y", "fract_z")),
+    ]
     added = columns or {}
     lines += [f"_atom_site_{tag}" for tag in added]
     for row, site in enumerate(sites):
-        lines.append(" ".join(map(str, site)) + "".join(f" {values[row]}" for values in added.values()))
+        lines.append(
+            " ".join(map(str, site)) + "".join(f" {values[row]}" for values in added.values())
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -123,7 +136,10 @@ def optimade(**changes: object) -> str:
         "cartesian_site_positions": [[0, 0, 0], [2.82, 2.82, 2.82]],
         "lattice_vectors": [[0, 2.82, 2.82], [2.82, 0, 2.82], [2.82, 2.82, 0]],
     } | changes  # fmt: skip
-    entries = [{"id": name, "type": "structures", "attributes": a} for name, a in (("w/1", molecule), ("n/2", crystal))]
+    entries = [
+        {"id": name, "type": "structures", "attributes": a}
+        for name, a in (("w/1", molecule), ("n/2", crystal))
+    ]
     return json.dumps({"meta": {"api_version": "1.2.0"}, "data": entries})
 
 
@@ -134,7 +150,13 @@ def ase_db(*structures: Atoms) -> bytes:
         path = Path(folder) / "a.db"
         with connect(path, use_lock_file=False) as db:
             for number, atoms in enumerate(structures or (ase_molecule("CH3OH"), slab)):
-                db.write(atoms, name=f"row-{number}", gap_eV=1.5 + number, source="made", data={"x": [1, 2]})
+                db.write(
+                    atoms,
+                    name=f"row-{number}",
+                    gap_eV=1.5 + number,
+                    source="made",
+                    data={"x": [1, 2]},
+                )
         return path.read_bytes()
 
 

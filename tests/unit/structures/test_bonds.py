@@ -56,4 +56,6 @@ def test_molecule_sizes_are_limited_to_the_largest():
 def test_molecule_sizes_do_not_depend_on_the_order_of_atoms():
     atoms = packed("CH3CH2OH")
     order = np.random.default_rng(0).permutation(len(atoms))
-    assert (molecule_sizes(atoms[order], largest=9) == molecule_sizes(atoms, largest=9)[order]).all()
+    assert (
+        molecule_sizes(atoms[order], largest=9) == molecule_sizes(atoms, largest=9)[order]
+    ).all()

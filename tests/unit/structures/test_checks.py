@@ -31,7 +31,9 @@ def test_atoms_too_close_are_refused_by_name_and_distance():
 
 def test_atoms_of_a_molecule_are_named_by_number_and_element():
     record = read_one(xyz("H 0 0 0", "H 0 0 0.4"), "a.xyz")
-    assert record.problem.startswith("atoms 1 (H) and 2 (H) are 0.40 A apart. Atoms closer than 0.5 A")
+    assert record.problem.startswith(
+        "atoms 1 (H) and 2 (H) are 0.40 A apart. Atoms closer than 0.5 A"
+    )
 
 
 def test_atoms_close_across_the_cells_face_are_refused():
@@ -51,7 +53,9 @@ def test_hydrogen_molecule_is_ready():
 @pytest.mark.parametrize("pbc", [(True, True, True), (True, True, False), (False, True, False)])
 def test_close_pairs_agree_with_ase_in_skewed_cells(seed: int, pbc: tuple[bool, bool, bool]):
     random = np.random.default_rng(seed)
-    cell = np.array([[4.0, 0, 0], [7.5, 3.0, 0], [-6.0, 5.0, 3.5]]) + random.normal(scale=0.2, size=(3, 3))
+    cell = np.array([[4.0, 0, 0], [7.5, 3.0, 0], [-6.0, 5.0, 3.5]]) + random.normal(
+        scale=0.2, size=(3, 3)
+    )
     positions = random.uniform(-10, 10, size=(20, 3))
     _, _, ours = close_pairs(positions, cell=cell, pbc=pbc, cutoff_angstrom=2.0)
     from ase import Atoms
@@ -61,7 +65,9 @@ def test_close_pairs_agree_with_ase_in_skewed_cells(seed: int, pbc: tuple[bool, 
 
 
 def test_heights_of_a_skewed_cell_are_distances_of_its_faces():
-    assert np.allclose(heights(np.array([[2.0, 0, 0], [2.0, 3.0, 0], [0, 0, 4.0]])), [2 * 3 / np.hypot(2, 3), 3, 4])
+    assert np.allclose(
+        heights(np.array([[2.0, 0, 0], [2.0, 3.0, 0], [0, 0, 4.0]])), [2 * 3 / np.hypot(2, 3), 3, 4]
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,13 +112,19 @@ def test_cell_that_is_not_finite_is_refused(value: str):
 
 def test_too_large_coordinates_are_refused():
     record = read_one(xyz("H 0 0 0", "H 0 0 1e9"), "a.xyz")
-    assert record.problem == "a coordinate or cell vector of 1e+09 A is too large for a structure; is the unit right?"
+    assert (
+        record.problem
+        == "a coordinate or cell vector of 1e+09 A is too large for a structure; is the unit right?"
+    )
 
 
 def test_more_atoms_than_the_limit_are_refused_and_the_limit_can_be_set():
     record = read_structures(METHANE_XYZ.encode(), "m.xyz", limits=Limits(max_atoms=4))[0]
     assert record.problem == "the structure has 5 atoms; the limit is 4"
-    assert read_structures(METHANE_XYZ.encode(), "m.xyz", limits=Limits(max_atoms=5))[0].status == "ready"
+    assert (
+        read_structures(METHANE_XYZ.encode(), "m.xyz", limits=Limits(max_atoms=5))[0].status
+        == "ready"
+    )
 
 
 def test_atoms_over_the_limit_after_symmetry_are_refused():
@@ -121,7 +133,9 @@ def test_atoms_over_the_limit_after_symmetry_are_refused():
 
 
 def test_atoms_over_the_limit_by_two_thousand_operators_are_refused_before_their_images_are_merged():
-    shifts = [f"x+{a}/24,y+{b}/24,z+{c}/24" for a in range(20) for b in range(10) for c in range(10)]
+    shifts = [
+        f"x+{a}/24,y+{b}/24,z+{c}/24" for a in range(20) for b in range(10) for c in range(10)
+    ]
     sites = [(f"C{k}", "C", 0.001 * k, 0.37, 0.013 * k % 1) for k in range(1000)]
     text = cif(symbol=None, operators=shifts, sites=sites, cell=(3.0, 3.0, 3.0, 90.0, 90.0, 90.0))
     with time_limit(2.0):
@@ -136,7 +150,9 @@ def crowded(n: int, *, cell: str, pbc: str = "T T T", spread: float = 0.5) -> st
     return xyz(*("H {:.3f} {:.3f} {:.3f}".format(*point) for point in points), comment=comment)
 
 
-def test_more_atoms_than_fit_in_the_cell_are_refused_before_pairs_are_sought(monkeypatch: pytest.MonkeyPatch):
+def test_more_atoms_than_fit_in_the_cell_are_refused_before_pairs_are_sought(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """No tree of positions is made: a search among the images of these would take gigabytes."""
     monkeypatch.setattr(neighbours, "cKDTree", None)
     record = read_one(crowded(1000, cell="0.5 0 0 0 0.5 0 0 0 0.5"), "a.xyz")
@@ -167,7 +183,9 @@ def test_crowded_slab_is_refused_before_its_pairs_are_stored(pbc: str):
 
 def test_crowded_cell_that_is_expanded_by_symmetry_is_refused_before_its_pairs_are_stored():
     sites = [(f"H{k}", "H", 0, 0, 0) for k in range(900)]
-    text = cif(symbol=None, operators=["x,y,z", "-x,-y,-z"], sites=sites, cell=(0.6, 0.6, 0.6, 90, 90, 90))
+    text = cif(
+        symbol=None, operators=["x,y,z", "-x,-y,-z"], sites=sites, cell=(0.6, 0.6, 0.6, 90, 90, 90)
+    )
     with time_limit(2.0):
         record = read_one(text)
     assert "pairs of atoms are closer than 0.05 A; the limit is 1,000,000" in record.problem

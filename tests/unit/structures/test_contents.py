@@ -50,7 +50,14 @@ def decoded_at_once(data: bytes) -> str | None:
 def told(records: Any) -> list[tuple[Any, ...]]:
     """Everything that records say but the folder of their file."""
     return [
-        (r.id, Path(r.file).name, r.format, r.content, r.problems, [(k, repr(v)) for k, v in r.info.items()])
+        (
+            r.id,
+            Path(r.file).name,
+            r.format,
+            r.content,
+            r.problems,
+            [(k, repr(v)) for k, v in r.info.items()],
+        )
         for r in records
     ]
 
@@ -64,15 +71,32 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PIECES = st.sampled_from(
-    [b"\r", b"\n", b"\r\n", b"\x1a", b"C 0 0 0", b"\xc3\xb6", b"\xff", b"\xe2\x82", b"\0", b"\xd8\0"]
+    [
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\x1a",
+        b"C 0 0 0",
+        b"\xc3\xb6",
+        b"\xff",
+        b"\xe2\x82",
+        b"\0",
+        b"\xd8\0",
+    ]
 )
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
-@given(st.sampled_from([b"", *MARKS]), st.lists(PIECES | st.binary(max_size=3), max_size=30), st.integers(1, 9))
+@given(
+    st.sampled_from([b"", *MARKS]),
+    st.lists(PIECES | st.binary(max_size=3), max_size=30),
+    st.integers(1, 9),
+)
 @example(b"", [b"\r", b"\n", b"\r", b"\x1a", b"\n"], 1)
 @example(b"\xff\xfe", [b"\xd8\0\xdc", b"\n"], 1)
-def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(mark: bytes, pieces: list[bytes], block: int) -> None:
+def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(
+    mark: bytes, pieces: list[bytes], block: int
+) -> None:
     data = mark + b"".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contents, "BLOCK", block)
@@ -86,20 +110,32 @@ def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(mark: bytes, piec
         assert text.head(5) == found[:5]
 
 
-def test_damaged_files_of_every_format_do_not_depend_on_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_files_of_every_format_do_not_depend_on_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(5)
     files = [mutated(random) for _ in range(400)]
     sound = METHANE_XYZ + NAMED + MODELS
     for encoding in ENCODINGS:
         for end in ("\n", "\r\n", "\r"):
-            for text in (NAMED * 3, METHANE_XYZ[:-30], NAMED.replace("5\n", "9\n") + NAMED, MODELS, " \n\n", sound):
+            for text in (
+                NAMED * 3,
+                METHANE_XYZ[:-30],
+                NAMED.replace("5\n", "9\n") + NAMED,
+                MODELS,
+                " \n\n",
+                sound,
+            ):
                 data = text.replace("\n", end).encode(encoding)
                 files += [
                     (data, "a.xyz"),
                     (gzip.compress(data, mtime=0), "a.xyz.gz"),
                     (zipped({"a.xyz": data}), "z.zip"),
                 ]
-                files += [(data[: random.randrange(len(data))], "a.pdb"), (gzip.compress(data)[:-9], "a.xyz.gz")]
+                files += [
+                    (data[: random.randrange(len(data))], "a.pdb"),
+                    (gzip.compress(data)[:-9], "a.xyz.gz"),
+                ]
     held = [told(stream_structures(data, name, limits=SMALL)) for data, name in files]
     for module in (contents, archives):
         monkeypatch.setattr(module, "SMALL", 0)
@@ -135,5 +171,7 @@ def test_damaged_database_gets_the_same_verdict_from_path_and_bytes(tmp_path: Pa
         damaged = bytearray(data)
         for _ in range(random.randrange(1, 6)):
             damaged[random.randrange(len(damaged))] = random.randrange(256)
-        path.write_bytes(damaged[: random.randrange(len(data))] if random.random() < 0.3 else damaged)
+        path.write_bytes(
+            damaged[: random.randrange(len(data))] if random.random() < 0.3 else damaged
+        )
         assert told(stream_paths([path])) == told(stream_structures(path.read_bytes(), "a.db"))

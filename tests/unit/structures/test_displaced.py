@@ -19,7 +19,9 @@ def record_of(identifier, atoms):
 def moves(records, sd_angstrom=0.04, *, seed=0):
     """How far every atom of every record moved, by id, each (n, 3)."""
     copies = displaced(records, sd_angstrom, seed=seed)
-    return {r.id: c.atoms.positions - r.atoms.positions for r, c in zip(records, copies, strict=True)}
+    return {
+        r.id: c.atoms.positions - r.atoms.positions for r, c in zip(records, copies, strict=True)
+    }
 
 
 @pytest.fixture
@@ -49,12 +51,17 @@ def test_noise_changes_with_the_seed_and_between_structures(records):
     first, other = moves(records), moves(records, seed=1)
     assert all(not np.allclose(first[name], other[name]) for name in first)
     assert not np.allclose(first["C2H6"][:5], first["CH4"])
-    assert displaced(records, 0.04, seed=0)[0].content == displaced(records, 0.04, seed=0)[0].content
+    assert (
+        displaced(records, 0.04, seed=0)[0].content == displaced(records, 0.04, seed=0)[0].content
+    )
 
 
 def test_copies_of_one_seed_are_different(records):
     first, second = (displaced(records, 0.04, seed=0, copy=k) for k in range(2))
-    assert all(not np.allclose(a.atoms.positions, b.atoms.positions) for a, b in zip(first, second, strict=True))
+    assert all(
+        not np.allclose(a.atoms.positions, b.atoms.positions)
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 def test_crystal_keeps_its_cell_and_its_periodicity():

@@ -8,11 +8,14 @@ from bandgap.structures.drawing import shape_of
 from bandgap.structures.shapes import Shape
 
 N2 = '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 pbc="T T T"\nN {} 1 1\nN {} 1 1\n'
-DIAMOND = '8\nLattice="3.567 0 0 0 3.567 0 0 0 3.567" Properties=species:S:1:pos:R:3 pbc="T T T"\n' + "".join(
-    f"C {x * 3.567} {y * 3.567} {z * 3.567}\n"
-    for x, y, z in (
-        *((0, 0, 0), (0.5, 0.5, 0), (0.5, 0, 0.5), (0, 0.5, 0.5)),
-        *((0.25, 0.25, 0.25), (0.75, 0.75, 0.25), (0.75, 0.25, 0.75), (0.25, 0.75, 0.75)),
+DIAMOND = (
+    '8\nLattice="3.567 0 0 0 3.567 0 0 0 3.567" Properties=species:S:1:pos:R:3 pbc="T T T"\n'
+    + "".join(
+        f"C {x * 3.567} {y * 3.567} {z * 3.567}\n"
+        for x, y, z in (
+            *((0, 0, 0), (0.5, 0.5, 0), (0.5, 0, 0.5), (0, 0.5, 0.5)),
+            *((0.25, 0.25, 0.25), (0.75, 0.75, 0.25), (0.75, 0.25, 0.75), (0.25, 0.75, 0.75)),
+        )
     )
 )
 WATER = "3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
@@ -25,7 +28,9 @@ def shape(text: str, name: str = "a.extxyz") -> Shape:
     return found
 
 
-@pytest.mark.parametrize(("first", "second"), [(1.0, 2.1), (5.5, 0.6), (-0.5, 6.6)], ids=["whole", "cut", "outside"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(1.0, 2.1), (5.5, 0.6), (-0.5, 6.6)], ids=["whole", "cut", "outside"]
+)
 def test_molecule_is_made_whole_for_any_images_of_its_atoms(first: float, second: float) -> None:
     found = shape(N2.format(first, second))
     apart = found.positions[1] - found.positions[0]
@@ -38,14 +43,18 @@ def test_molecule_is_made_whole_for_any_images_of_its_atoms(first: float, second
 
 def test_contact_is_between_molecules_and_images_of_a_molecule_count() -> None:
     near = shape(N2.replace("6 0 0 0 6", "4 0 0 0 6").format(1.0, 2.1))
-    assert near.contact_angstrom == pytest.approx(4.0 - 1.1)  # to its own image along the short axis
+    assert near.contact_angstrom == pytest.approx(
+        4.0 - 1.1
+    )  # to its own image along the short axis
     assert np.isnan(shape(N2.format(1.0, 2.1)).contact_angstrom)  # nothing within 3.5 angstrom
 
 
 def test_network_of_bonds_keeps_its_positions_and_counts_no_molecules() -> None:
     found = shape(DIAMOND)
     assert found.n_molecules == 0 and len(found.bonds) == 16 and found.shifts.any()
-    np.testing.assert_allclose(np.linalg.norm(found.bond_vectors, axis=1), 3.567 * np.sqrt(3) / 4, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(found.bond_vectors, axis=1), 3.567 * np.sqrt(3) / 4, atol=1e-6
+    )
     assert found.density_g_cm3 == pytest.approx(3.515, abs=0.005)  # diamond at room temperature
     assert ((found.positions > -1e-6) & (found.positions < 3.567)).all()
 
@@ -53,7 +62,9 @@ def test_network_of_bonds_keeps_its_positions_and_counts_no_molecules() -> None:
 def test_molecule_without_a_cell_has_no_density_and_no_contact() -> None:
     found = shape(WATER, "water.xyz")
     assert found.bonds.tolist() == [[0, 1], [0, 2]] and found.n_molecules == 1
-    assert np.isnan(found.density_g_cm3) and np.isnan(found.contact_angstrom) and not found.cell.any()
+    assert (
+        np.isnan(found.density_g_cm3) and np.isnan(found.contact_angstrom) and not found.cell.any()
+    )
     assert found.shortest_angstrom == pytest.approx(np.hypot(0.763, 0.596), abs=1e-6)
 
 

@@ -21,7 +21,20 @@ FILES = {
     "molecule/geometry.in": AIMS, "a.res": RES, "a.xyz": METHANE_XYZ,
     "a.extxyz": METHANE_XYZ.replace("methane", LATTICE), "a.cif": cif(columns={"occupancy": ["1", "1", "1"]}),
 }  # fmt: skip
-EXTREMES = ["0", "-1", "1e308", "-1e308", "1e200", "1e154", "1e100", "1e-160", "1e-320", "nan", "-inf", "9" * 400]
+EXTREMES = [
+    "0",
+    "-1",
+    "1e308",
+    "-1e308",
+    "1e200",
+    "1e154",
+    "1e100",
+    "1e-160",
+    "1e-320",
+    "nan",
+    "-inf",
+    "9" * 400,
+]
 NUMBER = re.compile(r"(?<![\w.'/+-])-?\d+\.?\d*(?![\w'/])")
 
 POSITION, VECTOR = "expected three coordinates", "expected a lattice vector (three numbers)"
@@ -50,17 +63,52 @@ def test_extreme_number_gives_valid_structures_or_a_verdict(name: str):
 @pytest.mark.parametrize(
     ("name", "old", "new", "expected"),
     [
-        ("POSCAR", "5.64 0.0 0", "1e308 0.0 0", f"line 3: {VECTOR}, found '1e308 0.0 0.0', which {OUT}"),
+        (
+            "POSCAR",
+            "5.64 0.0 0",
+            "1e308 0.0 0",
+            f"line 3: {VECTOR}, found '1e308 0.0 0.0', which {OUT}",
+        ),
         ("POSCAR", "5.64 0.0 0", "1e90 0.0 0", PROPORTION.format("1e+90")),
-        ("POSCAR", "1.0\n", "1e200\n", "line 2: expected the scale (one number, or three above zero), found '1e200'"),
+        (
+            "POSCAR",
+            "1.0\n",
+            "1e200\n",
+            "line 2: expected the scale (one number, or three above zero), found '1e200'",
+        ),
         ("POSCAR", "1.0\n", "1e99\n", PROPORTION.format("5.64e+99")),
         ("POSCAR", "0.0 5.64\n", "0.0 1e-160\n", f"{FLAT}: its opposite faces are 1e-160 A apart"),
         ("volume.vasp", "0.0 5.64\n", "0.0 1e-160\n", FLAT),
-        ("POSCAR", "0.5 0.5 0.0", "0.5 0.5 -1e308", f"line 10: {POSITION}, found '0.5 0.5 -1e308', which {OUT}"),
-        ("geometry.in", "0.1 0.1 0.1", "1e308 0.1 0.1", f"line 4: {POSITION}, found '1e308 0.1 0.1', which {OUT}"),
-        ("geometry.in", "0 5 0", "0 1e200 0", f"line 2: {POSITION}, found '0 1e200 0', which {OUT}"),
-        ("a.pdb", "  0.083652", "   8.3e307", "SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF."),
-        ("a.cif", "length_b 8.0", "length_b 1e-320", f"{FLAT}: its opposite faces are 1e-320 A apart"),
+        (
+            "POSCAR",
+            "0.5 0.5 0.0",
+            "0.5 0.5 -1e308",
+            f"line 10: {POSITION}, found '0.5 0.5 -1e308', which {OUT}",
+        ),
+        (
+            "geometry.in",
+            "0.1 0.1 0.1",
+            "1e308 0.1 0.1",
+            f"line 4: {POSITION}, found '1e308 0.1 0.1', which {OUT}",
+        ),
+        (
+            "geometry.in",
+            "0 5 0",
+            "0 1e200 0",
+            f"line 2: {POSITION}, found '0 1e200 0', which {OUT}",
+        ),
+        (
+            "a.pdb",
+            "  0.083652",
+            "   8.3e307",
+            "SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF.",
+        ),
+        (
+            "a.cif",
+            "length_b 8.0",
+            "length_b 1e-320",
+            f"{FLAT}: its opposite faces are 1e-320 A apart",
+        ),
     ],
 )
 def test_extreme_number_is_refused_with_a_reason(name: str, old: str, new: str, expected: str):

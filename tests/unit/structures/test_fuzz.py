@@ -19,13 +19,26 @@ from bandgap.structures.drawing import shape_of
 from bandgap.structures.formats import FORMATS
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
-from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, ase_db, cif, optimade, parquet
+from tests.unit.structures.samples import (
+    AIMS,
+    METHANE_XYZ,
+    PDB,
+    POSCAR,
+    RES,
+    ase_db,
+    cif,
+    optimade,
+    parquet,
+)
 from tests.unit.structures.test_archives import zipped
 
 EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
-VALID = [text.encode() for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)]
+VALID = [
+    text.encode()
+    for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)
+]
 VALID += [
     optimade().encode(),
     ase_db(),
@@ -70,20 +83,32 @@ TOKENS = [
     "=\n",
     "_",
 ]
-FEW = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 SMALL = Limits(max_atoms=100, max_structures=50, max_file_bytes=100_000, max_archive_bytes=200_000)
 
-CONTCAR = "two waters\n -216.0\n6 0 0\n1 6 0\n0 2 6\nH O\n4 2\nSelective dynamics\nCartesian\n" + "".join(
-    f"{x} {y} {z} T T F\n"
-    for x, y, z in [(0.76, 0.59, 0), (-0.76, 0.59, 0), (3.76, 3.59, 3), (2.24, 3.59, 3), (0, 0, 0), (3, 3, 3)]
+CONTCAR = (
+    "two waters\n -216.0\n6 0 0\n1 6 0\n0 2 6\nH O\n4 2\nSelective dynamics\nCartesian\n"
+    + "".join(
+        f"{x} {y} {z} T T F\n"
+        for x, y, z in [
+            (0.76, 0.59, 0),
+            (-0.76, 0.59, 0),
+            (3.76, 3.59, 3),
+            (2.24, 3.59, 3),
+            (0, 0, 0),
+            (3, 3, 3),
+        ]
+    )
 )
 VELOCITIES = "\n0.1 0.2 0.3\n0.1 0.2 0.3\n"
-PERIODIC_AIMS = (
-    "lattice_vector 5 0 0\nlattice_vector 1 5 0\nlattice_vector 0 0 6\natom_frac 0.1 0.1 0.1 C\natom 2 2 2 O\n"
-)
+PERIODIC_AIMS = "lattice_vector 5 0 0\nlattice_vector 1 5 0\nlattice_vector 0 0 6\natom_frac 0.1 0.1 0.1 C\natom 2 2 2 O\n"
 CRYST1 = "CRYST1   10.000   11.000   12.000  90.00  95.00  90.00 P 1 21/c 1\n"
 MODELS = f"{CRYST1}MODEL        1\n{PDB}ENDMDL\nMODEL        2\n{PDB}"
-OCCUPIED = cif(columns={"occupancy": ["1.0", "0.999(3)", "1"]}, extra="_chemical_formula_sum 'C4 H4 O4'")
+OCCUPIED = cif(
+    columns={"occupancy": ["1.0", "0.999(3)", "1"]}, extra="_chemical_formula_sum 'C4 H4 O4'"
+)
 BY_SYMBOL = cif(operators=None, symbol="P n a 21", extra="_cell.formula_units_Z 4")
 
 
@@ -130,7 +155,9 @@ def assert_sound(record: StructureRecord) -> None:
     if atoms.pbc.any():
         assert atoms.cell.complete().volume > 1e-3
     cutoff, bins = CLOSEST_ANGSTROM - 1e-6, 10_000  # more take seconds where a cell is long
-    assert not len(primitive_neighbor_list("d", atoms.pbc, atoms.cell, atoms.positions, cutoff, max_nbins=bins))
+    assert not len(
+        primitive_neighbor_list("d", atoms.pbc, atoms.cell, atoms.positions, cutoff, max_nbins=bins)
+    )
 
 
 def check_file(rng: Random) -> None:
@@ -151,7 +178,9 @@ def check_file(rng: Random) -> None:
         assert_sentence(str(error))
     if rng.random() < 0.04:
         described = featurize(records, config_for(preset="oe62-16-roots"))
-        for record, row, problem in zip(records, described.features, described.problems, strict=True):
+        for record, row, problem in zip(
+            records, described.features, described.problems, strict=True
+        ):
             assert problem is not None or record.atoms is None or np.isfinite(row).all()
             assert problem is None or not re.search("by DScribe|not finite", problem.text), problem
             shape_of(record)
@@ -163,9 +192,12 @@ def test_samples_of_damaged_files_cover_every_format():
 
 
 @pytest.mark.parametrize(
-    ("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])]
+    ("count", "fresh"),
+    [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
 )
-def test_damaged_files_give_valid_structures_or_a_reason(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
+def test_damaged_files_give_valid_structures_or_a_reason(
+    count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
+):
     run_mutations(check_file, count=count, fresh=fresh, capsys=capsys)
 
 
@@ -202,8 +234,13 @@ def test_truncated_valid_files_give_verdicts(data: bytes, share: float, name: st
 
 
 @settings(FEW, max_examples=400)
-@given(st.sampled_from(VALID), st.lists(st.tuples(st.floats(0, 1), st.sampled_from(TOKENS)), min_size=1, max_size=4))
-def test_valid_files_with_tokens_replaced_give_verdicts(data: bytes, changes: list[tuple[float, str]]):
+@given(
+    st.sampled_from(VALID),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(TOKENS)), min_size=1, max_size=4),
+)
+def test_valid_files_with_tokens_replaced_give_verdicts(
+    data: bytes, changes: list[tuple[float, str]]
+):
     for share, token in changes:
         at = int(share * len(data))
         data = data[:at] + token.encode() + data[at + len(token) :]

@@ -24,7 +24,9 @@ def density(record: StructureRecord) -> float:
     """Return the density in g/cm3."""
     assert record.atoms is not None
     grams_per_u = 1.66053907e-24
-    return float(record.atoms.get_masses().sum() * grams_per_u / (record.atoms.get_volume() * 1e-24))
+    return float(
+        record.atoms.get_masses().sum() * grams_per_u / (record.atoms.get_volume() * 1e-24)
+    )
 
 
 def with_symbol(symbol: str, cell: tuple[float, ...]) -> StructureRecord:
@@ -48,7 +50,9 @@ def test_symbol_of_hexagonal_axes_gives_six_atoms_of_arsenic(symbol: str):
 
 
 @pytest.mark.parametrize("number", [146, 148, 155, 160, 161, 166, 167])
-def test_every_rhombohedral_group_on_rhombohedral_axes_has_the_operators_of_its_r_setting(number: int):
+def test_every_rhombohedral_group_on_rhombohedral_axes_has_the_operators_of_its_r_setting(
+    number: int,
+):
     hexagonal, rhombohedral = (
         group for group in gemmi.spacegroup_table() if group.number == number and group.ext in "HR"
     )
@@ -83,17 +87,28 @@ def test_full_monoclinic_symbol_of_the_unique_axis_of_the_cell_is_read():
         pytest.param("P 21/c", (5, 6, 7, 90, 90, 100), id="a glide along the unique axis"),
         pytest.param("P 1 21 1", (5, 6, 7, 90, 90, 100), id="a full symbol of another unique axis"),
         pytest.param("P m -3 m", (5, 5, 7, 90, 90, 90), id="a cubic group of a tetragonal cell"),
-        pytest.param("P m -3 m", (4.0, 4.0, 4.044, 90, 90, 90), id="a cubic group of a cell with c/a = 1.011"),
+        pytest.param(
+            "P m -3 m", (4.0, 4.0, 4.044, 90, 90, 90), id="a cubic group of a cell with c/a = 1.011"
+        ),
         pytest.param("P 4", (5, 6, 7, 90, 90, 90), id="a tetragonal group of an orthorhombic cell"),
-        pytest.param("P 2 2 2", (5, 6, 7, 90, 91, 90), id="an orthorhombic group of a monoclinic cell"),
-        pytest.param("R -3 m:H", (9, 9, 9, 70, 70, 70), id="hexagonal axes stated, rhombohedral cell"),
-        pytest.param("P 6", (5, 5, 7, 90, 90, 60), id="a hexagonal group of a cell with gamma = 60"),
+        pytest.param(
+            "P 2 2 2", (5, 6, 7, 90, 91, 90), id="an orthorhombic group of a monoclinic cell"
+        ),
+        pytest.param(
+            "R -3 m:H", (9, 9, 9, 70, 70, 70), id="hexagonal axes stated, rhombohedral cell"
+        ),
+        pytest.param(
+            "P 6", (5, 5, 7, 90, 90, 60), id="a hexagonal group of a cell with gamma = 60"
+        ),
     ],
 )
 def test_symbol_that_is_no_symmetry_of_the_cell_is_refused(symbol: str, cell: tuple[float, ...]):
     record = with_symbol(symbol, cell)
     assert record.status == "refused"
-    assert f"of the space group {symbol} (block shelx) does not map the unit cell onto itself" in record.problem
+    assert (
+        f"of the space group {symbol} (block shelx) does not map the unit cell onto itself"
+        in record.problem
+    )
 
 
 def test_refusal_names_the_operator_the_cell_and_the_remedy():
@@ -110,12 +125,16 @@ def test_operators_listed_in_a_cif_are_checked():
     fits, misfits = (7.0, 7.0, 9.0, 90, 90, 90), (7.0, 8.0, 9.0, 90, 90, 90)
     assert read_one(cif(symbol="P 4", operators=fourfold, cell=fits)).status == "ready"
     record = read_one(cif(symbol="P 4", operators=fourfold, cell=misfits))
-    assert record.problem.startswith("the symmetry operator -y,x,z listed in block shelx does not map the unit cell")
+    assert record.problem.startswith(
+        "the symmetry operator -y,x,z listed in block shelx does not map the unit cell"
+    )
 
 
 def test_operators_on_hexagonal_axes_without_their_centring_are_a_warning():
     listed = ["x,y,z", "-y,x-y,z", "-x+y,-x,z"]
-    record = read_one(cif(symbol="R 3", operators=listed, sites=SILICON, cell=(9, 9, 12, 90, 90, 120)))
+    record = read_one(
+        cif(symbol="R 3", operators=listed, sites=SILICON, cell=(9, 9, 12, 90, 90, 120))
+    )
     expected = "block shelx lists 3 symmetry operators and its space group R 3 has 9; the listed ones were used"
     assert (record.n_atoms, record.problem) == (3, expected)
 
@@ -123,12 +142,20 @@ def test_operators_on_hexagonal_axes_without_their_centring_are_a_warning():
 def test_operators_of_a_hall_symbol_are_checked():
     hall = "_space_group_name_Hall '-P 2ybc'"
     record = read_one(cif(symbol=None, operators=None, cell=(5, 6, 7, 90, 90, 100), extra=hall))
-    assert "of the Hall symbol -P 2ybc (block shelx) does not map the unit cell onto itself" in record.problem
+    assert (
+        "of the Hall symbol -P 2ybc (block shelx) does not map the unit cell onto itself"
+        in record.problem
+    )
 
 
 def test_operators_of_shelx_are_checked():
-    record = read_one(RES.replace("LATT -1", "LATT -1\nSYMM -y, x, z").replace("6.14 6.14 6.14", "6.14 7 8"), "a.res")
-    assert record.problem.startswith("the symmetry operator -y,x,z of SYMM and LATT does not map the unit cell")
+    record = read_one(
+        RES.replace("LATT -1", "LATT -1\nSYMM -y, x, z").replace("6.14 6.14 6.14", "6.14 7 8"),
+        "a.res",
+    )
+    assert record.problem.startswith(
+        "the symmetry operator -y,x,z of SYMM and LATT does not map the unit cell"
+    )
 
 
 def test_space_group_of_a_pdb_is_checked():
@@ -138,7 +165,9 @@ def test_space_group_of_a_pdb_is_checked():
 
 def test_pdb_on_rhombohedral_axes_has_three_operators():
     record = read_one(
-        CRYST1.format(12, 12, 12, 60, 60, 60, "R 3") + PDB.replace("0.000   0.000", "3.000   4.000"), "w.pdb"
+        CRYST1.format(12, 12, 12, 60, 60, 60, "R 3")
+        + PDB.replace("0.000   0.000", "3.000   4.000"),
+        "w.pdb",
     )
     assert (record.n_atoms, record.status) == (9, "ready")
 
@@ -181,12 +210,16 @@ def test_error_of_the_metric_follows_the_most_precise_digits():
     values = [5.0, 5.0, 7.0, 90.0, 90.0, 120.0]
     coarse = unit_cell(values, texts=["5.0", "5.0", "7.0", "90", "90", "120"])
     fine = unit_cell(values, texts=["5", "5.0000", "7.0", "90.00", "90", "120"])
-    assert np.allclose(np.diag(coarse.metric_error - fine.metric_error), 2 * np.array([5, 5, 7]) * (0.05 - 0.00005))
+    assert np.allclose(
+        np.diag(coarse.metric_error - fine.metric_error), 2 * np.array([5, 5, 7]) * (0.05 - 0.00005)
+    )
     assert coarse.metric_error[0, 1] > fine.metric_error[0, 1]
 
 
 @pytest.mark.data
-@pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder")
+@pytest.mark.skipif(
+    "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
+)
 @pytest.mark.parametrize(
     ("name", "formula", "expected_density"),
     [
@@ -196,14 +229,18 @@ def test_error_of_the_metric_follows_the_most_precise_digits():
         ("133_pdb_R3H.pdb", "C3", 0.08),
     ],
 )
-def test_published_case_has_the_atoms_of_its_crystal(name: str, formula: str, expected_density: float):
+def test_published_case_has_the_atoms_of_its_crystal(
+    name: str, formula: str, expected_density: float
+):
     (record,) = read_structures((DATA / "field_cases" / name).read_bytes(), name)
     assert (record.formula, record.status) == (formula, "ready")
     assert density(record) == pytest.approx(expected_density, abs=0.01)
 
 
 @pytest.mark.data
-@pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder")
+@pytest.mark.skipif(
+    "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
+)
 @pytest.mark.parametrize("name", ["041_C2c_gamma.cif", "150_cubic_symbol_tetragonal_cell.cif"])
 def test_published_case_without_a_fitting_setting_is_refused(name: str):
     (record,) = read_structures((DATA / "field_cases" / name).read_bytes(), name)

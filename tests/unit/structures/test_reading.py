@@ -24,8 +24,12 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize(("form", "text", "name"), [(f, *rest) for f, rest in FORMATS.items()], ids=FORMATS)
-def test_format_is_found_by_name_by_content_and_against_a_wrong_name(form: str, text: str, name: str):
+@pytest.mark.parametrize(
+    ("form", "text", "name"), [(f, *rest) for f, rest in FORMATS.items()], ids=FORMATS
+)
+def test_format_is_found_by_name_by_content_and_against_a_wrong_name(
+    form: str, text: str, name: str
+):
     wrong = "a.cif" if form != "CIF" else "a.xyz"
     assert [read_one(text, n).format for n in (name, "unnamed", "notes.txt", wrong)] == [form] * 4
 
@@ -102,7 +106,10 @@ def test_accepted_formats_are_named():
 
 def test_text_of_unknown_format_is_refused_with_its_beginning():
     (record,) = read("id,gap_eV\na,1.0\n", "labels.csv")
-    assert record.problem == f"not a structure file (it begins with 'id,gap_eV'). Accepted: {ACCEPTED}."
+    assert (
+        record.problem
+        == f"not a structure file (it begins with 'id,gap_eV'). Accepted: {ACCEPTED}."
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"\n  \n"])
@@ -112,18 +119,26 @@ def test_empty_file_is_refused(data: bytes):
 
 def test_binary_file_is_refused():
     (record,) = read_structures(bytes(range(256)) * 10, "a.cif")
-    assert record.problem == "a binary file, not text. Export the structure as a text file such as CIF or extXYZ"
+    assert (
+        record.problem
+        == "a binary file, not text. Export the structure as a text file such as CIF or extXYZ"
+    )
 
 
 def test_file_over_the_limit_is_refused():
-    (record,) = read_structures(METHANE_XYZ.encode() * 10, "a.xyz", limits=Limits(max_file_bytes=500))
+    (record,) = read_structures(
+        METHANE_XYZ.encode() * 10, "a.xyz", limits=Limits(max_file_bytes=500)
+    )
     assert record.problem == f"the file has {len(METHANE_XYZ) * 10:,} bytes; the limit is 500 bytes"
 
 
 def test_structures_over_the_limit_are_refused_in_one_line():
     records = read_structures(METHANE_XYZ.encode() * 5, "a.xyz", limits=Limits(max_structures=3))
     assert [r.status for r in records] == ["ready"] * 3 + ["refused"]
-    assert records[3].problem == f"the remaining structures were not read: the limit is 3 structures. {ADVICE}"
+    assert (
+        records[3].problem
+        == f"the remaining structures were not read: the limit is 3 structures. {ADVICE}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,12 +174,20 @@ def test_unexpected_error_of_a_reader_becomes_a_verdict(monkeypatch: pytest.Monk
 
     others = [form for form in formats.FORMATS if form.name != "FHI-aims"]
     monkeypatch.setattr(formats, "FORMATS", [*others, replace(formats.aims.FORMAT, read=broken)])
-    assert read_one(AIMS, "geometry.in").problem == "cannot be read as FHI-aims (AssertionError: no reason given)"
+    assert (
+        read_one(AIMS, "geometry.in").problem
+        == "cannot be read as FHI-aims (AssertionError: no reason given)"
+    )
 
 
 def test_folder_is_read_in_order_and_every_file_has_a_verdict(tmp_path: Path):
     (tmp_path / "b" / ".git").mkdir(parents=True)
-    for name, text in {"a.cif": cif(), "b/m.xyz": METHANE_XYZ * 2, "notes.md": "# notes", ".hidden.cif": cif()}.items():
+    for name, text in {
+        "a.cif": cif(),
+        "b/m.xyz": METHANE_XYZ * 2,
+        "notes.md": "# notes",
+        ".hidden.cif": cif(),
+    }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "b" / ".git" / "c.cif").write_text(cif())
     records = read_paths([tmp_path])
@@ -198,7 +221,9 @@ def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
 )
 def test_file_over_the_limit_of_its_kind_is_not_read(tmp_path: Path, name: str, said: str):
     (tmp_path / name).write_bytes(bytes(2000))
-    (record,) = read_paths([tmp_path / name], limits=Limits(max_file_bytes=500, max_archive_bytes=1000))
+    (record,) = read_paths(
+        [tmp_path / name], limits=Limits(max_file_bytes=500, max_archive_bytes=1000)
+    )
     assert record.problem == said
 
 
@@ -236,7 +261,9 @@ def test_progress_is_called_for_every_file_and_can_cancel(tmp_path: Path):
         read_paths([tmp_path], progress=cancel)
 
 
-def test_read_paths_with_a_string_reads_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_paths_with_a_string_reads_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Letter by letter the path would begin with the folder "/"."""
     (tmp_path / "a.xyz").write_text("1\n\nC 0 0 0\n")
     monkeypatch.chdir(tmp_path)

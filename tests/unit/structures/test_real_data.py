@@ -12,7 +12,9 @@ from bandgap.structures import read_paths
 DATA = Path(os.environ.get("BANDGAP_TEST_DATA", ""))
 pytestmark = [
     pytest.mark.data,
-    pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"),
+    pytest.mark.skipif(
+        "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
+    ),
 ]
 
 

@@ -14,17 +14,28 @@ def record(*problems: Problem) -> StructureRecord:
 
 def test_status_is_the_most_severe_of_the_problems():
     warning, refusal = Problem("warning", "w"), Problem("refused", "r")
-    assert [r.status for r in (record(), record(warning), record(warning, refusal))] == ["ready", "warning", "refused"]
+    assert [r.status for r in (record(), record(warning), record(warning, refusal))] == [
+        "ready",
+        "warning",
+        "refused",
+    ]
 
 
 def test_verdict_joins_the_sentences():
-    assert record(Problem("warning", "one"), Problem("warning", "two")).verdict == "usable: one; two"
+    assert (
+        record(Problem("warning", "one"), Problem("warning", "two")).verdict == "usable: one; two"
+    )
     assert record().verdict == "ready"
 
 
 def test_refused_record_is_empty_in_every_property():
     refused = record(Problem("refused", "r"))
-    assert (refused.formula, refused.n_atoms, refused.periodic, refused.content) == ("", 0, False, "")
+    assert (refused.formula, refused.n_atoms, refused.periodic, refused.content) == (
+        "",
+        0,
+        False,
+        "",
+    )
 
 
 def test_formula_is_in_hill_order():
@@ -32,7 +43,10 @@ def test_formula_is_in_hill_order():
 
 
 def test_content_is_equal_for_equal_structures_and_differs_otherwise():
-    first, second = read_one(METHANE_XYZ, "a.xyz"), read_one(METHANE_XYZ.replace("methane", "other"), "b.xyz")
+    first, second = (
+        read_one(METHANE_XYZ, "a.xyz"),
+        read_one(METHANE_XYZ.replace("methane", "other"), "b.xyz"),
+    )
     assert first.content == second.content
     assert len(first.content) == 64
     assert first.content != read_one(METHANE_XYZ.replace("0.629", "0.630", 1), "a.xyz").content
@@ -42,10 +56,16 @@ def test_content_is_equal_for_equal_structures_and_differs_otherwise():
 
 
 def test_content_does_not_depend_on_the_sign_of_zero():
-    assert read_one("1\n\nH 0 0 -0.0\n", "a.xyz").content == read_one("1\n\nH 0 0 0.0\n", "a.xyz").content
+    assert (
+        read_one("1\n\nH 0 0 -0.0\n", "a.xyz").content
+        == read_one("1\n\nH 0 0 0.0\n", "a.xyz").content
+    )
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 def test_limit_that_is_not_a_positive_whole_number_is_refused(value: object):
-    with pytest.raises(ConfigError, match=r"^Limits.max_atoms: found .*\. Accepted: a whole number of at least 1\.$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^Limits.max_atoms: found .*\. Accepted: a whole number of at least 1\.$",
+    ):
         Limits(max_atoms=value)  # type: ignore[arg-type]

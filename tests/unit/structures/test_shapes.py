@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.structures.shapes import Shape, cell_lengths_angles, has_shapes, load_shape, save_shapes
+from bandgap.structures.shapes import (
+    Shape,
+    cell_lengths_angles,
+    has_shapes,
+    load_shape,
+    save_shapes,
+)
 
 
 def a_shape(n: int, *, seed: int = 0) -> Shape:
@@ -52,7 +58,9 @@ def test_last_structure_may_have_no_bonds(tmp_path: Path) -> None:
     assert found is not None and found.bonds.shape == (0, 2) and found.bond_vectors.shape == (0, 3)
 
 
-def test_file_of_shapes_does_not_depend_on_the_batch_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_shapes_does_not_depend_on_the_batch_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = [a_shape(2 + k % 5, seed=k) if k % 3 else None for k in range(20)]
     save_shapes(tmp_path / "whole", made)
     monkeypatch.setattr("bandgap.structures.shapes.BATCH", 3)
@@ -76,7 +84,9 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path, damage: str) -> None:
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-40] if damage == "cut" else b"\x00 something else")
-    with pytest.raises(ArtifactError, match=r"shapes\.safetensors: the stored structures cannot be read"):
+    with pytest.raises(
+        ArtifactError, match=r"shapes\.safetensors: the stored structures cannot be read"
+    ):
         load_shape(path, 0)
 
 

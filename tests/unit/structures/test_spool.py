@@ -22,7 +22,9 @@ from bandgap.structures.spool import Spool, Tally
 from tests.unit.structures.samples import METHANE_XYZ, PDB, POSCAR, cif
 from tests.unit.structures.test_archives import zipped
 
-NAMED = METHANE_XYZ.replace("methane", 'Properties=species:S:1:pos:R:3 id=m gap_eV=0.1 flag=T note="two words" k=3')
+NAMED = METHANE_XYZ.replace(
+    "methane", 'Properties=species:S:1:pos:R:3 id=m gap_eV=0.1 flag=T note="two words" k=3'
+)
 BAD = METHANE_XYZ.replace("0.629 0.629 0.629", "0.629 x 0.629")
 FILES = {
     "a.extxyz": NAMED * 3 + METHANE_XYZ,
@@ -58,7 +60,9 @@ def folder(tmp_path):
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    (tmp_path / "in" / "z.zip").write_bytes(zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ, "n.extxyz": NAMED}))
+    (tmp_path / "in" / "z.zip").write_bytes(
+        zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ, "n.extxyz": NAMED})
+    )
     return tmp_path / "in"
 
 
@@ -69,7 +73,9 @@ def test_spool_yields_the_same_records_twice(folder):
     assert {"m", "m-2", "m-3", "m-4"} <= {r.id for r in records}
     assert {r.status for r in records} == {"ready", "warning", "refused"}
     assert told(kept) == told(records) == told(kept)
-    assert [type(v) for r in kept for v in r.info.values()] == [type(v) for r in records for v in r.info.values()]
+    assert [type(v) for r in kept for v in r.info.values()] == [
+        type(v) for r in records for v in r.info.values()
+    ]
     for own, other in zip(kept, records, strict=True):
         if other.atoms is not None:
             assert own.atoms.positions.tobytes() == other.atoms.positions.tobytes()
@@ -86,7 +92,9 @@ def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
 
 
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(folder, tmp_path, monkeypatch):
+def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(
+    folder, tmp_path, monkeypatch
+):
     monkeypatch.setattr(spool, "_BATCH", 1)
     goes_on, records = tmp_path / "goes on", read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
 
@@ -95,7 +103,8 @@ def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(folder, tm
         while not goes_on.exists():
             time.sleep(0.01)
         yield from (
-            dataclasses.replace(record, id=id) for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
+            dataclasses.replace(record, id=id)
+            for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
         )
 
     ahead = Spool.read_ahead(slowly)
@@ -124,7 +133,10 @@ def test_parallel_iterations_through_a_spool_are_independent(folder):
 def test_contents_of_a_spool_differ_if_any_value_differs(folder):
     contents = {tuple(Spool(stream_paths([folder])).contents())}
     assert tuple(Spool(stream_paths([folder])).contents()) in contents
-    for text in (FILES["a.extxyz"].replace("0.1", "0.2", 1), FILES["a.extxyz"].replace("-0.629", "-0.6290001", 1)):
+    for text in (
+        FILES["a.extxyz"].replace("0.1", "0.2", 1),
+        FILES["a.extxyz"].replace("-0.629", "-0.6290001", 1),
+    ):
         (folder / "a.extxyz").write_text(text)
         contents.add(tuple(Spool(stream_paths([folder])).contents()))
     assert len(contents) == 3
@@ -166,7 +178,13 @@ def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
         Limits(max_compression_ratio=100_000),
     )
     data = (PDB + "REMARK of nothing at all\n" * 800_000 if name == "a.pdb" else text).encode()
-    path.write_bytes(zipped({"a.xyz": data}) if name == "a.zip" else gzip.compress(data) if ".gz" in name else data)
+    path.write_bytes(
+        zipped({"a.xyz": data})
+        if name == "a.zip"
+        else gzip.compress(data)
+        if ".gz" in name
+        else data
+    )
     gc.collect()
     tracemalloc.start()
     try:
@@ -183,7 +201,9 @@ def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_
     whole = Spool(stream_paths([tmp_path / "a.extxyz"]))
     heads = whole.without_atoms()
     assert len(heads) == 3 and all(head.atoms is None for head in heads)
-    assert [(h.id, h.file, dict(h.info)) for h in heads] == [(r.id, r.file, dict(r.info)) for r in whole]
+    assert [(h.id, h.file, dict(h.info)) for h in heads] == [
+        (r.id, r.file, dict(r.info)) for r in whole
+    ]
     np.testing.assert_array_equal(labels_from_info(heads, "gap_eV"), [0.1] * 3)
     walk = iter(heads)
     first = weakref.ref(next(walk))
@@ -227,9 +247,13 @@ def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.xyz", METHANE_XYZ * 9)
     few = Limits(max_structures=4)
-    assert told(read_paths([path], limits=few)) == told(read_structures(path.read_bytes(), str(path), limits=few))
+    assert told(read_paths([path], limits=few)) == told(
+        read_structures(path.read_bytes(), str(path), limits=few)
+    )
     small = Limits(max_archive_bytes=100)
-    assert told(read_paths([path], limits=small)) == told(read_structures(path.read_bytes(), str(path), limits=small))
+    assert told(read_paths([path], limits=small)) == told(
+        read_structures(path.read_bytes(), str(path), limits=small)
+    )
 
 
 def test_packed_records_are_equal_in_another_process(folder):

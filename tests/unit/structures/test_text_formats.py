@@ -39,7 +39,10 @@ def test_poscar_agrees_with_ase():
     ids=["selective", "potentials", "comment", "volume", "three scales", "flags", "velocities"],
 )
 def test_poscar_variants_read_the_same(old: str, new: str):
-    ours, plain = read_one(POSCAR.replace(old, new, 1), "a.vasp").atoms, read_one(POSCAR, "a.vasp").atoms
+    ours, plain = (
+        read_one(POSCAR.replace(old, new, 1), "a.vasp").atoms,
+        read_one(POSCAR, "a.vasp").atoms,
+    )
     assert ours is not None
     assert plain is not None
     assert ours.get_chemical_symbols() == plain.get_chemical_symbols()
@@ -56,7 +59,9 @@ def test_cartesian_poscar_is_scaled():
 
 def test_vasp_4_without_symbols_is_refused_and_with_symbols_in_the_comment_read():
     four = POSCAR.replace("Na Cl\n", "", 1)
-    expected = "line 6: no element symbols (VASP 4). Add the line of element symbols above the counts."
+    expected = (
+        "line 6: no element symbols (VASP 4). Add the line of element symbols above the counts."
+    )
     assert read_one(four, "POSCAR").problem == expected
     assert read_one(four.replace("rock salt", "Na Cl"), "POSCAR").formula == "Cl4Na4"
 
@@ -64,19 +69,43 @@ def test_vasp_4_without_symbols_is_refused_and_with_symbols_in_the_comment_read(
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("1.0\n", "one\n", "line 2: expected the scale (one number, or three above zero), found 'one'"),
+        (
+            "1.0\n",
+            "one\n",
+            "line 2: expected the scale (one number, or three above zero), found 'one'",
+        ),
         ("0.0 5.64 0.0", "0.0 5.64", f"line 4: {VECTOR}, found '0.0 5.64'"),
         ("4 4", "4 4 4", "lines 6 and 7: 2 element symbols and 3 counts"),
-        ("4 4", "four", "lines 6 and 7: expected element symbols and their counts, found 'Na Cl' and 'four'"),
+        (
+            "4 4",
+            "four",
+            "lines 6 and 7: expected element symbols and their counts, found 'Na Cl' and 'four'",
+        ),
         ("4 4", "4 5", "the counts announce 9 atoms, and 8 positions follow. Is the file cut off?"),
         ("4 4", "4 3", "the counts announce 7 atoms, and more positions follow"),
         ("Direct", "Somewhere", "line 9: expected Direct or Cartesian, found '0.0 0.0 0.0'"),
         ("Direct", "fractional", "line 8: expected Direct or Cartesian, found 'fractional'"),
-        ("0.5 0.5 0.0", "0.5 0.5 nan", "line 10: expected three coordinates, found '0.5 0.5 nan', which is not finite"),
-        ("5.64 0.0 0.0", "inf 0.0 0.0", f"line 3: {VECTOR}, found 'inf 0.0 0.0', which is not finite"),
-        ("5.64 0.0 0.0", "0.0 5.64 0.0", "the unit cell has no volume: its opposite faces are 0 A apart"),
+        (
+            "0.5 0.5 0.0",
+            "0.5 0.5 nan",
+            "line 10: expected three coordinates, found '0.5 0.5 nan', which is not finite",
+        ),
+        (
+            "5.64 0.0 0.0",
+            "inf 0.0 0.0",
+            f"line 3: {VECTOR}, found 'inf 0.0 0.0', which is not finite",
+        ),
+        (
+            "5.64 0.0 0.0",
+            "0.0 5.64 0.0",
+            "the unit cell has no volume: its opposite faces are 0 A apart",
+        ),
         ("4 4", "2000 4", "the structure has 2,004 atoms; the limit is 1,000"),
-        ("Na Cl", "Na Xx", "atom 5 (Xx) is a dummy atom ('Xx'). Remove dummy and ghost atoms and export again."),
+        (
+            "Na Cl",
+            "Na Xx",
+            "atom 5 (Xx) is a dummy atom ('Xx'). Remove dummy and ghost atoms and export again.",
+        ),
         ("4 4", "0 0", "the counts announce 0 atoms, and more positions follow"),
     ],
 )
@@ -85,14 +114,21 @@ def test_invalid_poscar_is_refused_with_the_line(old: str, new: str, expected: s
 
 
 def test_poscar_without_lattice_is_refused():
-    too_few = "too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts, atoms"
+    too_few = (
+        "too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts, atoms"
+    )
     assert read_one("x\n1.0\nH\n1\nDirect\n0 0 0\n", "POSCAR").problem == too_few
 
 
 def test_aims_molecule_and_crystal_are_distinguished():
-    assert (read_one(AIMS, "geometry.in").formula, read_one(AIMS, "geometry.in").periodic) == ("H2O", False)
+    assert (read_one(AIMS, "geometry.in").formula, read_one(AIMS, "geometry.in").periodic) == (
+        "H2O",
+        False,
+    )
     lattice = "lattice_vector 5 0 0\nlattice_vector 0 5 0\nlattice_vector 0 0 5\n"
-    record = read_one(lattice + "atom_frac 0 0 0 Na\natom_frac 0.5 0.5 0.5 Cl\natom 0 0 2.5 H\n", "geometry.in")
+    record = read_one(
+        lattice + "atom_frac 0 0 0 Na\natom_frac 0.5 0.5 0.5 Cl\natom 0 0 2.5 H\n", "geometry.in"
+    )
     assert record.periodic
     assert record.atoms is not None
     assert record.atoms.positions.tolist() == [[0, 0, 0], [2.5, 2.5, 2.5], [0, 0, 2.5]]
@@ -101,11 +137,20 @@ def test_aims_molecule_and_crystal_are_distinguished():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (AIMS + "lattice_vector 5 0 0\n", "expected no lattice_vector (a molecule) or three (a crystal), found 1"),
+        (
+            AIMS + "lattice_vector 5 0 0\n",
+            "expected no lattice_vector (a molecule) or three (a crystal), found 1",
+        ),
         ("atom_frac 0 0 0 H\n", "atom_frac needs three lattice_vector lines, and there is none"),
-        (AIMS + "atom 0 0\n", "line 5: expected three coordinates and an element, found 'atom 0 0'"),
+        (
+            AIMS + "atom 0 0\n",
+            "line 5: expected three coordinates and an element, found 'atom 0 0'",
+        ),
         (AIMS + "atom 0 0 y H\n", "line 5: expected three coordinates, found '0 0 y'"),
-        (AIMS + "empty 0 0 9 H\n", "line 5: ghost atoms (empty) are not supported. Remove them and export again"),
+        (
+            AIMS + "empty 0 0 9 H\n",
+            "line 5: ghost atoms (empty) are not supported. Remove them and export again",
+        ),
     ],
 )
 def test_invalid_aims_is_refused(text: str, expected: str):
@@ -119,7 +164,12 @@ def test_aims_line_that_is_not_understood_is_a_warning():
 
 def test_pdb_without_a_crystal_is_a_molecule():
     record = read_one(PDB, "water.pdb")
-    assert (record.format, record.formula, record.periodic, record.status) == ("PDB", "H2O", False, "ready")
+    assert (record.format, record.formula, record.periodic, record.status) == (
+        "PDB",
+        "H2O",
+        False,
+        "ready",
+    )
     dummy_cell = "CRYST1    1.000    1.000    1.000  90.00  90.00  90.00 P 1           1\n"
     assert not read_one(dummy_cell + PDB, "water.pdb").periodic
 
@@ -143,7 +193,11 @@ def test_pdb_element_without_its_columns_comes_from_the_atom_name():
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("0.760   0.590", "oops    0.590", "line 3: expected three coordinates, found 'oops     0.590    0.000'"),
+        (
+            "0.760   0.590",
+            "oops    0.590",
+            "line 3: expected three coordinates, found 'oops     0.590    0.000'",
+        ),
         ("0.000  1.00", "0.000  0.50", f"atom O has occupancy 0.5. {DISORDERED}"),
         ("HETATM", "REMARK", "no atoms in the file (no ATOM or HETATM line)"),
     ],
@@ -163,7 +217,10 @@ def test_pdb_occupancies_that_are_all_zero_are_ignored():
 
 def test_pdb_with_an_unknown_space_group_or_other_axes_is_refused():
     unknown = read_one(CRYST1.format("P 99") + PDB, "w.pdb").problem
-    assert unknown == "CRYST1 names the space group 'P 99', which is not known. Export in P 1 or as CIF."
+    assert (
+        unknown
+        == "CRYST1 names the space group 'P 99', which is not known. Export in P 1 or as CIF."
+    )
     scale = "".join(f"SCALE{i + 1}    {'  0.500000' * 3}     0.00000\n" for i in range(3))
     other = read_one(CRYST1.format("P 1") + scale + PDB, "w.pdb").problem
     assert other == "SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF."
@@ -176,7 +233,9 @@ def test_shelx_lattice_and_symmetry_are_applied():
 
 
 def test_shelx_site_on_a_special_position_with_its_site_factor_is_fully_occupied():
-    text = RES.replace("LATT -1", "LATT 1").replace("0.10 0.20 0.30 11.00000", "0.5 0.5 0.5 10.50000")
+    text = RES.replace("LATT -1", "LATT 1").replace(
+        "0.10 0.20 0.30 11.00000", "0.5 0.5 0.5 10.50000"
+    )
     record = read_one(text.replace("UNIT 4 4", "UNIT 1 2"), "a.res")
     assert (record.formula, record.status) == ("CH2", "ready")
 
@@ -202,8 +261,12 @@ def test_invalid_shelx_is_refused(old: str, new: str, expected: str):
 
 
 def test_shelx_peaks_remarks_fixed_coordinates_and_continuations_are_understood():
-    text = RES.replace("0.10 0.20 0.30 11.00000 0.05", "10.10 0.20 0.30 11.00000 0.05 0.05 =\n  0.05 0 0 0", 1)
-    text = text.replace("ZERR", "    created by a program of 2023\nREM C9 1 0 0 0\nL.S. 10\nZERR", 1)
+    text = RES.replace(
+        "0.10 0.20 0.30 11.00000 0.05", "10.10 0.20 0.30 11.00000 0.05 0.05 =\n  0.05 0 0 0", 1
+    )
+    text = text.replace(
+        "ZERR", "    created by a program of 2023\nREM C9 1 0 0 0\nL.S. 10\nZERR", 1
+    )
     text = text.replace("HKLF", "Q1 1 0.5 0.5 0.5 11.0 0.05 0.3\nHKLF", 1)
     assert read_one(text, "a.res").content == read_one(RES, "a.res").content
 
@@ -215,7 +278,10 @@ def test_shelx_cut_off_before_its_end_is_a_warning():
 
 def test_shelx_contents_that_disagree_with_the_atoms_are_a_warning():
     record = read_one(RES.replace("UNIT 4 4", "UNIT 4 8"), "a.res")
-    assert record.problem == "the atoms add up to CH, the file's own formula is C4H8; are atoms missing?"
+    assert (
+        record.problem
+        == "the atoms add up to CH, the file's own formula is C4H8; are atoms missing?"
+    )
 
 
 def test_airss_res_is_read_as_ase_reads_it(tmp_path: Path):

@@ -14,7 +14,9 @@ SPACE = np.array([0.0, 0.0, 4.5])
 def degrees_of(atoms, symbol):
     """Sorted numbers of neighbours of all atoms of an element."""
     ends = np.concatenate(bonds(atoms))
-    return sorted(np.bincount(ends, minlength=len(atoms))[atoms.numbers == Atoms(symbol).numbers[0]].tolist())
+    return sorted(
+        np.bincount(ends, minlength=len(atoms))[atoms.numbers == Atoms(symbol).numbers[0]].tolist()
+    )
 
 
 def fan(centre, around, radius, *, start=0.0, tilt=0.0):
@@ -27,7 +29,9 @@ def fan(centre, around, radius, *, start=0.0, tilt=0.0):
 
 def ammonium(place=(0.0, 0.0, 0.0)):
     """NH4+."""
-    return Atoms("NH4", np.vstack([[place], np.add(place, [[0, 0, 1.02]]), fan(place, 3, 1.02, tilt=-0.34)]))
+    return Atoms(
+        "NH4", np.vstack([[place], np.add(place, [[0, 0, 1.02]]), fan(place, 3, 1.02, tilt=-0.34)])
+    )
 
 
 def guanidinium():
@@ -60,7 +64,9 @@ def methanesulfonate():
 
 def phosphinate():
     """H2PO2-."""
-    return Atoms("PO2H2", [[0, 0, 0], [1.25, 0.8, 0], [-1.25, 0.8, 0], [0, -0.8, 1.2], [0, -0.8, -1.2]])
+    return Atoms(
+        "PO2H2", [[0, 0, 0], [1.25, 0.8, 0], [-1.25, 0.8, 0], [0, -0.8, 1.2], [0, -0.8, -1.2]]
+    )
 
 
 def beside(one, other, gap=SPACE):
@@ -73,7 +79,8 @@ def beside(one, other, gap=SPACE):
 
 @pytest.mark.parametrize("base", [ammonium, guanidinium])
 @pytest.mark.parametrize(
-    ("acid", "taker"), [(formate, "O"), (dithioformate, "S"), (methanesulfonate, "O"), (phosphinate, "O")]
+    ("acid", "taker"),
+    [(formate, "O"), (dithioformate, "S"), (methanesulfonate, "O"), (phosphinate, "O")],
 )
 def test_base_gives_one_proton_to_the_acid(base, acid, taker):
     ions = beside(base(), acid())
@@ -99,11 +106,15 @@ def test_proton_moves_along_its_hydrogen_bond():
 def test_formic_acid_without_a_hydrogen_bond_has_the_shape_of_formic_acid():
     neutral = neutral_form(beside(ammonium(), formate()))
     carbon, first, second = 5, 6, 7
-    taker, other = (first, second) if len(neutral) and degrees(neutral)[first] == 2 else (second, first)
+    taker, other = (
+        (first, second) if len(neutral) and degrees(neutral)[first] == 2 else (second, first)
+    )
     hydrogen = next(k for k in range(1, 5) if neutral.get_distance(k, taker) < 1.0)
     assert neutral.get_distance(hydrogen, taker) == pytest.approx(0.97)
     assert neutral.get_angle(carbon, taker, hydrogen) == pytest.approx(106.0)
-    assert neutral.get_dihedral(other, carbon, taker, hydrogen) % 360 == pytest.approx(0.0, abs=1e-6)
+    assert neutral.get_dihedral(other, carbon, taker, hydrogen) % 360 == pytest.approx(
+        0.0, abs=1e-6
+    )
 
 
 def degrees(atoms):
@@ -135,16 +146,22 @@ def test_crystal_cut_by_its_cell_is_treated_as_whole(shift):
     assert degrees_of(neutral_form(crystal.repeat((1, 2, 1))), "O") == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("name", ["CH3COOH", "CH3NO2", "CH3CONH2", "CH3CH2NH2", "CO2", "SO2", "C5H5N", "HCOOCH3"])
+@pytest.mark.parametrize(
+    "name", ["CH3COOH", "CH3NO2", "CH3CONH2", "CH3CH2NH2", "CO2", "SO2", "C5H5N", "HCOOCH3"]
+)
 def test_neutral_molecules_are_returned_unchanged(name):
     atoms = molecule(name)
     assert neutral_form(atoms) is atoms
-    assert degrees_of(neutral_form(beside(atoms, molecule("NH3"))), "N")[0] == min([3, *degrees_of(atoms, "N")])
+    assert degrees_of(neutral_form(beside(atoms, molecule("NH3"))), "N")[0] == min(
+        [3, *degrees_of(atoms, "N")]
+    )
 
 
 def test_urea_and_free_ions_are_returned_unchanged():
     urea = guanidinium()
-    urea = urea[[k for k in range(len(urea)) if k not in (8, 9)]]  # C(NH2)2 N, then the bare N becomes O
+    urea = urea[
+        [k for k in range(len(urea)) if k not in (8, 9)]
+    ]  # C(NH2)2 N, then the bare N becomes O
     urea.numbers[3] = 8
     for atoms in (beside(urea, formate()), ammonium(), formate(), beside(formate(), formate())):
         assert neutral_form(atoms) is atoms

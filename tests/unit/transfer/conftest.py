@@ -17,7 +17,9 @@ P = 5
 DESCRIPTOR = MBTRConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 
 
@@ -27,9 +29,15 @@ def source_of():
 
     def make(params=None, *, seed=0, hidden=(6, 4)):
         network = NetworkConfig(P, hidden)
-        params = init_params(network, generator=torch.Generator().manual_seed(seed)) if params is None else params
+        params = (
+            init_params(network, generator=torch.Generator().manual_seed(seed))
+            if params is None
+            else params
+        )
         plain = Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0)
-        return SourceModel(params, network, plain, DESCRIPTOR, SourceCard((), 1, ("H",)), SourceConfig(hidden))
+        return SourceModel(
+            params, network, plain, DESCRIPTOR, SourceCard((), 1, ("H",)), SourceConfig(hidden)
+        )
 
     return make
 
@@ -46,7 +54,9 @@ def knowing_source(source_of):
     """A source with a variational posterior beside its weights, and with their Fisher information."""
     source = source_of(seed=3)
     generator = torch.Generator().manual_seed(4)
-    mean = {n: v + 0.05 * torch.randn(v.shape, generator=generator) for n, v in source.params.items()}
+    mean = {
+        n: v + 0.05 * torch.randn(v.shape, generator=generator) for n, v in source.params.items()
+    }
     sd = {n: 0.02 + 0.1 * torch.rand(v.shape, generator=generator) for n, v in mean.items()}
     fisher = {n: 50.0 * torch.rand(v.shape, generator=generator) for n, v in mean.items()}
     return replace(source, variational=VariationalFit(mean, sd, 0.1), fisher=fisher)

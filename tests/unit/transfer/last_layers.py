@@ -32,7 +32,9 @@ def lookup_source(source_of, *, weights=None, bias=0.4, n=400, residual_variance
     if not n:
         return source
     x = torch.from_numpy(rng.normal(size=(n, P))).float()
-    return dataclasses.replace(source, features=feature_statistics(params, x, residual_variance=residual_variance))
+    return dataclasses.replace(
+        source, features=feature_statistics(params, x, residual_variance=residual_variance)
+    )
 
 
 def target_of(source, *, n=60, change=None, noise=0.3, seed=1, shift=0.5):

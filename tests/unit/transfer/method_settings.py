@@ -8,13 +8,28 @@ STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
 SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
 FEW_DRAWS = {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}}
 FEWER_DRAWS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}}
-BATCHES = {"sampler": {"chains": 2, "warmup": 300, "draws": 400, "keep": 40, "batch_size": 20, "search": 300}}
-FEW_BATCHES = {"sampler": {"chains": 2, "warmup": 10, "draws": 16, "keep": 4, "batch_size": 8, "search": 10}}
+BATCHES = {
+    "sampler": {
+        "chains": 2,
+        "warmup": 300,
+        "draws": 400,
+        "keep": 40,
+        "batch_size": 20,
+        "search": 300,
+    }
+}
+FEW_BATCHES = {
+    "sampler": {"chains": 2, "warmup": 10, "draws": 16, "keep": 4, "batch_size": 8, "search": 10}
+}
 QUICK = {
     "btl_pcp_pe": FEW_DRAWS,
     "btl_pcp_sg": BATCHES,
     "btl_pcp_vi": FEW_DRAWS,
-    "btl_vi": {"draws": 40, "kappas": [0.01, 1.0], "training": {"epochs": 150, "learning_rate": 5e-3}},
+    "btl_vi": {
+        "draws": 40,
+        "kappas": [0.01, 1.0],
+        "training": {"epochs": 150, "learning_rate": 5e-3},
+    },
     "btl_bnn": FEW_DRAWS,
     "bnn": FEW_DRAWS,
     "feature_gp": {"draws": 16, "proposals": 60, "rounds": 2},
@@ -30,7 +45,9 @@ QUICK = {
     "ptyl": {"members": 2, "training": STACKED},
     "sghmc": {"chains": 2, "cycles": 3, "epochs": 20, "batch_size": 8, "learning_rate": 1e-3},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
-    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
+    "two_stage": {
+        stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")
+    },
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 60}},
     "target_only": {"training": FEW_EPOCHS | {"max_epochs": 60}},
     "kernel_ridge": {"folds": 5},
@@ -39,7 +56,9 @@ QUICK = {
     "gradient_boosting": {"folds": 5, "trees": 60, "learning_rate": 0.1, "feature_share": 1.0},
     "parts_gp": {"draws": 16, "proposals": 60, "rounds": 2},
 }
-QUICK["stacking"] = {name: QUICK[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")}
+QUICK["stacking"] = {
+    name: QUICK[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")
+}
 BRIEF = {
     "btl_pcp_pe": FEWER_DRAWS,
     "btl_pcp_sg": FEW_BATCHES,
@@ -65,7 +84,9 @@ BRIEF = {
     "ptyl": {"members": 2, "gammas": [1, 100], "training": SHORT},
     "sghmc": {"chains": 2, "cycles": 2, "epochs": 3, "batch_size": 8},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
-    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
+    "two_stage": {
+        stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")
+    },
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "target_only": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "kernel_ridge": {"folds": 4, "lengths": [1.0], "penalties": [0.1]},
@@ -74,4 +95,6 @@ BRIEF = {
     "gradient_boosting": {"folds": 4, "trees": 5},
     "parts_gp": {"draws": 8, "proposals": 50, "rounds": 2},
 }
-BRIEF["stacking"] = {name: BRIEF[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")}
+BRIEF["stacking"] = {
+    name: BRIEF[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")
+}

@@ -13,7 +13,9 @@ BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 4}
 def config(**settings):
     from bandgap.transfer import get_method
 
-    return get_method("btl_pcp_pe").configure({"sampler": BRIEF, "standardise": "source", **settings})
+    return get_method("btl_pcp_pe").configure(
+        {"sampler": BRIEF, "standardise": "source", **settings}
+    )
 
 
 @pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
@@ -25,19 +27,24 @@ def test_config_refuses_what_no_prior_can_have(name):
 @pytest.mark.parametrize("lam", ["often", True, -1.0, float("nan")])
 def test_config_refuses_a_rate_that_is_neither_number_nor_rule(lam):
     with pytest.raises(
-        ConfigError, match=rf"btl_pcp_pe: lam = {lam}, .*Accepted: numbers above 0, for lam also 'corr'"
+        ConfigError,
+        match=rf"btl_pcp_pe: lam = {lam}, .*Accepted: numbers above 0, for lam also 'corr'",
     ):
         BtlPcpConfig(lam=lam)
 
 
 @pytest.mark.parametrize("corr", [0.0, 1.0])
 def test_config_refuses_a_correlation_that_cannot_be(corr):
-    with pytest.raises(ConfigError, match=rf"btl_pcp_pe: corr = {corr}. Accepted: a number between 0 and 1"):
+    with pytest.raises(
+        ConfigError, match=rf"btl_pcp_pe: corr = {corr}. Accepted: a number between 0 and 1"
+    ):
         BtlPcpConfig(lam="corr", corr=corr)
 
 
 def test_config_refuses_a_centre_that_does_not_exist():
-    with pytest.raises(ConfigError, match=r"btl_pcp_pe.centre: found 'mean'. Accepted: point, variational"):
+    with pytest.raises(
+        ConfigError, match=r"btl_pcp_pe.centre: found 'mean'. Accepted: point, variational"
+    ):
         config(centre="mean")
 
 
@@ -59,6 +66,7 @@ def test_transfer_is_centred_where_it_was_told(knowing_source, target, centre):
 
 def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
     with pytest.raises(
-        InputError, match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras"
+        InputError,
+        match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
     ):
         fit(source_of(), target, config(centre="variational"), seed=0, device="cpu")

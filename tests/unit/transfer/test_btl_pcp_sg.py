@@ -18,9 +18,14 @@ SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=1
 
 
 def run(source, data, *, seed=0, **settings):
-    checkpoint, progress = settings.pop("checkpoint", None), settings.pop("progress", lambda update: None)
+    checkpoint, progress = (
+        settings.pop("checkpoint", None),
+        settings.pop("progress", lambda update: None),
+    )
     config = BtlPcpSgConfig(**({"sampler": SHORT} | settings))
-    return fit(source, data, config, seed=seed, device="cpu", progress=progress, checkpoint=checkpoint)
+    return fit(
+        source, data, config, seed=seed, device="cpu", progress=progress, checkpoint=checkpoint
+    )
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -37,7 +42,9 @@ class Killed(RuntimeError):
     """As a power cut."""
 
 
-@pytest.mark.parametrize("phase, done", [("searching for a start", 7), ("warm-up", 4), ("sampling", 20)])
+@pytest.mark.parametrize(
+    "phase, done", [("searching for a start", 7), ("warm-up", 4), ("sampling", 20)]
+)
 def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkeypatch, phase, done):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source, checkpoint = source_of(), Checkpoint(tmp_path / "chains.safetensors", every=5)
@@ -60,7 +67,9 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
 HALVED = SgSampler(chains=4, warmup=12, draws=24, keep=8, batch_size=10, search=12, halve=True)
 
 
-def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(source_of, target, tmp_path, monkeypatch):
+def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(
+    source_of, target, tmp_path, monkeypatch
+):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     checkpoint, phases = Checkpoint(tmp_path / "chains.safetensors", every=5), set()
 
@@ -74,7 +83,9 @@ def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(source_of, target
     assert {"sampling", "warm-up with half the step"} <= phases
     again = run(source_of(), target, sampler=HALVED, checkpoint=checkpoint)
     whole = run(source_of(), target, sampler=HALVED)
-    assert (again.sigma == whole.sigma).all() and again.diagnostics.warnings == whole.diagnostics.warnings
+    assert (
+        again.sigma == whole.sigma
+    ).all() and again.diagnostics.warnings == whole.diagnostics.warnings
 
 
 def test_step_that_is_too_long_is_said_where_it_is_halved(source_of, target):
@@ -87,7 +98,11 @@ def test_step_that_is_too_long_is_said_where_it_is_halved(source_of, target):
 
 def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, target):
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
-    posterior = run(source_of(), target, sampler=replace(HALVED, halve=False, warmup=60, draws=200, step=20 * step))
+    posterior = run(
+        source_of(),
+        target,
+        sampler=replace(HALVED, halve=False, warmup=60, draws=200, step=20 * step),
+    )
     figures, most = posterior.diagnostics.figures, np.e * target.gaps_eV.std()
     assert figures["divergences"] > 0 and figures["chains"] + figures["divergences"] == 4
     assert posterior.n_chains == figures["chains"] and (posterior.sigma_eV < most).all()
@@ -97,7 +112,9 @@ def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, tar
 def test_control_variate_at_the_start_leaves_the_posterior(source_of, target):
     longer = SgSampler(chains=4, warmup=100, draws=500, keep=200, batch_size=10, search=100)
     means = [
-        run(source_of(), target, sampler=replace(longer, control=control)).mean_draws_eV(target.features[:8])
+        run(source_of(), target, sampler=replace(longer, control=control)).mean_draws_eV(
+            target.features[:8]
+        )
         for control in (False, True)
     ]
     spread = means[0].std((0, 1))
@@ -134,7 +151,14 @@ def test_killed_pruning_goes_on_bit_for_bit(source_of, target, tmp_path, monkeyp
             raise Killed
 
     with pytest.raises(Killed):
-        run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint, progress=kill)
+        run(
+            source_of(),
+            target,
+            prune_share=0.5,
+            sampler=LONGER,
+            checkpoint=checkpoint,
+            progress=kill,
+        )
     again = run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint)
     whole = run(source_of(), target, prune_share=0.5, sampler=LONGER)
     assert (again.coordinates == whole.coordinates).all() and (again.sigma == whole.sigma).all()
@@ -143,13 +167,19 @@ def test_killed_pruning_goes_on_bit_for_bit(source_of, target, tmp_path, monkeyp
 def test_step_follows_from_the_widening_and_from_stability():
     """Batch noise c = 79: h c / 2 = widening, eta = friction h; with little noise a quarter of the stable step."""
     sampler = SgSampler(widening=0.05)
-    assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(0.05 * 2 * 0.05 / 79)
+    assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(
+        0.05 * 2 * 0.05 / 79
+    )
     assert sampler_for(sampler, curvature=50.0, noise=0.0).step == pytest.approx(0.25 * 2 / 50)
     plain = sampler_for(SgSampler("sgld", widening=0.05), curvature=50.0, noise=79.0)
     assert plain.step == pytest.approx(2 * 0.05 / 79)
     assert sampler_for(SgSampler("sgld", step=0.3), curvature=50.0, noise=79.0).step == 0.3
-    adaptive = sampler_for(SgSampler("psgld", widening=0.05), curvature=50.0, noise=79.0, slope=0.01)
-    assert adaptive.step / adaptive.damping == pytest.approx(plain.step)  # its metric is at most 1 / damping
+    adaptive = sampler_for(
+        SgSampler("psgld", widening=0.05), curvature=50.0, noise=79.0, slope=0.01
+    )
+    assert adaptive.step / adaptive.damping == pytest.approx(
+        plain.step
+    )  # its metric is at most 1 / damping
 
 
 @pytest.mark.parametrize(

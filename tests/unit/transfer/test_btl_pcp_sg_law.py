@@ -67,7 +67,9 @@ def test_a_step_that_collects_a_pair_evaluates_two_batches_and_one_afterwards():
 
 
 @pytest.mark.parametrize("walkers, gradients", [(2, 3), (3, 3), (4, 4)])
-def test_a_step_of_walkers_evaluates_the_one_that_moves_and_both_of_the_newest_pair(walkers, gradients):
+def test_a_step_of_walkers_evaluates_the_one_that_moves_and_both_of_the_newest_pair(
+    walkers, gradients
+):
     """On one batch; from four walkers on, the far end of the pair across the gap is none of these."""
     counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
     start = begin(counted.target, chains=2 * walkers).reshape(2, walkers, -1)
@@ -84,7 +86,9 @@ def allocated(n, *, steps):
         sample(target, SghmcConfig(1e-12), begin(target), config=run, seed=0)
 
     go()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as told:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as told:
         go()
     return sum(max(0, event.self_cpu_memory_usage) for event in told.key_averages())
 

@@ -17,9 +17,21 @@ from tests.unit.inference.network.problems import plain, raw
 SHORT = SgSampler(chains=2, warmup=40, draws=24, keep=8, batch_size=10, search=40)
 
 
-def run(source, data, sampler, *, seed=0, device="cpu", checkpoint=None, progress=lambda update: None, share=0.0):
+def run(
+    source,
+    data,
+    sampler,
+    *,
+    seed=0,
+    device="cpu",
+    checkpoint=None,
+    progress=lambda update: None,
+    share=0.0,
+):
     config = BtlPcpSgConfig(sampler=sampler, prune_share=share)
-    return fit(source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
+    return fit(
+        source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -33,14 +45,21 @@ def test_chains_stay_on_few_labels_with_little_noise(seed):
     theta = [layer + 0.3 * torch.from_numpy(rng.normal(size=layer.shape)) for layer in theta_hat]
     f = plain(theta, x).numpy()
     data = TargetData(x.numpy().astype(np.float32), f + 0.02 * f.std() * rng.normal(size=60))
-    posterior = run(source_with(theta_hat), data, SgSampler(warmup=400, draws=200, keep=40, search=300), seed=seed)
+    posterior = run(
+        source_with(theta_hat),
+        data,
+        SgSampler(warmup=400, draws=200, keep=40, search=300),
+        seed=seed,
+    )
     figures = posterior.diagnostics.figures
     assert figures["divergences"] == 0 and figures["chains"] == 4
     fitted = posterior.mean_draws_eV(data.features).mean((0, 1))
     assert np.sqrt(np.mean((fitted - data.gaps_eV) ** 2)) < 0.8 * data.gaps_eV.std()
 
 
-def test_chains_that_run_away_begin_anew_with_half_the_step(source_of, target, tmp_path, monkeypatch):
+def test_chains_that_run_away_begin_anew_with_half_the_step(
+    source_of, target, tmp_path, monkeypatch
+):
     """And a run that is killed then goes on from the attempt that it was at, to the same draws."""
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source = source_of()
@@ -61,7 +80,10 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(source_of, target, t
         run(source, target, far, checkpoint=checkpoint, progress=kill)
     updates = []
     again = run(source, target, far, checkpoint=checkpoint, progress=updates.append)
-    assert updates[-1].phase == "sampling" and min(u.done for u in updates if u.phase == "sampling") >= 60
+    assert (
+        updates[-1].phase == "sampling"
+        and min(u.done for u in updates if u.phase == "sampling") >= 60
+    )
     assert not {"searching for a start", "settling"} & {u.phase for u in updates}
     assert (again.mean_draws_eV(target.features) == whole.mean_draws_eV(target.features)).all()
     assert again.diagnostics.figures["step"] == whole.diagnostics.figures["step"]
@@ -71,26 +93,35 @@ def test_pruned_chains_that_run_away_begin_anew_too(source_of, target, monkeypat
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source, updates = source_of(), []
     curvature = run(source, target, SHORT, share=0.4).diagnostics.figures["largest_curvature"]
-    posterior = run(source, target, replace(SHORT, step=6.0 / curvature), share=0.4, progress=updates.append)
+    posterior = run(
+        source, target, replace(SHORT, step=6.0 / curvature), share=0.4, progress=updates.append
+    )
     assert sum(u.phase == "pruning" and u.done == 1 for u in updates) > 1
     assert posterior.diagnostics.figures["zero_share"] > 0.2
     assert np.isfinite(posterior.mean_draws_eV(target.features)).all()
 
 
 def test_step_that_is_too_long_by_far_is_refused(source_of, target):
-    with pytest.raises(BandgapError, match=r"all chains diverged, down to a step of 125\. Set a smaller step"):
+    with pytest.raises(
+        BandgapError, match=r"all chains diverged, down to a step of 125\. Set a smaller step"
+    ):
         run(source_of(), target, replace(SHORT, step=1000.0))
 
 
 @pytest.mark.parametrize("far, halved", [(3.0, True), (1e6, False)])
-def test_chains_settle_with_half_the_step_where_they_run_away(source_of, target, monkeypatch, far, halved):
+def test_chains_settle_with_half_the_step_where_they_run_away(
+    source_of, target, monkeypatch, far, halved
+):
     """`MOST_STABLE` is the share of the largest stable step: three times that runs away, a million times for good."""
     monkeypatch.setattr("bandgap.transfer.shared.stochastic_start.MOST_STABLE", far)
     sampler = replace(SHORT, warmup=400, batch_size=40)
     if halved:
         assert np.isfinite(run(source_of(), target, sampler).mean_draws_eV(target.features)).all()
     else:
-        with pytest.raises(BandgapError, match="chains diverged while they settled, 4 times, each with half the step"):
+        with pytest.raises(
+            BandgapError,
+            match="chains diverged while they settled, 4 times, each with half the step",
+        ):
             run(source_of(), target, sampler)
 
 
@@ -98,6 +129,8 @@ def test_chains_settle_with_half_the_step_where_they_run_away(source_of, target,
 def test_chains_run_on_a_gpu(source_of, target):
     """On other paths: eigenvectors, in whose directions random numbers are drawn, have their own signs there."""
     posterior = run(source_of(), target, replace(SHORT, warmup=400, draws=400), device="cuda")
-    assert posterior.diagnostics.figures["chains"] == 2 and posterior.coordinates.device.type == "cpu"
+    assert (
+        posterior.diagnostics.figures["chains"] == 2 and posterior.coordinates.device.type == "cpu"
+    )
     fitted = posterior.mean_draws_eV(target.features).mean((0, 1))
     assert np.sqrt(np.mean((fitted - target.gaps_eV) ** 2)) < 0.7 * target.gaps_eV.std()

@@ -13,11 +13,15 @@ BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 8, "max_steps": 4}
 
 
 def fit(source, target, **settings):
-    config = get_method("btl_pcp_vi").configure({"sampler": BRIEF, "standardise": "source", **settings})
+    config = get_method("btl_pcp_vi").configure(
+        {"sampler": BRIEF, "standardise": "source", **settings}
+    )
     return btl_pcp_vi.fit(source, target, config, seed=1, device="cpu")
 
 
-def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(knowing_source, target, monkeypatch):
+def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(
+    knowing_source, target, monkeypatch
+):
     """The first layer is put together again from what was kept of it, the output layer from scaled coordinates."""
     seen = []
 
@@ -27,7 +31,9 @@ def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(knowing_so
 
     monkeypatch.setattr(btl_pcp_vi, "sample_network", spy)
     posterior = fit(knowing_source, target)
-    f = (posterior.mean_draws_eV(target.features) - posterior.standardiser.y_mean_eV) / posterior.standardiser.y_sd_eV
+    f = (
+        posterior.mean_draws_eV(target.features) - posterior.standardiser.y_mean_eV
+    ) / posterior.standardiser.y_sd_eV
     kept = np.linspace(0, 19, num=4).round().astype(int)
     np.testing.assert_allclose(f, seen[0][1].fitted[:, kept], rtol=0, atol=2e-4)
 
@@ -36,11 +42,15 @@ def test_prior_is_the_sources_posterior(knowing_source, target):
     posterior, known = fit(knowing_source, target), knowing_source.variational
     assert torch.equal(posterior.theta_hat_1, layers_of(known.mean)[0])
     assert torch.equal(posterior.sd_1, layers_of(known.sd)[0])
-    expected = torch.sqrt(1.0 + torch.from_numpy(posterior.tau * posterior.layer_weights[..., 0])).float()
+    expected = torch.sqrt(
+        1.0 + torch.from_numpy(posterior.tau * posterior.layer_weights[..., 0])
+    ).float()
     torch.testing.assert_close(posterior.scale_1, expected)
 
 
-def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradient(knowing_source, target):
+def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradient(
+    knowing_source, target
+):
     """By automatic differentiation, one input after the other."""
     posterior, known = fit(knowing_source, target, gap_scale="source"), knowing_source.variational
     expected = np.zeros(3)
@@ -50,21 +60,32 @@ def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradie
         for i in (1, 2, 3):
             h = leaves[f"weight.{i}"] @ h + leaves[f"bias.{i}"]
             h = torch.relu(h) if i < 3 else h
-        for (name, leaf), gradient in zip(leaves.items(), torch.autograd.grad(h.sum(), leaves.values()), strict=True):
+        for (name, leaf), gradient in zip(
+            leaves.items(), torch.autograd.grad(h.sum(), leaves.values()), strict=True
+        ):
             assert leaf.shape == gradient.shape
-            expected[int(name[-1]) - 1] += float(((known.sd[name].double() * gradient) ** 2).sum()) / 40
+            expected[int(name[-1]) - 1] += (
+                float(((known.sd[name].double() * gradient) ** 2).sum()) / 40
+            )
     np.testing.assert_allclose(posterior.layer_sensitivity, expected, rtol=1e-6)
 
 
-def test_rate_by_the_rule_is_refused_where_the_source_is_less_certain_than_that(knowing_source, target):
-    with pytest.raises(ConfigError, match=r"lam = corr: no rate between .* gives a correlation of 0.05 .*Set lam"):
+def test_rate_by_the_rule_is_refused_where_the_source_is_less_certain_than_that(
+    knowing_source, target
+):
+    with pytest.raises(
+        ConfigError, match=r"lam = corr: no rate between .* gives a correlation of 0.05 .*Set lam"
+    ):
         fit(knowing_source, target, lam="corr", corr=0.05)
-    assert 1e-3 < fit(knowing_source, target, lam="corr", corr=0.95).diagnostics.figures["lam"] < 1e3
+    assert (
+        1e-3 < fit(knowing_source, target, lam="corr", corr=0.95).diagnostics.figures["lam"] < 1e3
+    )
 
 
 def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
     with pytest.raises(
-        InputError, match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras"
+        InputError,
+        match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
     ):
         fit(source_of(), target)
 

@@ -12,26 +12,48 @@ from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
 from bandgap.transfer import btl_vi, get_method
 
-TRAINING = {"epochs": 60, "batch_size": 16, "learning_rate": 1e-2, "start_sd": 0.02, "ramp_share": 0.0}
+TRAINING = {
+    "epochs": 60,
+    "batch_size": 16,
+    "learning_rate": 1e-2,
+    "start_sd": 0.02,
+    "ramp_share": 0.0,
+}
 
 
 def fit(source, target, *, seed=1, **settings):
-    config = get_method("btl_vi").configure({"training": TRAINING, "draws": 30, "standardise": "source", **settings})
+    config = get_method("btl_vi").configure(
+        {"training": TRAINING, "draws": 30, "standardise": "source", **settings}
+    )
     return btl_vi.fit(source, target, config, seed=seed, device="cpu")
 
 
 def test_weights_held_by_much_information_stay_at_the_source(knowing_source, target):
-    certain = replace(knowing_source, fisher={n: torch.full_like(v, 1e8) for n, v in knowing_source.params.items()})
+    certain = replace(
+        knowing_source,
+        fisher={n: torch.full_like(v, 1e8) for n, v in knowing_source.params.items()},
+    )
     posterior = fit(certain, target, kappas=[1.0], gap_scale="source")
     f = forward(knowing_source.params, torch.from_numpy(target.features)).numpy()
-    np.testing.assert_allclose(posterior.mean_draws_eV(target.features), np.broadcast_to(f, (1, 30, 40)), atol=0.02)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(target.features), np.broadcast_to(f, (1, 30, 40)), atol=0.02
+    )
 
 
 def test_without_information_weights_are_free_to_fit(knowing_source, target):
-    free = replace(knowing_source, fisher={n: torch.zeros_like(v) for n, v in knowing_source.params.items()})
+    free = replace(
+        knowing_source, fisher={n: torch.zeros_like(v) for n, v in knowing_source.params.items()}
+    )
     errors = []
-    for source in (free, replace(free, fisher={n: torch.full_like(v, 1e8) for n, v in free.params.items()})):
-        means = fit(source, target, kappas=[1.0], gap_scale="source").mean_draws_eV(target.features).mean((0, 1))
+    for source in (
+        free,
+        replace(free, fisher={n: torch.full_like(v, 1e8) for n, v in free.params.items()}),
+    ):
+        means = (
+            fit(source, target, kappas=[1.0], gap_scale="source")
+            .mean_draws_eV(target.features)
+            .mean((0, 1))
+        )
         errors.append(float(np.mean((means - target.gaps_eV) ** 2)))
     assert errors[0] < 0.5 * errors[1]
 
@@ -41,7 +63,9 @@ def test_kappa_is_the_one_under_which_held_out_rows_are_most_likely(knowing_sour
     scores = {k: figures[f"held_out_nats_at_kappa_{k:g}"] for k in (10.0, 1.0, 1e-4)}
     assert len(set(scores.values())) == 3
     assert figures["kappa"] == max(scores, key=lambda k: scores[k])
-    assert not any("held_out" in name for name in fit(knowing_source, target, kappas=[0.5]).diagnostics.figures)
+    assert not any(
+        "held_out" in name for name in fit(knowing_source, target, kappas=[0.5]).diagnostics.figures
+    )
 
 
 def test_what_the_target_does_not_see_keeps_its_prior(knowing_source, target):
@@ -49,12 +73,22 @@ def test_what_the_target_does_not_see_keeps_its_prior(knowing_source, target):
     features = target.features.copy()
     features[:, 2] = 0.0
     posterior = fit(knowing_source, replace(target, features=features), kappas=[0.3])
-    start, fisher = layers_of(knowing_source.params)[0][:, 2], knowing_source.fisher["weight.1"][:, 2]
+    start, fisher = (
+        layers_of(knowing_source.params)[0][:, 2],
+        knowing_source.fisher["weight.1"][:, 2],
+    )
     floor = 1.0 / prior_sds(knowing_source.params)["weight.1"] ** 2
     torch.testing.assert_close(posterior.theta_hat_1[:, 2], start)
     torch.testing.assert_close(posterior.sd_1[:, 2], (0.3 * fisher + floor).rsqrt())
     seen = torch.arange(6) != 2
-    assert float((posterior.theta_hat_1[:, seen] - layers_of(knowing_source.params)[0][:, seen]).abs().min()) > 0
+    assert (
+        float(
+            (posterior.theta_hat_1[:, seen] - layers_of(knowing_source.params)[0][:, seen])
+            .abs()
+            .min()
+        )
+        > 0
+    )
 
 
 def test_draws_of_the_upper_layers_are_independent_normals(knowing_source, target):
@@ -67,20 +101,26 @@ def test_draws_of_the_upper_layers_are_independent_normals(knowing_source, targe
 
 
 def test_source_without_fisher_information_is_refused_with_what_to_do(source_of, target):
-    with pytest.raises(InputError, match=r"no Fisher information.*`bandgap train-source`.*`bandgap source-extras`"):
+    with pytest.raises(
+        InputError, match=r"no Fisher information.*`bandgap train-source`.*`bandgap source-extras`"
+    ):
         fit(source_of(), target)
 
 
 @pytest.mark.parametrize(
-    "settings", [{"kappas": []}, {"kappas": [0.0]}, {"delta": 0.0}, {"noise_share": 0}, {"draws": 0}]
+    "settings",
+    [{"kappas": []}, {"kappas": [0.0]}, {"delta": 0.0}, {"noise_share": 0}, {"draws": 0}],
 )
 def test_config_refuses_what_cannot_be(settings):
     with pytest.raises(
-        ConfigError, match=r"btl_vi: kappas = .*Accepted: at least one kappa, all of them numbers above 0"
+        ConfigError,
+        match=r"btl_vi: kappas = .*Accepted: at least one kappa, all of them numbers above 0",
     ):
         get_method("btl_vi").configure(settings)
 
 
 def test_config_refuses_a_share_of_all_rows():
-    with pytest.raises(ConfigError, match=r"btl_vi: validation_share = 1.0. Accepted: a number between 0 and 1"):
+    with pytest.raises(
+        ConfigError, match=r"btl_vi: validation_share = 1.0. Accepted: a number between 0 and 1"
+    ):
         btl_vi.BtlViConfig(validation_share=1.0)

@@ -22,19 +22,34 @@ CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
 def test_rows_have_their_labels_and_the_weight_of_ordinary_fine_tuning(source_of, target):
     """Weights of mean 2 make the loss half the mean squared error (`inference.batch.kernels`)."""
     every = np.ones(40, dtype=bool)
-    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    at = start_of(
+        source_of(),
+        target,
+        trained=every,
+        statistics="auto",
+        gap_scale="calibrated",
+        coordinates="full",
+    )
     sample = PlainRecipe().sample(at, 5, value=0.0, seed=0)
-    assert (sample.omega == 2).all() and (sample.labels == at.y).all() and (sample.head == at.probe.head).all()
+    assert (
+        (sample.omega == 2).all()
+        and (sample.labels == at.y).all()
+        and (sample.head == at.probe.head).all()
+    )
 
 
 def test_members_differ_by_the_order_of_their_rows(source_of, target):
-    means = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu").mean_draws_eV(target.features)[0]
+    means = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu").mean_draws_eV(
+        target.features
+    )[0]
     assert 0 < means.std(0).mean() < 0.05
 
 
 def test_fresh_heads_spread_members_more(source_of, target):
     spread = [
-        ensemble.fit(source_of(), target, replace(CONFIG, diversity=diversity), seed=0, device="cpu")
+        ensemble.fit(
+            source_of(), target, replace(CONFIG, diversity=diversity), seed=0, device="cpu"
+        )
         .mean_draws_eV(target.features)
         .std(1)
         .mean()
@@ -46,22 +61,31 @@ def test_fresh_heads_spread_members_more(source_of, target):
 def test_order_is_the_only_difference(source_of, target):
     """One batch an epoch leaves nothing to order: all members are the same."""
     config = replace(CONFIG, training=replace(TRAINING, batch_size=100))
-    means = ensemble.fit(source_of(), target, config, seed=0, device="cpu").mean_draws_eV(target.features)[0]
+    means = ensemble.fit(source_of(), target, config, seed=0, device="cpu").mean_draws_eV(
+        target.features
+    )[0]
     np.testing.assert_allclose(means, means[[0, 0, 0]], atol=1e-5)
 
 
 def test_members_that_cannot_differ_are_refused():
     with pytest.raises(
-        ConfigError, match="ensemble: members that differ in the order of their rows alone cannot share"
+        ConfigError,
+        match="ensemble: members that differ in the order of their rows alone cannot share",
     ):
         EnsembleConfig(training=StackTraining(order="shared"))
-    assert EnsembleConfig(diversity="fresh_head", training=StackTraining(order="shared")).members == 10
+    assert (
+        EnsembleConfig(diversity="fresh_head", training=StackTraining(order="shared")).members == 10
+    )
 
 
 def test_pull_keeps_hidden_layers_near_the_source(source_of, target):
     config = L2SPConfig(members=2, fold_members=1, training=replace(TRAINING, optimiser="sgd"))
     moved = [
-        float(l2sp.fit(source_of(), target, replace(config, strengths=(w,)), seed=0, device="cpu").coordinates.norm())
+        float(
+            l2sp.fit(
+                source_of(), target, replace(config, strengths=(w,)), seed=0, device="cpu"
+            ).coordinates.norm()
+        )
         for w in (0.0, 1.0, 30.0)
     ]
     assert moved[0] > moved[1] > moved[2] > 0
@@ -87,7 +111,9 @@ def test_no_strength_is_l2sp_without_a_pull(source_of, target):
     assert (plain.sigma == none.sigma).all()
 
 
-@pytest.mark.parametrize("config, settings", [(EnsembleConfig, {"members": 0}), (L2SPConfig, {"fold_members": 0})])
+@pytest.mark.parametrize(
+    "config, settings", [(EnsembleConfig, {"members": 0}), (L2SPConfig, {"fold_members": 0})]
+)
 def test_no_members_are_refused(config, settings):
     with pytest.raises(ConfigError, match=r"Accepted: whole numbers from 1"):
         config(**settings)
@@ -96,10 +122,15 @@ def test_no_members_are_refused(config, settings):
 def with_snapshots(source):
     """The source with snapshots spread about its weights by 0.05."""
     generator = torch.Generator().manual_seed(0)
-    drawn = {n: v + 0.05 * torch.randn((4, *v.shape), generator=generator) for n, v in source.params.items()}
+    drawn = {
+        n: v + 0.05 * torch.randn((4, *v.shape), generator=generator)
+        for n, v in source.params.items()
+    }
     mean = {n: v.mean(0) for n, v in drawn.items()}
     deviations = {n: v - mean[n] for n, v in drawn.items()}
-    return replace(source, snapshots=Snapshots(mean, {n: v.var(0) for n, v in drawn.items()}, deviations))
+    return replace(
+        source, snapshots=Snapshots(mean, {n: v.var(0) for n, v in drawn.items()}, deviations)
+    )
 
 
 def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of, target):
@@ -115,7 +146,9 @@ def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of
         )
         for eps in (1e-3, 1e6)
     )
-    mean = torch.cat([source.snapshots.mean["weight.1"], source.snapshots.mean["bias.1"][:, None]], 1)
+    mean = torch.cat(
+        [source.snapshots.mean["weight.1"], source.snapshots.mean["bias.1"][:, None]], 1
+    )
 
     def distance(posterior):
         return float((posterior.theta_hat_1 + posterior.coordinates[0, 0] - mean).norm())
@@ -124,13 +157,18 @@ def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of
 
 
 def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, target):
-    config = PTYLConfig(members=1, gammas=(1.0,), training=replace(TRAINING, coordinates="row_space"))
+    config = PTYLConfig(
+        members=1, gammas=(1.0,), training=replace(TRAINING, coordinates="row_space")
+    )
     posterior = ptyl.fit(with_snapshots(source_of()), target, config, seed=0, device="cpu")
     assert torch.equal(posterior.basis, torch.eye(6))
 
 
 def test_source_without_snapshots_is_refused_with_what_to_do(source_of, target):
-    with pytest.raises(InputError, match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them"):
+    with pytest.raises(
+        InputError,
+        match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them",
+    ):
         ptyl.fit(source_of(), target, PTYLConfig(), seed=0, device="cpu")
 
 

@@ -29,7 +29,9 @@ from tests.unit.transfer.method_settings import BRIEF, QUICK
 DESCRIPTOR = MBTRConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
-    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+    k2=Term(
+        "inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01
+    ),
 )
 P = n_features(DESCRIPTOR)
 SOURCE = SourceConfig(
@@ -40,7 +42,11 @@ SOURCE = SourceConfig(
 )
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 # Methods that work on the source's scales, or on these mapped to the target: their settings say which.
-SCALED = {name: method for name, method in METHODS.items() if "standardise" in {f.name for f in fields(method.config)}}
+SCALED = {
+    name: method
+    for name, method in METHODS.items()
+    if "standardise" in {f.name for f in fields(method.config)}
+}
 NO_TRANSFER = {name for name, method in METHODS.items() if method.family == "without transfer"}
 SEEDLESS = {"gaussian_process"}  # the search for its scales ends at the same place from every start
 # Methods that transfer the mean of the source's variational posterior, to which the gaps are then mapped.
@@ -84,7 +90,9 @@ def brief(method, source, data, **more):
 
 def scale_of(method, source, data, **choice):
     """The standardiser on which a method works at these settings of scales."""
-    start = replace(source, params=source.variational.mean) if method.name in FROM_THE_MEAN else source
+    start = (
+        replace(source, params=source.variational.mean) if method.name in FROM_THE_MEAN else source
+    )
     return standardiser_for(start, data.features, data.gaps_eV, **choice)
 
 
@@ -102,7 +110,8 @@ def fitted(source, data):
     reports = {name: [] for name in METHODS}
     return {
         name: Fitted(
-            fit(method, source, data, settings=QUICK.get(name, {}), progress=reports[name].append), reports[name]
+            fit(method, source, data, settings=QUICK.get(name, {}), progress=reports[name].append),
+            reports[name],
         )
         for name, method in METHODS.items()
     }
@@ -140,7 +149,12 @@ def test_a_row_gets_the_same_bits_whatever_stands_beside_it(method, fitted):
         blank = dict.fromkeys(("ids", "files", "formulas", "domain", "problem"), [""] * len(rows))
         about = {**blank, "status": ["ok"] * len(rows), "centres": draws.centres_eV}
         table = predictions_from_draws(draws.flat_means_eV, draws.sds_eV, **about)
-        parts = draws.flat_means_eV, draws.centres_eV, draws.wide_sds_eV, *(getattr(table, name) for name in NUMBERS)
+        parts = (
+            draws.flat_means_eV,
+            draws.centres_eV,
+            draws.wide_sds_eV,
+            *(getattr(table, name) for name in NUMBERS),
+        )
         return np.concatenate([part.reshape(-1, len(rows)) for part in parts])
 
     whole = numbers(range(40))
@@ -168,7 +182,9 @@ def test_intervals_are_ordered_and_widen_with_the_level(method, fitted):
 def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data):
     """Source and data must come out of a fit as they went in, or the second could not repeat the first."""
     x, _ = made(5, seed=4)
-    first, second, other = (brief(method, source, data, seed=seed).mean_draws_eV(x) for seed in (0, 0, 1))
+    first, second, other = (
+        brief(method, source, data, seed=seed).mean_draws_eV(x) for seed in (0, 0, 1)
+    )
     assert (first == second).all()
     if method.name in SEEDLESS:
         np.testing.assert_allclose(first, other, atol=1e-3)
@@ -178,14 +194,20 @@ def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data
 
 def test_every_method_that_transfers_has_the_settings_of_scales():
     assert set(METHODS) - set(SCALED) == NO_TRANSFER
-    assert all("gap_scale" in {f.name for f in fields(method.config)} for method in ON_ONE_SCALE.values())
+    assert all(
+        "gap_scale" in {f.name for f in fields(method.config)} for method in ON_ONE_SCALE.values()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(NO_TRANSFER))
-def test_method_without_transfer_takes_nothing_from_the_source_but_the_descriptor(name, source, data):
+def test_method_without_transfer_takes_nothing_from_the_source_but_the_descriptor(
+    name, source, data
+):
     """Other weights and other scales of the source give the same predictions."""
     rng = np.random.default_rng(7)
-    params = {k: torch.from_numpy(rng.normal(size=v.shape)).float() for k, v in source.params.items()}
+    params = {
+        k: torch.from_numpy(rng.normal(size=v.shape)).float() for k, v in source.params.items()
+    }
     scale = Standardiser(np.ones(P), np.full(P, 3.0), 7.0, 2.0)
     other = replace(source, params=params, standardiser=scale, features=None)
     x, _ = made(5, seed=4)
@@ -217,8 +239,13 @@ def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
     """Training gaps moved by -3 eV and halved give the same predictions, moved and halved."""
     x, _ = made(20, seed=4)
     other = TargetData(data.features, 0.5 * data.gaps_eV - 3.0)
-    settings = QUICK.get(method.name, {}) | ({"standardise": "source"} if method.name in SCALED else {})
-    plain, moved = (fit(method, source, d, settings=settings).mean_draws_eV(x).mean((0, 1)) for d in (data, other))
+    settings = QUICK.get(method.name, {}) | (
+        {"standardise": "source"} if method.name in SCALED else {}
+    )
+    plain, moved = (
+        fit(method, source, d, settings=settings).mean_draws_eV(x).mean((0, 1))
+        for d in (data, other)
+    )
     assert np.sqrt(np.mean((moved - (0.5 * plain - 3.0)) ** 2)) < 0.3 * 0.5 * plain.std()
 
 
@@ -237,10 +264,17 @@ np.savez(out, **{run.name: load_run(run).posterior.predictive_draws(x).means_eV 
 def predicted_elsewhere(fitted, data, tmp_path_factory):
     """Draws of the mean at ten rows by every stored method, from one new process; and these rows."""
     folder, n = tmp_path_factory.mktemp("stored"), len(data.gaps_eV)
-    domain = fit_domain(data.features, ids=[str(i) for i in range(n)], elements=[{"H"}] * n, source_species=("H", "C"))
+    domain = fit_domain(
+        data.features,
+        ids=[str(i) for i in range(n)],
+        elements=[{"H"}] * n,
+        source_species=("H", "C"),
+    )
     for name, fit_of in fitted.items():
         run = folder / "runs" / name
-        save_run(run, fit_of.posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[])
+        save_run(
+            run, fit_of.posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[]
+        )
     x, _ = made(10, seed=5)
     np.save(folder / "x.npy", x)
     command = [sys.executable, "-c", LOAD, folder / "runs", folder / "x.npy", folder / "means.npz"]
@@ -289,10 +323,16 @@ def test_unknown_setting_is_refused_by_name(method):
 
 @every_scaled_method
 def test_unknown_statistics_are_refused_with_those_accepted(method):
-    with pytest.raises(ConfigError, match=rf"{method.name}.standardise: found 'both'. Accepted: auto, source, target"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"{method.name}.standardise: found 'both'. Accepted: auto, source, target",
+    ):
         method.configure({"standardise": "both"})
 
 
 def test_unknown_method_is_refused_with_the_names():
-    with pytest.raises(ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune"):
+    with pytest.raises(
+        ConfigError,
+        match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune",
+    ):
         get_method("magic")

@@ -43,7 +43,9 @@ def test_gaps_that_are_a_line_of_the_baseline_are_found_exactly(method, source):
     x, _ = beside(40, seed=1)
     new, _ = beside(10, seed=2)
     posterior = fit(method, source, TargetData(x, 2.0 + 0.8 * x[:, P].astype(float)))
-    np.testing.assert_allclose(posterior.mean_draws_eV(new).mean((0, 1)), 2.0 + 0.8 * new[:, P], atol=2e-5)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(new).mean((0, 1)), 2.0 + 0.8 * new[:, P], atol=2e-5
+    )
     assert posterior.diagnostics.figures["baseline_slope"] == pytest.approx(0.8, abs=1e-5)
 
 
@@ -58,11 +60,17 @@ def test_baseline_is_a_line_about_the_fit_of_what_it_leaves(method, source):
     plain = fit(method, source, TargetData(x[:, :P], y - line.slope * distances))
     assert not isinstance(plain, BaselinePosterior)
     assert distances.mean() == pytest.approx(0.0, abs=1e-6) and 0.3 < line.slope < 1.2
-    expected = plain.mean_draws_eV(new[:, :P]).mean((0, 1)) + line.slope * (new[:, P].astype(float) - line.centre_eV)
+    expected = plain.mean_draws_eV(new[:, :P]).mean((0, 1)) + line.slope * (
+        new[:, P].astype(float) - line.centre_eV
+    )
     np.testing.assert_allclose(posterior.mean_draws_eV(new).mean((0, 1)), expected, atol=1e-9)
     scalars = {"kind": posterior.kind, **posterior.scalars()}
-    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
-    np.testing.assert_allclose(again.mean_draws_eV(new), posterior.mean_draws_eV(new), rtol=0, atol=1e-6)
+    again = restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
+    np.testing.assert_allclose(
+        again.mean_draws_eV(new), posterior.mean_draws_eV(new), rtol=0, atol=1e-6
+    )
 
 
 @every_other_method
@@ -70,7 +78,9 @@ def test_baseline_lowers_the_error_on_new_rows(method, source):
     (x, y), (new, gaps) = beside(60, seed=3), beside(200, seed=4)
     rmse = {}
     for width in (P, P + 1):
-        means = fit(method, source, TargetData(x[:, :width], y), settings=QUICK).mean_draws_eV(new[:, :width])
+        means = fit(method, source, TargetData(x[:, :width], y), settings=QUICK).mean_draws_eV(
+            new[:, :width]
+        )
         rmse[width] = np.sqrt(np.mean((means.mean((0, 1)) - gaps) ** 2))
     assert rmse[P + 1] < 0.8 * rmse[P]
 
@@ -82,8 +92,14 @@ def test_intervals_about_a_baseline_cover(name, n, source):
     inside = []
     for seed in range(30):
         (x, y), (new, gaps) = beside(n, seed=100 + seed), beside(50, seed=200 + seed)
-        settings = {name: {"samples": 40, "choice_samples": 4} if name == "nptl_head" else {"chains": 2, "draws": 50}}
-        draws = fit(METHODS[name], source, TargetData(x, y), settings=settings, seed=seed).predictive_draws(new)
+        settings = {
+            name: {"samples": 40, "choice_samples": 4}
+            if name == "nptl_head"
+            else {"chains": 2, "draws": 50}
+        }
+        draws = fit(
+            METHODS[name], source, TargetData(x, y), settings=settings, seed=seed
+        ).predictive_draws(new)
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])
         inside.append(np.mean((low < gaps) & (gaps < high)))
     assert 0.85 < np.mean(inside) < 0.95
@@ -107,8 +123,12 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         assert not np.allclose(posterior.mean_draws_eV(x), posterior.mean_draws_eV(moved))
 
 
-@pytest.mark.parametrize("method", [m for m in BESIDE.values() if m.resumable], ids=lambda m: m.name)
-def test_fit_beside_a_baseline_goes_on_from_a_checkpoint_to_the_same_posterior(method, source, tmp_path):
+@pytest.mark.parametrize(
+    "method", [m for m in BESIDE.values() if m.resumable], ids=lambda m: m.name
+)
+def test_fit_beside_a_baseline_goes_on_from_a_checkpoint_to_the_same_posterior(
+    method, source, tmp_path
+):
     x, y = beside(40, seed=1)
     data, kept = TargetData(x, y), Checkpoint(tmp_path / "chains.safetensors", 5)
     whole = fit(method, source, data)
@@ -127,7 +147,10 @@ def test_fit_beside_a_baseline_goes_on_from_a_checkpoint_to_the_same_posterior(m
 def test_gaps_that_are_the_baseline_itself_are_refused(source):
     x, _ = beside(40, seed=1)
     x[:, P] = np.arange(40) / 8.0
-    with pytest.raises(InputError, match="The gaps are 1 times the baseline and a constant: nothing is left to learn"):
+    with pytest.raises(
+        InputError,
+        match="The gaps are 1 times the baseline and a constant: nothing is left to learn",
+    ):
         fit(METHODS["target_only"], source, TargetData(x, x[:, P].astype(float)))
 
 
@@ -136,4 +159,6 @@ def test_source_without_a_slope_is_no_obstacle(source):
     x, y = beside(40, seed=1)
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
     posterior = fit(METHODS["target_only"], flat, TargetData(x, y))
-    np.testing.assert_allclose(posterior.baseline.slope, np.polyfit(x[:, P].astype(float), y, 1)[0], rtol=0.02)
+    np.testing.assert_allclose(
+        posterior.baseline.slope, np.polyfit(x[:, P].astype(float), y, 1)[0], rtol=0.02
+    )

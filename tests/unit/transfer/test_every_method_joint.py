@@ -71,17 +71,25 @@ def test_stored_posterior_is_the_equal_weight_mixture_of_the_fits_from_each_netw
     second = open_sources(joint_folder).load(HEAD)[1][HEAD]
     own_seed = int(np.random.SeedSequence([SEED, 1]).generate_state(1)[0] % 2**31)
     config = method.configure(settings_of(method.name))
-    alone = method.fit(second, run.data, config, seed=own_seed, device="cpu").predictive_draws(x).flat_means_eV
+    alone = (
+        method.fit(second, run.data, config, seed=own_seed, device="cpu")
+        .predictive_draws(x)
+        .flat_means_eV
+    )
     stored = load_run(run.folder).posterior
     first, again = (member.predictive_draws(x).flat_means_eV for member in stored.members)
     np.testing.assert_allclose(again, alone, rtol=0, atol=1e-5)
     mixed = stored.predictive_draws(x).flat_means_eV.mean(0)
     np.testing.assert_allclose(mixed, 0.5 * (first.mean(0) + alone.mean(0)), rtol=0, atol=1e-5)
-    assert method.family == "without transfer" or not np.allclose(first.mean(0), alone.mean(0), atol=1e-3)
+    assert method.family == "without transfer" or not np.allclose(
+        first.mean(0), alone.mean(0), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("method", TOGETHER.values(), ids=TOGETHER)
-def test_stored_posterior_is_the_one_of_all_networks_together(method, transferred, joint_folder, world):
+def test_stored_posterior_is_the_one_of_all_networks_together(
+    method, transferred, joint_folder, world
+):
     run = transferred[method.name]
     x = featurize(world.records, world.descriptor).features
     members, config = open_sources(joint_folder).load(), method.configure(settings_of(method.name))

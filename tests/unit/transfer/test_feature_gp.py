@@ -25,7 +25,9 @@ def posterior(source_of, target):
 
 def test_gaps_that_are_the_sources_own_are_met_almost_exactly(source_of, target):
     source = source_of()
-    own = dataclasses.replace(target, gaps_eV=source_gaps_eV(source, source.standardiser, target.features))
+    own = dataclasses.replace(
+        target, gaps_eV=source_gaps_eV(source, source.standardiser, target.features)
+    )
     posterior = fit(source, own, QUICK, seed=0, device="cpu")
     new = np.random.default_rng(9).normal(size=(50, 5)).astype(np.float32)
     expected = source_gaps_eV(source, source.standardiser, new)
@@ -45,39 +47,53 @@ def test_interval_covers_new_observations(posterior):
 
 def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
-    one = dataclasses.replace(posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0))  # then it is a normal
+    one = dataclasses.replace(
+        posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0)
+    )  # then it is a normal
     draws = one.predictive_draws(x)
     noise = np.exp(one.theta[0, -1]) * one.y_sd_eV
     latent = np.sqrt(draws.sds_eV[0] ** 2 - noise**2)
     for level in (0.025, 0.5, 0.975):
         expected = draws.centres_eV[0] + latent * stats.norm.ppf(level)
-        np.testing.assert_allclose(np.quantile(draws.means_eV[0], level, axis=0), expected, atol=0.03 * latent.max())
+        np.testing.assert_allclose(
+            np.quantile(draws.means_eV[0], level, axis=0), expected, atol=0.03 * latent.max()
+        )
 
 
 def test_far_from_the_training_rows_it_is_less_sure(posterior, target):
     near, far = target.features[:5], 30.0 + target.features[:5]
-    assert (posterior.predictive_draws(far).sds_eV.min() > 2 * posterior.predictive_draws(near).sds_eV).all()
+    assert (
+        posterior.predictive_draws(far).sds_eV.min() > 2 * posterior.predictive_draws(near).sds_eV
+    ).all()
 
 
 def test_feature_that_never_varied_makes_a_structure_far(source_of, target):
     x = target.features.copy()
     x[:, 4] = 1.0
-    posterior = fit(source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu")
+    posterior = fit(
+        source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
+    )
     same, other = x[:3], x[:3].copy()
     other[:, 4] = 2.0
-    assert (posterior.predictive_draws(other).sds_eV > posterior.predictive_draws(same).sds_eV).all()
+    assert (
+        posterior.predictive_draws(other).sds_eV > posterior.predictive_draws(same).sds_eV
+    ).all()
 
 
 def test_many_rows_are_predicted_as_few_are(posterior, target):
     many = np.tile(target.features, (30, 1))  # more than one block
     np.testing.assert_allclose(
-        posterior.predictive_draws(many).sds_eV[:, :40], posterior.predictive_draws(target.features).sds_eV, rtol=1e-9
+        posterior.predictive_draws(many).sds_eV[:, :40],
+        posterior.predictive_draws(target.features).sds_eV,
+        rtol=1e-9,
     )
 
 
 def test_scales_that_are_not_covered_are_told():
     poor = diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.9, 400))
-    assert "Pareto k 0.90, want below 0.7" in poor.warnings[0] and "Raise rounds" in poor.warnings[0]
+    assert (
+        "Pareto k 0.90, want below 0.7" in poor.warnings[0] and "Raise rounds" in poor.warnings[0]
+    )
     few = diagnose(ImportanceInfo(np.zeros(4), 8.0, 0.3, 400))
     assert "8 effective draws, want 20" in few.warnings[0]
     assert diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.3, 400)).warnings == ()
@@ -85,7 +101,9 @@ def test_scales_that_are_not_covered_are_told():
 
 @pytest.mark.parametrize("settings", [{"draws": 4}, {"proposals": 20}, {"rounds": 1}])
 def test_too_few_draws_are_refused(settings):
-    with pytest.raises(ConfigError, match="feature_gp: .* Accepted: at least 8 draws, 50 proposals and 2 rounds"):
+    with pytest.raises(
+        ConfigError, match="feature_gp: .* Accepted: at least 8 draws, 50 proposals and 2 rounds"
+    ):
         FeatureGPConfig(**settings)
 
 
@@ -94,7 +112,10 @@ def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target)
     posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
     network = posterior.networks[0]
     x = torch.from_numpy(network.view(target.features).z).float()
-    params = {name: value.clone().requires_grad_(name.endswith(".1")) for name, value in network.params.items()}
+    params = {
+        name: value.clone().requires_grad_(name.endswith(".1"))
+        for name, value in network.params.items()
+    }
     gradients = []
     for row in forward(params, x):
         parts = torch.autograd.grad(row, [params["weight.1"], params["bias.1"]], retain_graph=True)
@@ -114,7 +135,10 @@ def test_size_has_a_length_of_its_own(source_of, target):
     assert apart.theta.shape[1] == plain.theta.shape[1] + 1 == 7
     (both,), (rest, size) = plain.problem.kernels.distances, apart.problem.kernels.distances
     assert (
-        np.corrcoef(size.ravel(), np.abs(target.features[:, None, -1] - target.features[:, -1]).ravel())[0, 1] > 0.999
+        np.corrcoef(
+            size.ravel(), np.abs(target.features[:, None, -1] - target.features[:, -1]).ravel()
+        )[0, 1]
+        > 0.999
     )
     assert not np.allclose(both, rest)
 
@@ -156,7 +180,9 @@ def test_more_networks_come_back_from_storage(source_of, target):
         posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
     )
     x = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
-    np.testing.assert_allclose(again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9)
+    np.testing.assert_allclose(
+        again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("statistics", ["source", "target"])
@@ -165,18 +191,24 @@ def test_feature_scales_are_those_of_the_settings(source_of, target, statistics)
     config = dataclasses.replace(QUICK, standardise=statistics)
     found = fit(source, target, config, seed=0).networks[0].scales
     expected = source.standardiser.for_target(target.features, statistics=statistics)
-    np.testing.assert_array_equal((found.x_mean, found.x_scale), (expected.x_mean, expected.x_scale))
+    np.testing.assert_array_equal(
+        (found.x_mean, found.x_scale), (expected.x_mean, expected.x_scale)
+    )
 
 
 def test_network_sees_the_power_that_it_was_trained_with(source_of, target):
     source = source_of()
-    squares = dataclasses.replace(source, standardiser=dataclasses.replace(source.standardiser, power=2.0))
+    squares = dataclasses.replace(
+        source, standardiser=dataclasses.replace(source.standardiser, power=2.0)
+    )
     config = dataclasses.replace(QUICK, standardise="source")
     posterior = fit(squares, target, config, seed=0)
     x = target.features.astype(np.float64)
     wide = {name: value.double() for name, value in source.params.items()}
     expected = forward(wide, torch.from_numpy(np.sign(x) * x**2)).numpy()
-    np.testing.assert_allclose(posterior.networks[0].view(target.features).f[:, 0], expected, atol=1e-4)
+    np.testing.assert_allclose(
+        posterior.networks[0].view(target.features).f[:, 0], expected, atol=1e-4
+    )
     again = FeatureGPPosterior.from_arrays(
         posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
     )
@@ -193,7 +225,13 @@ def with_levels(target, seed=4):
 def test_levels_behind_the_features_are_learned_from(source_of, target):
     given = with_levels(target)
     posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
-    blind = fit(source_of(), dataclasses.replace(given, features=target.features), QUICK, seed=0, device="cpu")
+    blind = fit(
+        source_of(),
+        dataclasses.replace(given, features=target.features),
+        QUICK,
+        seed=0,
+        device="cpu",
+    )
     assert posterior.theta.shape[1] == blind.theta.shape[1] + 2
     new = np.random.default_rng(8).normal(size=(200, 8)).astype(np.float32)
     y = np.tanh(new[:, 0]) + 0.5 * new[:, 1] + 2.0 * new[:, 5] + np.sin(2 * new[:, 6])
@@ -204,13 +242,17 @@ def test_levels_behind_the_features_are_learned_from(source_of, target):
     assert 0.85 < np.mean((u > 0.025) & (u < 0.975)) <= 1.0
 
 
-def test_posterior_with_levels_comes_back_from_its_arrays_and_one_of_an_older_version_too(source_of, target):
+def test_posterior_with_levels_comes_back_from_its_arrays_and_one_of_an_older_version_too(
+    source_of, target
+):
     x = np.random.default_rng(8).normal(size=(4, 8)).astype(np.float32)
     for given in (with_levels(target), target):
         posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
         arrays = posterior.to_arrays()
         if given is target:
             del arrays["levels"]
-        back = FeatureGPPosterior.from_arrays(arrays, scalars=posterior.scalars(), diagnostics=posterior.diagnostics)
+        back = FeatureGPPosterior.from_arrays(
+            arrays, scalars=posterior.scalars(), diagnostics=posterior.diagnostics
+        )
         new = x[:, : given.features.shape[1]]
         np.testing.assert_array_equal(back.mean_draws_eV(new), posterior.mean_draws_eV(new))

@@ -23,7 +23,9 @@ def data(world, source):
 
 
 def test_posterior_is_one_draw_without_scales(source, data):
-    posterior = fit(source, data, FineTuneConfig(training=TrainingConfig(max_epochs=3)), seed=0, device="cpu")
+    posterior = fit(
+        source, data, FineTuneConfig(training=TrainingConfig(max_epochs=3)), seed=0, device="cpu"
+    )
     assert (posterior.n_chains, posterior.n_draws) == (1, 1)
     assert posterior.layer_weights is None and posterior.tau is None
     assert posterior.diagnostics.warnings == ()
@@ -31,7 +33,9 @@ def test_posterior_is_one_draw_without_scales(source, data):
 
 def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
     """The held-out fifth is the first of the permutation that the generator draws."""
-    posterior = fit(source, data, FineTuneConfig(training=TrainingConfig(max_epochs=20)), seed=7, device="cpu")
+    posterior = fit(
+        source, data, FineTuneConfig(training=TrainingConfig(max_epochs=20)), seed=7, device="cpu"
+    )
     held = torch.randperm(24, generator=torch.Generator().manual_seed(7))[:5].numpy()
     errors = data.gaps_eV[held] - posterior.mean_draws_eV(data.features[held])[0, 0]
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
@@ -39,6 +43,8 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
 
 def test_with_no_learning_it_predicts_what_the_source_predicts(source, data):
     training = TrainingConfig(max_epochs=1, learning_rate=1e-12)
-    posterior = fit(source, data, FineTuneConfig("source", "source", training), seed=0, device="cpu")
+    posterior = fit(
+        source, data, FineTuneConfig("source", "source", training), seed=0, device="cpu"
+    )
     found = posterior.mean_draws_eV(data.features)[0, 0]
     np.testing.assert_allclose(found, source_predictions_eV(source, data.features), atol=1e-4)

@@ -13,7 +13,9 @@ def test_hidden_layers_are_the_sources_bit_for_bit_and_the_output_layer_is_not(s
     posterior = fit(source, target, FreezeConfig(), seed=0, device="cpu")
     found = [posterior.theta_hat_1, *(layer[0, 0] for layer in posterior.upper)]
     kept = [
-        torch.equal(layer, torch.cat([source.params[f"weight.{i}"], source.params[f"bias.{i}"][:, None]], 1))
+        torch.equal(
+            layer, torch.cat([source.params[f"weight.{i}"], source.params[f"bias.{i}"][:, None]], 1)
+        )
         for i, layer in enumerate(found, start=1)
     ]
     assert kept == [True, True, False]
@@ -26,11 +28,17 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
     """
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 5)).astype(np.float32)
-    y = x.astype(np.float64) @ np.array([1.0, -0.5, 0.3, 0.0, 0.8]) + 0.4 + 0.3 * rng.normal(size=60)
+    y = (
+        x.astype(np.float64) @ np.array([1.0, -0.5, 0.3, 0.0, 0.8])
+        + 0.4
+        + 0.3 * rng.normal(size=60)
+    )
     order = torch.randperm(60, generator=torch.Generator().manual_seed(4)).numpy()
     held, rows = order[:12], order[12:]
     h = np.hstack([np.maximum(x, 0), np.maximum(-x, 0), np.ones((60, 1))]).astype(np.float64)
-    expected = np.linalg.solve(h[rows].T @ h[rows] / 48 + 0.05 * np.eye(11), h[rows].T @ y[rows] / 48)
+    expected = np.linalg.solve(
+        h[rows].T @ h[rows] / 48 + 0.05 * np.eye(11), h[rows].T @ y[rows] / 48
+    )
     y[held] = h[held] @ expected
 
     source = source_of(
@@ -43,8 +51,18 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
         hidden=(10,),
     )
     training = TrainingConfig(
-        learning_rate=3e-2, l1=0.0, l2=0.05, batch_size=60, max_epochs=3000, patience=300, plateau_epochs=100
+        learning_rate=3e-2,
+        l1=0.0,
+        l2=0.05,
+        batch_size=60,
+        max_epochs=3000,
+        patience=300,
+        plateau_epochs=100,
     )
-    posterior = fit(source, TargetData(x, y), FreezeConfig("source", "source", training), seed=4, device="cpu")
-    np.testing.assert_allclose(posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4)  # float32
+    posterior = fit(
+        source, TargetData(x, y), FreezeConfig("source", "source", training), seed=4, device="cpu"
+    )
+    np.testing.assert_allclose(
+        posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4
+    )  # float32
     assert posterior.sigma[0, 0] < 1e-4

@@ -36,7 +36,9 @@ def test_mean_and_interval_are_scikit_learns(posterior, target):
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
     kernel = ConstantKernel(posterior.variance) * Matern(posterior.length, nu=1.5)
-    process, scale = scikit_learns(target, kernel + WhiteKernel(posterior.noise_variance), optimizer=None)
+    process, scale = scikit_learns(
+        target, kernel + WhiteKernel(posterior.noise_variance), optimizer=None
+    )
     mean, sd = process.predict(scale.features(NEW), return_std=True)  # with the noise
     draws = posterior.predictive_draws(NEW)
     np.testing.assert_allclose(draws.centres_eV[0], scale.gaps_eV(mean), atol=1e-6)
@@ -45,17 +47,23 @@ def test_mean_and_interval_are_scikit_learns(posterior, target):
     np.testing.assert_allclose(np.hypot(latent, posterior.noise_eV), draws.sds_eV[0])
     lower, upper = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
     half = ndtri(0.975) * scale.y_sd_eV * sd
-    np.testing.assert_allclose([lower, upper], [scale.gaps_eV(mean) - half, scale.gaps_eV(mean) + half], atol=1e-5)
+    np.testing.assert_allclose(
+        [lower, upper], [scale.gaps_eV(mean) - half, scale.gaps_eV(mean) + half], atol=1e-5
+    )
 
 
 def test_scales_are_those_of_the_largest_marginal_likelihood(posterior, target):
     """Scikit-learn's own search with its own kernel of features ends at the same density."""
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(4.0, (0.05, 500.0), nu=1.5) + WhiteKernel(0.1, (1e-4, 4.0))
+    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(4.0, (0.05, 500.0), nu=1.5) + WhiteKernel(
+        0.1, (1e-4, 4.0)
+    )
     process, _ = scikit_learns(target, kernel)
     figures = posterior.diagnostics.figures
-    assert figures["log_marginal_likelihood"] == pytest.approx(process.log_marginal_likelihood_value_, abs=0.01)
+    assert figures["log_marginal_likelihood"] == pytest.approx(
+        process.log_marginal_likelihood_value_, abs=0.01
+    )
 
 
 def test_derivative_of_the_kernel_is_that_of_differences():
@@ -72,7 +80,9 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_latent_normal(posterior):
     draws = posterior.mean_draws_eV(NEW)[0]
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=1e-12)
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.006)
-    np.testing.assert_allclose(np.quantile(draws, LEVELS, axis=0), mean + np.outer(ndtri(LEVELS), sd), atol=1e-9)
+    np.testing.assert_allclose(
+        np.quantile(draws, LEVELS, axis=0), mean + np.outer(ndtri(LEVELS), sd), atol=1e-9
+    )
 
 
 def test_noise_is_found_again(source_of):
@@ -80,7 +90,9 @@ def test_noise_is_found_again(source_of):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(300, 2)).astype(np.float32)
     y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=300)
-    assert fit(source_of(), TargetData(x, y), ONE_START, seed=0).noise_eV == pytest.approx(0.3, rel=0.16)
+    assert fit(source_of(), TargetData(x, y), ONE_START, seed=0).noise_eV == pytest.approx(
+        0.3, rel=0.16
+    )
 
 
 def test_far_from_the_training_rows_it_knows_the_variance_alone(posterior):
@@ -91,12 +103,16 @@ def test_far_from_the_training_rows_it_knows_the_variance_alone(posterior):
 
 def test_round_trip(posterior):
     scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    again = restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
     assert isinstance(again, GaussianProcessPosterior)
     assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
     assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
 
 
 def test_negative_number_of_restarts_is_refused():
-    with pytest.raises(ConfigError, match="gaussian_process: restarts = -1. Accepted: 0 or more, such as 2."):
+    with pytest.raises(
+        ConfigError, match="gaussian_process: restarts = -1. Accepted: 0 or more, such as 2."
+    ):
         get_method("gaussian_process").configure({"restarts": -1})

@@ -19,7 +19,9 @@ def kernel():
 def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
     from sklearn.kernel_ridge import KernelRidge
 
-    posterior = fit(source_of(), target, KernelRidgeConfig(folds=4, lengths=(1.5,), penalties=(0.05,)), seed=0)
+    posterior = fit(
+        source_of(), target, KernelRidgeConfig(folds=4, lengths=(1.5,), penalties=(0.05,)), seed=0
+    )
     scaled = fit_standardiser(target.features, target.gaps_eV).features(target.features)
     new = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
     wanted = fit_standardiser(target.features, target.gaps_eV).features(new)
@@ -29,7 +31,9 @@ def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
         y = target.gaps_eV[used]
         ridge = KernelRidge(alpha=0.05, kernel="laplacian", gamma=1.0 / posterior.models.lengths[k])
         expected = y.mean() + ridge.fit(scaled[used], y - y.mean()).predict(wanted)
-        np.testing.assert_allclose(predicted[k], expected, atol=1e-5)  # rows and features are kept as float32
+        np.testing.assert_allclose(
+            predicted[k], expected, atol=1e-5
+        )  # rows and features are kept as float32
 
 
 def test_length_is_in_units_of_the_median_distance(source_of, target):
@@ -60,5 +64,7 @@ def test_penalty_is_the_one_of_the_smallest_leave_one_out_error(kernel):
 @pytest.mark.parametrize("name", ["lengths", "penalties"])
 @pytest.mark.parametrize("values", [[], [1.0, 0.0]])
 def test_settings_outside_their_range_are_refused(name, values):
-    with pytest.raises(ConfigError, match=rf"kernel_ridge: {name} = .*Accepted: one or more numbers above 0."):
+    with pytest.raises(
+        ConfigError, match=rf"kernel_ridge: {name} = .*Accepted: one or more numbers above 0."
+    ):
         get_method("kernel_ridge").configure({name: values})

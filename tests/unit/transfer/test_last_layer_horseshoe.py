@@ -27,9 +27,13 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
     assert np.abs(np.delete(moved, 3)).max() < 0.2
     figures = posterior.diagnostics.figures
     assert figures["rhat_max"] < 1.1 and figures["n_dropped"] == 0
-    assert {"rhat_tau", "ess_tau", "rhat_sigma", "rhat_fit_max", "ess_min", "log10_tau"} <= set(figures)
+    assert {"rhat_tau", "ess_tau", "rhat_sigma", "rhat_fit_max", "ess_min", "log10_tau"} <= set(
+        figures
+    )
     assert posterior.n_chains == 2 and posterior.n_draws == 200
-    assert np.median(posterior.sigma_eV) == pytest.approx(0.3, rel=0.15)  # 200 rows: 5 %, three times
+    assert np.median(posterior.sigma_eV) == pytest.approx(
+        0.3, rel=0.15
+    )  # 200 rows: 5 %, three times
     record = posterior.diagnostics.record
     share = record["features.kept_share"].mean(0)
     assert share[3] > 0.95 and np.delete(share, 3).max() < 0.6
@@ -45,7 +49,13 @@ def test_intervals_cover_new_observations(source_of):
         source = lookup_source(source_of, seed=seed)
         data = target_of(source, n=150, change=CHANGE, seed=seed)
         x, y = data.features[100:], data.gaps_eV[100:]
-        posterior = fit(source, TargetData(data.features[:100], data.gaps_eV[:100]), brief, seed=seed, device="cpu")
+        posterior = fit(
+            source,
+            TargetData(data.features[:100], data.gaps_eV[:100]),
+            brief,
+            seed=seed,
+            device="cpu",
+        )
         draws = posterior.predictive_draws(x)
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
         inside.append(np.mean((low <= y) & (y <= high)))
@@ -63,7 +73,9 @@ def test_a_dead_unit_has_no_change_of_its_own(source_of):
     assert posterior.diagnostics.figures["n_dropped"] == 1
     lively = np.zeros((1, P), dtype=np.float32)
     lively[0, 2] = 4.0
-    assert posterior.mean_draws_eV(lively).std() < 1.0  # the unit would add its prior, a Cauchy, four times
+    assert (
+        posterior.mean_draws_eV(lively).std() < 1.0
+    )  # the unit would add its prior, a Cauchy, four times
 
 
 def test_rows_that_move_nothing_give_a_level(source_of):
@@ -80,14 +92,24 @@ def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source
     rng = np.random.default_rng(7)
     x = rng.normal(size=(40, P)).astype(np.float32)
     y = hidden_of(x)[:, 3] + 0.2 * rng.normal(size=40)
-    plain, huge = (fit(source, TargetData(x, y * k), CONFIG, seed=0, device="cpu") for k in (1.0, 1e6))
-    np.testing.assert_allclose(huge.mean_draws_eV(x[:5]), 1e6 * plain.mean_draws_eV(x[:5]), rtol=0, atol=1.0)
+    plain, huge = (
+        fit(source, TargetData(x, y * k), CONFIG, seed=0, device="cpu") for k in (1.0, 1e6)
+    )
+    np.testing.assert_allclose(
+        huge.mean_draws_eV(x[:5]), 1e6 * plain.mean_draws_eV(x[:5]), rtol=0, atol=1.0
+    )
     np.testing.assert_allclose(huge.sigma_eV, 1e6 * plain.sigma_eV, rtol=1e-5)
 
 
 def test_fewer_rows_than_weights_are_enough(source_of):
     source = lookup_source(source_of)
-    posterior = fit(source, target_of(source, n=5), dataclasses.replace(CONFIG, min_ss=0.5), seed=0, device="cpu")
+    posterior = fit(
+        source,
+        target_of(source, n=5),
+        dataclasses.replace(CONFIG, min_ss=0.5),
+        seed=0,
+        device="cpu",
+    )
     assert np.isfinite(posterior.output).all() and np.isfinite(posterior.sigma).all()
 
 
@@ -100,5 +122,7 @@ def test_a_run_too_short_to_agree_says_so(source_of):
 
 
 def test_a_least_sum_of_squares_of_zero_is_refused():
-    with pytest.raises(ConfigError, match="last_layer_horseshoe: min_ss = 0.0. Accepted: a number above 0"):
+    with pytest.raises(
+        ConfigError, match="last_layer_horseshoe: min_ss = 0.0. Accepted: a number above 0"
+    ):
         LastLayerHorseshoeConfig(min_ss=0.0)

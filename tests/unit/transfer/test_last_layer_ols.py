@@ -26,10 +26,14 @@ def test_intervals_are_the_classical_ones(source_of):
     s = np.sqrt(((data.gaps_eV - wide @ beta) ** 2).sum() / left)
     leverage = np.einsum("ij,jk,ik->i", new, np.linalg.inv(wide.T @ wide), new)
     half = stats.t.ppf(0.975, left) * s * np.sqrt(1 + leverage)
-    np.testing.assert_allclose(0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max())  # 20,000 draws
+    np.testing.assert_allclose(
+        0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max()
+    )  # 20,000 draws
     np.testing.assert_allclose(0.5 * (high - low), half, rtol=0.03)
     figures = posterior.diagnostics.figures
-    assert figures["rank"] == Q and figures["rows_left"] == left and not posterior.diagnostics.warnings
+    assert (
+        figures["rank"] == Q and figures["rows_left"] == left and not posterior.diagnostics.warnings
+    )
 
 
 def test_columns_that_say_the_same_count_once(source_of):
@@ -40,7 +44,9 @@ def test_columns_that_say_the_same_count_once(source_of):
     found = least_squares(h, y, rcond=1e-10)
     single = least_squares(h[:, :3], y, rcond=1e-10)
     assert found.spread.shape == (4, 3) and found.left == 16
-    assert found.weights[0] == pytest.approx(found.weights[3]) and found.residual == pytest.approx(single.residual)
+    assert found.weights[0] == pytest.approx(found.weights[3]) and found.residual == pytest.approx(
+        single.residual
+    )
 
 
 def test_small_singular_values_can_be_left_out():
@@ -49,7 +55,9 @@ def test_small_singular_values_can_be_left_out():
     assert least_squares(h, np.arange(20.0), rcond=1e-2).left == 17
 
 
-def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows_left_out(source_of):
+def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows_left_out(
+    source_of,
+):
     """The noise is that of refitting without each row, by the pseudoinverse of the rows that remain."""
     source = lookup_source(source_of)
     data = target_of(source, n=8)
@@ -62,7 +70,11 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
     for i in range(8):
         others = np.arange(8) != i
         centre, level = h[others].mean(0), y[others].mean()
-        errors.append(y[i] - level - (h[i] - centre) @ np.linalg.pinv(h[others] - centre) @ (y[others] - level))
+        errors.append(
+            y[i]
+            - level
+            - (h[i] - centre) @ np.linalg.pinv(h[others] - centre) @ (y[others] - level)
+        )
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-3)
     assert (
         "as many parameters (8) as there are rows (8): no classical interval exists"
@@ -79,6 +91,7 @@ def test_rows_that_are_all_the_same_give_their_mean():
 @pytest.mark.parametrize("wrong", [{"rcond": 0.0}, {"rcond": 1.0}, {"chains": 0}, {"draws": 0}])
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(
-        ConfigError, match=r"last_layer_ols: .* Accepted: an rcond between 0 and 1, whole numbers from 1"
+        ConfigError,
+        match=r"last_layer_ols: .* Accepted: an rcond between 0 and 1, whole numbers from 1",
     ):
         LastLayerOlsConfig(**wrong)

@@ -13,7 +13,9 @@ from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerPcpConfig(**UNCHANGED)
-SIGMAS = 4.5  # of the largest of about 30 comparisons: a false alarm in 5,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 30 comparisons: a false alarm in 5,000 runs; the seeds are fixed
+)
 CHANGE = np.linspace(-0.5, 0.5, Q)
 SCALES = {"statistics": "source", "gap_scale": "source"}
 
@@ -71,10 +73,14 @@ def test_random_walk_and_grid_agree_on_the_scale(source_of):
     source = lookup_source(source_of)
     data = target_of(source, change=CHANGE)
     exact, walk = (
-        fit(source, data, dataclasses.replace(CONFIG, algorithm=name), seed=0, device="cpu").diagnostics.figures
+        fit(
+            source, data, dataclasses.replace(CONFIG, algorithm=name), seed=0, device="cpu"
+        ).diagnostics.figures
         for name in ("exact", "metropolis")
     )
-    assert exact["log10_x"] == pytest.approx(walk["log10_x"], abs=0.06)  # its sd of 0.3 by 1,000 effective draws: 0.01
+    assert exact["log10_x"] == pytest.approx(
+        walk["log10_x"], abs=0.06
+    )  # its sd of 0.3 by 1,000 effective draws: 0.01
     assert "accept_mean" in walk and "accept_mean" not in exact
     assert exact["rhat_x"] < 1.01 < 1.05 > walk["rhat_x"]
 
@@ -98,7 +104,13 @@ def test_intervals_cover_new_observations(source_of):
     for seed in range(30):
         source = lookup_source(source_of, seed=seed)
         data = target_of(source, n=120, change=CHANGE, seed=seed)
-        posterior = fit(source, TargetData(data.features[:60], data.gaps_eV[:60]), config, seed=seed, device="cpu")
+        posterior = fit(
+            source,
+            TargetData(data.features[:60], data.gaps_eV[:60]),
+            config,
+            seed=seed,
+            device="cpu",
+        )
         draws = posterior.predictive_draws(data.features[60:])
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
         inside.append(np.mean((low <= data.gaps_eV[60:]) & (data.gaps_eV[60:] <= high)))
@@ -114,7 +126,9 @@ def test_default_rate_is_one_noise_variance_of_predicted_change(source_of):
     below = np.cumsum(np.exp(prior.log_density(grid))) * (grid[1] - grid[0])
     rows = problem.rows - problem.rows.mean(0)
     median = np.exp(np.interp(0.5, below, grid))
-    assert median * (rows**2).sum(1).mean() == pytest.approx(1.0, rel=5e-3)  # half a step of the grid
+    assert median * (rows**2).sum(1).mean() == pytest.approx(
+        1.0, rel=5e-3
+    )  # half a step of the grid
 
 
 def test_a_source_without_moments_has_one_of_n_rows_as_its_distance(source_of):
@@ -133,13 +147,19 @@ def test_rows_that_move_nothing_give_a_level(source_of):
     assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)
 
 
-@pytest.mark.parametrize("wrong", [{"chains": 0}, {"draws": 0}, {"warmup": 0}, {"thin": 0}, {"min_ss": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"chains": 0}, {"draws": 0}, {"warmup": 0}, {"thin": 0}, {"min_ss": 0.0}]
+)
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"last_layer_pcp: .* Accepted: whole numbers from 1, a min_ss above 0"):
+    with pytest.raises(
+        ConfigError, match=r"last_layer_pcp: .* Accepted: whole numbers from 1, a min_ss above 0"
+    ):
         LastLayerPcpConfig(**wrong)
 
 
 @pytest.mark.parametrize("lam", [0.0, float("inf")])
 def test_a_rate_out_of_range_is_refused(lam):
-    with pytest.raises(ConfigError, match=r"last_layer_pcp: lam = .* Accepted: a number above 0, or none for"):
+    with pytest.raises(
+        ConfigError, match=r"last_layer_pcp: lam = .* Accepted: a number above 0, or none for"
+    ):
         LastLayerPcpConfig(lam=lam)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.inference.last_layer.spectral_regression import (
+    least_cross_validation,
+    spectral_regression,
+)
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit
@@ -14,7 +17,9 @@ from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerRidgeConfig(**UNCHANGED, draws=2000)
-SIGMAS = 4.5  # of the largest of about 20 comparisons: a false alarm in 7,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 20 comparisons: a false alarm in 7,000 runs; the seeds are fixed
+)
 CHANGE = np.linspace(-0.5, 0.5, Q)
 
 
@@ -39,7 +44,9 @@ def test_draws_have_the_law_of_the_ridge_estimate_at_the_penalty(source_of, abou
     draws = posterior.mean_draws_eV(x).reshape(-1, 9)
     assert (np.abs(draws.mean(0) - mean) < SIGMAS * spread / np.sqrt(len(draws)) + 1e-6).all()
     squares = (draws - mean) ** 2
-    assert (np.abs(squares.mean(0) - spread**2) < SIGMAS * squares.std(0) / np.sqrt(len(draws))).all()
+    assert (
+        np.abs(squares.mean(0) - spread**2) < SIGMAS * squares.std(0) / np.sqrt(len(draws))
+    ).all()
     sigma2 = posterior.sigma_eV**2
     assert abs(sigma2.mean() - variance) < SIGMAS * sigma2.std() / np.sqrt(sigma2.size)
 
@@ -48,10 +55,15 @@ def test_penalty_is_the_one_of_least_cross_validation(source_of):
     source = lookup_source(source_of)
     data = target_of(source, change=CHANGE)
     figures = fit(source, data, CONFIG, seed=0, device="cpu").diagnostics.figures
-    problem = last_layer_problem(source, data, statistics="source", gap_scale="source", exact_source=True)
+    problem = last_layer_problem(
+        source, data, statistics="source", gap_scale="source", exact_source=True
+    )
     penalty = least_cross_validation(spectral_regression(problem.regression))
     assert figures["penalty"] == pytest.approx(1 / penalty.x)
-    assert figures["effective_parameters"] == pytest.approx(penalty.degrees) and 1 < penalty.degrees < Q + 1
+    assert (
+        figures["effective_parameters"] == pytest.approx(penalty.degrees)
+        and 1 < penalty.degrees < Q + 1
+    )
 
 
 def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
@@ -61,8 +73,19 @@ def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
         data = target_of(source, n=215, change=0.2 * CHANGE, seed=seed)
         for about, found in errors.items():
             config = LastLayerRidgeConfig(**UNCHANGED, about=about, draws=100)
-            posterior = fit(source, TargetData(data.features[:15], data.gaps_eV[:15]), config, seed=0, device="cpu")
-            found.append(np.mean((posterior.mean_draws_eV(data.features[15:]).mean((0, 1)) - data.gaps_eV[15:]) ** 2))
+            posterior = fit(
+                source,
+                TargetData(data.features[:15], data.gaps_eV[:15]),
+                config,
+                seed=0,
+                device="cpu",
+            )
+            found.append(
+                np.mean(
+                    (posterior.mean_draws_eV(data.features[15:]).mean((0, 1)) - data.gaps_eV[15:])
+                    ** 2
+                )
+            )
     assert np.mean(errors["source"]) < np.mean(errors["target"])
 
 
@@ -73,7 +96,13 @@ def test_intervals_cover_new_observations(source_of):
         source = lookup_source(source_of, seed=seed)
         data = target_of(source, n=120, change=CHANGE, seed=seed)
         config = dataclasses.replace(CONFIG, draws=100)
-        posterior = fit(source, TargetData(data.features[:60], data.gaps_eV[:60]), config, seed=seed, device="cpu")
+        posterior = fit(
+            source,
+            TargetData(data.features[:60], data.gaps_eV[:60]),
+            config,
+            seed=seed,
+            device="cpu",
+        )
         draws = posterior.predictive_draws(data.features[60:])
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
         inside.append(np.mean((low <= data.gaps_eV[60:]) & (data.gaps_eV[60:] <= high)))

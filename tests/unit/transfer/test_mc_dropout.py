@@ -39,8 +39,16 @@ def test_every_draw_is_the_network_with_its_mask_on_the_inputs_of_the_layer(hidd
 
 
 def test_masks_drop_the_share_that_was_asked_for(source_of, target):
-    posterior = fit(source_of(hidden=(40, 4)), target, dataclasses.replace(CONFIG, dropout=0.3), seed=0, device="cpu")
-    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(0.7, abs=0.05)  # of 1,600: 0.011, four times
+    posterior = fit(
+        source_of(hidden=(40, 4)),
+        target,
+        dataclasses.replace(CONFIG, dropout=0.3),
+        seed=0,
+        device="cpu",
+    )
+    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(
+        0.7, abs=0.05
+    )  # of 1,600: 0.011, four times
     columns = posterior.upper[0][0, :, 0, :-1]
     assert ((columns == 0).float().mean() - 0.3).abs() < 0.05
     assert (posterior.upper[0][0, :, :, -1] == posterior.upper[0][0, 0, :, -1]).all()  # biases stay
@@ -50,13 +58,21 @@ def test_masks_drop_the_share_that_was_asked_for(source_of, target):
 def test_training_meets_masks(source_of, target, hidden):
     """The same seed without dropout ends elsewhere; with hardly any dropout it ends at the same place."""
     source = source_of(hidden=hidden)
-    plain = fine_tune.fit(source, target, fine_tune.FineTuneConfig("source", "source", TRAINING), seed=0, device="cpu")
+    plain = fine_tune.fit(
+        source, target, fine_tune.FineTuneConfig("source", "source", TRAINING), seed=0, device="cpu"
+    )
     dropped, hardly = (
-        fit(source, target, dataclasses.replace(CONFIG, dropout=p), seed=0, device="cpu") for p in (0.4, 1e-9)
+        fit(source, target, dataclasses.replace(CONFIG, dropout=p), seed=0, device="cpu")
+        for p in (0.4, 1e-9)
     )
     assert not torch.allclose(dropped.theta_hat_1, plain.theta_hat_1, atol=1e-4)
     assert hardly.mean_draws_eV(target.features).std(1).max() < 1e-6
-    assert np.abs(hardly.mean_draws_eV(target.features)[0, 0] - plain.mean_draws_eV(target.features)[0, 0]).max() < 0.3
+    assert (
+        np.abs(
+            hardly.mean_draws_eV(target.features)[0, 0] - plain.mean_draws_eV(target.features)[0, 0]
+        ).max()
+        < 0.3
+    )
 
 
 def test_noise_is_that_of_the_held_out_rows_or_none(source_of, target):
@@ -67,10 +83,14 @@ def test_noise_is_that_of_the_held_out_rows_or_none(source_of, target):
     )
     assert 0.1 < held_out.sigma_eV[0, 0] < 1.0
     assert none.sigma_eV.max() < 1e-5
-    np.testing.assert_array_equal(held_out.mean_draws_eV(target.features), none.mean_draws_eV(target.features))
+    np.testing.assert_array_equal(
+        held_out.mean_draws_eV(target.features), none.mean_draws_eV(target.features)
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"dropout": 0.0}, {"dropout": 1.0}, {"passes": 1}])
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"mc_dropout: .* Accepted: a dropout between 0 and 1, at least 2 passes"):
+    with pytest.raises(
+        ConfigError, match=r"mc_dropout: .* Accepted: a dropout between 0 and 1, at least 2 passes"
+    ):
         McDropoutConfig(**wrong)

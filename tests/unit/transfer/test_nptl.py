@@ -23,7 +23,14 @@ EVERY = np.ones(40, dtype=bool)
 
 
 def start(source, target):
-    return start_of(source, target, trained=EVERY, statistics="source", gap_scale="calibrated", coordinates="full")
+    return start_of(
+        source,
+        target,
+        trained=EVERY,
+        statistics="source",
+        gap_scale="calibrated",
+        coordinates="full",
+    )
 
 
 def fitted(source, target, config):
@@ -49,14 +56,19 @@ def test_alpha_of_zero_never_looks_at_the_probes_values(source_of, target):
 def test_noisy_pseudo_labels_have_the_probes_residual_variance(source_of, target):
     """At a large alpha labels are pseudo labels: 40 x 100 normal variates, variance within 4 standard errors."""
     at = start(source_of(), target)
-    labels = np.stack([BootstrapRecipe(10, "noise").sample(at, m, value=1e8, seed=7).labels for m in range(100)])
+    labels = np.stack(
+        [BootstrapRecipe(10, "noise").sample(at, m, value=1e8, seed=7).labels for m in range(100)]
+    )
     ratio = np.mean((labels - at.probe.predict(at.hidden)) ** 2) / at.probe.residual_variance
     assert abs(ratio - 1) < 4 * np.sqrt(2 / labels.size)
 
 
 def test_fresh_heads_differ_from_sample_to_sample_and_repeat(source_of, target):
     at = start(source_of(), target)
-    heads = [BootstrapRecipe(10, start="fresh_head").sample(at, m, value=1.0, seed=7).head for m in (0, 1, 0)]
+    heads = [
+        BootstrapRecipe(10, start="fresh_head").sample(at, m, value=1.0, seed=7).head
+        for m in (0, 1, 0)
+    ]
     assert (heads[0] == heads[2]).all() and not np.allclose(heads[0], heads[1])
     assert np.abs(heads[0]).max() <= np.sqrt(6 / 5) and heads[0][-1] == 0
 
@@ -68,7 +80,13 @@ def test_sample_is_the_same_whatever_the_number_of_samples(source_of, target, al
         config = replace(QUICK, samples=samples, alphas=alphas)
         stacks.append(
             fit_stacked(
-                source_of(), target, recipe_of(config), plan_of(config), seed=7, device="cpu", progress=no_progress
+                source_of(),
+                target,
+                recipe_of(config),
+                plan_of(config),
+                seed=7,
+                device="cpu",
+                progress=no_progress,
             )
         )
     assert stacks[0].value == stacks[1].value
@@ -87,7 +105,9 @@ def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, targ
 
 def test_extending_to_no_more_samples_is_refused(source_of, target):
     posterior = fitted(source_of(), target, QUICK)
-    with pytest.raises(ConfigError, match="nptl: the posterior has 3 samples, 3 were asked for. Ask for more"):
+    with pytest.raises(
+        ConfigError, match="nptl: the posterior has 3 samples, 3 were asked for. Ask for more"
+    ):
         nptl.extend(posterior, source_of(), target, QUICK, samples=3)
 
 
@@ -96,9 +116,13 @@ def test_very_large_alpha_keeps_every_sample_at_the_probe(source_of, target):
     training = replace(EXACT, optimiser="sgd", epochs=20)
     source = source_of()
     posterior = fitted(source, target, replace(QUICK, alphas=(1e8,), training=training))
-    at = start_of(source, target, trained=EVERY, statistics="auto", gap_scale="calibrated", coordinates="full")
+    at = start_of(
+        source, target, trained=EVERY, statistics="auto", gap_scale="calibrated", coordinates="full"
+    )
     probed = at.standardiser.gaps_eV(at.probe.predict(at.hidden))
-    np.testing.assert_allclose(posterior.mean_draws_eV(target.features)[0], np.tile(probed, (3, 1)), atol=1e-3)
+    np.testing.assert_allclose(
+        posterior.mean_draws_eV(target.features)[0], np.tile(probed, (3, 1)), atol=1e-3
+    )
     assert posterior.diagnostics.figures["prior_share"] == pytest.approx(1.0, abs=1e-6)
 
 
@@ -144,28 +168,43 @@ def test_noise_is_that_of_the_labels(source_of):
     )
     truth = 3 * at.probe.predict(at.hidden)
     noisy = TargetData(x, truth + 0.3 * rng.normal(size=400))
-    config = replace(QUICK, samples=5, choice_samples=5, training=replace(EXACT, optimiser="sgd", learning_rate=1e-3))
+    config = replace(
+        QUICK,
+        samples=5,
+        choice_samples=5,
+        training=replace(EXACT, optimiser="sgd", learning_rate=1e-3),
+    )
     sigma = fitted(source, noisy, config).sigma_eV[0, 0]
     assert abs(sigma - 0.3) < 4 * 0.3 / np.sqrt(800)
 
 
 @pytest.mark.parametrize("alphas", [(), (1.0, 1.0), (-1.0,)])
 def test_values_of_alpha_that_cannot_be_are_refused(alphas):
-    with pytest.raises(ConfigError, match=r"alpha: values \[.*Accepted: at least one number, all from 0, none twice"):
+    with pytest.raises(
+        ConfigError,
+        match=r"alpha: values \[.*Accepted: at least one number, all from 0, none twice",
+    ):
         NptlConfig(alphas=alphas)
 
 
 @pytest.mark.parametrize("settings", [{"samples": 0}, {"choice_samples": 0}])
 def test_no_samples_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"samples, .* to choose by. Accepted: whole numbers from 1"):
+    with pytest.raises(
+        ConfigError, match=r"samples, .* to choose by. Accepted: whole numbers from 1"
+    ):
         NptlConfig(**settings)
 
 
 def test_one_block_is_refused():
-    with pytest.raises(ConfigError, match="nptl: 1 blocks. Accepted: whole numbers from 2; n or more for single rows"):
+    with pytest.raises(
+        ConfigError,
+        match="nptl: 1 blocks. Accepted: whole numbers from 2; n or more for single rows",
+    ):
         NptlConfig(blocks=1)
 
 
-@pytest.mark.parametrize("values, index", [((1.0, 10.0), 0), ((0.0, 100.0), 0), ((1000.0,), 0), ((0.0, 1.0), 1)])
+@pytest.mark.parametrize(
+    "values, index", [((1.0, 10.0), 0), ((0.0, 100.0), 0), ((1000.0,), 0), ((0.0, 1.0), 1)]
+)
 def test_default_of_a_grid_is_the_value_next_to_it(values, index):
     assert Setting("alpha", values, 1.0).default_index == index

@@ -14,7 +14,9 @@ EVERY = np.ones(40, dtype=bool)
 
 
 def start(source, target):
-    return start_of(source, target, trained=EVERY, statistics="auto", gap_scale="calibrated", coordinates="full")
+    return start_of(
+        source, target, trained=EVERY, statistics="auto", gap_scale="calibrated", coordinates="full"
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0, 400.0])
@@ -29,7 +31,9 @@ def test_heads_are_the_closed_form_on_all_rows_and_pseudo_rows(source_of, target
     for m in range(3):
         w = block_weights(40, blocks=10, alpha=alpha, rng=stream(7, m, "weights"))
         weights = np.append(w.data, w.pseudo)[:, None]
-        expected = np.linalg.solve(both.T @ (weights * both) + ridge, both.T @ (weights[:, 0] * labels))
+        expected = np.linalg.solve(
+            both.T @ (weights * both) + ridge, both.T @ (weights[:, 0] * labels)
+        )
         np.testing.assert_allclose(heads[m], expected, rtol=1e-7, atol=1e-10)
 
 
@@ -59,14 +63,18 @@ def test_posterior_predicts_with_the_sources_features(source_of, target):
 
 
 def test_hold_out_fits_the_noise_by_all_samples(source_of, target):
-    posterior = nptl_head.fit(source_of(), target, NptlHeadConfig(samples=6, sigma="val", alphas=(0.0, 1.0)), seed=7)
+    posterior = nptl_head.fit(
+        source_of(), target, NptlHeadConfig(samples=6, sigma="val", alphas=(0.0, 1.0)), seed=7
+    )
     assert posterior.sigma.shape == (1, 6) and (posterior.sigma == posterior.sigma[0, 0]).all()
     assert {"nll_alpha_0", "nll_alpha_1"} <= set(posterior.diagnostics.figures)
 
 
 @pytest.mark.parametrize("settings", [{"samples": 0}, {"choice_samples": 0}, {"blocks": 1}])
 def test_counts_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"nptl_head: .*Accepted: whole numbers from 1, blocks from 2"):
+    with pytest.raises(
+        ConfigError, match=r"nptl_head: .*Accepted: whole numbers from 1, blocks from 2"
+    ):
         NptlHeadConfig(**settings)
 
 

@@ -16,8 +16,12 @@ SETTINGS = {"alphas": (1.0,), "choice_samples": 1, "training": TRAINING}
 
 
 def test_uniform_soup_has_the_mean_of_the_samples_weights(source_of, target):
-    posterior = nptl.fit(source_of(), target, NptlConfig(samples=4, **SETTINGS), seed=7, device="cpu")
-    soup = nptl_soup.fit(source_of(), target, NptlSoupConfig(samples=4, **SETTINGS), seed=7, device="cpu")
+    posterior = nptl.fit(
+        source_of(), target, NptlConfig(samples=4, **SETTINGS), seed=7, device="cpu"
+    )
+    soup = nptl_soup.fit(
+        source_of(), target, NptlSoupConfig(samples=4, **SETTINGS), seed=7, device="cpu"
+    )
     assert (soup.n_chains, soup.n_draws) == (1, 1)
     torch.testing.assert_close(soup.coordinates, posterior.coordinates.mean(1, keepdim=True))
     for own, upper in zip(soup.upper, posterior.upper, strict=True):
@@ -28,7 +32,9 @@ def test_uniform_soup_has_the_mean_of_the_samples_weights(source_of, target):
 @pytest.mark.parametrize("soup", ["uniform", "greedy"])
 def test_soup_of_one_sample_is_that_sample(source_of, target, soup):
     config = NptlSoupConfig(samples=1, soup=soup, sigma="val", **SETTINGS)
-    alone = nptl.fit(source_of(), target, NptlConfig(samples=1, sigma="val", **SETTINGS), seed=7, device="cpu")
+    alone = nptl.fit(
+        source_of(), target, NptlConfig(samples=1, sigma="val", **SETTINGS), seed=7, device="cpu"
+    )
     found = nptl_soup.fit(source_of(), target, config, seed=7, device="cpu")
     x = target.features
     np.testing.assert_allclose(found.mean_draws_eV(x), alone.mean_draws_eV(x), atol=1e-6)
@@ -47,13 +53,17 @@ def networks(start, distances):
 def test_greedy_soup_takes_what_does_not_harm_and_starts_with_the_best(source_of, target):
     """Output biases off by 1 and -1 cancel in an average; one off by 5 never helps."""
     source, trained = source_of(), np.arange(40) % 4 > 0
-    start = start_of(source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full")
+    start = start_of(
+        source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full"
+    )
     between = torch.cat([source.params["weight.2"].T, source.params["bias.2"][None]]).double()
     first, head = networks(start, [5.0, 0.4, -0.4, 0.0])
     stack = [*first, between[None].repeat(4, 1, 1), head]
     y = start.standardiser.gaps_eV(start.y)[~trained]
     level = float(y.mean() - start.held_out_eV([*first[:1], stack[1], head])[3].mean())
-    stack[2][:, -1, 0] += level / start.standardiser.y_sd_eV  # so that the fourth is level on the rows left out
+    stack[2][:, -1, 0] += (
+        level / start.standardiser.y_sd_eV
+    )  # so that the fourth is level on the rows left out
     used, sigma = greedy_soup(start, stack, y)
     assert used[0] == 3 and 0 not in used
     residuals = y - start.held_out_eV([layer[3:] for layer in stack])[0]
@@ -62,17 +72,23 @@ def test_greedy_soup_takes_what_does_not_harm_and_starts_with_the_best(source_of
 
 def test_identical_samples_are_all_in_the_greedy_soup(source_of, target):
     source, trained = source_of(), np.arange(40) % 4 > 0
-    start = start_of(source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full")
+    start = start_of(
+        source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full"
+    )
     between = torch.cat([source.params["weight.2"].T, source.params["bias.2"][None]]).double()
     first, head = networks(start, [0.0, 0.0, 0.0])
     used, _ = greedy_soup(
-        start, [*first, between[None].repeat(3, 1, 1), head], start.standardiser.gaps_eV(start.y)[~trained]
+        start,
+        [*first, between[None].repeat(3, 1, 1), head],
+        start.standardiser.gaps_eV(start.y)[~trained],
     )
     assert sorted(used.tolist()) == [0, 1, 2]
 
 
 def test_soup_of_networks_from_different_starts_is_refused():
-    with pytest.raises(ConfigError, match="nptl_soup: start is 'fresh_head'. An average of weights means nothing"):
+    with pytest.raises(
+        ConfigError, match="nptl_soup: start is 'fresh_head'. An average of weights means nothing"
+    ):
         NptlSoupConfig(start="fresh_head")
 
 

@@ -38,7 +38,9 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
     own, far = found.rows.scaled(), found.rows.scaled(NEW[:4])
     typical = np.median(cdist(own, own)[np.triu_indices(12, 1)])
     z, weights, means, squares = (y - y.mean()) / y.std(), [], [], []
-    for theta in itertools.product(*(m + s * np.linspace(-4, 4, 15) for m, s in ((0, 1), (1, 1), (-1.2, 0.7)))):
+    for theta in itertools.product(
+        *(m + s * np.linspace(-4, 4, 15) for m, s in ((0, 1), (1, 1), (-1.2, 0.7)))
+    ):
         a, length, noise = np.exp(theta)
         near, cross = (
             4.0 + a**2 * (1 + r) * np.exp(-r)
@@ -57,7 +59,9 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
     draws = found.predictive_draws(NEW[:4])
     centres = (draws.centres_eV - y.mean()) / y.std()
     np.testing.assert_allclose(centres.mean(axis=0), mean, atol=0.03)
-    spread = np.sqrt((draws.sds_eV**2 / y.var() + centres**2).mean(axis=0) - centres.mean(axis=0) ** 2)
+    spread = np.sqrt(
+        (draws.sds_eV**2 / y.var() + centres**2).mean(axis=0) - centres.mean(axis=0) ** 2
+    )
     np.testing.assert_allclose(spread, sd, rtol=0.05)
 
 
@@ -102,30 +106,39 @@ def test_parts_are_those_of_the_descriptor_and_what_lies_behind_it(source_of):
 def test_far_from_the_training_rows_it_knows_the_prior_alone(posterior):
     draws = posterior.predictive_draws(NEW + 1e4)
     wanted = np.exp(2 * posterior.theta[:, 0]) + 4.0 + np.exp(2 * posterior.theta[:, -1])
-    assert (draws.sds_eV**2 < posterior.y_sd_eV**2 * wanted[:, None]).all()  # the intercept is learned
+    assert (
+        draws.sds_eV**2 < posterior.y_sd_eV**2 * wanted[:, None]
+    ).all()  # the intercept is learned
     assert (draws.sds_eV**2 > posterior.y_sd_eV**2 * (wanted[:, None] - 4.0)).all()
 
 
 def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
     draws, found = posterior.mean_draws_eV(NEW)[0], posterior.predictive_draws(NEW)
-    np.testing.assert_allclose(draws.mean(axis=0), found.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV)
+    np.testing.assert_allclose(
+        draws.mean(axis=0), found.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV
+    )
     noise = posterior.summaries()["sigma_eV"][0]
     latent = np.sqrt(
-        (found.sds_eV**2 - noise[:, None] ** 2 + found.centres_eV**2).mean(0) - found.centres_eV.mean(0) ** 2
+        (found.sds_eV**2 - noise[:, None] ** 2 + found.centres_eV**2).mean(0)
+        - found.centres_eV.mean(0) ** 2
     )
     np.testing.assert_allclose(draws.std(axis=0), latent, rtol=0.15)
 
 
 def test_round_trip(posterior):
     scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    again = restore_posterior(
+        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
+    )
     assert isinstance(again, PartsGPPosterior)
     assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
     assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(ConfigError, match="parts_gp: 4 draws, 128 proposals, 6 rounds. Accepted: at least 8 draws"):
+    with pytest.raises(
+        ConfigError, match="parts_gp: 4 draws, 128 proposals, 6 rounds. Accepted: at least 8 draws"
+    ):
         get_method("parts_gp").configure({"draws": 4})
 
 
@@ -137,8 +150,14 @@ def test_log_densities_left_out_are_near_those_of_refits(source_of, target):
     wanted = []
     for i in range(0, 40, 5):
         rest = np.arange(40) != i
-        own = fit(source_of(), TargetData(target.features[rest], target.gaps_eV[rest]), config, seed=1)
+        own = fit(
+            source_of(), TargetData(target.features[rest], target.gaps_eV[rest]), config, seed=1
+        )
         draws = own.predictive_draws(target.features[i : i + 1])
-        wanted.append(np.log(stats.norm.pdf(target.gaps_eV[i], draws.centres_eV[:, 0], draws.sds_eV[:, 0]).mean()))
+        wanted.append(
+            np.log(
+                stats.norm.pdf(target.gaps_eV[i], draws.centres_eV[:, 0], draws.sds_eV[:, 0]).mean()
+            )
+        )
     np.testing.assert_allclose(found[::5].mean(), np.mean(wanted), atol=0.05)
     np.testing.assert_allclose(found[::5], wanted, atol=0.35)

@@ -34,13 +34,17 @@ def fit(source, data, name, **settings):
 
 
 @pytest.mark.parametrize("name", SCALES)
-def test_method_with_a_scale_records_draws_of_its_posterior_and_of_its_prior(name, knowing_source, target):
+def test_method_with_a_scale_records_draws_of_its_posterior_and_of_its_prior(
+    name, knowing_source, target
+):
     found = prior_comparisons(fit(knowing_source, target, name))
     assert [comparison.scale for comparison in found] == SCALES[name]
     assert all(0.0 <= comparison.distance <= 1.0 and comparison.error > 0.0 for comparison in found)
 
 
-def test_scale_that_the_labels_cannot_move_is_told_and_one_that_they_move_is_not(knowing_source, target):
+def test_scale_that_the_labels_cannot_move_is_told_and_one_that_they_move_is_not(
+    knowing_source, target
+):
     """A rate so high that no change is large enough for the labels to see, and the default; draws are independent."""
     (still,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", lam=1e5, **EXACT))
     (moved,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", **EXACT))
@@ -67,15 +71,20 @@ def test_draws_of_priors_have_the_distributions_that_they_are_of():
         assert np.abs(below - (np.arange(n) + 0.5) / n).max() < 0.014
 
 
-def test_default_rate_of_the_variational_prior_is_the_rule_where_it_can_be_reached(knowing_source, target):
+def test_default_rate_of_the_variational_prior_is_the_rule_where_it_can_be_reached(
+    knowing_source, target
+):
     default, rule = (
-        fit(knowing_source, target, "btl_pcp_vi", corr=0.95, **lam).diagnostics for lam in ({}, {"lam": "corr"})
+        fit(knowing_source, target, "btl_pcp_vi", corr=0.95, **lam).diagnostics
+        for lam in ({}, {"lam": "corr"})
     )
     assert default.figures["lam"] == rule.figures["lam"] != 1.0
     assert not any("No rate lam" in text for text in default.warnings)
 
 
-def test_default_rate_of_the_variational_prior_is_one_where_the_rule_has_none_and_says_so(knowing_source, target):
+def test_default_rate_of_the_variational_prior_is_one_where_the_rule_has_none_and_says_so(
+    knowing_source, target
+):
     found = fit(knowing_source, target, "btl_pcp_vi", corr=0.05).diagnostics
     assert found.figures["lam"] == 1.0
     assert found.warnings[0].startswith("No rate lam of the prior gives the correlation 0.05")

@@ -22,7 +22,14 @@ def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
     posterior = sghmc.fit(source_of(), target, QUICK, seed=0, device="cpu")
     assert (posterior.n_chains, posterior.n_draws) == (2, 3)
     every = np.ones(40, dtype=bool)
-    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    at = start_of(
+        source_of(),
+        target,
+        trained=every,
+        statistics="auto",
+        gap_scale="calibrated",
+        coordinates="full",
+    )
     expected = outside_sd(QUICK, n_rows=40, n_all=40, variance=noise_variance(at))
     np.testing.assert_allclose(posterior.scale_1, np.tile(expected, (2, 1)), rtol=1e-6)
 
@@ -34,15 +41,28 @@ def test_chains_that_run_away_begin_anew_with_a_quarter_of_the_rate(source_of, t
     own = float(said.split(", with ")[1].split(" in the end")[0])
     assert said.startswith("Chains diverged at a learning rate of 3 and began anew")
     assert own in (3.0 / 4, 3.0 / 16, 3.0 / 64)
-    slow = sghmc.fit(source_of(), target, dataclasses.replace(QUICK, learning_rate=own), seed=0, device="cpu")
+    slow = sghmc.fit(
+        source_of(), target, dataclasses.replace(QUICK, learning_rate=own), seed=0, device="cpu"
+    )
     assert torch.equal(posterior.coordinates, slow.coordinates) and slow.diagnostics.warnings == ()
-    with pytest.raises(ConfigError, match="chains diverged at learning rates from 1e\\+06 down to 15625"):
-        sghmc.fit(source_of(), target, dataclasses.replace(QUICK, learning_rate=1e6), seed=0, device="cpu")
+    with pytest.raises(
+        ConfigError, match="chains diverged at learning rates from 1e\\+06 down to 15625"
+    ):
+        sghmc.fit(
+            source_of(), target, dataclasses.replace(QUICK, learning_rate=1e6), seed=0, device="cpu"
+        )
 
 
 def test_energy_has_the_noise_of_the_probe(source_of, target):
     every = np.ones(40, dtype=bool)
-    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    at = start_of(
+        source_of(),
+        target,
+        trained=every,
+        statistics="auto",
+        gap_scale="calibrated",
+        coordinates="full",
+    )
     sample = SghmcRecipe().sample(at, 0, value=0.01, seed=0)
     assert (sample.omega == 2).all() and sample.variance == at.probe.residual_variance
     members = Members(torch.tensor([3.0]), torch.tensor([40]), torch.tensor([0.5]), [])
@@ -51,7 +71,9 @@ def test_energy_has_the_noise_of_the_probe(source_of, target):
 
 def test_part_outside_the_row_space_has_the_spread_of_full_chains():
     """12 rows, 40 inputs, 60 chains in full coordinates: 60 x 29 x 4 weights outside, within 4 standard errors."""
-    config = SghmcConfig(cycles=2, epochs=5, batch_size=4, learning_rate=0.01, temperature=0.5, strength=0.3)
+    config = SghmcConfig(
+        cycles=2, epochs=5, batch_size=4, learning_rate=0.01, temperature=0.5, strength=0.3
+    )
     rng, chains = np.random.default_rng(0), 60
     x, theta = rng.normal(size=(12, 40)), torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
     full = first_layer(theta, x, trained=np.ones(12, dtype=bool), coordinates="full")
@@ -88,7 +110,11 @@ def test_temperature_of_zero_leaves_nothing_outside():
     assert (outside_sd(SghmcConfig(temperature=0.0), n_rows=40, n_all=40, variance=1.0) == 0).all()
 
 
-@pytest.mark.parametrize("settings", [{"chains": 0}, {"cycles": 0}, {"temperature": -1.0}, {"strength": -1.0}])
+@pytest.mark.parametrize(
+    "settings", [{"chains": 0}, {"cycles": 0}, {"temperature": -1.0}, {"strength": -1.0}]
+)
 def test_settings_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"sghmc: .*Accepted: whole numbers from 1, numbers from 0"):
+    with pytest.raises(
+        ConfigError, match=r"sghmc: .*Accepted: whole numbers from 1, numbers from 0"
+    ):
         SghmcConfig(**settings)

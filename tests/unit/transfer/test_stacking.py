@@ -55,16 +55,23 @@ def test_it_is_nearly_as_good_as_its_best_member(source, made):
 
 def test_figures_say_weights_spread_and_those_of_every_member(source, target):
     figures = fit(source, target, CONFIG, seed=0).diagnostics.figures
-    weights = [figures[f"weight_{name}"] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")]
+    weights = [
+        figures[f"weight_{name}"] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")
+    ]
     assert sum(weights) == pytest.approx(1.0) and min(weights) > 0
     assert 0.84 <= figures["spread"] <= 1.12
-    assert {"k_hat_parts_gp", "cv_rmse_eV_kernel_ridge", "cv_rmse_eV_gradient_boosting"} <= set(figures)
+    assert {"k_hat_parts_gp", "cv_rmse_eV_kernel_ridge", "cv_rmse_eV_gradient_boosting"} <= set(
+        figures
+    )
 
 
 def test_warnings_name_the_method_that_they_are_of(source, target):
     few = TargetData(target.features[:10], target.gaps_eV[:10])
     warnings = fit(source, few, CONFIG, seed=0).diagnostics.warnings
-    assert any(text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few") for text in warnings)
+    assert any(
+        text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few")
+        for text in warnings
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,23 @@ P = 15  # features
 @pytest.mark.parametrize("n", [0, 2])
 def test_too_few_labels_are_refused(n):
     with pytest.raises(
-        InputError, match=f"{n} labelled structures are too few to transfer to. Give at least 5, better 50"
+        InputError,
+        match=f"{n} labelled structures are too few to transfer to. Give at least 5, better 50",
     ):
         TargetData(np.zeros((n, P)), np.arange(float(n)))
 
 
 def test_labels_that_are_all_the_same_are_refused():
-    with pytest.raises(InputError, match="all 8 labels are 2.5 eV. A transfer needs gaps that differ"):
+    with pytest.raises(
+        InputError, match="all 8 labels are 2.5 eV. A transfer needs gaps that differ"
+    ):
         TargetData(np.zeros((8, P)), np.full(8, 2.5))
 
 
 def test_features_of_another_number_of_structures_are_refused():
-    with pytest.raises(InputError, match="features of 7 structures, gaps of 8: one gap for each is expected"):
+    with pytest.raises(
+        InputError, match="features of 7 structures, gaps of 8: one gap for each is expected"
+    ):
         TargetData(np.zeros((7, P)), np.arange(8.0))
 
 
@@ -31,5 +36,7 @@ def test_features_of_another_number_of_structures_are_refused():
 def test_values_that_are_not_finite_are_refused(where):
     x, y = np.zeros((8, P)), np.arange(8.0)
     (x if where == "features" else y)[3] = np.nan
-    with pytest.raises(InputError, match="features or gaps of the training rows are not finite. Leave out refused"):
+    with pytest.raises(
+        InputError, match="features or gaps of the training rows are not finite. Leave out refused"
+    ):
         TargetData(x, y)

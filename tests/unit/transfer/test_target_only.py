@@ -17,8 +17,12 @@ CONFIG = TargetOnlyConfig(TrainingConfig(batch_size=8, max_epochs=20, learning_r
 
 
 def test_another_source_of_the_same_shape_gives_the_same_network(source_of, target):
-    other = dataclasses.replace(source_of(seed=9), standardiser=Standardiser(np.ones(5), np.full(5, 3.0), 7.0, 2.0))
-    first, second = (fit(source, target, CONFIG, seed=0, device="cpu") for source in (source_of(seed=0), other))
+    other = dataclasses.replace(
+        source_of(seed=9), standardiser=Standardiser(np.ones(5), np.full(5, 3.0), 7.0, 2.0)
+    )
+    first, second = (
+        fit(source, target, CONFIG, seed=0, device="cpu") for source in (source_of(seed=0), other)
+    )
     a, b = first.to_arrays(), second.to_arrays()
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert (first.mean_draws_eV(target.features) == second.mean_draws_eV(target.features)).all()
@@ -26,7 +30,10 @@ def test_another_source_of_the_same_shape_gives_the_same_network(source_of, targ
 
 def test_network_has_the_shape_of_the_sources(source_of, target):
     posterior = fit(source_of(hidden=(7, 3)), target, CONFIG, seed=0, device="cpu")
-    shapes = [tuple(posterior.theta_hat_1.shape), *(tuple(layer.shape[2:]) for layer in posterior.upper)]
+    shapes = [
+        tuple(posterior.theta_hat_1.shape),
+        *(tuple(layer.shape[2:]) for layer in posterior.upper),
+    ]
     assert shapes == [(7, 6), (3, 8), (1, 4)]
 
 
@@ -43,7 +50,9 @@ def test_training_starts_at_fresh_glorot_weights(source_of, target):
     posterior = fit(source_of(), target, still, seed=5, device="cpu")
     start = init_params(NetworkConfig(5, (6, 4)), generator=torch.Generator().manual_seed(5))
     torch.testing.assert_close(posterior.theta_hat_1[:, :-1], start["weight.1"], rtol=0, atol=1e-7)
-    torch.testing.assert_close(posterior.upper[1][0, 0, :, :-1], start["weight.3"], rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        posterior.upper[1][0, 0, :, :-1], start["weight.3"], rtol=0, atol=1e-7
+    )
 
 
 def test_features_that_never_vary_in_the_training_rows_change_no_prediction(source_of, target):
@@ -56,5 +65,7 @@ def test_features_that_never_vary_in_the_training_rows_change_no_prediction(sour
 
 
 def test_settings_of_the_sources_scales_are_refused():
-    with pytest.raises(ConfigError, match="target_only: unknown setting 'standardise'. Accepted: training"):
+    with pytest.raises(
+        ConfigError, match="target_only: unknown setting 'standardise'. Accepted: training"
+    ):
         get_method("target_only").configure({"standardise": "source"})

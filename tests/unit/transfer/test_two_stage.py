@@ -37,7 +37,10 @@ def test_second_stage_that_only_does_harm_leaves_what_freezing_gives(source_of, 
 
 def test_held_out_rows_are_never_predicted_worse_than_by_freezing(source_of, target):
     source = source_of()
-    pairs = [(two_stage(source, target, seed=s).sigma, frozen(source, target, seed=s).sigma) for s in range(4)]
+    pairs = [
+        (two_stage(source, target, seed=s).sigma, frozen(source, target, seed=s).sigma)
+        for s in range(4)
+    ]
     assert all(both <= first for both, first in pairs)
     assert any(both < 0.8 * first for both, first in pairs)
 
@@ -58,7 +61,9 @@ def test_both_stages_hold_the_same_rows_out(source_of, target):
         phase: [u.values["validation_mse"] for u in updates if u.phase == phase]
         for phase in ("training the output layer", "training all layers")
     }
-    assert errors["training all layers"] == pytest.approx([min(errors["training the output layer"])], rel=1e-5)
+    assert errors["training all layers"] == pytest.approx(
+        [min(errors["training the output layer"])], rel=1e-5
+    )
 
 
 def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source_of, target):

@@ -41,7 +41,9 @@ def test_draws_of_the_mean_are_normal_scores_of_what_kriging_says(fitted):
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     found = predict(observed, posterior.thetas, betas, points, trend)
     scale = posterior.standardiser
-    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6)  # features are of float32
+    np.testing.assert_allclose(
+        draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6
+    )  # features are of float32
     flat = draws.flat_means_eV
     np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(found.mean.mean(0)), atol=0.02)
     spread = np.sqrt(found.latent.mean(0) + found.mean.var(0)) * scale.y_sd_eV
@@ -55,7 +57,9 @@ def test_record_holds_the_chains_of_length_spread_and_noise(fitted):
     assert set(record) >= {f"trace.{name}" for name in scales}
     assert record["trace.length"].shape == (2, 50)
     assert posterior.diagnostics.figures["smoothness"] == 1.5
-    assert {"rhat_length", "ess_length", "rhat_max", "ess_min", "acceptance"} <= set(posterior.diagnostics.figures)
+    assert {"rhat_length", "ess_length", "rhat_max", "ess_min", "acceptance"} <= set(
+        posterior.diagnostics.figures
+    )
 
 
 def test_structures_far_from_all_training_rows_say_so(fitted):
@@ -75,7 +79,9 @@ def test_far_shares_are_those_of_what_a_mixture_or_a_baseline_holds(fitted):
     assert both[60:].mean() < own[60:].mean()
     line = Baseline(n_features=features.shape[1], slope=1.0, slope_sd=0.1, centre_eV=2.0)
     beside = np.hstack([features, np.full((len(features), 1), 3.0)])
-    np.testing.assert_array_equal(far_shares(BaselinePosterior(posterior, line, seed=0), beside), own)
+    np.testing.assert_array_equal(
+        far_shares(BaselinePosterior(posterior, line, seed=0), beside), own
+    )
 
 
 def test_far_figures_count_held_out_rows_of_kernels_alone(fitted, source):  # noqa: F811
@@ -100,16 +106,23 @@ def test_stored_posterior_comes_back_the_same(fitted):
 
 def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
     data = TargetData(*made(40, seed=1, shift=0.8))
-    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0)
+    posterior = VECCHIA.fit(
+        source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0
+    )
     back = restore_posterior(
-        posterior.to_arrays(), scalars=posterior.scalars() | {"kind": posterior.kind}, diagnostics=posterior.diagnostics
+        posterior.to_arrays(),
+        scalars=posterior.scalars() | {"kind": posterior.kind},
+        diagnostics=posterior.diagnostics,
     )
     x, (theta,) = 3.0 * made(7, seed=9)[0], posterior.thetas
     points, trend = posterior.seen(x)
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
     wide, narrow = (
-        np.sqrt(predict(observed, [theta], posterior.beta[0], points, trend, precision_beta=each).latent + theta.tau2)
+        np.sqrt(
+            predict(observed, [theta], posterior.beta[0], points, trend, precision_beta=each).latent
+            + theta.tau2
+        )
         for each in (p4, None)
     )
     for each in (posterior, back):
@@ -120,7 +133,13 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
 
 def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     data = TargetData(*made(1100, seed=1, shift=0.8))
-    brief = {"process": {"nu": 1.5, "neighbours": 10, "sgrld": {"chains": 2, "warmup": 20, "draws": 40, "thin": 4}}}
+    brief = {
+        "process": {
+            "nu": 1.5,
+            "neighbours": 10,
+            "sgrld": {"chains": 2, "warmup": 20, "draws": 40, "thin": 4},
+        }
+    }
     posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), seed=0)
     assert posterior.diagnostics.figures["divergences"] == 0.0
     x, y = made(200, seed=2, shift=0.8)
@@ -138,7 +157,8 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
     assert figures["smoothness"] == np.median(posterior.theta[..., 2])
     assert np.isfinite(posterior.mean_draws_eV(data.features)).all()
     with pytest.raises(
-        ConfigError, match="vecchia_gp.process.sampler: found 'sgdl'. Accepted: auto, metropolis, sgrld"
+        ConfigError,
+        match="vecchia_gp.process.sampler: found 'sgdl'. Accepted: auto, metropolis, sgrld",
     ):
         VECCHIA.configure({"process": {"sampler": "sgdl"}})
     with pytest.raises(ConfigError, match="sampler 'sgfs' goes by batches of sites"):
@@ -147,17 +167,38 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
 
 def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
     data = TargetData(*made(60, seed=1, shift=0.8))
-    brief = {"nu": 1.5, "likelihood": "vecchia", "neighbours": 10, "sgrld": {"warmup": 10, "draws": 20, "batch": 30}}
+    brief = {
+        "nu": 1.5,
+        "likelihood": "vecchia",
+        "neighbours": 10,
+        "sgrld": {"warmup": 10, "draws": 20, "batch": 30},
+    }
     loops, tensors = (
-        VECCHIA.fit(source, data, VECCHIA.configure({"process": brief | {"engine": name}}), seed=0, device="cpu")
+        VECCHIA.fit(
+            source,
+            data,
+            VECCHIA.configure({"process": brief | {"engine": name}}),
+            seed=0,
+            device="cpu",
+        )
         for name in ("loops", "batched")
     )
     np.testing.assert_allclose(tensors.theta, loops.theta, rtol=1e-6)
-    np.testing.assert_allclose(tensors.mean_draws_eV(data.features), loops.mean_draws_eV(data.features), atol=1e-5)
-    with pytest.raises(ConfigError, match="vecchia_gp.process.engine: found 'gpu'. Accepted: auto, loops, batched"):
+    np.testing.assert_allclose(
+        tensors.mean_draws_eV(data.features), loops.mean_draws_eV(data.features), atol=1e-5
+    )
+    with pytest.raises(
+        ConfigError, match="vecchia_gp.process.engine: found 'gpu'. Accepted: auto, loops, batched"
+    ):
         VECCHIA.configure({"process": {"engine": "gpu"}})
     with pytest.raises(ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'"):
-        VECCHIA.fit(source, data, VECCHIA.configure({"process": brief | {"engine": "loops"}}), seed=0, device="cuda")
+        VECCHIA.fit(
+            source,
+            data,
+            VECCHIA.configure({"process": brief | {"engine": "loops"}}),
+            seed=0,
+            device="cuda",
+        )
 
 
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
@@ -165,25 +206,36 @@ def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
     data = TargetData(*made(40, seed=1))
     posterior = VECCHIA.fit(flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), seed=0)
     assert posterior.trend.shape == (40, 1)
-    assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(data.gaps_eV.mean(), abs=0.2)
+    assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(
+        data.gaps_eV.mean(), abs=0.2
+    )
 
 
 def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noqa: F811
     data = TargetData(*made(60, seed=1, shift=0.8))
-    exact = VECCHIA.fit(source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0)
+    exact = VECCHIA.fit(
+        source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0
+    )
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), seed=0)
     x, y = made(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
 
 
-def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(source, monkeypatch):  # noqa: F811
+def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(
+    source, monkeypatch
+):  # noqa: F811
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
     data = TargetData(*made(60, seed=1, shift=0.8))
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
-    known = {"process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}}
+    known = {
+        "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
+    }
     exact = VECCHIA.fit(source, data, VECCHIA.configure(known), seed=0)
-    assert any("All chains diverged, down to a step of 0.0125" in text for text in solves.diagnostics.warnings)
+    assert any(
+        "All chains diverged, down to a step of 0.0125" in text
+        for text in solves.diagnostics.warnings
+    )
     x, _ = made(30, seed=2, shift=0.8)
     one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
     np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
@@ -202,14 +254,21 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
     for seed in range(3):
         split = permuted_split(table.ids, n_test=400, n_train=500, seed=seed)
         train, test = table.rows(split.train), table.rows(split.test)
-        posterior = VECCHIA.fit(network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0)
+        posterior = VECCHIA.fit(
+            network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0
+        )
         draws = posterior.predictive_draws(test.features)
         errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
         sd = mixture_sd(draws.centres_eV, draws.sds_eV)
         inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
-        seen, new = np.hstack([posterior.points, posterior.trend]), np.hstack(posterior.seen(test.features))
+        seen, new = (
+            np.hstack([posterior.points, posterior.trend]),
+            np.hstack(posterior.seen(test.features)),
+        )
         penalties = 10.0 ** np.arange(-4, 3)
-        ridges.append(min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, each) for each in penalties))
+        ridges.append(
+            min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, each) for each in penalties)
+        )
     assert np.mean(errors) <= 1.05 * np.mean(ridges)
     assert 0.87 <= np.mean(inside) <= 0.94
 
@@ -217,5 +276,7 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
 def _ridge_error(x, y, x_new, y_new, penalty):
     """The error of ridge regression with the penalty that is best on the test rows."""
     mean, level = x.mean(0), y.mean()
-    weights = np.linalg.solve((x - mean).T @ (x - mean) + penalty * np.eye(x.shape[1]), (x - mean).T @ (y - level))
+    weights = np.linalg.solve(
+        (x - mean).T @ (x - mean) + penalty * np.eye(x.shape[1]), (x - mean).T @ (y - level)
+    )
     return float(np.mean((level + (x_new - mean) @ weights - y_new) ** 2))

@@ -35,13 +35,19 @@ def gradient(position: Tensor) -> Tensor:
     return torch.stack([-0.4 * b1**3 + 2.0 * b1 * e, -4.0 * e], -1)
 
 
-def exact_draws(count: int, *, generator: torch.Generator, inverse_temperature: float = 1.0) -> Tensor:
+def exact_draws(
+    count: int, *, generator: torch.Generator, inverse_temperature: float = 1.0
+) -> Tensor:
     """Draw positions (count, 2) from the law itself: b1 = +-(10 X / tau)^(1/4), X ~ Gamma(1/4, 1)."""
     tau = inverse_temperature
     x = torch._standard_gamma(torch.full((count,), 0.25, dtype=torch.float64), generator=generator)
     sign = 2.0 * torch.randint(2, (count,), generator=generator) - 1.0
     b1 = sign * (10.0 * x / tau) ** 0.25
-    b2 = -1.2 + 0.25 * b1**2 + torch.randn(count, generator=generator, dtype=torch.float64) / (4.0 * tau**0.5)
+    b2 = (
+        -1.2
+        + 0.25 * b1**2
+        + torch.randn(count, generator=generator, dtype=torch.float64) / (4.0 * tau**0.5)
+    )
     return torch.stack([b1, b2], -1)
 
 

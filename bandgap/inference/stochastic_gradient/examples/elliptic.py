@@ -38,7 +38,9 @@ class Flow:
         return np.concatenate([self.x_velocity.ravel(), self.y_velocity.ravel()])
 
 
-def solve_flow(kappa: Floats, source: Floats, *, left: float | None = None, right: float | None = None) -> Flow:
+def solve_flow(
+    kappa: Floats, source: Floats, *, left: float | None = None, right: float | None = None
+) -> Flow:
     """Solve for cell permeabilities kappa and sources f, both (nx, ny), on the unit square.
 
     `left` and `right` are given pressures; without them no fluid passes any side and the mean pressure is 0.
@@ -49,9 +51,17 @@ def solve_flow(kappa: Floats, source: Floats, *, left: float | None = None, righ
     i, j = np.divmod(cells, ny)
     weight = hx * hy / kappa.ravel()
     pairs = ((i * ny + j, (i + 1) * ny + j), (n_x + i * (ny + 1) + j, n_x + i * (ny + 1) + j + 1))
-    a, b = sparse.coo_matrix((n_edges, n_edges)).tocsr(), sparse.coo_matrix((nx * ny, n_edges)).tocsr()
+    a, b = (
+        sparse.coo_matrix((n_edges, n_edges)).tocsr(),
+        sparse.coo_matrix((nx * ny, n_edges)).tocsr(),
+    )
     for (low, high), other in zip(pairs, (hy, hx), strict=True):
-        for first, second, share in ((low, low, 3.0), (high, high, 3.0), (low, high, 6.0), (high, low, 6.0)):
+        for first, second, share in (
+            (low, low, 3.0),
+            (high, high, 3.0),
+            (low, high, 6.0),
+            (high, low, 6.0),
+        ):
             a = a + sparse.coo_matrix((weight / share, (first, second)), (n_edges, n_edges)).tocsr()
         for edge, sign in ((low, other), (high, -other)):
             b = b + sparse.coo_matrix((np.full(nx * ny, sign), (cells, edge)), b.shape).tocsr()
@@ -67,7 +77,9 @@ def solve_flow(kappa: Floats, source: Floats, *, left: float | None = None, righ
     a, b = a[kept][:, kept], b[:, kept]
     closed = left is None and right is None
     mean = sparse.csr_matrix(np.ones((1, nx * ny)) if closed else np.zeros((0, nx * ny)))
-    rows: list[list[Any]] = [[a, b.T, None], [b, None, mean.T], [None, mean, None]] if closed else [[a, b.T], [b, None]]
+    rows: list[list[Any]] = (
+        [[a, b.T, None], [b, None, mean.T], [None, mean, None]] if closed else [[a, b.T], [b, None]]
+    )
     right_side = np.concatenate([given[kept], -source.ravel() * hx * hy, np.zeros(int(closed))])
     solved = spsolve(sparse.bmat(rows).tocsc(), right_side)
     velocity = np.zeros(n_edges)
@@ -96,7 +108,9 @@ def karhunen_loeve(nx: int, ny: int, *, terms: int = 64) -> Floats:
     strength = 2.0 * np.outer(np.maximum(vx, 0), np.maximum(vy, 0))
     largest = np.argsort(strength, axis=None)[::-1][:terms]
     a, b = np.unravel_index(largest, strength.shape)
-    fields: Floats = np.sqrt(strength[a, b])[:, None, None] * np.einsum("xt,yt->txy", px[:, a], py[:, b])
+    fields: Floats = np.sqrt(strength[a, b])[:, None, None] * np.einsum(
+        "xt,yt->txy", px[:, a], py[:, b]
+    )
     return fields
 
 
@@ -111,7 +125,12 @@ def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
     half, edges = grid // 2, 2 * grid * (grid + 1)
     before: list[nn.Module] = []
     if permeabilities:
-        before = [nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 32, 3, padding=1), nn.ReLU()]
+        before = [
+            nn.Conv2d(1, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, 32, 3, padding=1),
+            nn.ReLU(),
+        ]
     flat, width = (32 if permeabilities else 1) * half * half, 800 if permeabilities else 200
     return nn.Sequential(
         *before,

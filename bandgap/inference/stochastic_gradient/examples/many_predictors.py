@@ -31,7 +31,9 @@ class Regression:
     truth: Tensor
 
 
-def made_regression(*, seed: int, n: int = 100, p: int = 200, n_test: int = 50, correlation: float = 0.8) -> Regression:
+def made_regression(
+    *, seed: int, n: int = 100, p: int = 200, n_test: int = 50, correlation: float = 0.8
+) -> Regression:
     """Make the problem anew from a seed."""
     generator = torch.Generator().manual_seed(seed)
     distance = (torch.arange(p)[:, None] - torch.arange(p)[None]).abs().double()
@@ -102,15 +104,27 @@ def followed(
     """Return the inclusion after a step to beta (chain, p); rss (chain, 1) is the sum of all n squared errors."""
     p, sigma, delta = beta.shape[1], inclusion.sigma, inclusion.delta
     slab_sd = sigma * math.sqrt(prior.slab)
-    slab = torch.log(delta) - 0.5 * (beta / slab_sd) ** 2 - torch.log(slab_sd) - 0.5 * math.log(2 * math.pi)
-    spike = torch.log1p(-delta) - beta.abs() / (sigma * prior.spike) - torch.log(2.0 * sigma * prior.spike)
+    slab = (
+        torch.log(delta)
+        - 0.5 * (beta / slab_sd) ** 2
+        - torch.log(slab_sd)
+        - 0.5 * math.log(2 * math.pi)
+    )
+    spike = (
+        torch.log1p(-delta)
+        - beta.abs() / (sigma * prior.spike)
+        - torch.log(2.0 * sigma * prior.spike)
+    )
     new = torch.sigmoid(slab - spike)
 
     def smooth(old: Tensor, found: Tensor) -> Tensor:
         return (1.0 - omega) * old + omega * found
 
     rho = smooth(inclusion.rho, new)
-    k0, k1 = smooth(inclusion.spike_rate, (1.0 - new) / prior.spike), smooth(inclusion.slab_rate, new / prior.slab)
+    k0, k1 = (
+        smooth(inclusion.spike_rate, (1.0 - new) / prior.spike),
+        smooth(inclusion.slab_rate, new / prior.slab),
+    )
     ra = n + p + prior.nu + 2.0
     rb = (k0 * beta.abs()).sum(1, keepdim=True)
     rc = rss + (k1 * beta**2).sum(1, keepdim=True) + prior.nu * prior.lam
@@ -155,20 +169,29 @@ def select(
     every = torch.arange(n).expand(chains, n)
     for k in range(iterations):
         target = GivenInclusion(problem, inclusion)
-        rows = every if batch_size is None else torch.rand(chains, n, generator=generator).topk(batch_size).indices
+        rows = (
+            every
+            if batch_size is None
+            else torch.rand(chains, n, generator=generator).topk(batch_size).indices
+        )
         gradient = batch_gradient(target, rows)
 
         def normals() -> Tensor:
             return torch.randn(chains, p, generator=generator, dtype=torch.float64)
 
-        state, _ = algorithm.step(config, state, gradient, normals, h=config.step, adapt=2 * k < iterations)
+        state, _ = algorithm.step(
+            config, state, gradient, normals, h=config.step, adapt=2 * k < iterations
+        )
         beta = algorithm.position(state)
         rest = problem.y[rows] - (problem.x[rows] @ beta.unsqueeze(-1)).squeeze(-1)
         rss = (n / rows.shape[1]) * rest.square().sum(1, keepdim=True)
         omega = min(1.0, 2.0 * (50.0 + k) ** -0.75)
         inclusion = followed(inclusion, beta, rss, prior=prior, n=n, omega=omega)
         if 2 * k >= iterations:
-            sums = [old + new for old, new in zip(sums, (beta, inclusion.rho, inclusion.sigma), strict=True)]
+            sums = [
+                old + new
+                for old, new in zip(sums, (beta, inclusion.rho, inclusion.sigma), strict=True)
+            ]
     beta, rho, sigma = (total / (iterations - (iterations + 1) // 2) for total in sums)
     errors = [
         (problem.y_test - used @ problem.x_test.T).square().mean(1)

@@ -131,11 +131,16 @@ def test_beliefs_start_where_they_should():
 
 
 def test_layers_that_do_not_fit_are_refused_with_their_shapes():
-    with pytest.raises(InputError, match=r"layer 2 has means \(1, 4\).*Accepted: the same shape \(out, 5\) for both"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 2 has means \(1, 4\).*Accepted: the same shape \(out, 5\) for both",
+    ):
         Weights((np.ones((4, 3)), np.ones((1, 4))), (np.ones((4, 3)), np.ones((1, 4))))
     with pytest.raises(InputError, match="the last layer has 4 outputs. Accepted: one"):
         Weights((np.ones((4, 3)),), (np.ones((4, 3)),))
-    with pytest.raises(InputError, match="layer 1 has numbers that are not finite, or variances below 0"):
+    with pytest.raises(
+        InputError, match="layer 1 has numbers that are not finite, or variances below 0"
+    ):
         Weights((np.ones((1, 3)),), (-np.ones((1, 3)),))
     with pytest.raises(InputError, match=r"prior variances \[0.1\] of 2 layers"):
         belief_around([np.ones((4, 3)), np.ones((1, 5))], (0.1,))

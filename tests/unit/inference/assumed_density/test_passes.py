@@ -45,7 +45,10 @@ def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
     normal = torch.distributions.Normal(torch.tensor(0.0).double(), 1.0)
     for level, (m, v) in enumerate(zip(means, variances, strict=True)):
         if biased:
-            z, w, rho = (torch.cat([p, torch.tensor([e]).double()]) for p, e in ((z, 1.0), (w, 0.0), (rho, 1.0)))
+            z, w, rho = (
+                torch.cat([p, torch.tensor([e]).double()])
+                for p, e in ((z, 1.0), (w, 0.0), (rho, 1.0))
+            )
         c = m.shape[1]
         slab = 1.0 - torch.prod(1.0 - rho) if atoms else torch.tensor(1.0).double()
         total = m @ (rho * z) / c**0.5 if atoms else m @ z / c**0.5
@@ -80,11 +83,20 @@ def twin_gradients(weights, x, y, *, noise, atoms):
     """By row: log Z, and g_m and g_v of every layer, by autograd."""
     found = []
     for row, label in zip(x, y, strict=True):
-        m, v = ([torch.tensor(p, requires_grad=True) for p in parts] for parts in (weights.means, weights.variances))
+        m, v = (
+            [torch.tensor(p, requires_grad=True) for p in parts]
+            for parts in (weights.means, weights.variances)
+        )
         settings = {"noise": noise, "biased": weights.biased, "atoms": atoms}
         log_z = twin_log_z(m, v, torch.tensor(row), torch.tensor(label), **settings)
         grads = torch.autograd.grad(log_z, [*m, *v])
-        found.append((log_z.item(), [g.numpy() for g in grads[: len(m)]], [g.numpy() for g in grads[len(m) :]]))
+        found.append(
+            (
+                log_z.item(),
+                [g.numpy() for g in grads[: len(m)]],
+                [g.numpy() for g in grads[len(m) :]],
+            )
+        )
     return found
 
 
@@ -109,7 +121,8 @@ def test_with_biases_a_pass_with_atoms_is_the_pass_without(widths, batch):
     x, y = rows_for(widths, n=40, seed=1)
     start = fresh_belief(widths, rng=np.random.default_rng(0))
     (plain, info), (other, told) = (
-        take_in(start, x, y, rng=np.random.default_rng(2), batch=batch, atoms=atoms) for atoms in (False, True)
+        take_in(start, x, y, rng=np.random.default_rng(2), batch=batch, atoms=atoms)
+        for atoms in (False, True)
     )
     np.testing.assert_allclose(told.log_z, info.log_z, rtol=1e-10)
     for a, b in zip(plain.weights.variances, other.weights.variances, strict=True):
@@ -137,7 +150,9 @@ def test_one_weight_with_known_noise_has_its_conjugate_posterior_and_evidence():
     assert found.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=1e-7)
     assert found.weights.means[0][0, 0] == pytest.approx((x[:, 0] @ y) / 0.09 / precision, rel=1e-7)
     covariance = 0.09 * np.eye(50) + 2.0 * np.outer(x[:, 0], x[:, 0])
-    evidence = -0.5 * (np.linalg.slogdet(2 * np.pi * covariance)[1] + y @ np.linalg.solve(covariance, y))
+    evidence = -0.5 * (
+        np.linalg.slogdet(2 * np.pi * covariance)[1] + y @ np.linalg.solve(covariance, y)
+    )
     assert info.log_z.sum() == pytest.approx(evidence, rel=1e-7)
 
 
@@ -149,7 +164,9 @@ def test_rows_taken_in_together_have_the_conjugate_posterior_where_the_prior_is_
     found, _ = take_in(one_weight(noise_variance=0.09, prior_variance=2e-3), x, y, rng=rng, batch=7)
     precision = 1 / 2e-3 + (x[:, 0] ** 2).sum() / 0.09
     assert found.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=0.03)
-    assert found.weights.means[0][0, 0] == pytest.approx((x[:, 0] @ y) / 0.09 / precision, abs=0.1 / precision**0.5)
+    assert found.weights.means[0][0, 0] == pytest.approx(
+        (x[:, 0] @ y) / 0.09 / precision, abs=0.1 / precision**0.5
+    )
 
 
 @pytest.mark.parametrize(("a", "b"), [(6.0, 6.0), (50.0, 20.0), (5000.0, 700.0), (1e8, 1e7)])
@@ -166,7 +183,10 @@ def test_noise_step_has_the_published_gamma_to_the_last_digits(a, b, e, v):
 
 @pytest.mark.parametrize(
     ("a", "b", "v", "exact", "taken"),
-    [(6.0, 6.0, 0.5, (6.44, 6.10), (6.57, 6.17)), (50.0, 20.0, 0.5, (50.346, 20.049), (50.355, 20.051))],
+    [
+        (6.0, 6.0, 0.5, (6.44, 6.10), (6.57, 6.17)),
+        (50.0, 20.0, 0.5, (50.346, 20.049), (50.355, 20.051)),
+    ],
 )
 def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, taken):
     """E gamma and E gamma^2 by quadrature of the same factor, whose 1 / gamma the method replaces by its mean."""
@@ -175,7 +195,8 @@ def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, taken):
         return g ** (a - 1.0) * np.exp(-b * g) / np.sqrt(v + 1.0 / g)
 
     points = [
-        quad(lambda g, k=k: g**k * factor(g), 0, 8 * a / b, epsabs=0, epsrel=1e-11, limit=400)[0] for k in (0, 1, 2)
+        quad(lambda g, k=k: g**k * factor(g), 0, 8 * a / b, epsabs=0, epsrel=1e-11, limit=400)[0]
+        for k in (0, 1, 2)
     ]
     first, second = points[1] / points[0], points[2] / points[0]
     rate = first / (second - first**2)
@@ -200,8 +221,12 @@ def test_stochastic_ep_holds_prior_times_n_factors():
     for _ in range(3):
         belief, _ = take_in(belief, x, y, rng=rng)
     m, v = flattened(belief.weights.means), flattened(belief.weights.variances)
-    np.testing.assert_allclose(1.0 / v, belief.prior.precision + 30 * belief.likelihood.precision, rtol=1e-9)
-    np.testing.assert_allclose(m / v, start_shift + 30 * belief.likelihood.shift, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        1.0 / v, belief.prior.precision + 30 * belief.likelihood.precision, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        m / v, start_shift + 30 * belief.likelihood.shift, rtol=1e-9, atol=1e-9
+    )
     assert belief.noise.shape == pytest.approx(6.0 + 30 * belief.likelihood.shape, rel=1e-9)
     assert belief.noise.rate == pytest.approx(6.0 + 30 * belief.likelihood.rate, rel=1e-9)
 
@@ -239,7 +264,9 @@ def test_same_seed_repeats_bit_for_bit_and_the_belief_given_stays():
     start = fresh_belief(widths, rng=np.random.default_rng(0))
     before = flattened(start.weights.means).copy()
     first, second = (take_in(start, x, y, rng=np.random.default_rng(7))[0] for _ in range(2))
-    assert all((a == b).all() for a, b in zip(first.weights.means, second.weights.means, strict=True))
+    assert all(
+        (a == b).all() for a, b in zip(first.weights.means, second.weights.means, strict=True)
+    )
     assert (flattened(start.weights.means) == before).all()
 
 
@@ -263,16 +290,25 @@ def test_pass_ends_where_it_is_cancelled():
     x, y = rows_for((3,), n=10)
     with pytest.raises(Cancelled):
         take_in(
-            fresh_belief((3, 4, 1), rng=np.random.default_rng(0)), x, y, rng=np.random.default_rng(0), progress=cancel
+            fresh_belief((3, 4, 1), rng=np.random.default_rng(0)),
+            x,
+            y,
+            rng=np.random.default_rng(0),
+            progress=cancel,
         )
 
 
 def test_rows_that_cannot_be_taken_in_are_refused():
     belief, rng = fresh_belief((3, 4, 1), rng=np.random.default_rng(0)), np.random.default_rng(0)
     x, y = rows_for((3,), n=10)
-    with pytest.raises(ConfigError, match="32 rows at once. Accepted: 1 to 10; more of them diverge"):
+    with pytest.raises(
+        ConfigError, match="32 rows at once. Accepted: 1 to 10; more of them diverge"
+    ):
         take_in(belief, x, y, rng=rng, batch=32)
-    with pytest.raises(InputError, match=r"rows have shape \(10, 2\), labels \(10,\). Accepted: \(n, 3\) and \(n,\)"):
+    with pytest.raises(
+        InputError,
+        match=r"rows have shape \(10, 2\), labels \(10,\). Accepted: \(n, 3\) and \(n,\)",
+    ):
         take_in(belief, x[:, :2], y, rng=rng)
     with pytest.raises(InputError, match="not finite. Leave such rows out first"):
         take_in(belief, x * np.nan, y, rng=rng)

@@ -15,7 +15,9 @@ from tests.unit.inference.assumed_density.test_moments import random_weights, sa
 
 def belief_of(weights, noise):
     return replace(
-        fresh_belief((3, 3, 1), biased=weights.biased, rng=np.random.default_rng(0)), weights=weights, noise=noise
+        fresh_belief((3, 3, 1), biased=weights.biased, rng=np.random.default_rng(0)),
+        weights=weights,
+        noise=noise,
     )
 
 
@@ -46,7 +48,12 @@ def test_density_has_the_mean_and_the_variance_that_are_said(found):
 @pytest.mark.parametrize("probability", [0.01, 0.05, 0.5, 0.95])
 def test_quantiles_are_those_of_a_root_finder(found, probability):
     for row in range(2):
-        exact = brentq(lambda y, row=row: found.cdf(np.full(2, y))[row] - probability, -100.0, 200.0, xtol=1e-12)
+        exact = brentq(
+            lambda y, row=row: found.cdf(np.full(2, y))[row] - probability,
+            -100.0,
+            200.0,
+            xtol=1e-12,
+        )
         assert found.quantile(probability)[row] == pytest.approx(exact, abs=1e-9)
 
 

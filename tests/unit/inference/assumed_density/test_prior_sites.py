@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.assumed_density.belief import belief_around, flattened, fresh_belief, with_average
+from bandgap.inference.assumed_density.belief import (
+    belief_around,
+    flattened,
+    fresh_belief,
+    with_average,
+)
 from bandgap.inference.assumed_density.passes import take_in
 from bandgap.inference.assumed_density.prior_sites import refine_prior
 from bandgap.inference.assumed_density.row_kernels import noise_step
@@ -50,8 +55,12 @@ def test_step_of_one_weight_is_that_of_a_row_with_the_prior_precision_as_noise()
     mc = vc * (m / v - before.prior.shift[0])
     _, g, bend, _, a, b = noise_step(0.0, mc, vc, 1.0, 6.0, 6.0)
     assert flattened(after.weights.means)[0] == pytest.approx(mc + vc * g, rel=1e-12)
-    assert flattened(after.weights.variances)[0] == pytest.approx(vc - vc**2 * (g**2 - 2 * bend), rel=1e-12)
-    assert (after.prior.shapes[0], after.prior.rates[0]) == pytest.approx((a - 6.0, b - 6.0), rel=1e-10)
+    assert flattened(after.weights.variances)[0] == pytest.approx(
+        vc - vc**2 * (g**2 - 2 * bend), rel=1e-12
+    )
+    assert (after.prior.shapes[0], after.prior.rates[0]) == pytest.approx(
+        (a - 6.0, b - 6.0), rel=1e-10
+    )
 
 
 def test_both_orders_come_to_the_same_prior():
@@ -73,7 +82,9 @@ def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
     belief = belief_around([rng.normal(size=(6, 4)), rng.normal(size=(1, 7))], (0.1, 0.1))
     far = tuple(m + shift for m, shift in zip(belief.weights.means, (0.01, 0.6), strict=True))
     sure = tuple(np.full_like(m, 1e-3) for m in far)
-    moved = refine_prior(replace(belief, weights=replace(belief.weights, means=far, variances=sure)))
+    moved = refine_prior(
+        replace(belief, weights=replace(belief.weights, means=far, variances=sure))
+    )
     first, second = (g.shape / g.rate for g in moved.precisions)
     assert first > 10.0 > second
 
@@ -99,5 +110,7 @@ def test_belief_given_stays_as_it_was():
 
 
 def test_authors_order_is_refused_where_it_is_not_stable():
-    with pytest.raises(ConfigError, match='"one by one" is not stable with an averaged factor. Use "together"'):
+    with pytest.raises(
+        ConfigError, match='"one by one" is not stable with an averaged factor. Use "together"'
+    ):
         refine_prior(learned(average=True), order="one by one")

@@ -39,14 +39,19 @@ def test_truncated_moments_keep_their_digits_at_every_t(reference):
 
 
 def test_truncated_moments_of_single_precision_are_those_of_double_rounded():
-    found, wide = truncated_moments(T.astype(np.float32)), truncated_moments(T.astype(np.float32).astype(np.float64))
+    found, wide = (
+        truncated_moments(T.astype(np.float32)),
+        truncated_moments(T.astype(np.float32).astype(np.float64)),
+    )
     assert found.s.dtype == np.float32
     assert np.isfinite([found.gamma, found.delta, found.s]).all()
     np.testing.assert_allclose(found.s, wide.s, rtol=1e-6)
     np.testing.assert_allclose(found.delta, wide.delta, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "bar"), [(np.float64, 1e-12), (np.float32, 1e-5)], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    ("kind", "bar"), [(np.float64, 1e-12), (np.float32, 1e-5)], ids=["float64", "float32"]
+)
 @pytest.mark.parametrize("variance", [1.0, 1e-8, 1e4])
 def test_rectified_moments_are_exact_to_rounding_of_the_variance(reference, kind, bar, variance):
     r = np.sqrt(variance)
@@ -55,7 +60,9 @@ def test_rectified_moments_are_exact_to_rounding_of_the_variance(reference, kind
     assert np.isfinite(mean).all() and np.isfinite(spread).all()
     assert (mean >= 0).all() and (spread >= 0).all()
     assert np.abs(spread.astype(np.float64) / variance - reference[4]).max() < bar
-    assert (np.abs(mean.astype(np.float64) / r - reference[3]) < bar * np.maximum(1.0, np.abs(T))).all()
+    assert (
+        np.abs(mean.astype(np.float64) / r - reference[3]) < bar * np.maximum(1.0, np.abs(T))
+    ).all()
 
 
 def test_textbook_variance_would_fail_where_ours_does_not():

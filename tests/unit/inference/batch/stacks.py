@@ -47,10 +47,17 @@ def by_torch(theta_hat, x, samples, sample, *, config=EXACT, weight_decay=0.0):
     rng = stream(0, int(samples.numbers[sample]), "order")
     parts = -(-len(x) // config.batch_size)
     for epoch in range(config.epochs):
-        for part, rows in enumerate(torch.tensor_split(torch.from_numpy(rng.permutation(len(x))), parts)):
+        for part, rows in enumerate(
+            torch.tensor_split(torch.from_numpy(rng.permutation(len(x))), parts)
+        ):
             h = x[rows]
             for i, layer in enumerate(theta):
-                h = torch.cat([h if i == 0 else torch.relu(h), torch.ones(len(rows), 1)], 1).double() @ layer.T
+                h = (
+                    torch.cat(
+                        [h if i == 0 else torch.relu(h), torch.ones(len(rows), 1)], 1
+                    ).double()
+                    @ layer.T
+                )
             loss = (omega[rows] * (labels[rows] - h[:, 0]) ** 2).sum() / (4 * len(rows))
             for layer, at in zip(theta[:-1], start[:-1], strict=True):
                 loss = loss + 0.5 * weight_decay * ((layer - at) ** 2).sum()

@@ -39,11 +39,16 @@ def test_both_kinds_of_rows_have_maps_of_their_own_drawn_anew_for_every_sample()
         return np.unique(values, return_inverse=True)[1]
 
     first, second = weights(40, 4, 40.0), weights(40, 4, 40.0, sample=1)
-    same_block = [np.equal.outer(map_of(half), map_of(half)) for half in (first.data, first.pseudo, second.data)]
+    same_block = [
+        np.equal.outer(map_of(half), map_of(half))
+        for half in (first.data, first.pseudo, second.data)
+    ]
     assert (same_block[0] != same_block[1]).any() and (same_block[0] != same_block[2]).any()
 
 
-@pytest.mark.parametrize("n, blocks, alpha", [(20, 10, 20.0), (20, 10, 1.0), (30, 5, 90.0), (12, 100, 6.0)])
+@pytest.mark.parametrize(
+    "n, blocks, alpha", [(20, 10, 20.0), (20, 10, 1.0), (30, 5, 90.0), (12, 100, 6.0)]
+)
 def test_moments_are_those_of_the_dirichlet_distribution(n, blocks, alpha):
     """Means, variances and the data's share within 4 Monte-Carlo standard errors (of a variance: by fourth moments)."""
     size, a = min(n, blocks), alpha / n
@@ -85,12 +90,18 @@ def test_all_alphas_see_the_same_random_numbers():
     near, far = weights(30, 10, 30.0), weights(30, 10, 30.0 * (1 + 1e-9))
     np.testing.assert_allclose(near.pseudo, far.pseudo, rtol=1e-6)
     small, large = weights(30, 10, 0.0), weights(30, 10, 300.0)
-    np.testing.assert_allclose(small.data / small.data.sum(), large.data / large.data.sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        small.data / small.data.sum(), large.data / large.data.sum(), rtol=1e-9
+    )
 
 
-@pytest.mark.parametrize("n, blocks, alpha", [(0, 10, 1.0), (5, 0, 1.0), (5, 2, -1.0), (5, 2, np.inf)])
+@pytest.mark.parametrize(
+    "n, blocks, alpha", [(0, 10, 1.0), (5, 0, 1.0), (5, 2, -1.0), (5, 2, np.inf)]
+)
 def test_weights_that_cannot_be_are_refused(n, blocks, alpha):
-    with pytest.raises(ConfigError, match=r"bootstrap weights: .*Accepted: whole numbers from 1, an alpha from 0"):
+    with pytest.raises(
+        ConfigError, match=r"bootstrap weights: .*Accepted: whole numbers from 1, an alpha from 0"
+    ):
         weights(n, blocks, alpha)
 
 
@@ -108,7 +119,12 @@ def test_streams_of_samples_purposes_and_folds_are_all_different_and_repeat():
 
 def test_collapsed_rows_have_the_loss_of_both_kinds_up_to_a_constant():
     rng = np.random.default_rng(0)
-    y, pseudo, w, wt = rng.normal(size=9), rng.normal(size=9), rng.uniform(size=9), rng.uniform(size=9)
+    y, pseudo, w, wt = (
+        rng.normal(size=9),
+        rng.normal(size=9),
+        rng.uniform(size=9),
+        rng.uniform(size=9),
+    )
     w[0] = wt[0] = w[1] = wt[2] = 0.0
     omega, t = collapse(y, pseudo, PairedWeights(w, wt))
 

@@ -38,7 +38,12 @@ def random_stack(samples, *, seed=0):
 def snapshots_of(drawn):
     """Random moments of the hidden layers and of an output layer, which a prior of hidden layers leaves out."""
     p, width, last = WIDTHS
-    shapes = {"weight.1": (width, p), "bias.1": (width,), "weight.2": (last, width), "bias.2": (last,)}
+    shapes = {
+        "weight.1": (width, p),
+        "bias.1": (width,),
+        "weight.2": (last, width),
+        "bias.2": (last,),
+    }
     shapes |= {"weight.3": (1, last), "bias.3": (1,)}
     mean, diagonal = ({n: drawn(*s) for n, s in shapes.items()} for _ in range(2))
     squares = {n: value**2 for n, value in diagonal.items()}
@@ -48,7 +53,10 @@ def snapshots_of(drawn):
 def pull(snapshots, first, *, gammas, n):
     """The prior of samples with these gammas and numbers of rows, at eps 0.1."""
     values, which = torch.unique(torch.tensor(gammas, dtype=torch.float64), return_inverse=True)
-    priors = [snapshot_prior(snapshots, gamma=g, eps=0.1, layers=(1, 2), dtype=torch.float64) for g in values.tolist()]
+    priors = [
+        snapshot_prior(snapshots, gamma=g, eps=0.1, layers=(1, 2), dtype=torch.float64)
+        for g in values.tolist()
+    ]
     return PTYL.build(priors, first=first, which=which, n_rows=torch.tensor(n))
 
 
@@ -80,8 +88,14 @@ def test_prior_of_chosen_samples_is_theirs():
     gradients = []
     for index in ([0, 1, 2], [2, 0]):
         stack, snapshots, first = random_stack(3)
-        chosen = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(torch.tensor(index))
-        part = replace(stack, weights=[w[index] for w in stack.weights], gradients=[g[index] for g in stack.gradients])
+        chosen = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(
+            torch.tensor(index)
+        )
+        part = replace(
+            stack,
+            weights=[w[index] for w in stack.weights],
+            gradients=[g[index] for g in stack.gradients],
+        )
         chosen.add_gradient(part)
         gradients.append(part.gradients[0])
     torch.testing.assert_close(gradients[0][[2, 0]], gradients[1])

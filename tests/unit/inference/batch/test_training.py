@@ -26,18 +26,24 @@ def close(first, second, atol=1e-10):
 
 def full_first(layer, weights, theta_hat):
     """theta_1 (S, width, p + 1) of C (S, r, width)."""
-    basis = torch.eye(theta_hat.shape[1], dtype=torch.float64) if layer.basis is None else layer.basis
+    basis = (
+        torch.eye(theta_hat.shape[1], dtype=torch.float64) if layer.basis is None else layer.basis
+    )
     return theta_hat + (basis @ weights[0]).transpose(1, 2)
 
 
-@pytest.mark.parametrize("hidden", [(4, 3), (5,), (4, 3, 2)], ids=["two hidden", "one hidden", "three hidden"])
+@pytest.mark.parametrize(
+    "hidden", [(4, 3), (5,), (4, 3, 2)], ids=["two hidden", "one hidden", "three hidden"]
+)
 @pytest.mark.parametrize("name", ["bmm", "wide"])
 def test_written_kernels_have_the_gradients_of_the_reference(name, hidden):
     """Two folds of different rank, the samples unevenly spread over them."""
     layer, between, samples, (theta_hat, x) = problem(samples=5, hidden=hidden)
     half = np.arange(12) < 6
     other = first_layer(theta_hat[0], x.numpy(), trained=half, coordinates="row_space")
-    inputs = torch.stack([torch.nn.functional.pad(k.inputs, (0, 12 - k.inputs.shape[1])) for k in (layer, other)])
+    inputs = torch.stack(
+        [torch.nn.functional.pad(k.inputs, (0, 12 - k.inputs.shape[1])) for k in (layer, other)]
+    )
     base = torch.stack([layer.base, other.base])
     rows = torch.tensor([[3, 0, 7, 7, 11]]).expand(5, 5)
     found = []
@@ -48,19 +54,26 @@ def test_written_kernels_have_the_gradients_of_the_reference(name, hidden):
             fold=torch.tensor([0, 0, 0, 1, 1]),
             omega=torch.from_numpy(samples.omega),
             labels=torch.from_numpy(samples.labels),
-            upper=[*[b.expand(5, -1, -1) for b in between], torch.from_numpy(samples.heads)[:, :, None]],
+            upper=[
+                *[b.expand(5, -1, -1) for b in between],
+                torch.from_numpy(samples.heads)[:, :, None],
+            ],
             kernel=kernel,
         )
         generator = torch.Generator().manual_seed(0)
         for weight in stack.weights:
-            weight.add_(torch.randn(weight.shape, generator=generator, dtype=torch.float64), alpha=0.1)
+            weight.add_(
+                torch.randn(weight.shape, generator=generator, dtype=torch.float64), alpha=0.1
+            )
         kernel_of(kernel)(stack, rows)
         found.append(stack.gradients)
     close(*found)
     assert min(float(gradient.abs().max()) for gradient in found[0]) > 1e-3
 
 
-@pytest.mark.parametrize("config", [EXACT, SGD, replace(SGD, clip=0.2)], ids=["adam", "sgd", "sgd, clipped"])
+@pytest.mark.parametrize(
+    "config", [EXACT, SGD, replace(SGD, clip=0.2)], ids=["adam", "sgd", "sgd, clipped"]
+)
 def test_stacked_networks_are_those_of_torch_one_after_the_other(config):
     full = problem(coordinates="full")
     layer, between, samples, (theta_hat, x) = full
@@ -71,8 +84,12 @@ def test_stacked_networks_are_those_of_torch_one_after_the_other(config):
         close(own, expected)
 
 
-@pytest.mark.parametrize("n, p", [(12, 20), (20, 6)], ids=["more inputs than rows", "more rows than inputs"])
-@pytest.mark.parametrize("clip, decay", [(0.0, 0.0), (0.2, 0.0), (0.0, 0.3)], ids=["plain", "clipped", "L2SP"])
+@pytest.mark.parametrize(
+    "n, p", [(12, 20), (20, 6)], ids=["more inputs than rows", "more rows than inputs"]
+)
+@pytest.mark.parametrize(
+    "clip, decay", [(0.0, 0.0), (0.2, 0.0), (0.0, 0.3)], ids=["plain", "clipped", "L2SP"]
+)
 def test_row_space_is_exact_for_sgd(n, p, clip, decay):
     config = replace(SGD, clip=clip, epochs=20)
     layer, between, samples, (theta_hat, x) = problem(n, p)
@@ -90,16 +107,22 @@ def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
     """Rotated coordinates give Adam other steps; both reach labels that a network can fit exactly."""
     losses, firsts = [], []
     for coordinates in ("row_space", "full"):
-        layer, between, samples, (theta_hat, _) = problem(8, 20, coordinates=coordinates, hidden=(24, 12))
+        layer, between, samples, (theta_hat, _) = problem(
+            8, 20, coordinates=coordinates, hidden=(24, 12)
+        )
         weights = trained_stack([layer], between, samples, replace(EXACT, epochs=400, batch_size=8))
         f = outputs(layer.inputs, layer.base, weights)
-        losses.append(((f - torch.from_numpy(samples.labels)) ** 2 * torch.from_numpy(samples.omega)).mean(1))
+        losses.append(
+            ((f - torch.from_numpy(samples.labels)) ** 2 * torch.from_numpy(samples.omega)).mean(1)
+        )
         firsts.append(full_first(layer, weights, theta_hat[0]))
     assert float((firsts[0] - firsts[1]).abs().max()) > 1e-3
     assert float(torch.stack(losses).max()) < 0.02
 
 
-@pytest.mark.parametrize("order, kernel", [("own", "bmm"), ("own", "vmap"), ("shared", "wide"), ("shared", "bmm")])
+@pytest.mark.parametrize(
+    "order, kernel", [("own", "bmm"), ("own", "vmap"), ("shared", "wide"), ("shared", "bmm")]
+)
 def test_sample_is_the_same_however_many_there_are_and_however_they_are_cut(order, kernel):
     layer, between, samples, _ = problem(samples=5)
     config = replace(EXACT, order=order, kernel=kernel)
@@ -118,7 +141,9 @@ def test_samples_of_several_folds_are_those_of_each_fold_alone():
     other = first_layer(theta_hat[0], x.numpy(), trained=half, coordinates="row_space")
     mixed = replace(samples, layer=np.array([1, 0, 1, 0]), folds=np.array([2, -1, 2, -1]))
     together = trained_stack([layer, other], between, mixed)
-    own = trained_stack([other], between, replace(mixed.of(np.array([0, 2])), layer=np.zeros(2, dtype=int)))
+    own = trained_stack(
+        [other], between, replace(mixed.of(np.array([0, 2])), layer=np.zeros(2, dtype=int))
+    )
     assert own[0].shape[1] == 7
     close([together[0][[0, 2], :7], *[w[[0, 2]] for w in together[1:]]], own, atol=1e-9)
     assert (together[0][[0, 2], 7:] == 0).all()
@@ -135,20 +160,32 @@ def test_rows_and_pseudo_rows_trained_apart_give_the_same_network():
     """2n rows in full batches of both kinds, or n collapsed ones."""
     layer, between, samples, (theta_hat, x) = problem(samples=1)
     rng = np.random.default_rng(5)
-    y, pseudo, w = samples.labels[0], rng.normal(size=12), PairedWeights(*rng.uniform(0, 2, size=(2, 12)))
+    y, pseudo, w = (
+        samples.labels[0],
+        rng.normal(size=12),
+        PairedWeights(*rng.uniform(0, 2, size=(2, 12))),
+    )
     omega, t = collapse(y, pseudo, w)
     config = replace(SGD, batch_size=100, epochs=30)
-    collapsed = trained_stack([layer], between, replace(samples, omega=omega[None], labels=t[None]), config)
-    both = replace(samples, omega=2 * np.append(w.data, w.pseudo)[None], labels=np.append(y, pseudo)[None])
+    collapsed = trained_stack(
+        [layer], between, replace(samples, omega=omega[None], labels=t[None]), config
+    )
+    both = replace(
+        samples, omega=2 * np.append(w.data, w.pseudo)[None], labels=np.append(y, pseudo)[None]
+    )
     expected = by_torch(theta_hat, torch.cat([x, x]), both, 0, config=config)
-    close([full_first(layer, collapsed, theta_hat[0])[0], *[k[0].T for k in collapsed[1:]]], expected)
+    close(
+        [full_first(layer, collapsed, theta_hat[0])[0], *[k[0].T for k in collapsed[1:]]], expected
+    )
 
 
 def test_network_in_its_linear_range_is_trained_to_weighted_least_squares():
     """Biases of 4 keep every ReLU open: the function is linear and its minimum is the closed form."""
     theta_hat, x, _ = raw(30, 2, hidden=(3,), seed=2)
     theta_hat[0][:, -1] = 4.0
-    layer = first_layer(theta_hat[0], x.numpy(), trained=np.ones(30, dtype=bool), coordinates="row_space")
+    layer = first_layer(
+        theta_hat[0], x.numpy(), trained=np.ones(30, dtype=bool), coordinates="row_space"
+    )
     _, _, samples, _ = problem(30, 2, hidden=(3,), seed=2, samples=2)
     config = replace(SGD, learning_rate=0.05, epochs=1500, batch_size=30)
     f = outputs(layer.inputs, layer.base, trained_stack([layer], [], samples, config)).numpy()
@@ -161,7 +198,9 @@ def test_network_in_its_linear_range_is_trained_to_weighted_least_squares():
 
 def test_shared_order_is_that_of_the_first_sample():
     layer, between, samples, _ = problem()
-    own, shared = (trained_stack([layer], between, samples, replace(EXACT, order=o)) for o in ("own", "shared"))
+    own, shared = (
+        trained_stack([layer], between, samples, replace(EXACT, order=o)) for o in ("own", "shared")
+    )
     close([w[0] for w in own], [w[0] for w in shared])
     assert float((own[0][1] - shared[0][1]).abs().max()) > 1e-6
 
@@ -169,7 +208,11 @@ def test_shared_order_is_that_of_the_first_sample():
 def test_precision_of_float32_predicts_within_a_thousandth():
     layer, between, samples, _ = problem()
     f = [
-        outputs(layer.inputs, layer.base, [w.double() for w in trained_stack([layer], between, samples, config)])
+        outputs(
+            layer.inputs,
+            layer.base,
+            [w.double() for w in trained_stack([layer], between, samples, config)],
+        )
         for config in (SGD, replace(SGD, precision="float32"))
     ]
     close(f[:1], f[1:], atol=1e-3)
@@ -178,7 +221,10 @@ def test_precision_of_float32_predicts_within_a_thousandth():
 def test_first_layer_in_the_row_space_meets_its_rows_as_in_full():
     theta_hat, x, _ = raw(10, 25)
     trained = np.arange(10) < 8
-    full, small = (first_layer(theta_hat[0], x.numpy(), trained=trained, coordinates=c) for c in ("full", "row_space"))
+    full, small = (
+        first_layer(theta_hat[0], x.numpy(), trained=trained, coordinates=c)
+        for c in ("full", "row_space")
+    )
     assert full.basis is None and small.basis.shape == (26, 8)
     torch.testing.assert_close(small.inputs[:8] @ small.basis.T, full.inputs[:8])
     torch.testing.assert_close(small.base, full.inputs @ theta_hat[0].T)
@@ -188,7 +234,16 @@ def test_first_layer_in_the_row_space_meets_its_rows_as_in_full():
 def test_cycles_without_temperature_are_restarts_of_sgd_with_momentum():
     """One cycle is SGD whose velocity holds the learning rate; two leave two sets of weights."""
     layer, between, samples, _ = problem()
-    one = train_stack([layer], between, samples, config=SGD, seed=0, device=CPU, cycles=Cycles(2, 0.0), phase="cycles")
+    one = train_stack(
+        [layer],
+        between,
+        samples,
+        config=SGD,
+        seed=0,
+        device=CPU,
+        cycles=Cycles(2, 0.0),
+        phase="cycles",
+    )
     assert len(one) == 2
     assert float((one[0][0] - one[1][0]).abs().max()) > 1e-4
     again = trained_stack([layer], between, samples, SGD, cycles=Cycles(1, 0.0))
@@ -223,7 +278,9 @@ def test_progress_counts_epochs_of_all_chunks_and_can_cancel():
 def test_training_that_diverges_is_refused_with_the_learning_rate():
     layer, between, samples, _ = problem()
     wild = replace(SGD, learning_rate=1e6, epochs=30)
-    with pytest.raises(ConfigError, match=r"3 of 3 networks .* diverged at a learning rate of 1000000.0. Take"):
+    with pytest.raises(
+        ConfigError, match=r"3 of 3 networks .* diverged at a learning rate of 1000000.0. Take"
+    ):
         trained_stack([layer], between, samples, wild)
 
 

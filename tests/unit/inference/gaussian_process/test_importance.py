@@ -22,16 +22,22 @@ def skewed(theta):
 
 
 def test_moments_of_a_gaussian():
-    draws, info = importance_draws(gaussian, np.zeros(3), n_draws=4000, n_proposals=4000, rng=np.random.default_rng(0))
+    draws, info = importance_draws(
+        gaussian, np.zeros(3), n_draws=4000, n_proposals=4000, rng=np.random.default_rng(0)
+    )
     error = np.sqrt(np.diag(COVARIANCE) / info.ess)
-    assert (np.abs(draws.mean(0) - MEAN) < 4 * error).all()  # false alarm below 3e-4 for all three together
+    assert (
+        np.abs(draws.mean(0) - MEAN) < 4 * error
+    ).all()  # false alarm below 3e-4 for all three together
     np.testing.assert_allclose(np.cov(draws.T), COVARIANCE, atol=0.15)
     np.testing.assert_allclose(info.mode, MEAN, atol=1e-4)
     assert info.k_hat < 0.5 and info.ess > 2000
 
 
 def test_skewed_density_is_met_although_its_mode_is_not_its_mean():
-    draws, info = importance_draws(skewed, np.zeros(2), n_draws=4000, n_proposals=4000, rng=np.random.default_rng(1))
+    draws, info = importance_draws(
+        skewed, np.zeros(2), n_draws=4000, n_proposals=4000, rng=np.random.default_rng(1)
+    )
     g = np.exp(draws)
     np.testing.assert_allclose(info.mode, np.log(3.0), atol=1e-3)
     assert (np.abs(g.mean(0) - 3.0) < 4 * np.sqrt(3.0 / info.ess)).all()
@@ -42,13 +48,19 @@ def test_a_density_without_its_gradient_gives_the_same_draws():
     settings = {"n_draws": 50, "n_proposals": 100}
     plain, _ = importance_draws(skewed, np.zeros(2), **settings, rng=np.random.default_rng(3))
     other, _ = importance_draws(
-        skewed, np.zeros(2), **settings, log_value=lambda t: skewed(t)[0], rng=np.random.default_rng(3)
+        skewed,
+        np.zeros(2),
+        **settings,
+        log_value=lambda t: skewed(t)[0],
+        rng=np.random.default_rng(3),
     )
     np.testing.assert_array_equal(plain, other)
 
 
 def test_rounds_end_when_the_weights_are_even_enough_and_else_go_on():
-    _, easy = importance_draws(gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3))
+    _, easy = importance_draws(
+        gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3)
+    )
     assert easy.n_proposals == 400 and easy.ess >= 50
     _, hard = importance_draws(
         gaussian, np.zeros(3), n_draws=5000, n_proposals=200, rounds=4, rng=np.random.default_rng(3)
@@ -58,7 +70,9 @@ def test_rounds_end_when_the_weights_are_even_enough_and_else_go_on():
 
 def test_draws_have_equal_weights_and_repeat_with_the_seed():
     first, again = (
-        importance_draws(gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3))[0]
+        importance_draws(
+            gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3)
+        )[0]
         for _ in range(2)
     )
     assert first.shape == (50, 3)
@@ -71,9 +85,13 @@ def test_tail_that_the_proposal_misses_is_told():
     def funnel(theta):
         v, x = theta[0], theta[1:]
         value = -(v**2) / 18.0 - 0.5 * x.size * v - 0.5 * np.exp(-v) * (x @ x)
-        return float(value), np.concatenate([[-v / 9.0 - 0.5 * x.size + 0.5 * np.exp(-v) * (x @ x)], -np.exp(-v) * x])
+        return float(value), np.concatenate(
+            [[-v / 9.0 - 0.5 * x.size + 0.5 * np.exp(-v) * (x @ x)], -np.exp(-v) * x]
+        )
 
-    _, info = importance_draws(funnel, np.zeros(10), n_draws=50, n_proposals=2000, rng=np.random.default_rng(0))
+    _, info = importance_draws(
+        funnel, np.zeros(10), n_draws=50, n_proposals=2000, rng=np.random.default_rng(0)
+    )
     assert info.k_hat > 0.7
 
 
@@ -82,17 +100,30 @@ def test_cancel_ends_it():
         raise Cancelled("enough")
 
     with pytest.raises(Cancelled, match="enough"):
-        importance_draws(gaussian, np.zeros(3), n_draws=10, rng=np.random.default_rng(0), progress=cancel)
+        importance_draws(
+            gaussian, np.zeros(3), n_draws=10, rng=np.random.default_rng(0), progress=cancel
+        )
 
 
 def test_start_outside_the_support_is_refused():
-    with pytest.raises(InputError, match="log density at the start .* is -inf. Give a start inside its support"):
-        importance_draws(lambda theta: (-np.inf, np.zeros(1)), np.zeros(1), n_draws=10, rng=np.random.default_rng(0))
+    with pytest.raises(
+        InputError, match="log density at the start .* is -inf. Give a start inside its support"
+    ):
+        importance_draws(
+            lambda theta: (-np.inf, np.zeros(1)),
+            np.zeros(1),
+            n_draws=10,
+            rng=np.random.default_rng(0),
+        )
 
 
 def test_too_few_proposals_are_refused():
-    with pytest.raises(InputError, match="20 proposals in each of 6 rounds are too few.* Give at least 50 and 2"):
-        importance_draws(gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0))
+    with pytest.raises(
+        InputError, match="20 proposals in each of 6 rounds are too few.* Give at least 50 and 2"
+    ):
+        importance_draws(
+            gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0)
+        )
 
 
 def test_density_of_proposals_is_that_of_the_multivariate_t_distribution_up_to_one_constant():
@@ -113,4 +144,6 @@ def test_proposals_have_the_covariance_of_the_multivariate_t_distribution():
     inside = (np.linalg.solve(factor, (draws - MEAN).T) ** 2).sum(axis=0) / 3  # F(3, FREEDOM)
     for probability in (0.1, 0.5, 0.9, 0.99):
         error = 4 * np.sqrt(probability * (1 - probability) / len(draws))
-        assert (inside < f(3, FREEDOM).ppf(probability)).mean() == pytest.approx(probability, abs=error)
+        assert (inside < f(3, FREEDOM).ppf(probability)).mean() == pytest.approx(
+            probability, abs=error
+        )

@@ -45,7 +45,9 @@ def test_gradient_is_that_of_finite_differences(theta):
     found, e = PROBLEM.log_density(theta)[1], 1e-5
     for i in range(4):
         move = e * np.eye(4)[i]
-        slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (2 * e)
+        slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (
+            2 * e
+        )
         assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
@@ -58,7 +60,9 @@ def test_conditional_is_that_of_the_joint_normal():
 
 
 def test_covariance_without_a_factor_has_no_density():
-    far = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1e4], [0.0, 1e4, 0.0]])  # no distances: two are far, a third near both
+    far = np.array(
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 1e4], [0.0, 1e4, 0.0]]
+    )  # no distances: two are far, a third near both
     broken, at = ProductKernelProblem((far,), np.ones(3)), np.array([1.0, 1.0, -9.0])
     assert broken.log_density(at)[0] == broken.log_value(at) == -np.inf
 

@@ -50,7 +50,9 @@ def test_gradient_is_that_of_finite_differences(theta):
     e = 1e-5
     for i in range(6):
         move = e * np.eye(6)[i]
-        slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (2 * e)
+        slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (
+            2 * e
+        )
         assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 

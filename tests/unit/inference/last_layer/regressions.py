@@ -34,7 +34,11 @@ def reduced(n=12, p=3, *, seed=0, source=True, **kwargs):
 
 def gibbs_draws(problem, *, warmup, draws, seed, prior):
     """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain of plain Gibbs sampling."""
-    rng, form, response = np.random.default_rng(seed), form_of(problem), Response(problem.square, problem.n, prior)
+    rng, form, response = (
+        np.random.default_rng(seed),
+        form_of(problem),
+        Response(problem.square, problem.n, prior),
+    )
     state, kept = gibbs_start(problem), []
     for i in range(warmup + draws):
         state = gibbs_sweep(state, form, problem.moment, response, rng)

@@ -10,7 +10,9 @@ from tests.unit.inference.last_layer.regressions import made, reduced
 
 FORMS = pytest.mark.parametrize("kind", [GramForm, RowForm])
 DRAWS = 8_000
-SIGMAS = 4.5  # of the largest of about 40 comparisons: a false alarm in 4,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 40 comparisons: a false alarm in 4,000 runs; the seeds are fixed
+)
 SIGMA = 0.8
 
 
@@ -22,7 +24,9 @@ def problem():
 @FORMS
 def test_explained_square_is_that_of_the_explicit_inverse(kind, problem):
     variances = np.geomspace(1e-3, 1e3, 9)
-    expected = problem.moment @ np.linalg.solve(problem.gram + np.diag(1 / variances), problem.moment)
+    expected = problem.moment @ np.linalg.solve(
+        problem.gram + np.diag(1 / variances), problem.moment
+    )
     assert kind(problem).factor(variances) == pytest.approx(expected, rel=1e-9)
 
 
@@ -90,12 +94,16 @@ def test_few_rows_take_the_form_by_rows(n, kind):
 
 
 def test_the_form_by_rows_needs_them():
-    with pytest.raises(InputError, match="was reduced without its rows. Use the form by its Gram matrix"):
+    with pytest.raises(
+        InputError, match="was reduced without its rows. Use the form by its Gram matrix"
+    ):
         RowForm(reduced(n=30, p=2))
 
 
 def test_a_gram_matrix_that_is_not_finite_is_refused():
     problem = reduced(n=30, p=2)
     problem.gram[:] = np.nan
-    with pytest.raises(InputError, match="too large or not finite, their Gram matrix cannot be factorised"):
+    with pytest.raises(
+        InputError, match="too large or not finite, their Gram matrix cannot be factorised"
+    ):
         GramForm(problem).factor(np.ones(2))

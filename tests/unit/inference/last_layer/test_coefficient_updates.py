@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from bandgap.inference.last_layer.coefficient_draws import JITTER, GramForm, RowForm, form_of
-from bandgap.inference.last_layer.coefficient_updates import EVERY, LEAST, HalvesUpdate, JointUpdate, update_of
+from bandgap.inference.last_layer.coefficient_updates import (
+    EVERY,
+    LEAST,
+    HalvesUpdate,
+    JointUpdate,
+    update_of,
+)
 from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from tests.unit.inference.last_layer.regressions import reduced
 
-SIGMAS = 4.5  # of the largest of about 60 comparisons: a false alarm in 2,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 60 comparisons: a false alarm in 2,000 runs; the seeds are fixed
+)
 PRIOR = NoisePrior(3.0, 2.0)
 KINDS = {"rows": (5, JointUpdate), "joint": (14, JointUpdate), "halves": (14, HalvesUpdate)}
 VARIANCES = np.geomspace(0.02, 5.0, 7)
@@ -27,13 +35,20 @@ def exact(problem, variances):
     """Mean and covariance factor of delta given sigma^2, and shape and rate of sigma^2, by an explicit inverse."""
     inverse = np.linalg.inv(problem.gram + np.diag(1 / variances))
     mean = inverse @ problem.moment
-    return mean, inverse, PRIOR.shape + problem.n / 2, PRIOR.scale + (problem.square - problem.moment @ mean) / 2
+    return (
+        mean,
+        inverse,
+        PRIOR.shape + problem.n / 2,
+        PRIOR.scale + (problem.square - problem.moment @ mean) / 2,
+    )
 
 
 def draw_exactly(problem, variances, rng):
     mean, inverse, shape, rate = exact(problem, variances)
     sigma2 = rate / rng.standard_gamma(shape)
-    return mean + np.sqrt(sigma2) * np.linalg.cholesky(inverse) @ rng.standard_normal(mean.size), sigma2
+    return mean + np.sqrt(sigma2) * np.linalg.cholesky(inverse) @ rng.standard_normal(
+        mean.size
+    ), sigma2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,9 +70,14 @@ def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
         (deltas, mean),
         (sigma2s, rate / (shape - 1)),
         (products, inverse * rate / (shape - 1)),
-        (products / sigma2s[:, None, None], inverse),  # delta and the noise variance belong together
+        (
+            products / sigma2s[:, None, None],
+            inverse,
+        ),  # delta and the noise variance belong together
     ):
-        assert (np.abs(found.mean(0) - expected) < SIGMAS * found.std(0) / np.sqrt(len(found))).all()
+        assert (
+            np.abs(found.mean(0) - expected) < SIGMAS * found.std(0) / np.sqrt(len(found))
+        ).all()
 
 
 def test_halves_forget_where_they_started():
@@ -91,7 +111,9 @@ def test_fitted_leaves_out_what_was_added_to_factorise():
     delta = form.draw(1.0, rng)
     added = JITTER * np.diag(problem.gram).mean()
     assert added * delta @ delta > 1.0  # it would be seen
-    assert form.fitted == pytest.approx(delta @ problem.gram @ delta, rel=1e-4)  # 1e-10 of what cancels
+    assert form.fitted == pytest.approx(
+        delta @ problem.gram @ delta, rel=1e-4
+    )  # 1e-10 of what cancels
 
 
 def test_halves_are_drawn_anew_every_few_updates():

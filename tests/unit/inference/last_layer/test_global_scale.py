@@ -5,10 +5,19 @@ import pytest
 from scipy import integrate, stats
 
 from bandgap.inference.diagnostics import ess_bulk
-from bandgap.inference.last_layer.global_scale import GlobalScale, integrate_global_scale, log_posterior, metropolis
+from bandgap.inference.last_layer.global_scale import (
+    GlobalScale,
+    integrate_global_scale,
+    log_posterior,
+    metropolis,
+)
 from bandgap.inference.last_layer.linear_probe import fit_probe
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
-from bandgap.inference.last_layer.spectral_regression import NoisePrior, least_cross_validation, spectral_regression
+from bandgap.inference.last_layer.spectral_regression import (
+    NoisePrior,
+    least_cross_validation,
+    spectral_regression,
+)
 from bandgap.priors.source_distance import isotropic_rates, source_distance
 from tests.unit.inference.last_layer.regressions import explicit, made
 
@@ -29,7 +38,11 @@ def case(request):
             np.eye(4),
         )
     root = np.linalg.cholesky(S1)
-    return spectral_regression(problem, root=root, prior=NOISE), source_distance(np.ones(4), lam=0.7, median_x=1), S1
+    return (
+        spectral_regression(problem, root=root, prior=NOISE),
+        source_distance(np.ones(4), lam=0.7, median_x=1),
+        S1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +98,28 @@ def test_grid_holds_the_posterior_of_log_x(case, exact):
     _, prior, m = case
 
     def density(u):
-        return np.exp(explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u))) - highest)
+        return np.exp(
+            explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u))) - highest
+        )
 
     highest = max(
-        explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u))) for u in exact.log_x[::50]
+        explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u)))
+        for u in exact.log_x[::50]
     )
     low, high = prior.typical - 40, prior.typical + 25
     whole, below = (
-        integrate.quad(density, low, end, limit=300, points=[mean_log_x(exact) - 1], epsabs=0, epsrel=1e-8)[0]
+        integrate.quad(
+            density, low, end, limit=300, points=[mean_log_x(exact) - 1], epsabs=0, epsrel=1e-8
+        )[0]
         for end in (high, mean_log_x(exact))
     )
-    first = integrate.quad(lambda u: u * density(u), low, high, limit=300, points=[mean_log_x(exact)], epsrel=1e-8)[0]
+    first = integrate.quad(
+        lambda u: u * density(u), low, high, limit=300, points=[mean_log_x(exact)], epsrel=1e-8
+    )[0]
     assert first / whole == pytest.approx(mean_log_x(exact), abs=1e-6)
-    assert exact.weights[exact.log_x < mean_log_x(exact)].sum() == pytest.approx(below / whole, abs=exact.weights.max())
+    assert exact.weights[exact.log_x < mean_log_x(exact)].sum() == pytest.approx(
+        below / whole, abs=exact.weights.max()
+    )
     assert exact.weights[0] + exact.weights[-1] < 1e-8
 
 
@@ -124,7 +146,9 @@ def test_draws_have_the_moments_in_closed_form(exact):
     mean, covariance = moments(exact)
     assert (np.abs(delta.mean(0) - mean) < SIGMAS * np.sqrt(np.diag(covariance) / 20_000)).all()
     squares = (delta - mean) ** 2
-    assert (np.abs(squares.mean(0) - np.diag(covariance)) < SIGMAS * squares.std(0) / np.sqrt(20_000)).all()
+    assert (
+        np.abs(squares.mean(0) - np.diag(covariance)) < SIGMAS * squares.std(0) / np.sqrt(20_000)
+    ).all()
     assert abs(sigma2.mean() - mean_sigma2(exact)) < SIGMAS * sigma2.std() / np.sqrt(20_000)
     assert abs(np.log(x).mean() - mean_log_x(exact)) < SIGMAS * sd_log_x(exact) / np.sqrt(20_000)
 
@@ -132,13 +156,17 @@ def test_draws_have_the_moments_in_closed_form(exact):
 def test_random_walk_agrees_with_the_grid(case, exact):
     regression, prior, _ = case
     rng = np.random.default_rng(2)
-    found, accepted = metropolis(regression, prior, start=prior.typical, warmup=400, draws=3000, rng=rng)
+    found, accepted = metropolis(
+        regression, prior, start=prior.typical, warmup=400, draws=3000, rng=rng
+    )
     error = sd_log_x(exact) / np.sqrt(ess_bulk(found[None, :, None])[0])
     assert abs(found.mean() - mean_log_x(exact)) < SIGMAS * error
     assert 0.25 < accepted < 0.5  # 0.30 to 0.45 is what the step adapts to
     step = max(1, round(len(found) / ess_bulk(found[None, :, None])[0] * 2))
     below = np.cumsum(exact.weights) - 0.5 * exact.weights
-    assert stats.kstest(found[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
+    assert (
+        stats.kstest(found[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
+    )
 
 
 @pytest.mark.parametrize("kind", ["grid", "random walk"])
@@ -154,12 +182,16 @@ def test_scale_has_its_prior_when_responses_come_from_it(kind):
         sigma = np.sqrt(NOISE.scale / rng.standard_gamma(NOISE.shape))
         spread = np.sqrt(1 + np.exp(log_x))  # the source's error and the change have one shape here
         z = sigma * (spread * X @ root @ rng.standard_normal(4) + rng.standard_normal(12))
-        regression = spectral_regression(reduce_regression(X, z, source_covariance=S1), root=root, prior=NOISE)
+        regression = spectral_regression(
+            reduce_regression(X, z, source_covariance=S1), root=root, prior=NOISE
+        )
         if kind == "grid":
             after = integrate_global_scale(regression, prior, centre=0.0).draw_log_x(1, rng)[0]
         else:
             after = metropolis(regression, prior, start=log_x, warmup=0, draws=4, rng=rng)[0][-1]
-        gains.append([np.tanh(after) - np.tanh(log_x), np.tanh(after / 3) ** 2 - np.tanh(log_x / 3) ** 2])
+        gains.append(
+            [np.tanh(after) - np.tanh(log_x), np.tanh(after / 3) ** 2 - np.tanh(log_x / 3) ** 2]
+        )
     gains = np.array(gains)
     assert (np.abs(gains.mean(0)) < SIGMAS * gains.std(0) / np.sqrt(len(gains))).all()
 
@@ -170,7 +202,9 @@ def test_sharp_posterior_of_many_rows_is_resolved():
     x = rng.normal(size=(900, 300))
     z = x @ (0.5 * rng.normal(size=300)) + 0.01 * rng.normal(size=900)
     regression = spectral_regression(reduce_regression(x, z), prior=NoisePrior(1e-3, 1e-9))
-    exact = integrate_global_scale(regression, source_distance(np.full(300, 1e3), lam=1e-4, median_x=1), centre=-7.0)
+    exact = integrate_global_scale(
+        regression, source_distance(np.full(300, 1e3), lam=1e-4, median_x=1), centre=-7.0
+    )
     assert sd_log_x(exact) == pytest.approx(np.sqrt(2 / 300 + 2 / 600), rel=0.02)
     assert exact.weights.max() < 0.05
 
@@ -181,7 +215,9 @@ def test_responses_without_spread_keep_x_at_its_prior_or_below():
         spectral_regression(problem), source_distance(np.ones(4), lam=0.7, median_x=1), centre=0.0
     )
     delta, sigma2, _ = exact.draw(50, np.random.default_rng(5))
-    assert np.isfinite(delta).all() and (sigma2 > 0).all() and np.abs(moments(exact)[0]).max() < 1e-12
+    assert (
+        np.isfinite(delta).all() and (sigma2 > 0).all() and np.abs(moments(exact)[0]).max() < 1e-12
+    )
 
 
 def test_log_posterior_is_likelihood_times_prior(case):
@@ -200,7 +236,11 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
         wide = x - x.mean(0)
         hat = wide @ np.linalg.solve(wide.T @ wide + penalty * np.eye(8), wide.T) + 1.0 / n
         residual = z - hat @ z
-        return n * residual @ residual / (n - np.trace(hat)) ** 2, np.trace(hat), residual @ residual
+        return (
+            n * residual @ residual / (n - np.trace(hat)) ** 2,
+            np.trace(hat),
+            residual @ residual,
+        )
 
     own, degrees, misfit = score(1 / found.x)
     assert all(own <= score(factor / found.x)[0] * (1 + 1e-9) for factor in (0.3, 0.7, 1.5, 3.0))
@@ -210,11 +250,18 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
 
 def test_penalty_is_that_of_the_linear_probe_on_the_rows():
     x, z, _ = made(60, 8, seed=6, noise=2.0)
-    found, probe = least_cross_validation(spectral_regression(reduce_regression(x, z))), fit_probe(x, z)
-    assert np.log(found.x * probe.penalty) == pytest.approx(0.0, abs=0.2)  # steps of their grids: 0.10 and 0.23
+    found, probe = (
+        least_cross_validation(spectral_regression(reduce_regression(x, z))),
+        fit_probe(x, z),
+    )
+    assert np.log(found.x * probe.penalty) == pytest.approx(
+        0.0, abs=0.2
+    )  # steps of their grids: 0.10 and 0.23
     assert found.variance == pytest.approx(probe.residual_variance, rel=0.01)
 
 
 def test_penalty_is_infinite_where_nothing_can_be_learned():
-    found = least_cross_validation(spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0))))
+    found = least_cross_validation(
+        spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0)))
+    )
     assert found.x == 0.0 and found.degrees == 1.0 and found.variance == pytest.approx(5.0 / 3.0)

@@ -11,7 +11,9 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from tests.unit.inference.last_layer.regressions import gibbs_draws, made, reduced
 
-SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs; the seeds are fixed
+)
 BRIEF = HorseshoeConfig(chains=2, warmup=60, draws=40, keep=40)
 PRIOR = NoisePrior(2.0, 1.0)
 
@@ -33,14 +35,18 @@ def quadrature(problem, step):
     mean = inverse @ problem.moment
     shape = PRIOR.shape + 0.5 * problem.n
     rate = PRIOR.scale + 0.5 * (problem.square - mean @ problem.moment)
-    log_weight = -np.log(np.cosh(grid)).sum(1) - 0.5 * np.log(np.linalg.det(a / precision[:, :, None]))
+    log_weight = -np.log(np.cosh(grid)).sum(1) - 0.5 * np.log(
+        np.linalg.det(a / precision[:, :, None])
+    )
     log_weight -= shape * np.log(rate)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     diagonal = np.diagonal(inverse, axis1=1, axis2=2)
     second = mean**2 + diagonal * (rate / (shape - 1))[:, None]
     log_s2 = np.log(rate) - digamma(shape)
-    return np.concatenate([weight @ mean, weight @ second, [weight @ log_s2, weight @ log_tau[:, 0]]])
+    return np.concatenate(
+        [weight @ mean, weight @ second, [weight @ log_s2, weight @ log_tau[:, 0]]]
+    )
 
 
 @pytest.mark.parametrize(("p", "step"), [(1, 0.1), (2, 0.25)])
@@ -50,7 +56,13 @@ def test_posterior_is_that_of_quadrature(p, step):
     config = HorseshoeConfig(chains=4, warmup=200, draws=3000, keep=12_000)
     draws, info = sample_horseshoe(problem, config=config, seed=1, prior=PRIOR)
     found = np.concatenate(
-        [draws.delta, draws.delta**2, np.log(draws.sigma2)[..., None], np.log(draws.tau)[..., None]], -1
+        [
+            draws.delta,
+            draws.delta**2,
+            np.log(draws.sigma2)[..., None],
+            np.log(draws.tau)[..., None],
+        ],
+        -1,
     )
     error = found.std((0, 1)) / np.sqrt(ess_bulk(found))
     assert (np.abs(found.mean((0, 1)) - quadrature(problem, step)) < SIGMAS * error + 1e-3).all()
@@ -63,7 +75,9 @@ def test_posterior_is_that_of_plain_gibbs_sampling(n, p):
     config = HorseshoeConfig(chains=2, warmup=200, draws=2000, keep=4000)
     draws, _ = sample_horseshoe(problem, config=config, seed=2, prior=PRIOR)
     delta, sigma2, log_tau = gibbs_draws(problem, warmup=1000, draws=10_000, seed=3, prior=PRIOR)
-    ours = np.concatenate([draws.delta, np.log(draws.sigma2)[..., None], np.log(draws.tau)[..., None]], -1)
+    ours = np.concatenate(
+        [draws.delta, np.log(draws.sigma2)[..., None], np.log(draws.tau)[..., None]], -1
+    )
     plain = np.column_stack([delta, np.log(sigma2), log_tau])[None]
     error = np.sqrt(ours.var((0, 1)) / ess_bulk(ours) + plain.var((0, 1)) / ess_bulk(plain))
     assert (np.abs(ours.mean((0, 1)) - plain.mean((0, 1))) < SIGMAS * error).all()
@@ -90,16 +104,23 @@ def test_few_large_changes_among_many_are_found_in_halves_too():
     config = HorseshoeConfig(chains=2, warmup=150, draws=200, keep=200)
     draws, info = sample_horseshoe(reduce_regression(x, z), config=config, seed=0)
     mean = draws.delta.mean((0, 1))
-    assert mean[3] == pytest.approx(2.0, abs=0.15) and mean[17] == pytest.approx(-1.5, abs=0.15)  # four errors of 0.04
+    assert mean[3] == pytest.approx(2.0, abs=0.15) and mean[17] == pytest.approx(
+        -1.5, abs=0.15
+    )  # four errors of 0.04
     assert np.abs(np.delete(mean, [3, 17])).max() < 0.1
-    assert np.sqrt(draws.sigma2).mean() == pytest.approx(0.5, abs=0.1) and info.figures()["rhat_sigma"] < 1.1
+    assert (
+        np.sqrt(draws.sigma2).mean() == pytest.approx(0.5, abs=0.1)
+        and info.figures()["rhat_sigma"] < 1.1
+    )
 
 
 def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
     problem = reduced()
     first, again = (sample_horseshoe(problem, config=BRIEF, seed=3)[0] for _ in range(2))
     other = sample_horseshoe(problem, config=BRIEF, seed=4)[0]
-    alone = sample_horseshoe(problem, config=HorseshoeConfig(chains=1, warmup=60, draws=40, keep=20), seed=3)[0]
+    alone = sample_horseshoe(
+        problem, config=HorseshoeConfig(chains=1, warmup=60, draws=40, keep=20), seed=3
+    )[0]
     assert (first.delta == again.delta).all() and (first.tau == again.tau).all()
     assert not np.allclose(first.delta, other.delta)
     assert (alone.delta[0] == first.delta[0]).all() and (alone.sigma2[0] == first.sigma2[0]).all()
@@ -107,7 +128,8 @@ def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
 
 
 @pytest.mark.parametrize(
-    "case", ["doubled column", "dead column", "constant response", "two rows", "one row", "exact fit"]
+    "case",
+    ["doubled column", "dead column", "constant response", "two rows", "one row", "exact fit"],
 )
 def test_draws_are_finite_in_degenerate_problems(case):
     n = {"two rows": 2, "one row": 1}.get(case, 8)
@@ -156,7 +178,11 @@ def test_progress_counts_sweeps_of_all_chains_and_can_cancel():
         sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=cancel)
 
 
-@pytest.mark.parametrize("wrong", [{"chains": 0}, {"warmup": 0}, {"draws": 0}, {"keep": 3}, {"keep": 4001}])
+@pytest.mark.parametrize(
+    "wrong", [{"chains": 0}, {"warmup": 0}, {"draws": 0}, {"keep": 3}, {"keep": 4001}]
+)
 def test_settings_out_of_range_are_refused_with_what_is_accepted(wrong):
-    with pytest.raises(ConfigError, match=r"horseshoe: .* Accepted: whole numbers from 1, and between one and all"):
+    with pytest.raises(
+        ConfigError, match=r"horseshoe: .* Accepted: whole numbers from 1, and between one and all"
+    ):
         HorseshoeConfig(**wrong)

@@ -30,7 +30,9 @@ SIGMAS = 4.5  # of the largest of 20 comparisons: a false alarm in 7,000 runs
 PRIOR = NoisePrior(3.0, 2.0)
 STATES = {
     "middle": HorseshoeState(np.array([0.5, -0.02, 1.3]), 0.6, -0.5, np.array([1.0, 0.1, 8.0])),
-    "sparse": HorseshoeState(np.array([0.001, 2.0, -0.004]), 0.2, -4.0, np.array([0.5, 900.0, 1.5])),
+    "sparse": HorseshoeState(
+        np.array([0.001, 2.0, -0.004]), 0.2, -4.0, np.array([0.5, 900.0, 1.5])
+    ),
     "wide": HorseshoeState(np.array([3.0, -2.0, 0.7]), 1.5, 1.5, np.array([3.0, 0.4, 0.05])),
 }
 every_state = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
@@ -74,7 +76,9 @@ def test_noise_variance_follows_the_joint_density_with_delta_integrated_out(prob
     grid, log_density = np.linspace(-6, 6, 3001), []
     for s2 in np.exp(grid):  # the integral over delta adds |2 pi s2 A^-1|^(1/2) at its mean
         mean = np.linalg.solve(gram + np.diag(1 / state.variances), moment)
-        log_density.append(log_joint(mean, s2, state.log_tau, state.local) + 1.5 * np.log(s2) + np.log(s2))
+        log_density.append(
+            log_joint(mean, s2, state.log_tau, state.local) + 1.5 * np.log(s2) + np.log(s2)
+        )
     assert ranks_are_uniform(draws, grid, log_density)
 
 
@@ -91,7 +95,9 @@ def test_tau_follows_the_joint_density_with_the_local_scales_integrated_out(stat
     for d in state.delta:
         sd = np.sqrt(state.sigma2) * np.exp(grid[:, None] + t)
         log_density += np.log((stats.norm.pdf(d, 0, sd) / np.cosh(t)).sum(axis=1))
-    thinned = np.array(found)[::4]  # successive slices of this one-dimensional law hardly remember each other
+    thinned = np.array(found)[
+        ::4
+    ]  # successive slices of this one-dimensional law hardly remember each other
     assert ranks_are_uniform(thinned, grid, log_density)
 
 
@@ -117,12 +123,17 @@ def test_line_follows_the_joint_density_along_it(problem, state, centred):
     c = np.array(centred, dtype=bool)
     line, rng, found, at = line_of(form_of(problem), c), np.random.default_rng(4), [], state
     for _ in range(2000):
-        at = move_along_line(at, line, problem.moment, fitted=at.delta @ problem.gram @ at.delta, rng=rng)
+        at = move_along_line(
+            at, line, problem.moment, fitted=at.delta @ problem.gram @ at.delta, rng=rng
+        )
         found.append(at.log_tau)
     grid, log_density = np.linspace(-12, 9, 801), []
     for t in grid:
         k = np.exp(t - state.log_tau)
-        delta, local = np.where(c, state.delta, k * state.delta), np.where(c, state.local / k**2, state.local)
+        delta, local = (
+            np.where(c, state.delta, k * state.delta),
+            np.where(c, state.local / k**2, state.local),
+        )
         log_density.append(log_joint(delta, state.sigma2, t, local) + (~c).sum() * t)
     assert ranks_are_uniform(np.array(found)[::4], grid, log_density)
 
@@ -130,7 +141,9 @@ def test_line_follows_the_joint_density_along_it(problem, state, centred):
 def test_line_moves_only_what_it_says(problem):
     state, c = STATES["middle"], np.array([True, False, True])
     line, fitted = line_of(form_of(problem), c), state.delta @ problem.gram @ state.delta
-    moved = move_along_line(state, line, problem.moment, fitted=fitted, rng=np.random.default_rng(5))
+    moved = move_along_line(
+        state, line, problem.moment, fitted=fitted, rng=np.random.default_rng(5)
+    )
     k = np.exp(moved.log_tau - state.log_tau)
     assert k != 1
     np.testing.assert_allclose(moved.delta, np.where(c, state.delta, k * state.delta))
@@ -172,7 +185,9 @@ def simulate_prior(rng, p):
 def simulate_response(x, state, root, rng):
     """Responses given the state, the intercept being 0: its prior is flat, so no contrast of rows depends on it."""
     sigma = np.sqrt(state.sigma2)
-    return x @ (state.delta + sigma * root @ rng.standard_normal(x.shape[1])) + sigma * rng.standard_normal(len(x))
+    return x @ (
+        state.delta + sigma * root @ rng.standard_normal(x.shape[1])
+    ) + sigma * rng.standard_normal(len(x))
 
 
 def summary(state):
@@ -180,7 +195,12 @@ def summary(state):
     squashed = np.tanh(state.delta)
     log_local = 0.5 * np.log(state.local)
     return np.concatenate(
-        [[np.log(state.sigma2), state.log_tau, np.tanh(state.log_tau) ** 2], squashed, squashed**2, np.tanh(log_local)]
+        [
+            [np.log(state.sigma2), state.log_tau, np.tanh(state.log_tau) ** 2],
+            squashed,
+            squashed**2,
+            np.tanh(log_local),
+        ]
     )
 
 
@@ -205,7 +225,9 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
         if kind == "plain":
             mixing = (1 + np.exp(-2 * state.log_tau)) / rng.standard_exponential()
             zeta = (1 + 1 / state.local) / rng.standard_exponential(p)
-            plain = GibbsState(state.delta, state.sigma2, np.exp(2 * state.log_tau), state.local, mixing, zeta)
+            plain = GibbsState(
+                state.delta, state.sigma2, np.exp(2 * state.log_tau), state.local, mixing, zeta
+            )
             for _ in range(2):
                 plain = gibbs_sweep(plain, form, problem.moment, response, rng)
             state = HorseshoeState(plain.delta, plain.sigma2, 0.5 * np.log(plain.tau2), plain.local)

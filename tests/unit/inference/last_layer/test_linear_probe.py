@@ -62,7 +62,9 @@ def test_features_that_never_vary_give_the_mean():
 
 @pytest.mark.parametrize("n_features, n_gaps", [(2, 2), (5, 4)])
 def test_too_few_rows_are_refused(n_features, n_gaps):
-    with pytest.raises(InputError, match=rf"a linear probe of {n_features} rows of features and {n_gaps} gaps"):
+    with pytest.raises(
+        InputError, match=rf"a linear probe of {n_features} rows of features and {n_gaps} gaps"
+    ):
         fit_probe(np.ones((n_features, 3)), np.arange(float(n_gaps)))
 
 

@@ -8,7 +8,9 @@ from bandgap.inference.last_layer.reduced_regression import reduce_regression, s
 from tests.unit.inference.last_layer.regressions import explicit, made
 
 DRAWS = 40_000
-SIGMAS = 4.5  # of the largest of about 50 comparisons: a false alarm in 3,000 runs; the seeds are fixed
+SIGMAS = (
+    4.5  # of the largest of about 50 comparisons: a false alarm in 3,000 runs; the seeds are fixed
+)
 
 
 @pytest.mark.parametrize("source", [True, False], ids=["source error", "exact source"])
@@ -44,7 +46,9 @@ def test_only_kept_columns_have_coefficients_but_all_have_a_source_error():
     assert found.source.draw(np.zeros((3, 2)), np.ones(3), np.random.default_rng(0)).shape == (3, 4)
 
 
-@pytest.mark.parametrize("kept", [[True, True, True], [True, False, True]], ids=["all", "two of three"])
+@pytest.mark.parametrize(
+    "kept", [[True, True, True], [True, False, True]], ids=["all", "two of three"]
+)
 def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_law(kept):
     """Of (a, delta, u) given Z, as one regression: s2 = 0.7, delta ~ N(0, s2 0.4 I), no prior precision for a."""
     n, p, s2, variance, kept = 6, 3, 0.7, 0.4, np.array(kept)
@@ -56,7 +60,10 @@ def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_l
     covariance = s2 * np.linalg.inv(precision + wide.T @ wide)
     mean = covariance @ wide.T @ z / s2
 
-    problem, rng = reduce_regression(x, z, source_covariance=s1, kept=kept), np.random.default_rng(1)
+    problem, rng = (
+        reduce_regression(x, z, source_covariance=s1, kept=kept),
+        np.random.default_rng(1),
+    )
     a_inv = np.linalg.inv(problem.gram + np.eye(kept.sum()) / variance)
     delta = rng.multivariate_normal(a_inv @ problem.moment, s2 * a_inv, size=DRAWS)
     u = problem.source.draw(delta, np.full(DRAWS, s2), rng)
@@ -73,7 +80,9 @@ def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_l
 
 def test_a_shift_of_rows_or_responses_changes_the_intercept_alone():
     x, z, s1 = made(15, 3)
-    plain, moved = (reduce_regression(x + shift, z + 1e3 * shift, source_covariance=s1) for shift in (0.0, 7.0))
+    plain, moved = (
+        reduce_regression(x + shift, z + 1e3 * shift, source_covariance=s1) for shift in (0.0, 7.0)
+    )
     np.testing.assert_allclose(moved.gram, plain.gram, rtol=0, atol=1e-9)
     np.testing.assert_allclose(moved.moment, plain.moment, rtol=0, atol=1e-8)
     assert moved.mean_response == pytest.approx(plain.mean_response + 7e3)
@@ -97,13 +106,18 @@ def test_square_root_squares_to_the_covariance_whatever_its_rank(rank):
 
 
 def test_a_covariance_with_a_negative_eigenvalue_is_refused():
-    with pytest.raises(InputError, match=r"source's covariance has the eigenvalue -1; all must be 0 or more"):
+    with pytest.raises(
+        InputError, match=r"source's covariance has the eigenvalue -1; all must be 0 or more"
+    ):
         square_root(np.diag([1.0, -1.0]))
 
 
 @pytest.mark.parametrize("wrong", [np.array([[1.0, 0.2], [0.0, 1.0]]), np.full((2, 2), np.nan)])
 def test_a_covariance_that_is_not_symmetric_or_finite_is_refused(wrong):
-    with pytest.raises(InputError, match="source's covariance is not symmetric or not finite. Train the source again"):
+    with pytest.raises(
+        InputError,
+        match="source's covariance is not symmetric or not finite. Train the source again",
+    ):
         square_root(wrong)
 
 
@@ -118,5 +132,7 @@ def test_a_covariance_that_is_not_symmetric_or_finite_is_refused(wrong):
     ids=["responses", "columns", "nan", "no rows"],
 )
 def test_what_does_not_fit_is_refused_with_its_shapes(x, z, kept):
-    with pytest.raises(InputError, match=r"last layer: rows \(\d, 2\), responses \(\d,\), \(\d,\) columns"):
+    with pytest.raises(
+        InputError, match=r"last layer: rows \(\d, 2\), responses \(\d,\), \(\d,\) columns"
+    ):
         reduce_regression(x, z, kept=kept)

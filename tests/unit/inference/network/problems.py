@@ -8,7 +8,12 @@ import torch
 
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import point_estimate_scales
-from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork, hidden_features, whiten
+from bandgap.inference.network.whitened_network import (
+    Layers,
+    WhitenedNetwork,
+    hidden_features,
+    whiten,
+)
 from bandgap.networks.perceptron import layer_gradient_norms
 
 CPU = torch.device("cpu")
@@ -65,14 +70,22 @@ def free_priors_of(theta_hat, x):
 def draw_z(net: WhitenedNetwork, chains, *, seed=0, size=1.0) -> Layers:
     generator = torch.Generator().manual_seed(seed)
     dtype = net.inputs.dtype
-    return [size * torch.randn((chains, *shape), generator=generator, dtype=dtype) for shape in net.shapes]
+    return [
+        size * torch.randn((chains, *shape), generator=generator, dtype=dtype)
+        for shape in net.shapes
+    ]
 
 
 def with_labels_from_the_model(net, z, scales, *, generator):
     """The network with labels (chain, n) of every chain's own, at weights z and an output layer from its prior."""
     h = hidden_features(net, z, scales).features
-    noise = torch.randn(h.shape[0], h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64)
-    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
+    noise = torch.randn(
+        h.shape[0], h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64
+    )
+    w = (
+        net.theta_hat[-1]
+        + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
+    )
     f = (h @ w.unsqueeze(-1)).squeeze(-1)
     return dataclasses.replace(net, y=f + scales.sigma[:, None] * noise[:, h.shape[2] :])
 

@@ -27,14 +27,23 @@ KINDS = ("point estimate", "variational", "inverse gamma")
 def problem_of(kind):
     theta_hat, x, y = raw(7, 5)
     if kind == "point estimate":
-        x = x * torch.tensor([2.0, 1.0, 0.05, 0.02, 0.01])  # so that trailing inputs move apart from the rest
+        x = x * torch.tensor(
+            [2.0, 1.0, 0.05, 0.02, 0.01]
+        )  # so that trailing inputs move apart from the rest
         return whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
     if kind == "variational":
-        sds = [0.1 + 0.05 * torch.rand(t.shape, generator=torch.Generator().manual_seed(3)) for t in theta_hat]
+        sds = [
+            0.1 + 0.05 * torch.rand(t.shape, generator=torch.Generator().manual_seed(3))
+            for t in theta_hat
+        ]
         net = whiten_scaled(theta_hat, sds, x, y, device=CPU, dtype=torch.float32)
-        return net, variational_scales([t.numel() for t in theta_hat], noise_b=0.1, c0=1.0, device=CPU)
+        return net, variational_scales(
+            [t.numel() for t in theta_hat], noise_b=0.1, c0=1.0, device=CPU
+        )
     net = whiten([torch.zeros_like(t) for t in theta_hat], x, y, device=CPU, dtype=torch.float32)
-    return net, InverseGammaScales(0.1, torch.tensor([1 / t.shape[1] for t in theta_hat], dtype=torch.float64))
+    return net, InverseGammaScales(
+        0.1, torch.tensor([1 / t.shape[1] for t in theta_hat], dtype=torch.float64)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +52,17 @@ def problems():
 
 
 def test_runs_cover_split_inputs(problems):
-    assert [leading_inputs(net) < net.inputs.shape[1] for net, _ in problems.values()] == [True, False, False]
+    assert [leading_inputs(net) < net.inputs.shape[1] for net, _ in problems.values()] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def run(problem, *, config=CONFIG, seed=3, progress=no_progress, checkpoint=None):
-    return sample_network(*problem, config=config, seed=seed, progress=progress, checkpoint=checkpoint)
+    return sample_network(
+        *problem, config=config, seed=seed, progress=progress, checkpoint=checkpoint
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +91,18 @@ def ended_after(iterations, error):
     ],
     ids=lambda value: f"file at {value}" if isinstance(value, int) else value,
 )
-def test_killed_run_goes_on_from_its_last_file_bit_for_bit(tmp_path, problems, without_break, kind, every):
+def test_killed_run_goes_on_from_its_last_file_bit_for_bit(
+    tmp_path, problems, without_break, kind, every
+):
     """The first group is killed at the first report after its file was written; the other has not begun."""
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
     with pytest.raises(Killed):
         run(problems[kind], checkpoint=checkpoint, progress=ended_after(every, Killed))
     assert [path.name for path in tmp_path.iterdir()] == ["chains-1.safetensors"]
     updates = []
-    assert_same(run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind])
+    assert_same(
+        run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind]
+    )
     assert updates[0].done > every
 
 
@@ -91,15 +110,22 @@ def test_killed_run_goes_on_from_its_last_file_bit_for_bit(tmp_path, problems, w
 def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_path, problems, every):
     """Frames are found after 12, 20 and 30 iterations."""
     config = dataclasses.replace(CONFIG, coordinates="partially centred")
-    problem, checkpoint = problems["point estimate"], Checkpoint(tmp_path / "chains.safetensors", every=every)
+    problem, checkpoint = (
+        problems["point estimate"],
+        Checkpoint(tmp_path / "chains.safetensors", every=every),
+    )
     with pytest.raises(Killed):
         run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
     again = run(problem, config=config, checkpoint=checkpoint)
     assert_same(again, run(problem, config=config))
 
 
-@pytest.mark.parametrize("kind, chosen", [("inverse gamma", "whitened"), ("variational", "partially centred")])
-def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_file(tmp_path, problems, kind, chosen):
+@pytest.mark.parametrize(
+    "kind, chosen", [("inverse gamma", "whitened"), ("variational", "partially centred")]
+)
+def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_file(
+    tmp_path, problems, kind, chosen
+):
     """An earlier version chose others."""
     before = dataclasses.replace(CONFIG, coordinates=chosen)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=21)
@@ -110,9 +136,15 @@ def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_f
 
 @pytest.mark.parametrize(
     ("kind", "wanted"),
-    [("point estimate", "partially centred"), ("inverse gamma", "partially centred"), ("variational", "whitened")],
+    [
+        ("point estimate", "partially centred"),
+        ("inverse gamma", "partially centred"),
+        ("variational", "whitened"),
+    ],
 )
-def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(tmp_path, problems, kind, wanted):
+def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(
+    tmp_path, problems, kind, wanted
+):
     """Both moves along one path need weights that have one prior width in a layer."""
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
     with pytest.raises(Killed):
@@ -122,33 +154,51 @@ def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(tmp_path, pro
 
 
 @pytest.mark.parametrize(
-    ("kind", "iteration"), [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)]
+    ("kind", "iteration"),
+    [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)],
 )
 def test_cancelled_run_goes_on_where_it_was(tmp_path, problems, without_break, kind, iteration):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
     with pytest.raises(Cancelled):
         run(problems[kind], checkpoint=checkpoint, progress=ended_after(iteration, Cancelled))
     updates = []
-    assert_same(run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind])
+    assert_same(
+        run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind]
+    )
     assert updates[0].done > iteration and updates[-1].done == updates[-1].total == 130
 
 
-def test_run_that_is_cut_off_again_and_again_ends_with_the_same_draws(tmp_path, problems, without_break):
+def test_run_that_is_cut_off_again_and_again_ends_with_the_same_draws(
+    tmp_path, problems, without_break
+):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
     for iteration in (12, 48, 99):
         with pytest.raises(Killed):
-            run(problems["point estimate"], checkpoint=checkpoint, progress=ended_after(iteration, Killed))
-    assert_same(run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"])
+            run(
+                problems["point estimate"],
+                checkpoint=checkpoint,
+                progress=ended_after(iteration, Killed),
+            )
+    assert_same(
+        run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"]
+    )
 
 
-def test_groups_in_processes_of_their_own_go_on_as_well(tmp_path, problems, without_break, monkeypatch):
+def test_groups_in_processes_of_their_own_go_on_as_well(
+    tmp_path, problems, without_break, monkeypatch
+):
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
     with pytest.raises(Cancelled):
         run(problems["point estimate"], checkpoint=checkpoint, progress=ended_after(1, Cancelled))
-    assert {path.name for path in tmp_path.iterdir()} == {"chains-1.safetensors", "chains-2.safetensors"}
-    assert_same(run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"])
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "chains-1.safetensors",
+        "chains-2.safetensors",
+    }
+    assert_same(
+        run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"]
+    )
 
 
 def test_finished_run_is_read_from_its_files(tmp_path, problems, without_break):
@@ -156,7 +206,8 @@ def test_finished_run_is_read_from_its_files(tmp_path, problems, without_break):
     assert_same(run(problems["variational"], checkpoint=checkpoint), without_break["variational"])
     updates = []
     assert_same(
-        run(problems["variational"], checkpoint=checkpoint, progress=updates.append), without_break["variational"]
+        run(problems["variational"], checkpoint=checkpoint, progress=updates.append),
+        without_break["variational"],
     )
     assert [(u.done, u.total) for u in updates] == [(130, 130)]
 
@@ -192,5 +243,7 @@ def test_content_differs_by_every_field_and_every_bit(problems):
     y = net.y.clone()
     y[-1] = torch.nextafter(y[-1], y[-1] - 1)
     changed = [dataclasses.replace(net, y=y), dataclasses.replace(net, constant=2.0)]
-    others = {content_of(other, prior) for other in changed} | {content_of(net, dataclasses.replace(prior, lam=9.0))}
+    others = {content_of(other, prior) for other in changed} | {
+        content_of(net, dataclasses.replace(prior, lam=9.0))
+    }
     assert len(others) == 3 and same not in others

@@ -34,7 +34,9 @@ def problem(n=7, p=5):
 
 def with_variances(net, variances):
     scale = torch.tensor(variances, dtype=torch.float64).sqrt()
-    return dataclasses.replace(net, inputs=torch.linalg.qr(net.inputs).Q[:, : len(variances)] * scale)
+    return dataclasses.replace(
+        net, inputs=torch.linalg.qr(net.inputs).Q[:, : len(variances)] * scale
+    )
 
 
 def test_leading_inputs_are_the_fewest_that_leave_a_hundredth_of_the_variance():
@@ -63,7 +65,10 @@ def test_spans_are_what_one_radian_adds_to_a_units_input():
         inputs, many = hidden_features(net, z, scales).inputs, draw_z(net, 4000, seed=3)
         one = torch.ones(4000, 1, 1, dtype=torch.float64)
         moved = inputs[1] @ (net.weights(1, one, many[1]) - net.theta_hat[1]).mT
-        expected = [0.5 * net.project(many[0]).square().mean().sqrt(), 2.0 * moved.square().mean().sqrt()]
+        expected = [
+            0.5 * net.project(many[0]).square().mean().sqrt(),
+            2.0 * moved.square().mean().sqrt(),
+        ]
         assert spans == pytest.approx([float(e) for e in expected], rel=0.05)
     net, prior = problem()
     first = unit_spans(net, draw_z(net, 1), prior.scales(STATE[:1]), usual=usual, leading=2)[0]
@@ -76,7 +81,9 @@ def test_absurd_trailing_path_is_rejected_and_leaves_the_chain_where_it_was(step
     state = state_of([8.0, -12.0, 0.0, 0.0, 0.0])
     z = draw_z(net, 1, size=30.0)
     generator = torch.Generator().manual_seed(1)
-    moved, did = step_trailing(net, z, state, prior=prior, leading=2, step=step, max_steps=3, generator=generator)
+    moved, did = step_trailing(
+        net, z, state, prior=prior, leading=2, step=step, max_steps=3, generator=generator
+    )
     assert not bool(did.accepted.any()) and bool(did.divergent.all())
     assert all(torch.equal(a, b) for a, b in zip(moved, z, strict=True))
 
@@ -87,7 +94,9 @@ def test_network_of_some_inputs_is_the_same_network_with_the_other_weights_fixed
     z = draw_z(net, 2)
     part, at = net.at_inputs(chosen, z[0]), [z[0][:, :, chosen], *z[1:]]
     scales = prior.scales(STATE)
-    torch.testing.assert_close(hidden_features(part, at, scales).features, hidden_features(net, z, scales).features)
+    torch.testing.assert_close(
+        hidden_features(part, at, scales).features, hidden_features(net, z, scales).features
+    )
     whole, found = log_force(net, z, STATE, prior), log_force(part, at, STATE, prior)
     torch.testing.assert_close(found.value, whole.value)
     torch.testing.assert_close(found.by_z[0], whole.by_z[0][:, :, chosen])
@@ -118,7 +127,9 @@ def test_trailing_paths_move_their_weights_alone_and_keep_the_law():
     state, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
     own, start = with_labels_from_the_model(net, z, prior.scales(state), generator=generator), z
     for _ in range(3):
-        z, did = step_trailing(own, z, state, prior=prior, leading=2, step=0.3, max_steps=20, generator=generator)
+        z, did = step_trailing(
+            own, z, state, prior=prior, leading=2, step=0.3, max_steps=20, generator=generator
+        )
     assert float(did.accept.mean()) > 0.6
     assert torch.equal(z[0][:, :, :2], start[0][:, :, :2]) and torch.equal(z[1], start[1])
     moved, before = z[0][:, :, 2:], start[0][:, :, 2:]

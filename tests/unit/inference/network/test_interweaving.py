@@ -31,7 +31,8 @@ def problem():
 def orthonormal(net, columns):
     generator = torch.Generator().manual_seed(9)
     return [
-        torch.linalg.qr(torch.randn(a * b, columns, generator=generator, dtype=torch.float64)).Q for a, b in net.shapes
+        torch.linalg.qr(torch.randn(a * b, columns, generator=generator, dtype=torch.float64)).Q
+        for a, b in net.shapes
     ]
 
 
@@ -43,18 +44,27 @@ def move_together(own, z, state, **settings):
 def move_one_by_one(own, z, state, **settings):
     """Move every chain as the only one, of a network with its labels alone: the way of a CPU."""
     ends = [
-        step_interwoven(dataclasses.replace(own, y=y), [q[i : i + 1] for q in z], state[i : i + 1], **settings)
+        step_interwoven(
+            dataclasses.replace(own, y=y), [q[i : i + 1] for q in z], state[i : i + 1], **settings
+        )
         for i, y in enumerate(own.y)
     ]
-    return [torch.cat(layers) for layers in zip(*(z for z, _ in ends), strict=True)], torch.cat([h for _, h in ends])
+    return [torch.cat(layers) for layers in zip(*(z for z, _ in ends), strict=True)], torch.cat(
+        [h for _, h in ends]
+    )
 
 
 @pytest.mark.parametrize("move, chains", [(move_together, 3000), (move_one_by_one, 600)])
-@pytest.mark.parametrize("name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)])
+@pytest.mark.parametrize(
+    "name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)]
+)
 def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns, move, chains):
     """Scales and z from the prior, labels from the model: after moves given the labels both still follow the prior."""
     theta_hat, x, y = raw(6, 4)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
+    net, prior = (
+        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64),
+        free_priors_of(theta_hat, x)[name],
+    )
     generator = torch.Generator().manual_seed(columns)
     start, z = prior.draw(chains, generator=generator), draw_z(net, chains, seed=columns)
     own = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
@@ -63,9 +73,13 @@ def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns, mo
         z, state = move(own, z, state, prior=prior, subspaces=subspaces, generator=generator)
     moved = torch.log(prior.scales(state).s[:, 0] / prior.scales(start).s[:, 0]).abs()
     assert float((moved > 1e-9).double().mean()) > 0.95 and float(moved.median()) > 0.1
-    found, expected = (prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator)))
+    found, expected = (
+        prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator))
+    )
     for quantity in found:
-        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 16, quantity
+        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 16, (
+            quantity
+        )
     for q, before, basis in zip(z, begun, subspaces, strict=True):
         inside = (q.flatten(1) @ basis).square().sum(1).numpy()
         assert stats.kstest(inside, stats.chi2(columns).cdf).pvalue > FALSE_ALARM / 16
@@ -77,20 +91,26 @@ def test_weights_in_the_subspace_and_other_scales_stay(problem):
     net, prior = problem
     state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1], [0.5, 0.2, -2.0, 1.0, 0.4]), draw_z(net, 2)
     subspaces, generator = orthonormal(net, 3), torch.Generator().manual_seed(0)
-    after, moved = step_interwoven(net, z, state, prior=prior, subspaces=subspaces, generator=generator)
+    after, moved = step_interwoven(
+        net, z, state, prior=prior, subspaces=subspaces, generator=generator
+    )
     assert not torch.equal(moved, state)
     torch.testing.assert_close(moved[:, 0], state[:, 0])
     begun, ended = prior.scales(state), prior.scales(moved)
     torch.testing.assert_close((ended.rho, ended.s[:, -1]), (begun.rho, begun.s[:, -1]))
     for layer, basis in enumerate(subspaces):
         before = begun.s[:, layer, None] * (z[layer].flatten(1) @ basis)
-        torch.testing.assert_close(ended.s[:, layer, None] * (after[layer].flatten(1) @ basis), before)
+        torch.testing.assert_close(
+            ended.s[:, layer, None] * (after[layer].flatten(1) @ basis), before
+        )
 
 
 def test_without_subspaces_nothing_moves(problem):
     net, prior = problem
     state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1]), draw_z(net, 1)
-    assert step_interwoven(net, z, state, prior=prior, subspaces=[], generator=torch.Generator()) == (z, state)
+    assert step_interwoven(
+        net, z, state, prior=prior, subspaces=[], generator=torch.Generator()
+    ) == (z, state)
 
 
 def test_directions_are_the_leading_ones_of_the_gradients(problem):
@@ -108,7 +128,9 @@ def test_directions_are_the_leading_ones_of_the_gradients(problem):
         gradients = torch.autograd.functional.jacobian(f, z[layer]).flatten(1)
         _, values, vt = torch.linalg.svd(gradients, full_matrices=False)
         expected = vt[values > 1e-3 * values[0]]
-        torch.testing.assert_close(basis.T @ basis, torch.eye(basis.shape[1], dtype=torch.float64), atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            basis.T @ basis, torch.eye(basis.shape[1], dtype=torch.float64), atol=1e-9, rtol=0
+        )
         torch.testing.assert_close(expected @ basis @ basis.T, expected, atol=1e-6, rtol=0)
         assert basis.shape[1] <= net.n_rows
 
@@ -116,7 +138,10 @@ def test_directions_are_the_leading_ones_of_the_gradients(problem):
 def test_directions_leave_global_random_numbers_alone(problem):
     net, prior = problem
     before = torch.get_rng_state()
-    visited = [(draw_z(net, 2, seed=i), prior.draw(2, generator=torch.Generator().manual_seed(i))) for i in range(3)]
+    visited = [
+        (draw_z(net, 2, seed=i), prior.draw(2, generator=torch.Generator().manual_seed(i)))
+        for i in range(3)
+    ]
     first, second = (informed_directions(net, prior, visited) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

@@ -31,4 +31,6 @@ def test_density_over_log_tau_is_that_of_an_inverse_gamma_variable(shape, scale)
 def test_chains_start_at_draws_times_the_given_factors():
     start = PRIOR.start(20, log_sd=0.0, generator=torch.Generator().manual_seed(1))
     drawn = PRIOR.draw(20, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(torch.exp(start[:, 1:] - drawn[:, 1:]), PRIOR.start_factor.expand(20, 3))
+    torch.testing.assert_close(
+        torch.exp(start[:, 1:] - drawn[:, 1:]), PRIOR.start_factor.expand(20, 3)
+    )

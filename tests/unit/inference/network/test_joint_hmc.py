@@ -10,12 +10,22 @@ from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_j
 from bandgap.inference.network.pcp_scales import variational_scales
 from bandgap.inference.network.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
-from tests.unit.inference.network.problems import CPU, draw_z, prior_of, raw, sds_of, slope, state_of
+from tests.unit.inference.network.problems import (
+    CPU,
+    draw_z,
+    prior_of,
+    raw,
+    sds_of,
+    slope,
+    state_of,
+)
 
 FINE = [-2.0, -0.7, -0.5, 0.2, -0.4]
 STATE = state_of(FINE, [-4.0, -0.2, 0.1, -1.2, 0.3])
 # an arbitrary one, not symmetric, so that a transposed matrix is seen
-FLIGHTS = 0.3 * torch.eye(4, dtype=torch.float64) + 0.1 * torch.ones(4, 4, dtype=torch.float64).triu()
+FLIGHTS = (
+    0.3 * torch.eye(4, dtype=torch.float64) + 0.1 * torch.ones(4, 4, dtype=torch.float64).triu()
+)
 
 
 @pytest.fixture(scope="module", params=["point estimate", "variational"])
@@ -36,13 +46,17 @@ def phase_of(net, state=STATE, *, seed=0):
 
 def log_density(net, prior, z, state):
     scales = prior.scales(state)
-    return integrate_output(net, hidden_features(net, z, scales), scales).log_likelihood + prior.log_density(state)
+    return integrate_output(
+        net, hidden_features(net, z, scales), scales
+    ).log_likelihood + prior.log_density(state)
 
 
 def test_value_of_the_force_is_log_likelihood_plus_prior_of_the_scales(problem):
     net, prior = problem
     z = draw_z(net, 2)
-    torch.testing.assert_close(log_force(net, z, STATE, prior).value, log_density(net, prior, z, STATE))
+    torch.testing.assert_close(
+        log_force(net, z, STATE, prior).value, log_density(net, prior, z, STATE)
+    )
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -71,7 +85,9 @@ def test_path_with_turned_momenta_comes_back(problem):
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.1, "n_steps": 20}
     end, error, _ = path(net, start, **settings)
     assert float((end.state - STATE).abs().min()) > 0.02
-    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(
+        net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings
+    )
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.v, [-v for v in start.v], rtol=0, atol=1e-9)
@@ -89,13 +105,26 @@ def test_path_keeps_volume(problem):
         return torch.cat([q.flatten(1) for q in [*phase.z, phase.state, *phase.v, phase.u]], 1)
 
     def end(at):
-        q = [a.reshape(1, *b.shape[1:]) for a, b in zip(at.split([b[0].numel() for b in parts], 1), parts, strict=True)]
-        moved = path(net, Phase(q[:2], q[2], q[3:5], q[5]), prior=prior, directions=FLIGHTS, step=0.2, n_steps=1)[0]
+        q = [
+            a.reshape(1, *b.shape[1:])
+            for a, b in zip(at.split([b[0].numel() for b in parts], 1), parts, strict=True)
+        ]
+        moved = path(
+            net,
+            Phase(q[:2], q[2], q[3:5], q[5]),
+            prior=prior,
+            directions=FLIGHTS,
+            step=0.2,
+            n_steps=1,
+        )[0]
         return flat(moved)[0]
 
     at = flat(start)
     e = 1e-6
-    columns = [(end(at + e * unit) - end(at - e * unit)) / (2 * e) for unit in torch.eye(at.shape[1]).double()]
+    columns = [
+        (end(at + e * unit) - end(at - e * unit)) / (2 * e)
+        for unit in torch.eye(at.shape[1]).double()
+    ]
     assert float(torch.linalg.det(torch.stack(columns))) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -104,7 +133,10 @@ def test_energy_error_falls_with_the_square_of_the_step(problem):
     net, prior = problem
     start = phase_of(net)
     errors = torch.stack(
-        [path(net, start, prior=prior, directions=FLIGHTS, step=0.04 / k, n_steps=k)[1].abs() for k in (4, 8, 16)]
+        [
+            path(net, start, prior=prior, directions=FLIGHTS, step=0.04 / k, n_steps=k)[1].abs()
+            for k in (4, 8, 16)
+        ]
     )
     torch.testing.assert_close(
         errors[:-1] / errors[1:], torch.full((2, 2), 4.0, dtype=torch.float64), rtol=0.05, atol=0
@@ -117,17 +149,28 @@ def test_prior_of_the_weights_is_followed_without_error():
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     start = phase_of(net, state_of([-30.0, 12.0, 0.0, 0.0, 0.0]))
     still = torch.zeros(4, 4, dtype=torch.float64)
-    end, error, _ = path(net, start, prior=prior_of(theta_hat, x), directions=still, step=1.5, n_steps=7)
+    end, error, _ = path(
+        net, start, prior=prior_of(theta_hat, x), directions=still, step=1.5, n_steps=7
+    )
     assert float(error.abs().max()) < 1e-6
     angle = 1.5 * 7
-    expected = [math.cos(angle) * q + math.sin(angle) * v for q, v in zip(start.z, start.v, strict=True)]
+    expected = [
+        math.cos(angle) * q + math.sin(angle) * v for q, v in zip(start.z, start.v, strict=True)
+    ]
     torch.testing.assert_close(end.z, expected, rtol=0, atol=1e-4)
 
 
 def one_step(net, prior, z, state, *, step, n_steps=10, directions=FLIGHTS, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return step_joint(
-        net, z, state, prior=prior, directions=directions, step=step, n_steps=n_steps, generator=generator
+        net,
+        z,
+        state,
+        prior=prior,
+        directions=directions,
+        step=step,
+        n_steps=n_steps,
+        generator=generator,
     )
 
 
@@ -171,10 +214,15 @@ def test_state_out_of_range_has_no_density_and_no_force_and_leaves_other_chains_
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=dtype), prior_of(theta_hat, x)
     z = draw_z(net, 2)
     state = state_of(FINE, row)
-    force, alone = log_force(net, z, state, prior), log_force(net, [q[:1] for q in z], state[:1], prior)
+    force, alone = (
+        log_force(net, z, state, prior),
+        log_force(net, [q[:1] for q in z], state[:1], prior),
+    )
     assert float(force.value[1]) == -math.inf
     assert not bool(force.by_state[1].any()) and not any(bool(g[1].any()) for g in force.by_z)
-    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    close = (
+        {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    )
     torch.testing.assert_close(force.value[:1], alone.value, **close)
     torch.testing.assert_close(force.by_state[:1], alone.by_state, **close)
     torch.testing.assert_close([g[:1] for g in force.by_z], alone.by_z, **close)
@@ -197,7 +245,9 @@ def test_chain_whose_path_leaves_the_range_is_rejected_while_the_other_moves(pro
     flights = torch.diag(torch.tensor([0.0, 30.0, 0.0, 0.0], dtype=torch.float64))
     crossed = 0
     for seed in range(8):
-        moved, state, did = one_step(net, prior, z, edge, step=1e-4, n_steps=3, directions=flights, seed=seed)
+        moved, state, did = one_step(
+            net, prior, z, edge, step=1e-4, n_steps=3, directions=flights, seed=seed
+        )
         assert bool(did.accepted[0]) and not torch.equal(state[0], edge[0])
         if bool(did.divergent[1]):
             crossed += 1
@@ -209,7 +259,9 @@ def test_chain_whose_path_leaves_the_range_is_rejected_while_the_other_moves(pro
 def test_path_that_passes_outside_the_range_is_still_reversible(problem):
     """Out there the force is a function of the position alone (zero), so that a path may come back in."""
     net, prior = problem
-    start = phase_of(net, state_of([LARGEST_LOG + 5.0, 0.0, 0.0, 0.0, 0.0], [-2.0, 0.0, 0.0, 0.0, 0.0]))
+    start = phase_of(
+        net, state_of([LARGEST_LOG + 5.0, 0.0, 0.0, 0.0, 0.0], [-2.0, 0.0, 0.0, 0.0, 0.0])
+    )
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.05, "n_steps": 10}
     end = path(net, start, **settings)[0]
     back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)[0]

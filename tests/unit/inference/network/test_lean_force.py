@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.network.joint_density import LARGEST_SIGNAL, ROUGH_SIGNAL, log_density, log_force, signal
+from bandgap.inference.network.joint_density import (
+    LARGEST_SIGNAL,
+    ROUGH_SIGNAL,
+    log_density,
+    log_force,
+    signal,
+)
 from bandgap.inference.network.joint_hmc import Phase, path
 from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.lean_force import LeanForce
@@ -53,14 +59,22 @@ def test_lean_force_of_large_outputs_is_the_general_one(framed):
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
     z, state = [q.float() for q in draw_z(net, 1)], state_of([3.0, -0.7, 0.0, 0.0, 0.0])
     scales = prior.scales(state)
-    assert ROUGH_SIGNAL < float(signal(hidden_features(net, z, scales, widths=WIDTHS), scales.rho)) < LARGEST_SIGNAL
+    assert (
+        ROUGH_SIGNAL
+        < float(signal(hidden_features(net, z, scales, widths=WIDTHS), scales.rho))
+        < LARGEST_SIGNAL
+    )
     frames = find_frames(net, prior, [(z, state)]) if framed else []
     expected = log_force(net, z, state, prior, frames, widths=WIDTHS)
     force = LeanForce(net, prior, frames, WIDTHS)
     by_state = force([q[0].numpy() for q in z], state[0].numpy())
     for found, of_all in zip(tensors(force), expected.by_z, strict=True):
-        assert float((found - of_all[0]).norm()) < 1e-4 * float(of_all.norm())  # features in float32, products not
-    torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0], rtol=1e-4, atol=1e-3)
+        assert float((found - of_all[0]).norm()) < 1e-4 * float(
+            of_all.norm()
+        )  # features in float32, products not
+    torch.testing.assert_close(
+        torch.from_numpy(by_state), expected.by_state[0], rtol=1e-4, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("leading", [6, 3])
@@ -132,7 +146,9 @@ def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
     theta_hat, x, y = raw(7, 5)
     scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
     assert can_be_lean(net)
-    assert not can_be_lean(scaled) and not can_be_lean(dataclasses.replace(net, y=net.y.expand(2, -1)))
+    assert not can_be_lean(scaled) and not can_be_lean(
+        dataclasses.replace(net, y=net.y.expand(2, -1))
+    )
 
 
 def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
@@ -144,7 +160,9 @@ def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
     end, error, _ = path(net, start, **settings)
     exact = [p.energy - log_force(net, p.z, p.state, prior).value for p in (start, end)]
     torch.testing.assert_close(error, exact[1] - exact[0])
-    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(
+        net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings
+    )
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-9)
@@ -156,9 +174,19 @@ def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     net = net.at_inputs(slice(None, 3), z[0])
     z = [z[0][:, :, :3].contiguous(), *z[1:]]
     state = torch.cat([STATE[:1], state_of([14.0, -0.7, 0.0, 0.0, 0.0])])
-    assert LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1].numpy() for q in z], state[1].numpy()) is None
-    still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 4, dtype=torch.float64))
-    settings = {"prior": prior, "directions": 0.1 * torch.eye(4, dtype=torch.float64), "step": 0.01, "n_steps": 2}
+    assert (
+        LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1].numpy() for q in z], state[1].numpy())
+        is None
+    )
+    still = Phase(
+        z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 4, dtype=torch.float64)
+    )
+    settings = {
+        "prior": prior,
+        "directions": 0.1 * torch.eye(4, dtype=torch.float64),
+        "step": 0.01,
+        "n_steps": 2,
+    }
     both, *_ = path(net, still, widths=WIDTHS, **settings)
     for chain in (0, 1):
         one = slice(chain, chain + 1)

@@ -45,7 +45,9 @@ def test_products_out_of_range_are_infinite_without_a_warning(product):
     assert np.isinf(out).all()
 
 
-@pytest.mark.skipif(shutil.which("lscpu") is None, reason="nobody else to ask whose the processor is")
+@pytest.mark.skipif(
+    shutil.which("lscpu") is None, reason="nobody else to ask whose the processor is"
+)
 def test_processor_of_amd_is_given_numpys():
     told = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
     assert multiply is (by_numpy if "AuthenticAMD" in told else by_torch)

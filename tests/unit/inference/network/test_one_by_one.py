@@ -13,7 +13,13 @@ import torch
 from scipy import stats
 
 from bandgap.inference.network.input_split import step_trailing
-from bandgap.inference.network.joint_density import LARGEST_LOG, ROUGH_SIGNAL, exact_value, log_density, signal
+from bandgap.inference.network.joint_density import (
+    LARGEST_LOG,
+    ROUGH_SIGNAL,
+    exact_value,
+    log_density,
+    signal,
+)
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.network.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.partial_centring import find_frames
@@ -36,7 +42,10 @@ CHAINS, LEADING, WIDTHS = 500, 3, (0.2, 0.2)
 def simulated(name):
     """A network of 6 rows whose chains have labels of their own, its prior, frames, and (z, state) from the prior."""
     theta_hat, x, y = raw(6, 4)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
+    net, prior = (
+        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64),
+        free_priors_of(theta_hat, x)[name],
+    )
     generator = torch.Generator().manual_seed(3)
     state, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
     own = with_labels_from_the_model(net, z, prior.scales(state), generator=generator)
@@ -64,7 +73,15 @@ def long_path(net, z, state, prior, frames, generator):
 
 def trailing_path(net, z, state, prior, frames, generator):
     z, _ = step_trailing(
-        net, z, state, prior=prior, leading=LEADING, step=0.3, max_steps=20, generator=generator, widths=WIDTHS
+        net,
+        z,
+        state,
+        prior=prior,
+        leading=LEADING,
+        step=0.3,
+        max_steps=20,
+        generator=generator,
+        widths=WIDTHS,
     )
     return z, state
 
@@ -81,7 +98,9 @@ def iteration(net, z, state, prior, frames, generator):
 
 
 @pytest.mark.parametrize("name", ["point estimate", "inverse gamma"])
-@pytest.mark.parametrize("move, times", [(long_path, 4), (trailing_path, 3), (plain_slices, 3), (iteration, 2)])
+@pytest.mark.parametrize(
+    "move, times", [(long_path, 4), (trailing_path, 3), (plain_slices, 3), (iteration, 2)]
+)
 def test_moves_of_single_chains_keep_the_joint_law(move, times, name):
     own, prior, frames, begun, start = simulated(name)
     generator = torch.Generator().manual_seed(7)
@@ -93,11 +112,18 @@ def test_moves_of_single_chains_keep_the_joint_law(move, times, name):
         ends.append((z, state))
     z = [torch.cat(layers) for layers in zip(*(z for z, _ in ends), strict=True)]
     state = torch.cat([state for _, state in ends])
-    moved = [(a != b).flatten(1).any(1).double().mean() for a, b in zip([*z, state], [*begun, start], strict=True)]
+    moved = [
+        (a != b).flatten(1).any(1).double().mean()
+        for a, b in zip([*z, state], [*begun, start], strict=True)
+    ]
     assert float(max(moved)) > 0.8
-    found, expected = (prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator)))
+    found, expected = (
+        prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator))
+    )
     for quantity in found:
-        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, quantity
+        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, (
+            quantity
+        )
     for q in z:
         law = stats.chi2(q[0].numel()).cdf
         assert stats.kstest(square_norm([q]).numpy(), law).pvalue > FALSE_ALARM / 8
@@ -111,7 +137,10 @@ def test_density_in_frames_is_the_general_one(hidden, leading):
     state, z = prior.draw(2, generator=torch.Generator().manual_seed(2)), draw_z(net, 2)
     frames = find_frames(net, prior, [(z, state)], leading=leading)
     if leading < 6:
-        net, z = net.at_inputs(slice(None, leading), z[0]), [z[0][:, :, :leading].contiguous(), *z[1:]]
+        net, z = (
+            net.at_inputs(slice(None, leading), z[0]),
+            [z[0][:, :, :leading].contiguous(), *z[1:]],
+        )
     expected = exact_value(net, z, state, prior, frames)
     for chain in (0, 1):
         density = FramedDensity(of_chain(net, chain), prior, frames)
@@ -137,13 +166,24 @@ def test_scale_beyond_float32_has_no_density_and_ends_a_path_quietly():
     theta_hat, x, y = raw(7, 5)
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
     z, extreme = draw_z(net, 1), state_of([59.9, 59.9, 0.0, 0.0, 0.0])
-    assert float(extreme.abs().max()) < LARGEST_LOG and float(log_density(net, z, extreme, prior)) == -np.inf
+    assert (
+        float(extreme.abs().max()) < LARGEST_LOG
+        and float(log_density(net, z, extreme, prior)) == -np.inf
+    )
     density = LeanDensity(net, prior)
     density.place([q[0].numpy() for q in z])
     assert density(extreme[0].numpy()) == -np.inf
     start = Phase(
-        z, state_of([50.0, 50.0, 0.0, 0.0, 0.0]), draw_z(net, 1, seed=1), torch.tensor([[9.9, 9.9, 9.9, 9.9]]).double()
+        z,
+        state_of([50.0, 50.0, 0.0, 0.0, 0.0]),
+        draw_z(net, 1, seed=1),
+        torch.tensor([[9.9, 9.9, 9.9, 9.9]]).double(),
     )
-    settings = {"prior": prior, "directions": torch.eye(4, dtype=torch.float64), "step": 0.5, "n_steps": 2}
+    settings = {
+        "prior": prior,
+        "directions": torch.eye(4, dtype=torch.float64),
+        "step": 0.5,
+        "n_steps": 2,
+    }
     _, error, _ = path(net, start, widths=(0.2, 0.2), **settings)
     assert not bool(torch.isfinite(error).any())

@@ -9,7 +9,13 @@ from scipy import stats
 from bandgap.inference.network import partial_centring
 from bandgap.inference.network.joint_density import log_force
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
-from bandgap.inference.network.partial_centring import LINEARISED, enter, find_frames, gradient_pairs, place
+from bandgap.inference.network.partial_centring import (
+    LINEARISED,
+    enter,
+    find_frames,
+    gradient_pairs,
+    place,
+)
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.network.problems import (
     CPU,
@@ -23,7 +29,9 @@ from tests.unit.inference.network.problems import (
 )
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
-INFORMED = STATE + 4.0 * torch.tensor([0.0, 1.0, 1.0, 1.0])  # wide scales, where data say much of the weights
+INFORMED = STATE + 4.0 * torch.tensor(
+    [0.0, 1.0, 1.0, 1.0]
+)  # wide scales, where data say much of the weights
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 CHAINS = 3000
 
@@ -36,7 +44,10 @@ def frames_of(net, prior, *, states=STATE):
 @pytest.fixture(scope="module", params=["point estimate", "inverse gamma"])
 def problem(request):
     theta_hat, x, y = raw(7, 5)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[request.param]
+    net, prior = (
+        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64),
+        free_priors_of(theta_hat, x)[request.param],
+    )
     state = prior.draw(2, generator=torch.Generator().manual_seed(1))
     return net, prior, frames_of(net, prior, states=state - 0.5), state
 
@@ -45,7 +56,9 @@ def log_density(net, prior, frames, zeta, state):
     """Of (zeta, scales) without exp(-|zeta|^2 / 2): the plain one at z, and the Jacobian by automatic differences."""
     scales = prior.scales(state)
     z = place(frames, zeta, scales).z
-    value = integrate_output(net, hidden_features(net, z, scales), scales).log_likelihood + prior.log_density(state)
+    value = integrate_output(
+        net, hidden_features(net, z, scales), scales
+    ).log_likelihood + prior.log_density(state)
     jacobian = torch.zeros_like(value)
     for i, q in enumerate(zeta):
         for chain in range(q.shape[0]):
@@ -107,7 +120,9 @@ def test_path_with_turned_momenta_comes_back(problem):
     settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 15, "frames": frames}
     end, error, _ = path(net, start, **settings)
     assert float((end.state - state).abs().max()) > 0.02
-    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(
+        net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings
+    )
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-8)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-8)
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-8)
@@ -118,7 +133,10 @@ def test_path_with_turned_momenta_comes_back(problem):
 def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name, widths):
     """Scales and z from the prior, labels from the model: after paths given the labels both still follow the prior."""
     theta_hat, x, y = raw(6, 4)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
+    net, prior = (
+        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64),
+        free_priors_of(theta_hat, x)[name],
+    )
     generator = torch.Generator().manual_seed(3)
     start, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
     own = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
@@ -139,9 +157,13 @@ def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name, widths):
         )
         accepted.append(did.accepted.double().mean())
     assert float(torch.stack(accepted).mean()) > 0.5 and float((state - start).abs().median()) > 0.2
-    found, expected = (prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator)))
+    found, expected = (
+        prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator))
+    )
     for quantity in found:
-        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, quantity
+        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, (
+            quantity
+        )
     for q in z:
         size = q[0].numel()
         assert stats.kstest(square_norm([q]).numpy(), stats.chi2(size).cdf).pvalue > FALSE_ALARM / 8
@@ -155,12 +177,17 @@ def plain_variances(net, prior, z, state, frames):
         pairs = gradient_pairs(net, [q[one] for q in z], prior.scales(state[one]))
         columns = []
         for i, (frame, (g, h)) in enumerate(zip(frames, pairs, strict=True)):
-            right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
+            right = (
+                torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
+            )
             grown = float(torch.exp(frame.log_scale - torch.log(scales.s[chain, i])))
             columns.append(grown * torch.einsum("no,ni->noi", g @ frame.left, h @ right).flatten(1))
         wide = torch.cat(columns, 1)
         inverse = torch.linalg.inv(torch.eye(wide.shape[1], dtype=torch.float64) + wide.T @ wide)
-        sizes = [frame.left.shape[0] * pair[1].shape[1] for frame, pair in zip(frames, pairs, strict=True)]
+        sizes = [
+            frame.left.shape[0] * pair[1].shape[1]
+            for frame, pair in zip(frames, pairs, strict=True)
+        ]
         found.append(inverse.diagonal().split(sizes))
     return [torch.stack(layers).mean(0) for layers in zip(*found, strict=True)]
 
@@ -173,9 +200,13 @@ def test_directions_of_frames_are_those_of_the_kronecker_factors_of_the_fisher_i
     for frame, (g, h) in zip(find_frames(net, prior, [(z, INFORMED)]), pairs, strict=True):
         right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
         for columns, gram in ((frame.left, g.T @ g), (right, h.T @ h)):
-            torch.testing.assert_close(columns.T @ columns, torch.eye(len(gram), dtype=torch.float64))
+            torch.testing.assert_close(
+                columns.T @ columns, torch.eye(len(gram), dtype=torch.float64)
+            )
             turned = columns.T @ gram @ columns
-            torch.testing.assert_close(turned, torch.diag(turned.diagonal()), rtol=0, atol=1e-8 * float(gram.max()))
+            torch.testing.assert_close(
+                turned, torch.diag(turned.diagonal()), rtol=0, atol=1e-8 * float(gram.max())
+            )
 
 
 def test_information_of_frames_is_that_of_linearised_models_at_the_last_visits():
@@ -187,7 +218,11 @@ def test_information_of_frames_is_that_of_linearised_models_at_the_last_visits()
     each = [plain_variances(net, prior, z, state, frames) for z, state in visits[1:]]
     assert float(each[0][0].min()) < 0.9
     for layer, frame in enumerate(frames):
-        expected = torch.stack([variances[layer] for variances in each]).mean(0).reshape(frame.information.shape)
+        expected = (
+            torch.stack([variances[layer] for variances in each])
+            .mean(0)
+            .reshape(frame.information.shape)
+        )
         at_home = frame.factors(torch.tensor([frame.log_scale], dtype=torch.float64))[0]
         torch.testing.assert_close(at_home**2, expected, rtol=1e-8, atol=1e-10)
 
@@ -195,7 +230,13 @@ def test_information_of_frames_is_that_of_linearised_models_at_the_last_visits()
 def test_information_of_many_rows_is_taken_from_some_that_stand_for_all(monkeypatch):
     """Every row stands twice, and every second one is taken."""
     theta_hat, x, y = raw(7, 5)
-    twice = whiten(theta_hat, x.repeat_interleave(2, 0), y.repeat_interleave(2), device=CPU, dtype=torch.float64)
+    twice = whiten(
+        theta_hat,
+        x.repeat_interleave(2, 0),
+        y.repeat_interleave(2),
+        device=CPU,
+        dtype=torch.float64,
+    )
     prior, z = prior_of(theta_hat, x), draw_z(twice, 2)
     every = find_frames(twice, prior, [(z, INFORMED)])
     monkeypatch.setattr(partial_centring, "MAX_ROWS", 7)
@@ -221,4 +262,6 @@ def test_frames_leave_global_random_numbers_alone():
     before = torch.get_rng_state()
     first, second = frames_of(net, prior), frames_of(net, prior)
     assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(a.information, b.information) for a, b in zip(first, second, strict=True))
+    assert all(
+        torch.equal(a.information, b.information) for a, b in zip(first, second, strict=True)
+    )

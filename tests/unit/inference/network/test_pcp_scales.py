@@ -11,7 +11,9 @@ from bandgap.priors import penalized_complexity as pcp
 from tests.unit.inference.network.problems import CPU
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
-ALPHA = torch.from_numpy(np.exp(np.random.default_rng(0).normal([3.0, 1.0, 0.5], 0.4, size=(25, 3))))
+ALPHA = torch.from_numpy(
+    np.exp(np.random.default_rng(0).normal([3.0, 1.0, 0.5], 0.4, size=(25, 3)))
+)
 SIZES = (40, 12, 3)
 
 
@@ -51,7 +53,9 @@ def test_draws_with_a_tiny_dirichlet_parameter_are_finite():
 
 def test_distance_of_draws_is_exponential():
     state = draws_of(prior_of(lam=2.0), seed=4)
-    d = pcp.distance(torch.exp(state[:, 1:]).sum(1), pcp.point_estimate_terms(ALPHA, weights_of(state)))
+    d = pcp.distance(
+        torch.exp(state[:, 1:]).sum(1), pcp.point_estimate_terms(ALPHA, weights_of(state))
+    )
     assert stats.kstest(d.numpy(), stats.expon(scale=0.5).cdf).pvalue > FALSE_ALARM
 
 
@@ -60,23 +64,33 @@ def test_distance_of_variational_draws_is_exponential():
     state = draws_of(variational_of(lam=2.0), seed=4)
     added = torch.exp(state[:, 1:])
     twice_kl = ((added - torch.log1p(added)) * torch.tensor(SIZES).double()).sum(1)
-    assert stats.kstest(torch.sqrt(twice_kl).numpy(), stats.expon(scale=0.5).cdf).pvalue > FALSE_ALARM
+    assert (
+        stats.kstest(torch.sqrt(twice_kl).numpy(), stats.expon(scale=0.5).cdf).pvalue > FALSE_ALARM
+    )
 
 
 @pytest.mark.parametrize("case", ["point estimate", "variational"])
 @pytest.mark.parametrize(
-    "log_sigma, w", [(0.0, (0.0, 0.0, 0.0)), (-1.0, (1.0, -2.0, 0.5))], ids=["equal weights", "unequal weights"]
+    "log_sigma, w",
+    [(0.0, (0.0, 0.0, 0.0)), (-1.0, (1.0, -2.0, 0.5))],
+    ids=["equal weights", "unequal weights"],
 )
 def test_density_over_the_global_scale_is_that_of_an_exponential_distance(log_sigma, w, case):
     """Normalised on a grid of log t (log tau), its distribution function is 1 - exp(-lam d)."""
     prior = prior_of(lam=1.5) if case == "point estimate" else variational_of(lam=1.5)
     log_scale = torch.linspace(-30.0, 5.0, 20_001, dtype=torch.float64)
     log_c = torch.log_softmax(torch.tensor([w]).double(), -1)
-    state = torch.cat([torch.full_like(log_scale, log_sigma)[:, None], log_scale[:, None] + log_c], 1)
+    state = torch.cat(
+        [torch.full_like(log_scale, log_sigma)[:, None], log_scale[:, None] + log_c], 1
+    )
     density = prior.log_density(state).exp()
     below = torch.cumulative_trapezoid(density, log_scale)
     c = torch.softmax(torch.tensor(w).double(), -1)
-    terms = pcp.point_estimate_terms(ALPHA, c) if case == "point estimate" else pcp.variational_terms(SIZES, c)
+    terms = (
+        pcp.point_estimate_terms(ALPHA, c)
+        if case == "point estimate"
+        else pcp.variational_terms(SIZES, c)
+    )
     expected = 1 - torch.exp(-1.5 * pcp.distance(torch.exp(log_scale), terms))
     torch.testing.assert_close(below / below[-1], expected[1:], rtol=0, atol=1e-5)
 
@@ -106,8 +120,14 @@ def test_density_over_two_layers_is_that_of_scale_and_weight_with_its_jacobian(c
     mass /= mass.sum()
     c, scale = torch.softmax(a, 1), torch.exp(a).sum(1)
     for at in (0.1, 0.5, 0.8):
-        assert float(mass[c[:, 0] < at].sum()) == pytest.approx(stats.beta(c0, c0).cdf(at), abs=0.01)
-    terms = pcp.point_estimate_terms(alpha, c) if case == "point estimate" else pcp.variational_terms(SIZES[:2], c)
+        assert float(mass[c[:, 0] < at].sum()) == pytest.approx(
+            stats.beta(c0, c0).cdf(at), abs=0.01
+        )
+    terms = (
+        pcp.point_estimate_terms(alpha, c)
+        if case == "point estimate"
+        else pcp.variational_terms(SIZES[:2], c)
+    )
     distance = pcp.distance(scale, terms)
     for at in (0.2, 1.0, 2.5):
         assert float(mass[distance < at].sum()) == pytest.approx(stats.expon.cdf(at), abs=0.01)
@@ -132,7 +152,9 @@ def test_prior_of_alpha_that_is_zero_everywhere_is_refused():
         point_estimate_scales(torch.zeros(4, 3).double(), noise_b=0.3)
 
 
-@pytest.mark.parametrize("prior", [prior_of(lam=2.0, c0=0.8), variational_of(lam=0.1)], ids=["point", "variational"])
+@pytest.mark.parametrize(
+    "prior", [prior_of(lam=2.0, c0=0.8), variational_of(lam=0.1)], ids=["point", "variational"]
+)
 def test_gradient_by_operations_of_any_device_is_the_one_by_a_compiled_loop(prior):
     state = prior.draw(200, generator=torch.Generator().manual_seed(2))
     torch.testing.assert_close(prior.log_density_and_gradient(state), prior._gradient(state))

@@ -79,15 +79,22 @@ def test_processes_tell_of_groups_whose_size_they_do_not_know(problem, monkeypat
     assert 0 < updates[-1].values["acceptance"] <= 1
 
 
-def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_file(problem, tmp_path):
+def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_file(
+    problem, tmp_path
+):
     """As on a worker of another machine."""
     place = GroupPlace(1, 2, 2, 2, (0, 1))
-    path, file = tmp_path / "not-here" / "board", Checkpoint(tmp_path / "kept" / "chains.safetensors", 5)
+    path, file = (
+        tmp_path / "not-here" / "board",
+        Checkpoint(tmp_path / "kept" / "chains.safetensors", 5),
+    )
     planned = BRIEF.planned(can_frame=problem[0].isotropic)
     found = _run_in_process(*problem, planned, place, path, None, file)
     board = _open_board(None, problem[1], planned, groups=2)
     alone = run_group(*problem, planned, place, board=board, look=lambda: None)
-    assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(found.draws.output, alone.draws.output)
+    assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(
+        found.draws.output, alone.draws.output
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,18 +105,26 @@ def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypa
 
     class WatchedPrior(type(prior)):
         def scales(self, state):
-            blas = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+            blas = [
+                library["num_threads"]
+                for library in threadpool_info()
+                if library["user_api"] == "blas"
+            ]
             threads.update([torch.get_num_threads(), *blas])
             return super().scales(state)
 
-    watched = WatchedPrior(**{f.name: getattr(prior, f.name) for f in dataclasses.fields(prior) if f.init})
+    watched = WatchedPrior(
+        **{f.name: getattr(prior, f.name) for f in dataclasses.fields(prior) if f.init}
+    )
     monkeypatch.delenv("BANDGAP_THREADS", raising=False)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with threadpool_limits(limits=2, user_api="blas"):
             planned = BRIEF.planned(can_frame=net.isotropic)
-            _run_in_process(net, watched, planned, GroupPlace(0, 1, 0, 2, (0, 0)), tmp_path / "none", None, None)
+            _run_in_process(
+                net, watched, planned, GroupPlace(0, 1, 0, 2, (0, 0)), tmp_path / "none", None, None
+            )
     finally:
         torch.set_num_threads(before)
     assert threads == {1}
@@ -145,10 +160,14 @@ def test_kept_draws_are_spread_from_the_first_to_the_last(result):
 
 
 @pytest.mark.parametrize(
-    "chains, keep, kept", [(2, 2, 1), (2, 7, 3), (3, 60, 20), (2, 1000, 20)], ids=["one", "rounded", "all", "too many"]
+    "chains, keep, kept",
+    [(2, 2, 1), (2, 7, 3), (3, 60, 20), (2, 1000, 20)],
+    ids=["one", "rounded", "all", "too many"],
 )
 def test_kept_draws_are_as_many_as_asked_at_most_all(problem, chains, keep, kept):
-    draws, info = run(problem, config=SamplerConfig(chains=chains, warmup=20, draws=20, keep=keep, angle=0.5))
+    draws, info = run(
+        problem, config=SamplerConfig(chains=chains, warmup=20, draws=20, keep=keep, angle=0.5)
+    )
     assert draws.state.shape[:2] == (chains, kept)
     assert info.state.shape[:2] == (chains, 20)
 
@@ -211,19 +230,29 @@ def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeyp
     updates = []
     _, info = run(problem, progress=updates.append)
     figures = info.figures()
-    worst = max(value for name, value in figures.items() if name.startswith("rhat_") and "max" not in name)
+    worst = max(
+        value for name, value in figures.items() if name.startswith("rhat_") and "max" not in name
+    )
     assert "rhat" not in updates[0].values
     assert updates[-1].values["rhat"] == pytest.approx(worst, rel=1e-12)
     fewest = min(
-        value for name, value in figures.items() if name.startswith("ess_") and "fit" not in name and name != "ess_min"
+        value
+        for name, value in figures.items()
+        if name.startswith("ess_") and "fit" not in name and name != "ess_min"
     )
     assert updates[-1].values["ess_bulk"] == pytest.approx(fewest, rel=1e-12)
 
 
-@pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
+@pytest.mark.parametrize(
+    "setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str
+)
 def test_config_refuses_runs_too_short_to_judge(setting):
     config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
-    found = "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(**config)
+    found = (
+        "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(
+            **config
+        )
+    )
     accepted = " Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):
         SamplerConfig(**setting)
@@ -231,28 +260,41 @@ def test_config_refuses_runs_too_short_to_judge(setting):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"angle": 0.0}, {"angle": float("nan")}, {"target_accept": 1.0}, {"target_accept": 0.0}, {"max_steps": 0}],
+    [
+        {"angle": 0.0},
+        {"angle": float("nan")},
+        {"target_accept": 1.0},
+        {"target_accept": 0.0},
+        {"max_steps": 0},
+    ],
     ids=str,
 )
 def test_config_refuses_paths_that_go_nowhere(setting):
     config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
-    found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(**config)
+    found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(
+        **config
+    )
     accepted = " Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):
         SamplerConfig(**setting)
 
 
 @pytest.mark.parametrize(
-    "coordinates, least, accepted", [("whitened", MAX_STEP * (1 - 1e-6), 0.95), ("partially centred", 0.15, 0.75)]
+    "coordinates, least, accepted",
+    [("whitened", MAX_STEP * (1 - 1e-6), 0.95), ("partially centred", 0.15, 0.75)],
 )
-def test_step_stays_below_its_largest_where_every_path_is_accepted(problem, coordinates, least, accepted):
+def test_step_stays_below_its_largest_where_every_path_is_accepted(
+    problem, coordinates, least, accepted
+):
     """With scales next to nothing nothing pulls on the weights: unbounded, the adaptation would grow for ever.
 
     In frames it begins anew at half of what it was, and has a quarter of the iterations left. There seeds 0 to 11
     gave steps of 0.22 to 0.54, and 0.83 to 0.97 of the paths were accepted.
     """
     net, prior = problem
-    config = SamplerConfig(chains=2, warmup=60, draws=20, keep=2, angle=2.5, coordinates=coordinates)
+    config = SamplerConfig(
+        chains=2, warmup=60, draws=20, keep=2, angle=2.5, coordinates=coordinates
+    )
     _, info = run((net, dataclasses.replace(prior, lam=1e6)), config=config)
     assert float(info.accept.mean()) > accepted
     assert least < float(info.step.max()) < MAX_STEP * (1 + 1e-6)

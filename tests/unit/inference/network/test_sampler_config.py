@@ -35,7 +35,9 @@ def test_given_path_holds_in_both_coordinates(framed: bool) -> None:
     assert (given.radians(framed=framed), given.acceptance(framed=framed)) == (1.25, 0.9)
 
 
-@pytest.mark.parametrize("bad", [{"draws": 19}, {"chains": 1}, {"warmup": 10}, {"keep": 2}, {"angle": 0.0}])
+@pytest.mark.parametrize(
+    "bad", [{"draws": 19}, {"chains": 1}, {"warmup": 10}, {"keep": 2}, {"angle": 0.0}]
+)
 def test_too_little_is_refused_in_words(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="Accepted: at least|Accepted: an angle"):
         dataclasses.replace(SamplerConfig(), **bad)

@@ -42,14 +42,18 @@ def run(problem, state, directions, *, n, seed=0, together=False):
     generator = torch.Generator().manual_seed(seed)
     here = [q[: state.shape[0]] for q in z]
     for _ in range(n):
-        state = step_scales(net, here, state, prior=prior, directions=directions, generator=generator)
+        state = step_scales(
+            net, here, state, prior=prior, directions=directions, generator=generator
+        )
     return state
 
 
 @both_ways
 @pytest.mark.parametrize("width", [0.5, 4.0, 40.0])
 @pytest.mark.parametrize(
-    "direction", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, -0.6, 0.8)], ids=["log sigma", "a_1", "all"]
+    "direction",
+    [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, -0.6, 0.8)],
+    ids=["log sigma", "a_1", "all"],
 )
 def test_moves_along_one_direction_sample_its_density(problem, direction, width, together):
     """Chains start at exact draws from a grid; after three moves (bracket of any width) they still follow it."""
@@ -88,26 +92,37 @@ def test_moves_in_all_directions_sample_the_joint_density(problem, together):
     by_chain = torch.stack(rows).mean(0)
     reference = summaries(proposals)
     expected = weights @ reference
-    variance = (weights[:, None] ** 2 * (reference - expected) ** 2).sum(0) + by_chain.var(0) / CHAINS
+    variance = (weights[:, None] ** 2 * (reference - expected) ** 2).sum(0) + by_chain.var(
+        0
+    ) / CHAINS
     score = (by_chain.mean(0) - expected) / variance.sqrt()
     assert float(score.abs().max()) < stats.norm.isf(FALSE_ALARM / 4 / len(score))
 
 
 def summaries(state):
     parts = state[:, 1:]
-    values = torch.cat([parts.logsumexp(1, keepdim=True), state[:, :1], torch.softmax(parts, -1)[:, :1]], 1)
+    values = torch.cat(
+        [parts.logsumexp(1, keepdim=True), state[:, :1], torch.softmax(parts, -1)[:, :1]], 1
+    )
     return torch.cat([values, values**2, values[:, :1] * values[:, 1:]], 1)
 
 
 def test_density_is_that_of_the_joint_paths(problem):
     net, prior, z = problem
     state = prior.draw(CHAINS, generator=torch.Generator().manual_seed(3))
-    torch.testing.assert_close(log_density(net, z, state, prior), log_force(net, z, state, prior).value)
+    torch.testing.assert_close(
+        log_density(net, z, state, prior), log_force(net, z, state, prior).value
+    )
 
 
 @pytest.mark.parametrize(
     "row",
-    [[2 * LARGEST_LOG, 0.0, 0.0, 0.0], [0.0, -2 * LARGEST_LOG, 0.0, 0.0], [55.0, 0.0, 0.0, 0.0], [math.inf, 0, 0, 0]],
+    [
+        [2 * LARGEST_LOG, 0.0, 0.0, 0.0],
+        [0.0, -2 * LARGEST_LOG, 0.0, 0.0],
+        [55.0, 0.0, 0.0, 0.0],
+        [math.inf, 0, 0, 0],
+    ],
     ids=["log t too large", "sigma too small", "signal too large", "infinite"],
 )
 def test_state_out_of_range_has_no_density_and_leaves_other_chains_alone(problem, row):
@@ -130,6 +145,8 @@ def test_bracket_that_reaches_out_of_range_is_shrunk_back(problem, together):
 @both_ways
 def test_same_generator_gives_the_same_moves(problem, together):
     start = state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 4)
-    first, second = (run(problem, start, torch.eye(3).double(), n=2, seed=5, together=together) for _ in range(2))
+    first, second = (
+        run(problem, start, torch.eye(3).double(), n=2, seed=5, together=together) for _ in range(2)
+    )
     assert torch.equal(first, second)
     assert torch.equal(start, state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 4))

@@ -21,7 +21,9 @@ from tests.unit.inference.network.problems import CPU, draw_z, plain, raw, sds_o
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 SIGMA = torch.tensor([0.5, 1.3], dtype=torch.float64)
-HIDDEN = pytest.mark.parametrize("hidden", [(3,), (4, 3), (5, 4, 3)], ids=["one hidden layer", "two", "three"])
+HIDDEN = pytest.mark.parametrize(
+    "hidden", [(3,), (4, 3), (5, 4, 3)], ids=["one hidden layer", "two", "three"]
+)
 
 
 def made(hidden=(4, 3), *, n=7, p=5):
@@ -31,7 +33,9 @@ def made(hidden=(4, 3), *, n=7, p=5):
 
 
 def scales_for(n_layers):
-    s = torch.tensor([[1.0, 1.7, 1.2, 1.4], [2.1, 1.1, 1.6, 1.3]], dtype=torch.float64)[:, :n_layers]
+    s = torch.tensor([[1.0, 1.7, 1.2, 1.4], [2.1, 1.1, 1.6, 1.3]], dtype=torch.float64)[
+        :, :n_layers
+    ]
     return Scales(s, (s[:, -1] / SIGMA) ** 2, SIGMA)
 
 
@@ -41,7 +45,10 @@ def integrated(net, z, scales):
 
 def natural(theta_hat, sd, z, scales):
     """Weights of the sampled layers, theta_hat_l + s_l S_l z_l, where z is one tensor a layer."""
-    return [t + scales.s[:, i, None, None] * s * q for i, (t, s, q) in enumerate(zip(theta_hat, sd, z, strict=False))]
+    return [
+        t + scales.s[:, i, None, None] * s * q
+        for i, (t, s, q) in enumerate(zip(theta_hat, sd, z, strict=False))
+    ]
 
 
 def last_features(theta, x):
@@ -60,7 +67,9 @@ def test_log_likelihood_is_the_density_of_the_dense_normal(hidden):
     for chain in range(2):
         spread = scales.s[chain, -1] ** 2 * h[chain] @ torch.diag(sd[-1][0] ** 2) @ h[chain].T
         covariance = SIGMA[chain] ** 2 * torch.eye(7).double() + spread
-        expected = stats.multivariate_normal((h[chain] @ theta_hat[-1][0]).numpy(), covariance.numpy()).logpdf(y)
+        expected = stats.multivariate_normal(
+            (h[chain] @ theta_hat[-1][0]).numpy(), covariance.numpy()
+        ).logpdf(y)
         assert float(value[chain]) == pytest.approx(expected, rel=1e-10)
 
 
@@ -87,7 +96,9 @@ def test_scale_gradient_is_that_of_central_differences():
     at = torch.tensor([[0.5, 0.1, 1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
     scales = meant(at)
     output = integrated(net, z, scales)
-    found = scale_gradient(net, z, gradient(net, z, scales, hidden_features(net, z, scales), output), output, scales)
+    found = scale_gradient(
+        net, z, gradient(net, z, scales, hidden_features(net, z, scales), output), output, scales
+    )
     expected = slope(lambda a: integrated(net, z, meant(a)).log_likelihood, at)
     torch.testing.assert_close(found.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(found.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
@@ -102,7 +113,8 @@ def test_equal_standard_deviations_are_the_isotropic_network():
     z, scales = draw_z(full, 2), scales_for(3)
     coordinates = [z[0] @ reduced.basis, *z[1:]]
     torch.testing.assert_close(
-        integrated(full, z, scales).log_likelihood, integrated(reduced, coordinates, scales).log_likelihood
+        integrated(full, z, scales).log_likelihood,
+        integrated(reduced, coordinates, scales).log_likelihood,
     )
     torch.testing.assert_close(full.kept(z), coordinates)
 
@@ -125,11 +137,15 @@ def test_output_draws_times_their_standard_deviations_follow_the_conditional():
     z, scales = draw_z(net, 2), scales_for(3)
     output = integrated(net, z, scales)
     generator = torch.Generator().manual_seed(0)
-    draws = torch.stack([sd[-1][0] * draw_output(output, scales, generator=generator) for _ in range(20_000)])
+    draws = torch.stack(
+        [sd[-1][0] * draw_output(output, scales, generator=generator) for _ in range(20_000)]
+    )
     h = last_features(natural(theta_hat, sd, z, scales), x)
     prior_precision = torch.diag_embed(1.0 / (scales.s[:, -1:] * sd[-1]) ** 2)
     precision = prior_precision + h.mT @ h / SIGMA[:, None, None] ** 2
-    pull = prior_precision @ theta_hat[-1][0] + (h.mT @ y[:, None]).squeeze(-1) / SIGMA[:, None] ** 2
+    pull = (
+        prior_precision @ theta_hat[-1][0] + (h.mT @ y[:, None]).squeeze(-1) / SIGMA[:, None] ** 2
+    )
     mean = torch.linalg.solve(precision, pull)
     torch.testing.assert_close(sd[-1][0] * output.mean, mean)
     whitened = ((draws - mean).unsqueeze(-2) @ torch.linalg.cholesky(precision)).squeeze(-2)
@@ -144,4 +160,6 @@ def test_fitted_values_are_those_of_the_natural_weights():
     z, scales = draw_z(net, 2), scales_for(3)
     weights = torch.from_numpy(np.random.default_rng(3).normal(size=(2, 4)))
     f = (hidden_features(net, z, scales).features @ weights.unsqueeze(-1)).squeeze(-1)
-    torch.testing.assert_close(f, plain([*natural(theta_hat, sd, z, scales), (sd[-1] * weights)[:, None]], x))
+    torch.testing.assert_close(
+        f, plain([*natural(theta_hat, sd, z, scales), (sd[-1] * weights)[:, None]], x)
+    )

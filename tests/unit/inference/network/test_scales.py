@@ -13,12 +13,16 @@ from bandgap.inference.network.scales import FreeScalePrior, ScaleGradient
 from tests.unit.inference.network.problems import CPU, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
-ALPHA = torch.from_numpy(np.exp(np.random.default_rng(0).normal([3.0, 1.0, 0.5], 0.4, size=(25, 3))))
+ALPHA = torch.from_numpy(
+    np.exp(np.random.default_rng(0).normal([3.0, 1.0, 0.5], 0.4, size=(25, 3)))
+)
 PRIORS = {
     "point estimate": point_estimate_scales(ALPHA, noise_b=0.3),
     "point estimate, c0 = 3": point_estimate_scales(ALPHA, lam=0.7, noise_b=0.3, c0=3.0),
     "variational": variational_scales((40, 12, 3), noise_b=0.3, device=CPU),
-    "variational, c0 = 0.5": variational_scales((40, 12, 3), lam=0.1, noise_b=0.3, c0=0.5, device=CPU),
+    "variational, c0 = 0.5": variational_scales(
+        (40, 12, 3), lam=0.1, noise_b=0.3, c0=0.5, device=CPU
+    ),
     "inverse gamma": InverseGammaScales(0.3, torch.ones(3).double()),
     "inverse gamma, shape 3": InverseGammaScales(0.3, torch.ones(3).double(), shape=3.0, scale=0.4),
 }
@@ -56,7 +60,9 @@ def test_closed_form_gradient_agrees_with_autograd(prior):
 @every_prior
 def test_gradient_by_the_scales_becomes_that_by_the_state(prior):
     """A function of s_l, rho and sigma with known slopes, against central differences by the state."""
-    a = torch.tensor([0.7, -1.1, 0.4], dtype=torch.float64)  # slopes by log s_1^2, log s_2^2, log rho
+    a = torch.tensor(
+        [0.7, -1.1, 0.4], dtype=torch.float64
+    )  # slopes by log s_1^2, log s_2^2, log rho
     state = draws_of(prior, n=20, seed=3)
 
     def value(at):
@@ -65,7 +71,9 @@ def test_gradient_by_the_scales_becomes_that_by_the_state(prior):
         return logs @ a + 0.3 * torch.log(scales.sigma)
 
     by_scales = ScaleGradient(a.expand(20, 3), torch.full((20,), 0.3).double())
-    torch.testing.assert_close(prior.by_state(state, by_scales), slope(value, state), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(
+        prior.by_state(state, by_scales), slope(value, state), rtol=1e-6, atol=1e-7
+    )
 
 
 @every_prior
@@ -146,12 +154,16 @@ def test_one_state_in_plain_numbers_is_the_same(prior):
     by_log_square, by_log_sigma = [0.7, -1.1, 0.4], 0.3
     states = draws_of(prior, n=50, seed=4)
     scales, (value, gradient) = prior.scales(states), prior.log_density_and_gradient(states)
-    by_scales = ScaleGradient(torch.tensor(by_log_square).double().expand(50, 3), torch.full((50,), 0.3).double())
+    by_scales = ScaleGradient(
+        torch.tensor(by_log_square).double().expand(50, 3), torch.full((50,), 0.3).double()
+    )
     by_state = prior.by_state(states, by_scales)
     for i, state in enumerate(states.numpy()):
         plain = prior.plain_scales(state)
         found = torch.tensor([*plain.s, plain.rho, plain.sigma]).double()
-        torch.testing.assert_close(found, torch.tensor([*scales.s[i], scales.rho[i], scales.sigma[i]]).double())
+        torch.testing.assert_close(
+            found, torch.tensor([*scales.s[i], scales.rho[i], scales.sigma[i]]).double()
+        )
         plain_value, plain_gradient = prior.plain_density(state)
         assert plain_value == pytest.approx(float(value[i]), rel=1e-12)
         torch.testing.assert_close(torch.from_numpy(plain_gradient), gradient[i])

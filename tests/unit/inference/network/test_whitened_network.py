@@ -28,7 +28,9 @@ def scales_of(s, sigma=SIGMA):
 
 SCALES = scales_of(torch.tensor([[0.4, 0.3, 0.2], [1.1, 0.7, 0.9]], dtype=torch.float64))
 RHO = SCALES.rho
-SHAPES = pytest.mark.parametrize("n, p", [(6, 9), (9, 5)], ids=["more inputs than rows", "more rows than inputs"])
+SHAPES = pytest.mark.parametrize(
+    "n, p", [(6, 9), (9, 5)], ids=["more inputs than rows", "more rows than inputs"]
+)
 
 
 def integrated(net, z, scales=SCALES):
@@ -42,7 +44,9 @@ def test_row_space_basis_is_orthonormal_and_reproduces_the_inputs(n, p):
     wide = torch.cat([x, torch.ones(n, 1)], 1)
     r = min(n, p + 1)
     assert net.inputs.shape == (n, r)
-    torch.testing.assert_close(net.basis.T @ net.basis, torch.eye(r, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        net.basis.T @ net.basis, torch.eye(r, dtype=torch.float64), rtol=0, atol=1e-12
+    )
     torch.testing.assert_close(net.inputs @ net.basis.T, wide, rtol=0, atol=1e-12)
     torch.testing.assert_close(net.base, wide @ theta_hat[0].T)
 
@@ -62,12 +66,17 @@ def test_hidden_features_are_those_of_the_full_network(n, p):
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     z = draw_z(net, 2)
     outside = torch.eye(p + 1, dtype=torch.float64) - net.basis @ net.basis.T
-    noise = torch.randn(4, p + 1, generator=torch.Generator().manual_seed(3), dtype=torch.float64) @ outside
+    noise = (
+        torch.randn(4, p + 1, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        @ outside
+    )
     s = SCALES.s[:, :, None, None]
     theta = [theta_hat[0] + s[:, 0] * z[0] @ net.basis.T + noise, theta_hat[1] + s[:, 1] * z[1]]
     hidden = hidden_features(net, z, SCALES)
     output = theta_hat[2].expand(2, 1, 4)
-    torch.testing.assert_close((hidden.features @ output.mT).squeeze(-1), plain([*theta, output], x))
+    torch.testing.assert_close(
+        (hidden.features @ output.mT).squeeze(-1), plain([*theta, output], x)
+    )
 
 
 def test_log_likelihood_is_the_density_of_the_dense_normal():
@@ -91,12 +100,18 @@ def test_log_likelihood_holds_at_extreme_scales_of_the_output(rho):
     residual = net.y - h @ net.theta_hat[-1].reshape(-1)
     u, singular, _ = torch.linalg.svd(h, full_matrices=True)
     eigenvalues = torch.nn.functional.pad(singular**2, (0, 7 - singular.shape[1]))
-    eigenvalues = torch.where(eigenvalues > 1e-20 * eigenvalues[:, :1], eigenvalues, torch.zeros_like(eigenvalues))
+    eigenvalues = torch.where(
+        eigenvalues > 1e-20 * eigenvalues[:, :1], eigenvalues, torch.zeros_like(eigenvalues)
+    )
     spread = SIGMA[:, None] ** 2 * (1 + rho * eigenvalues)
     along = (u.mT @ residual.unsqueeze(-1)).squeeze(-1)
     expected = -0.5 * (torch.log(2 * math.pi * spread) + along**2 / spread).sum(-1)
-    value = integrated(net, z, replace(SCALES, rho=torch.full((2,), rho, dtype=torch.float64))).log_likelihood
-    torch.testing.assert_close(value, expected, rtol=1e-5, atol=0)  # cancellation in |r|^2 - rho r'H B^-1 H'r
+    value = integrated(
+        net, z, replace(SCALES, rho=torch.full((2,), rho, dtype=torch.float64))
+    ).log_likelihood
+    torch.testing.assert_close(
+        value, expected, rtol=1e-5, atol=0
+    )  # cancellation in |r|^2 - rho r'H B^-1 H'r
 
 
 def test_output_draws_have_the_mean_and_covariance_of_the_conditional():
@@ -109,14 +124,20 @@ def test_output_draws_have_the_mean_and_covariance_of_the_conditional():
     h = output.features
     precision = (torch.eye(4) / RHO[:, None, None] + h.mT @ h) / SIGMA[:, None, None] ** 2
     start = net.theta_hat[-1].reshape(-1)
-    pull = (start / (RHO * SIGMA**2)[:, None]) + (h.mT @ net.y.unsqueeze(-1)).squeeze(-1) / SIGMA[:, None] ** 2
+    pull = (start / (RHO * SIGMA**2)[:, None]) + (h.mT @ net.y.unsqueeze(-1)).squeeze(-1) / SIGMA[
+        :, None
+    ] ** 2
     mean = torch.linalg.solve(precision, pull)
     torch.testing.assert_close(output.mean, mean)
-    whitened = ((draws - mean).unsqueeze(-2) @ torch.linalg.cholesky(precision)).squeeze(-2)  # N(0, I) if right
+    whitened = ((draws - mean).unsqueeze(-2) @ torch.linalg.cholesky(precision)).squeeze(
+        -2
+    )  # N(0, I) if right
     assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > FALSE_ALARM
     products = (whitened.unsqueeze(-1) * whitened.unsqueeze(-2)).mean(0) - torch.eye(4)
     sd = torch.ones(4, 4) + torch.eye(4)  # variance of a product of two normals, of a square
-    score = torch.cat([products / sd.sqrt(), whitened.mean(0).unsqueeze(-1)], -1) * math.sqrt(20_000)
+    score = torch.cat([products / sd.sqrt(), whitened.mean(0).unsqueeze(-1)], -1) * math.sqrt(
+        20_000
+    )
     assert float(score.abs().max()) < stats.norm.isf(FALSE_ALARM / 2 / 40)
 
 
@@ -135,7 +156,9 @@ def test_gradient_by_z_is_that_of_automatic_differentiation():
 
 def test_gradient_of_a_deeper_network_is_that_of_automatic_differentiation():
     net = network(7, 5, hidden=(6, 5, 4))
-    scales = scales_of(torch.tensor([[0.4, 0.3, 0.2, 0.5], [0.6, 0.7, 0.9, 0.1]], dtype=torch.float64))
+    scales = scales_of(
+        torch.tensor([[0.4, 0.3, 0.2, 0.5], [0.6, 0.7, 0.9, 0.1]], dtype=torch.float64)
+    )
     z = [q.requires_grad_(True) for q in draw_z(net, 2)]
     hidden = hidden_features(net, z, scales)
     output = integrate_output(net, hidden, scales)

@@ -35,7 +35,9 @@ def generator(seed=0):
 
 
 def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, longest_move=1e3):
-    start = exact_draws(CHAINS * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau)
+    start = exact_draws(
+        CHAINS * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau
+    )
     if sampler.walkers > 1:
         start = start.reshape(CHAINS, sampler.walkers, 2)
     extras = Extras(lambda x: centred_powers(x, inverse_temperature=tau))
@@ -68,7 +70,9 @@ def test_moments_are_those_of_the_paper_and_of_quadrature():
     e = torch.linspace(-9, 9, 2001, dtype=torch.float64)[None]  # the ridge's own coordinate
     b2 = -1.2 + (b1**2 + e) / 4
     weight = torch.exp(log_density(torch.stack(torch.broadcast_tensors(b1, b2), -1))) / 4
-    mass = float(weight.sum()) * (12 / 2000) * (18 / 2000)  # the rule of trapezoids is exact where all tails vanish
+    mass = (
+        float(weight.sum()) * (12 / 2000) * (18 / 2000)
+    )  # the rule of trapezoids is exact where all tails vanish
 
     def mean(values):
         return float((weight * values).sum() / weight.sum())
@@ -174,7 +178,9 @@ def test_hamcmc_sa_as_published_does_not_sample_the_density():
 def halved(step):
     start = exact_draws(CHAINS, generator=generator(7))
     run_of, extras = RunConfig(200, 400, 400), Extras(centred_powers)
-    return sample_and_halve(bent_density(), SgldConfig(step), start, config=run_of, seed=1, extras=extras)[1]
+    return sample_and_halve(
+        bent_density(), SgldConfig(step), start, config=run_of, seed=1, extras=extras
+    )[1]
 
 
 def test_step_halving_warns_of_a_step_that_is_too_long_and_of_no_other():
@@ -184,23 +190,33 @@ def test_step_halving_warns_of_a_step_that_is_too_long_and_of_no_other():
     assert halved(0.0025).warnings == ()
 
 
-@pytest.mark.parametrize("quantities, bound", [(1, 2.0), (5, 2.607)])  # 1 - Phi(2.607) is a fifth of 1 - Phi(2)
+@pytest.mark.parametrize(
+    "quantities, bound", [(1, 2.0), (5, 2.607)]
+)  # 1 - Phi(2.607) is a fifth of 1 - Phi(2)
 def test_step_halving_warns_beyond_two_combined_standard_errors(quantities, bound):
     """Chain means of 1 and -1: at 4 chains of each run the combined standard error of a mean is sqrt(2 / 3)."""
-    values = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()[:, None, None].expand(4, 3, quantities).clone()
+    values = (
+        torch.tensor([1.0, -1.0, 1.0, -1.0])
+        .double()[:, None, None]
+        .expand(4, 3, quantities)
+        .clone()
+    )
     for factor, warned in ((0.99, False), (1.01, True)):
         moved = values.clone()
         moved[..., -1] += factor * bound * math.sqrt(2 / 3)
         found = halving_warning(values, moved, step=0.1)
         assert (found is not None) == warned
-        assert found is None or (found.kind == "step too long" and f"mean of quantity {quantities}" in found.text)
+        assert found is None or (
+            found.kind == "step too long" and f"mean of quantity {quantities}" in found.text
+        )
 
 
 def test_step_halving_gives_false_alarms_as_rarely_as_it_says():
     """Two samples of the same law, 30 chains, five quantities: about 1 run in 20."""
     rng = torch.Generator().manual_seed(0)
     alarms = sum(
-        halving_warning(*torch.randn(2, 30, 4, 5, generator=rng, dtype=torch.float64), step=0.1) is not None
+        halving_warning(*torch.randn(2, 30, 4, 5, generator=rng, dtype=torch.float64), step=0.1)
+        is not None
         for _ in range(400)
     )
     assert alarms < 0.08 * 400

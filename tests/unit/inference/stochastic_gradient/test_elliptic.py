@@ -41,7 +41,12 @@ def test_closed_flow_conserves_every_cell_and_has_mean_pressure_zero():
     fields = karhunen_loeve(20, 20, terms=8)
     found = solve_flow(permeability(fields, np.random.default_rng(0).normal(size=8)), f)
     h = 1 / 20
-    out = (found.x_velocity[1:] - found.x_velocity[:-1] + found.y_velocity[:, 1:] - found.y_velocity[:, :-1]) * h
+    out = (
+        found.x_velocity[1:]
+        - found.x_velocity[:-1]
+        + found.y_velocity[:, 1:]
+        - found.y_velocity[:, :-1]
+    ) * h
     np.testing.assert_allclose(out, f * h * h, atol=1e-10)
     assert abs(found.pressure.mean()) < 1e-10 and abs(f.sum()) < 1e-12
     assert found.edges.shape == (2 * 20 * 21,)
@@ -55,7 +60,9 @@ def test_all_terms_of_the_field_have_the_covariance():
     np.testing.assert_allclose(fields.T @ fields, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("permeabilities, count", [(False, 1_737_468), (True, 8_674_672)], ids=["N1", "N2"])
+@pytest.mark.parametrize(
+    "permeabilities, count", [(False, 1_737_468), (True, 8_674_672)], ids=["N1", "N2"]
+)
 def test_networks_have_the_parameters_that_they_should(permeabilities, count):
     assert sum(p.numel() for p in surrogate(permeabilities=permeabilities).parameters()) == count
 
@@ -84,7 +91,9 @@ def test_gradient_of_the_surrogate_is_that_of_its_errors(small):
 @pytest.mark.slow
 def test_published_form_learns_the_surrogate_and_stays_sparse(small):
     """Normalised steps, M = 1, a cold posterior, and half of the weights at zero again and again."""
-    config = HamcmcSaConfig(0.05, 1e4, memory=1, every=10, normalise="as published, not the posterior")
+    config = HamcmcSaConfig(
+        0.05, 1e4, memory=1, every=10, normalise="as published, not the posterior"
+    )
     pruning = Pruning(small.matrices(), every=10, share=0.5, decay=0.5, slowness=1.0)
     before = float(small.relative_errors(small.start, torch.arange(60)).mean())
     draws, info = sample(
@@ -94,5 +103,7 @@ def test_published_form_learns_the_surrogate_and_stays_sparse(small):
     after = float(small.relative_errors(draws.position[0, -1], torch.arange(60)).mean())
     assert after < 0.5 * before
     share = sum(float((draws.position[0, -1, a:b] == 0).sum()) for a, b in small.matrices())
-    assert share / sum(b - a for a, b in small.matrices()) == pytest.approx(pruning.share_at(8), abs=1e-3)
+    assert share / sum(b - a for a, b in small.matrices()) == pytest.approx(
+        pruning.share_at(8), abs=1e-3
+    )
     assert info.zero_share > 0 and info.warnings[0].kind == "not a posterior"

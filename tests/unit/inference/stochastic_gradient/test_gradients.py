@@ -8,7 +8,11 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.stochastic_gradient.gradients import batch_gradient, control_variate, draw_rows
+from bandgap.inference.stochastic_gradient.gradients import (
+    batch_gradient,
+    control_variate,
+    draw_rows,
+)
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.schedules import (
@@ -71,7 +75,9 @@ class Regression:
 
 def logistic(n=5, p=3, seed=0):
     rng = np.random.default_rng(seed)
-    return Logistic(torch.from_numpy(rng.normal(size=(n, p))), torch.from_numpy(rng.choice([-1.0, 1.0], n)))
+    return Logistic(
+        torch.from_numpy(rng.normal(size=(n, p))), torch.from_numpy(rng.choice([-1.0, 1.0], n))
+    )
 
 
 def whitened_regression(n, p=3, seed=0):
@@ -84,9 +90,15 @@ def whitened_regression(n, p=3, seed=0):
 def test_mean_over_all_batches_is_the_full_gradient(with_control):
     target = logistic()
     position = torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
-    control = control_variate(target, torch.tensor([0.1, 0.2, -0.3]).double(), block=2) if with_control else None
+    control = (
+        control_variate(target, torch.tensor([0.1, 0.2, -0.3]).double(), block=2)
+        if with_control
+        else None
+    )
     batches = [torch.tensor([rows]) for rows in combinations(range(5), 2)]
-    mean = torch.stack([batch_gradient(target, rows, control)(position).total for rows in batches]).mean(0)
+    mean = torch.stack(
+        [batch_gradient(target, rows, control)(position).total for rows in batches]
+    ).mean(0)
     x, y, theta = target.x.numpy(), target.y.numpy(), position[0].numpy()
     full = x.T @ (y / (1 + np.exp(y * (x @ theta)))) - theta
     np.testing.assert_allclose(mean[0], full, rtol=0, atol=1e-12)
@@ -103,11 +115,15 @@ def test_control_variate_at_its_centre_has_no_batch_noise():
 @pytest.mark.parametrize("chains", [30, 3000])
 def test_batches_are_uniform_without_replacement_and_differ_between_chains(chains):
     rng = np.random.default_rng(0)
-    rows = np.concatenate([draw_rows(6, 2, chains, rng=rng).numpy() for _ in range(30_000 // chains)])
+    rows = np.concatenate(
+        [draw_rows(6, 2, chains, rng=rng).numpy() for _ in range(30_000 // chains)]
+    )
     assert (rows[:, 0] != rows[:, 1]).all()
     pairs, counts = np.unique(np.sort(rows, 1), axis=0, return_counts=True)
     assert len(pairs) == 15
-    assert ((counts - 2000) ** 2 / 2000).sum() < 36.1  # chi square with 14 degrees of freedom: 1 in 1,000
+    assert (
+        (counts - 2000) ** 2 / 2000
+    ).sum() < 36.1  # chi square with 14 degrees of freedom: 1 in 1,000
 
 
 def test_batch_larger_than_the_rows_is_refused():
@@ -122,12 +138,16 @@ def test_stationary_variance_is_that_of_the_formula(with_control):
     target = whitened_regression(n)
     mean = target.x.T @ target.y / n
     control = control_variate(target, mean) if with_control else None
-    start = mean + torch.randn(1500, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / np.sqrt(n)
+    start = mean + torch.randn(
+        1500, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    ) / np.sqrt(n)
     config = RunConfig(30, 120, 120, batch_size=batch)
     extras = Extras(lambda x: (x - mean) ** 2, control)
     draws, _ = sample(target, SgldConfig(h / n), start, config=config, seed=0, extras=extras)
     ratio = n * float(draws.recorded.mean())
-    if with_control:  # what a control variate leaves of the noise: batches' Hessians differ by themselves
+    if (
+        with_control
+    ):  # what a control variate leaves of the noise: batches' Hessians differ by themselves
         assert ratio < variance_ratio(h, noise=0.5 * batch_noise(n, batch))
     else:
         assert ratio == pytest.approx(variance_ratio(h, noise=batch_noise(n, batch)), rel=0.06)
@@ -150,7 +170,10 @@ def test_chain_is_stable_below_the_step_of_the_formula_and_not_above():
     limit, run = largest_stable_step(float(found[0])), RunConfig(0, 400, 400)
     _, below = sample(target, SgldConfig(0.98 * limit), start, config=run, seed=0)
     assert below.divergences == 0
-    with pytest.raises(ConfigError, match=r"SgldConfig: all 4 chains diverged by iteration \d+. .* try a tenth of it"):
+    with pytest.raises(
+        ConfigError,
+        match=r"SgldConfig: all 4 chains diverged by iteration \d+. .* try a tenth of it",
+    ):
         sample(target, SgldConfig(1.1 * limit), start, config=run, seed=0)
 
 
@@ -158,11 +181,15 @@ def test_largest_curvature_of_unequal_directions_at_every_position():
     """The second position is 30 units away, where differences are wider, and is a saddle that falls most steeply."""
     scales = torch.tensor([[1.0, 5.0, 40.0], [-70.0, 5.0, 40.0]], dtype=torch.float64)
     position = torch.tensor([[0.0, 0.0, 0.0], [0.0, 30.0, 0.0]], dtype=torch.float64)
-    found = largest_curvature(lambda x: -scales * x, position, generator=torch.Generator().manual_seed(0))
+    found = largest_curvature(
+        lambda x: -scales * x, position, generator=torch.Generator().manual_seed(0)
+    )
     np.testing.assert_allclose(found, [40.0, -70.0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("schedule", [Constant(), Polynomial(50.0), Stepwise(0.5, 30), Cyclical(40)], ids=repr)
+@pytest.mark.parametrize(
+    "schedule", [Constant(), Polynomial(50.0), Stepwise(0.5, 30), Cyclical(40)], ids=repr
+)
 def test_stretched_schedule_does_the_same_over_twice_as_many_iterations(schedule):
     twice = stretched(schedule, 2)
     for k in range(200):

@@ -15,7 +15,11 @@ from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
-from tests.unit.inference.stochastic_gradient.linear_laws import first_variance, measured_variance, standard_normal
+from tests.unit.inference.stochastic_gradient.linear_laws import (
+    first_variance,
+    measured_variance,
+    standard_normal,
+)
 
 TWO_PERCENT = 0.02
 
@@ -53,7 +57,9 @@ def test_sghmc_takes_known_batch_noise_off_the_noise_that_it_adds():
     noisy = WholeTarget(lambda x: -x + 2 * torch.randn(x.shape, generator=generator, dtype=x.dtype))
     plain = measured_variance(SghmcConfig(eta, friction=alpha), target=noisy)
     known = measured_variance(SghmcConfig(eta, friction=alpha, gradient_variance=4.0), target=noisy)
-    inflated = first_variance([[1, 1], [-eta, 1 - alpha - eta]], [[0, 0], [0, 2 * alpha * eta + 4 * eta**2]])
+    inflated = first_variance(
+        [[1, 1], [-eta, 1 - alpha - eta]], [[0, 0], [0, 2 * alpha * eta + 4 * eta**2]]
+    )
     assert plain == pytest.approx(inflated, rel=TWO_PERCENT)
     assert known == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
 
@@ -92,7 +98,9 @@ def test_psgld_that_never_freezes_samples_another_density():
 
 @pytest.mark.parametrize("alpha", [0.9, 0.99])
 def test_psgld_frozen_after_warmup_samples_the_density(alpha):
-    found = measured_variance(PsgldConfig(0.002, alpha=alpha), warmup=1000, draws=6000, chains=1000, forget=0.6)
+    found = measured_variance(
+        PsgldConfig(0.002, alpha=alpha), warmup=1000, draws=6000, chains=1000, forget=0.6
+    )
     assert found == pytest.approx(1.0, abs=0.05)
     assert PsgldConfig(0.002).warnings() == ()
 
@@ -104,7 +112,9 @@ def test_normalised_steps_give_a_radius_that_knows_nothing_of_the_posterior(scal
     start = torch.randn(400, dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     start = start / start.norm(dim=1, keepdim=True) / tau
     target, run = WholeTarget(lambda x: -x / scale**2), RunConfig(500, 3000, 3000)
-    draws, info = sample(target, config, start, config=run, seed=0, extras=Extras(lambda x: x.norm(dim=1)[:, None]))
+    draws, info = sample(
+        target, config, start, config=run, seed=0, extras=Extras(lambda x: x.norm(dim=1)[:, None])
+    )
     assert float(draws.recorded.mean()) == pytest.approx(1 / tau, rel=0.05)
     posterior = scale * math.sqrt(2 / tau) * math.gamma((dim + 1) / 2) / math.gamma(dim / 2)
     assert not np.isclose(posterior, 1 / tau, rtol=0.2)
@@ -113,7 +123,13 @@ def test_normalised_steps_give_a_radius_that_knows_nothing_of_the_posterior(scal
 
 @pytest.mark.parametrize(
     "config",
-    [SgldConfig(0.05), PsgldConfig(0.02), MsgldConfig(0.01), SghmcConfig(0.01, friction=0.3), HamcmcSaConfig(0.05)],
+    [
+        SgldConfig(0.05),
+        PsgldConfig(0.02),
+        MsgldConfig(0.01),
+        SghmcConfig(0.01, friction=0.3),
+        HamcmcSaConfig(0.05),
+    ],
     ids=lambda c: type(c).__name__,
 )
 def test_twice_the_inverse_temperature_gives_half_the_variance(config):

@@ -14,7 +14,13 @@ from bandgap.inference.stochastic_gradient.hamcmc_sa import (
     step,
     taken_in,
 )
-from bandgap.inference.stochastic_gradient.lbfgs import Pairs, factor, inverse_times, no_pairs, root_times
+from bandgap.inference.stochastic_gradient.lbfgs import (
+    Pairs,
+    factor,
+    inverse_times,
+    no_pairs,
+    root_times,
+)
 from bandgap.inference.stochastic_gradient.outcomes import RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
 
@@ -33,7 +39,11 @@ def pairs_of(kind, *, chains=4, dtype=torch.float64):
     rng = np.random.default_rng(1)
     s = rng.normal(size=(chains, M, D))
     exact = s @ curvature()
-    y = {"exact": exact, "noisy": exact + 3 * rng.normal(size=s.shape), "noise": rng.normal(size=s.shape)}[kind]
+    y = {
+        "exact": exact,
+        "noisy": exact + 3 * rng.normal(size=s.shape),
+        "noise": rng.normal(size=s.shape),
+    }[kind]
     return Pairs(torch.from_numpy(s).to(dtype), torch.from_numpy(y).to(dtype))
 
 
@@ -49,7 +59,11 @@ def dense(s, y, *, delta=DELTA, r=R):
         bar = theta * change + (1 - theta) * b0 @ step_
         damped.append(theta != 1.0)
         assert step_ @ bar == pytest.approx(max(sy, r * gamma * step_ @ step_), rel=1e-12)
-        b = b + np.outer(bar, bar) / (bar @ step_) - np.outer(b @ step_, b @ step_) / (step_ @ b @ step_)
+        b = (
+            b
+            + np.outer(bar, bar) / (bar @ step_)
+            - np.outer(b @ step_, b @ step_) / (step_ @ b @ step_)
+        )
         left = np.eye(len(step_)) - np.outer(step_, bar) / (step_ @ bar)
         g = left @ g @ left.T + np.outer(step_, step_) / (step_ @ bar)
     return b, g, damped
@@ -86,9 +100,13 @@ def test_products_and_factors_are_those_of_the_dense_matrix(kind, dtype, toleran
 def dense_of_forty_digits(s, y, *, delta=DELTA, r=R):
     """G of pairs (M, D), oldest first, as `dense` has it, with 40 digits, rounded."""
     with mp.workdps(40):
-        steps, changes = ([mp.matrix(list(map(mp.mpf, row))) for row in rows.tolist()] for rows in (s, y))
+        steps, changes = (
+            [mp.matrix(list(map(mp.mpf, row))) for row in rows.tolist()] for rows in (s, y)
+        )
         sy = (steps[-1].T * changes[-1])[0]
-        gamma = max((changes[-1].T * changes[-1])[0] / sy, mp.mpf(delta)) if sy > 0 else mp.mpf(delta)
+        gamma = (
+            max((changes[-1].T * changes[-1])[0] / sy, mp.mpf(delta)) if sy > 0 else mp.mpf(delta)
+        )
         eye = mp.eye(len(s[0]))
         g = eye / gamma
         for step_, change in zip(steps, changes, strict=True):
@@ -116,7 +134,9 @@ def test_products_and_factors_are_those_of_forty_digits(kind, reflect):
 
 def test_share_of_damped_pairs_is_that_of_the_reference():
     pairs = pairs_of("noise")
-    expected = [np.mean(dense(s, y)[2]) for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True)]
+    expected = [
+        np.mean(dense(s, y)[2]) for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True)
+    ]
     found = factor(pairs, delta=DELTA, r=R).damped
     np.testing.assert_allclose(found.numpy(), expected)
     assert 0 < np.mean(expected) < 1
@@ -144,7 +164,9 @@ def test_memory_with_room_left_is_the_matrix_of_the_pairs_that_are_there():
 
 def test_step_that_is_too_short_makes_no_pair():
     full = pairs_of("exact")
-    same = full.pushed(torch.full((4, D), 1e-14, dtype=torch.float64), torch.ones(4, D, dtype=torch.float64))
+    same = full.pushed(
+        torch.full((4, D), 1e-14, dtype=torch.float64), torch.ones(4, D, dtype=torch.float64)
+    )
     assert (same.s == full.s).all() and (same.y == full.y).all()
 
 
@@ -194,7 +216,9 @@ def test_average_in_more_dimensions_than_its_pairs_span():
     metric = metric_of(config, average, f)
     assert metric.basis.shape[1] <= 2 * 2 * 2 * 3 < dim
     each = inverse_times(f, v)  # (J, chain, dim)
-    expected = (average.weights[:, None, None] * each).mean(1).sum(0) + average.first / config.least_curvature * v
+    expected = (average.weights[:, None, None] * each).mean(1).sum(
+        0
+    ) + average.first / config.least_curvature * v
     np.testing.assert_allclose(metric.times(v), expected, rtol=2e-4, atol=2e-5)
     root = metric.root_times(torch.eye(dim)).T
     np.testing.assert_allclose(root @ (root.T @ v), metric.times(v), rtol=2e-4, atol=2e-5)
@@ -208,7 +232,9 @@ def test_gradient_of_the_wrong_sign_is_said_by_a_typed_warning():
     _, info = sample(hill, config, start, config=RunConfig(60, 20, 20), seed=0)
     assert info.damped_share > 0.9
     assert [w.kind for w in info.warnings] == ["damped pairs"]
-    _, right = sample(WholeTarget(lambda x: -3 * x), config, start, config=RunConfig(60, 20, 20), seed=0)
+    _, right = sample(
+        WholeTarget(lambda x: -3 * x), config, start, config=RunConfig(60, 20, 20), seed=0
+    )
     assert right.damped_share == 0 and right.warnings == ()
 
 

@@ -32,20 +32,29 @@ def test_problem_has_the_correlations_and_the_noise_that_it_says():
 
 def test_gradient_is_that_of_the_log_posterior(problem):
     inclusion = first_inclusion(2, 200, PRIOR)
-    beta = torch.randn(2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    beta = torch.randn(
+        2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ).requires_grad_()
     target = GivenInclusion(problem, inclusion)
     rest = problem.y - beta @ problem.x.T
     density = (
-        -0.5 * (rest**2).sum() - 0.5 * (inclusion.slab_rate * beta**2).sum() - (inclusion.spike_rate * beta.abs()).sum()
+        -0.5 * (rest**2).sum()
+        - 0.5 * (inclusion.slab_rate * beta**2).sum()
+        - (inclusion.spike_rate * beta.abs()).sum()
     )
     (expected,) = torch.autograd.grad(density, beta)
     at = beta.detach()
     rows = torch.arange(100).expand(2, 100)
-    np.testing.assert_allclose(target.prior_gradient(at) + target.row_gradient(at, rows), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        target.prior_gradient(at) + target.row_gradient(at, rows), expected, atol=1e-10
+    )
 
 
 def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_root(problem):
-    beta, rss = torch.linspace(-2, 2, 200, dtype=torch.float64)[None], torch.tensor([[250.0]]).double()
+    beta, rss = (
+        torch.linspace(-2, 2, 200, dtype=torch.float64)[None],
+        torch.tensor([[250.0]]).double(),
+    )
     found = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
     for j in (0, 50, 100, 199):
         b = float(beta[0, j])
@@ -70,19 +79,29 @@ def exact_selection(problem, *, sweeps, seed):
     for k in range(sweeps):
         sigma = float(inclusion.sigma)
         rate = np.maximum(inclusion.spike_rate[0].numpy() / sigma, 1e-8)
-        precision = inclusion.slab_rate[0].numpy() / sigma**2 + rng.wald(rate / np.abs(beta), rate**2)
+        precision = inclusion.slab_rate[0].numpy() / sigma**2 + rng.wald(
+            rate / np.abs(beta), rate**2
+        )
         lower = np.linalg.cholesky(x.T @ x / sigma**2 + np.diag(precision))
-        beta = np.linalg.solve(lower.T, np.linalg.solve(lower, x.T @ y / sigma**2) + rng.standard_normal(200))
+        beta = np.linalg.solve(
+            lower.T, np.linalg.solve(lower, x.T @ y / sigma**2) + rng.standard_normal(200)
+        )
         rss = torch.tensor([[float(((y - x @ beta) ** 2).sum())]], dtype=torch.float64)
         omega = 2.0 * (50.0 + k) ** -0.75
-        inclusion = followed(inclusion, torch.from_numpy(beta)[None], rss, prior=PRIOR, n=100, omega=omega)
+        inclusion = followed(
+            inclusion, torch.from_numpy(beta)[None], rss, prior=PRIOR, n=100, omega=omega
+        )
         if 2 * k >= sweeps:
-            sums = sums + np.concatenate([beta, inclusion.rho[0].numpy(), [float(inclusion.sigma)]]) / (sweeps / 2)
+            sums = sums + np.concatenate(
+                [beta, inclusion.rho[0].numpy(), [float(inclusion.sigma)]]
+            ) / (sweeps / 2)
     return sums[:200], sums[200:400], float(sums[400])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3, 4))])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3, 4))]
+)
 def test_selection_lands_in_the_measured_ranges_or_better(seed):
     """SGLD with step 1e-3, 20,000 steps: |bhat - beta| up to 1.7, the first predictor alone selected.
 
@@ -101,7 +120,9 @@ def test_selection_lands_in_the_measured_ranges_or_better(seed):
     assert float(rho[0]) > 0.99 and float(rho[1:].max()) < 0.5
     truth = float((problem.y_test - problem.x_test @ problem.truth).square().mean())
     assert float(found.test_error.mean()) < 1.44 * truth
-    if seed != 4:  # there empirical Bayes has two fixed points, with the second predictor in and out
+    if (
+        seed != 4
+    ):  # there empirical Bayes has two fixed points, with the second predictor in and out
         exact_beta, exact_rho, exact_sigma = exact_selection(problem, sweeps=4000, seed=seed)
         np.testing.assert_allclose(beta, exact_beta, atol=0.06)
         np.testing.assert_allclose(rho, exact_rho, atol=0.01)

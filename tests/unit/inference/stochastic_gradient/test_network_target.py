@@ -22,7 +22,10 @@ def problem():
 
 def positions(target, chains=3, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    z = [0.7 * torch.randn(chains, *shape, generator=rng, dtype=torch.float64) for shape in target.shapes]
+    z = [
+        0.7 * torch.randn(chains, *shape, generator=rng, dtype=torch.float64)
+        for shape in target.shapes
+    ]
     return target.position(z, target.prior.start(chains, log_sd=0.0, generator=rng))
 
 
@@ -35,10 +38,15 @@ def log_posterior(target, theta_hat, x, y, position):
     theta = [t + m for t, m in zip(theta_hat, moved, strict=True)]
     rest = y - plain(theta, x.expand(len(position), -1, -1))
     sigma = scales.sigma[:, None]
-    likelihood = (-0.5 * (rest / sigma) ** 2 - torch.log(sigma) - 0.5 * math.log(2 * math.pi)).sum(1)
+    likelihood = (-0.5 * (rest / sigma) ** 2 - torch.log(sigma) - 0.5 * math.log(2 * math.pi)).sum(
+        1
+    )
     prior = target.prior.log_density(state) - 0.5 * sum((q**2).sum((1, 2)) for q in z)
     relative = torch.log(scales.s / scales.sigma[:, None])
-    volume = [torch.log(frame.factors(relative[:, i])).sum((1, 2)) for i, frame in enumerate(target.frames)]
+    volume = [
+        torch.log(frame.factors(relative[:, i])).sum((1, 2))
+        for i, frame in enumerate(target.frames)
+    ]
     return likelihood + prior + sum(volume)
 
 
@@ -83,7 +91,10 @@ def jacobian(target, position, rows):
     for entry in range(position.shape[1]):
         shift = torch.zeros_like(position)
         shift[0, entry] = 1e-6
-        columns.append((target.values(position + shift, rows) - target.values(position - shift, rows))[0] / 2e-6)
+        columns.append(
+            (target.values(position + shift, rows) - target.values(position - shift, rows))[0]
+            / 2e-6
+        )
     return torch.stack(columns, 1)
 
 
@@ -93,12 +104,17 @@ def test_gauss_newton_has_a_diagonal_of_ones_in_the_frames(problem, turn):
     target, *_ = problem
     rows = torch.arange(12)
     target, position = target.reframed(positions(target, 1), rows, turn=turn)
-    slopes = jacobian(target, position, rows) / float(target.prior.scales(target.state(position)).sigma)
+    slopes = jacobian(target, position, rows) / float(
+        target.prior.scales(target.state(position)).sigma
+    )
     first = target.spans[-1][1]
     relative = torch.log(
-        target.prior.scales(target.state(position)).s / target.prior.scales(target.state(position)).sigma[:, None]
+        target.prior.scales(target.state(position)).s
+        / target.prior.scales(target.state(position)).sigma[:, None]
     )
-    of_prior = torch.cat([frame.factors(relative[:, i]).flatten() ** 2 for i, frame in enumerate(target.frames)])
+    of_prior = torch.cat(
+        [frame.factors(relative[:, i]).flatten() ** 2 for i, frame in enumerate(target.frames)]
+    )
     diagonal = (slopes**2).sum(0)
     np.testing.assert_allclose(diagonal[:first] + of_prior, torch.ones(first), rtol=1e-5)
     np.testing.assert_allclose(of_prior, target.free_share[:first], rtol=1e-9)
@@ -134,7 +150,9 @@ def test_variance_of_batch_gradients_is_that_over_all_batches(problem):
     pairs = torch.combinations(rows)
     sums = torch.stack([12 / 2 * target.row_gradient(position, pair[None])[0] for pair in pairs])
     centred = expected - 12 * (12 / 2 - 1) * each.mean(0) ** 2
-    np.testing.assert_allclose(sums.var(0, unbiased=False)[:first], (12 / 11 * centred)[:first], rtol=1e-9)
+    np.testing.assert_allclose(
+        sums.var(0, unbiased=False)[:first], (12 / 11 * centred)[:first], rtol=1e-9
+    )
 
 
 def test_rows_of_every_chain_are_its_own(problem):
@@ -142,7 +160,10 @@ def test_rows_of_every_chain_are_its_own(problem):
     position = positions(target)
     rows = torch.tensor([[0, 1], [5, 3], [11, 2]])
     together = target.row_gradient(position, rows)
-    single = [sum(target.row_gradient(position[i : i + 1], row[None, None]) for row in rows[i]) for i in range(3)]
+    single = [
+        sum(target.row_gradient(position[i : i + 1], row[None, None]) for row in rows[i])
+        for i in range(3)
+    ]
     np.testing.assert_allclose(together, torch.cat(single), atol=1e-10)
 
 
@@ -152,7 +173,9 @@ def test_values_are_those_of_the_network(problem):
     scales, z = target.prior.scales(target.state(position)), target.layers(position)
     theta = [t + scales.s[:, i, None, None] * (q @ target.net.basis.T if i == 0 else q)
              for i, (t, q) in enumerate(zip(theta_hat, z, strict=True))]  # fmt: skip
-    np.testing.assert_allclose(target.values(position, rows), plain(theta, x[rows].expand(3, -1, -1)), atol=1e-10)
+    np.testing.assert_allclose(
+        target.values(position, rows), plain(theta, x[rows].expand(3, -1, -1)), atol=1e-10
+    )
 
 
 def test_search_is_adam_with_a_cosine(problem):
@@ -161,7 +184,9 @@ def test_search_is_adam_with_a_cosine(problem):
     start, rows, steps = positions(target, 2), torch.arange(12).expand(2, 12), 60
     mask = torch.ones_like(start[0])
     mask[3] = 0.0
-    found = climb(target, start, steps=steps, learning_rate=0.05, batch_size=None, seed=0, mask=mask)
+    found = climb(
+        target, start, steps=steps, learning_rate=0.05, batch_size=None, seed=0, mask=mask
+    )
     other = start.clone().requires_grad_()
     adam = torch.optim.Adam([other], lr=0.05)
     for k in range(steps):

@@ -7,7 +7,11 @@ import pytest
 import torch
 
 from bandgap.inference.network.whitened_network import whiten
-from bandgap.inference.stochastic_gradient.gradients import batch_gradient, control_variate, others_than
+from bandgap.inference.stochastic_gradient.gradients import (
+    batch_gradient,
+    control_variate,
+    others_than,
+)
 from bandgap.inference.stochastic_gradient.network_target import network_target
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
@@ -24,7 +28,9 @@ from tests.unit.inference.stochastic_gradient.test_network_target import jacobia
 def test_mean_over_all_batches_is_the_full_gradient(with_control):
     target, always = logistic(6), torch.tensor([1, 4])
     position = torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
-    control = control_variate(target, torch.tensor([0.1, 0.2, -0.3]).double()) if with_control else None
+    control = (
+        control_variate(target, torch.tensor([0.1, 0.2, -0.3]).double()) if with_control else None
+    )
     others = others_than(always, 6)
     assert others.tolist() == [0, 2, 3, 5]
     found = [
@@ -35,13 +41,18 @@ def test_mean_over_all_batches_is_the_full_gradient(with_control):
     np.testing.assert_allclose(
         torch.stack([slopes.total for slopes in found]).mean(0), full - position, rtol=0, atol=1e-12
     )
-    np.testing.assert_allclose(torch.stack([slopes.of_a_row for slopes in found]).mean(0), full / 6, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        torch.stack([slopes.of_a_row for slopes in found]).mean(0), full / 6, rtol=0, atol=1e-12
+    )
 
 
 def test_no_row_in_every_batch_changes_no_bit():
     target, position = logistic(6), torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
     rows = torch.tensor([[0, 3, 5]])
-    plain, empty = (batch_gradient(target, rows, always=always)(position) for always in (None, torch.tensor([]).long()))
+    plain, empty = (
+        batch_gradient(target, rows, always=always)(position)
+        for always in (None, torch.tensor([]).long())
+    )
     assert torch.equal(plain.total, empty.total) and torch.equal(plain.of_a_row, empty.of_a_row)
     assert others_than(None, 6) is None and others_than(torch.tensor([]).long(), 6) is None
 
@@ -57,27 +68,39 @@ def lone_row():
 
 def spread(sampler, always, *, draws=400):
     """Variance (2,) in units of the posterior's, of many chains that begin at its law."""
-    start = torch.randn(1500, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / 8.0
+    start = (
+        torch.randn(1500, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / 8.0
+    )
     run = RunConfig(draws // 4, draws, draws, batch_size=8, longest_move=np.inf)
-    draws, _ = sample(lone_row(), sampler, start, config=run, seed=0, extras=Extras(lambda x: x**2, always=always))
+    draws, _ = sample(
+        lone_row(), sampler, start, config=run, seed=0, extras=Extras(lambda x: x**2, always=always)
+    )
     return 64 * draws.recorded.mean((0, 1))
 
 
-@pytest.mark.parametrize("sampler", [SgldConfig(0.3 / 64), SghmcConfig(0.03 / 64, friction=0.1)], ids=["sgld", "sghmc"])
+@pytest.mark.parametrize(
+    "sampler", [SgldConfig(0.3 / 64), SghmcConfig(0.03 / 64, friction=0.1)], ids=["sgld", "sghmc"]
+)
 def test_a_row_that_alone_holds_a_direction_is_held_by_being_in_every_batch(sampler):
     """h = 0.3 and N / n = 8: without it the factor of a step has a mean square of 7/8 + 1.4^2 / 8 = 1.12."""
     assert float(spread(sampler, None)[0]) > 20
     held = spread(sampler, torch.tensor([0]))
-    assert float(held[0]) == pytest.approx(variance_ratio(0.3) if isinstance(sampler, SgldConfig) else 1.0, rel=0.1)
+    assert float(held[0]) == pytest.approx(
+        variance_ratio(0.3) if isinstance(sampler, SgldConfig) else 1.0, rel=0.1
+    )
     if isinstance(sampler, SgldConfig):
-        assert float(held[1]) == pytest.approx(variance_ratio(0.3, noise=batch_noise(63, 7)), rel=0.06)
+        assert float(held[1]) == pytest.approx(
+            variance_ratio(0.3, noise=batch_noise(63, 7)), rel=0.06
+        )
 
 
 @pytest.fixture(scope="module")
 def network():
     theta_hat, x, y = raw(40, 5, hidden=(4, 3))
     x[7] *= 6.0  # far from all others
-    return network_target(whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x))
+    return network_target(
+        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+    )
 
 
 @pytest.mark.parametrize("turn", [False, True])
@@ -88,7 +111,9 @@ def test_curvature_of_a_row_is_that_of_its_slopes(network, turn):
     first = target.spans[-1][1]
     for chain in range(2):
         at = position[chain : chain + 1]
-        slopes = jacobian(target, at, rows)[:, :first] / float(target.prior.scales(target.state(at)).sigma)
+        slopes = jacobian(target, at, rows)[:, :first] / float(
+            target.prior.scales(target.state(at)).sigma
+        )
         np.testing.assert_allclose(found[chain], (slopes**2).sum(1), rtol=1e-5)
 
 

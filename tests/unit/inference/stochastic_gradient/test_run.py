@@ -47,7 +47,9 @@ def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draw
         state, left = algorithm.init(sampler, start[chosen]), iter(noise)
         for k in range(20):
             gradient = batch_gradient(target, rows[k][chosen])
-            state, _ = algorithm.step(sampler, state, gradient, lambda: next(left)[chosen], h=0.02, adapt=k < 10)
+            state, _ = algorithm.step(
+                sampler, state, gradient, lambda: next(left)[chosen], h=0.02, adapt=k < 10
+            )
         return algorithm.position(state)
 
     together = final(slice(None))
@@ -65,7 +67,9 @@ def test_chains_of_hamcmc_sa_side_by_side_are_those_alone_once_their_metric_is_f
     def moved(state, steps, *, chosen, adapt):
         for k in steps:
             gradient = batch_gradient(target, rows[k][chosen])
-            state, _ = algorithm.step(sampler, state, gradient, lambda k=k: noise[k][chosen], h=0.02, adapt=adapt)
+            state, _ = algorithm.step(
+                sampler, state, gradient, lambda k=k: noise[k][chosen], h=0.02, adapt=adapt
+            )
         return state
 
     warm = moved(algorithm.init(sampler, start), range(20), chosen=slice(None), adapt=True)
@@ -94,7 +98,9 @@ def test_chain_that_goes_where_no_draw_can_be_has_diverged():
     whole, _ = run(SAMPLERS["sgld"], extras=Extras(lambda x: x))
     farthest = whole.recorded[..., 0].amax(1)
     most = float(farthest.max()) - 1e-9
-    draws, info = run(SAMPLERS["sgld"], extras=Extras(lambda x: x, possible=lambda x: x[:, 0] < most))
+    draws, info = run(
+        SAMPLERS["sgld"], extras=Extras(lambda x: x, possible=lambda x: x[:, 0] < most)
+    )
     left = [chain for chain in range(CHAINS) if float(farthest[chain]) < most]
     assert info.divergences == 1 and list(info.chains) == left
     assert (draws.recorded == whole.recorded[left]).all()
@@ -186,7 +192,9 @@ def test_chain_whose_drift_is_too_long_has_diverged_though_it_is_finite():
 
 
 def test_run_in_which_no_iteration_leaves_a_draw_is_refused():
-    with pytest.raises(ConfigError, match=r"none of 4 iterations leaves a draw, of which every 5-th would"):
+    with pytest.raises(
+        ConfigError, match=r"none of 4 iterations leaves a draw, of which every 5-th would"
+    ):
         run(SAMPLERS["sgld"], config=RunConfig(2, 4, 5, batch_size=6))
 
 
@@ -197,7 +205,9 @@ def test_walkers_without_starts_of_their_own_are_refused():
 
 def test_step_halving_without_quantities_is_refused():
     with pytest.raises(ConfigError, match=r"at least 4 chains, and `record`"):
-        sample_and_halve(logistic(20), SAMPLERS["sgld"], torch.zeros(4, 3), config=RUN, seed=0, extras=Extras())
+        sample_and_halve(
+            logistic(20), SAMPLERS["sgld"], torch.zeros(4, 3), config=RUN, seed=0, extras=Extras()
+        )
 
 
 def test_run_with_half_the_step_is_twice_as_long_in_all_that_is_told_in_iterations(tmp_path):
@@ -212,7 +222,9 @@ def test_run_with_half_the_step_is_twice_as_long_in_all_that_is_told_in_iteratio
         )  # fmt: skip
         whole, half = (facts_of(file.path) for file in files)
         assert (whole["run"], whole["pruning"]) == (repr(config), repr(extras.pruning))
-        assert half["run"] == repr(dataclasses.replace(config, warmup=60, draws=80, schedule=longer))
+        assert half["run"] == repr(
+            dataclasses.replace(config, warmup=60, draws=80, schedule=longer)
+        )
         assert half["pruning"] == repr(Pruning(((0, 3),), 10))
         for file in files:
             file.path.unlink()
@@ -224,7 +236,9 @@ def test_warnings_of_the_run_with_half_the_step_are_kept_and_say_so():
     start[2] = 60.0
     target = WholeTarget(lambda x: torch.where(x.abs() > 50, torch.nan, -x))
     extras = Extras(lambda x: x)
-    _, info = sample_and_halve(target, sampler, start, config=RunConfig(20, 20, 5), seed=0, extras=extras)
+    _, info = sample_and_halve(
+        target, sampler, start, config=RunConfig(20, 20, 5), seed=0, extras=extras
+    )
     kinds = [warning.kind for warning in info.warnings]
     assert kinds[:3] == ["biased", "diverged", "diverged"] and kinds.count("biased") == 1
     assert info.warnings[1].text.startswith("1 of 4 chains diverged")
@@ -233,7 +247,9 @@ def test_warnings_of_the_run_with_half_the_step_are_kept_and_say_so():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_step_of_zero_is_refused_by_name(name):
-    with pytest.raises(ConfigError, match=rf"{name}: step 0.0, inverse temperature 1.0. Accepted: numbers above 0"):
+    with pytest.raises(
+        ConfigError, match=rf"{name}: step 0.0, inverse temperature 1.0. Accepted: numbers above 0"
+    ):
         CONFIGS[name](0.0)
 
 
@@ -247,7 +263,9 @@ def test_share_of_zeros_right_after_pruning_is_exact_to_one_weight(share):
     ).all()
     assert not zeros[:, :10].any() and not zeros[:, 110:120].any() and not zeros[:, 220:].any()
     left, gone = x[:, 10:110].abs()[~zeros[:, 10:110]], x[:, 10:110].abs()[zeros[:, 10:110]]
-    assert share == 0 or (float(gone.max()) <= float(x.abs().max()) and len(left) + len(gone) == 300)
+    assert share == 0 or (
+        float(gone.max()) <= float(x.abs().max()) and len(left) + len(gone) == 300
+    )
 
 
 def test_pruning_takes_the_smallest_and_follows_its_rate():
@@ -264,24 +282,40 @@ def test_pruned_weights_are_born_again_and_a_mask_holds_them():
     centre = torch.cat([torch.zeros(10), 5 * torch.ones(10)]).double()
     target = WholeTarget(lambda x: centre - x)
     pruning = Pruning(((0, 20),), every=50, share=0.5, decay=0.5, slowness=0.1)
-    start = centre + 0.1 * torch.randn(4, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    start = centre + 0.1 * torch.randn(
+        4, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     sampler = CONFIGS["sgld"](0.01)
     at_pruning, info = sample(
         target, sampler, start, config=RunConfig(0, 100, 50), seed=0, extras=Extras(pruning=pruning)
     )
-    assert (at_pruning.position[:, :, :10] == 0).all() and (at_pruning.position[:, :, 10:] != 0).all()
+    assert (at_pruning.position[:, :, :10] == 0).all() and (
+        at_pruning.position[:, :, 10:] != 0
+    ).all()
     assert info.zero_share == 0.5
     between, after = sample(
-        target, sampler, start, config=RunConfig(0, 120, 120), seed=0, extras=Extras(pruning=pruning)
+        target,
+        sampler,
+        start,
+        config=RunConfig(0, 120, 120),
+        seed=0,
+        extras=Extras(pruning=pruning),
     )
     assert after.zero_share == 0.0 and (between.position != 0).all()
     mask = (at_pruning.position[:, -1] != 0).double()
     held, _ = sample(
-        target, sampler, at_pruning.position[:, -1], config=RunConfig(300, 3000, 10), seed=1, extras=Extras(mask=mask)
+        target,
+        sampler,
+        at_pruning.position[:, -1],
+        config=RunConfig(300, 3000, 10),
+        seed=1,
+        extras=Extras(mask=mask),
     )
     assert (held.position[:, :, :10] == 0).all()
     moved = held.position[:, :, 10:]
-    assert float(moved.mean()) == pytest.approx(5.0, abs=0.1) and float(moved.var()) == pytest.approx(1.0, rel=0.15)
+    assert float(moved.mean()) == pytest.approx(5.0, abs=0.1) and float(
+        moved.var()
+    ) == pytest.approx(1.0, rel=0.15)
 
 
 def test_pruning_of_a_sampler_with_several_positions_is_refused():

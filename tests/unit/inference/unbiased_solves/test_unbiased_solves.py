@@ -53,7 +53,11 @@ def chance_of_stop(truncation, terms):
     result, reached = np.zeros(terms), 1.0
     for last in range(1, terms + 1):
         i = last + 1 - truncation.always
-        on = 1.0 if i <= 0 else np.exp(-truncation.beta * (1 if truncation.reading == "geometric" else i))
+        on = (
+            1.0
+            if i <= 0
+            else np.exp(-truncation.beta * (1 if truncation.reading == "geometric" else i))
+        )
         on = on if last < terms else 0.0
         result[last - 1], reached = reached * (1 - on), reached * on
     return result
@@ -69,7 +73,9 @@ def test_mean_over_all_stops_is_the_solution(data, kernel, reading, monkeypatch)
     chances = chance_of_stop(cut, len(increments))
     solution = np.linalg.solve(covariance_of(data[0], THETA), data[2])
     assert chances.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(chances @ weighted, solution, rtol=0, atol=1e-10 * np.abs(solution).max())
+    np.testing.assert_allclose(
+        chances @ weighted, solution, rtol=0, atol=1e-10 * np.abs(solution).max()
+    )
     error = chances @ ((weighted - increments.sum(0)) ** 2).sum(1)
     assert mean_square_error(increments, cut) == pytest.approx(error, rel=1e-8)
 
@@ -97,12 +103,16 @@ def test_random_solve_equals_the_weighted_series_at_its_stop(data, kernel, readi
 
 def test_complete_solves_agree_with_dense_ones_with_any_preconditioner(data, kernel):
     dense = np.linalg.solve(covariance_of(data[0], THETA), data[2])
-    plain, quick = (solve(kernel, data[2], terms=200, precondition=p) for p in (None, kernel.preconditioner(12)))
+    plain, quick = (
+        solve(kernel, data[2], terms=200, precondition=p) for p in (None, kernel.preconditioner(12))
+    )
     for found in (plain, quick):
         np.testing.assert_allclose(found.solution, dense, rtol=1e-7, atol=1e-9)
     assert quick.terms < plain.terms
     factor = pivoted_cholesky(kernel, 30)
-    np.testing.assert_allclose(factor @ factor.T + THETA.tau2 * np.eye(30), covariance_of(data[0], THETA), atol=1e-8)
+    np.testing.assert_allclose(
+        factor @ factor.T + THETA.tau2 * np.eye(30), covariance_of(data[0], THETA), atol=1e-8
+    )
 
 
 def test_products_in_chunks_equal_those_of_a_stored_matrix(kernel, data, monkeypatch):
@@ -118,7 +128,9 @@ def test_products_in_chunks_equal_those_of_a_stored_matrix(kernel, data, monkeyp
 @pytest.mark.parametrize(
     ("draws", "bias_errors"), [(2_000, 3), pytest.param(20_000, 10, marks=pytest.mark.statistical)]
 )
-def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, kernel, draws, bias_errors):
+def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(
+    data, kernel, draws, bias_errors
+):
     """The mean is within 4 standard errors (exceeded in one of 5,000 seeds); the bias is `bias_errors` of them."""
     y, cut = data[2], Truncation(beta=0.15, always=2, most=60)
     exact = DenseSites(*data).terms(None, THETA, np.zeros(1)).grad_log_theta[[0, 1, 3]]
@@ -129,7 +141,9 @@ def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, 
     bias = np.array([0.5 * ((increments @ s.T) * extra).sum() for s in slopes])
     for solves, expected in ((2, exact), (1, exact + bias)):
         rng = np.random.default_rng(solves)
-        found = np.array([gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(draws)])
+        found = np.array(
+            [gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(draws)]
+        )
         error = found.std(axis=0) / np.sqrt(len(found))
         assert (np.abs(found.mean(axis=0) - expected) < 4 * error).all()
         if solves == 1:
@@ -160,8 +174,19 @@ def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, ke
     assert "100 steps with at most about" in str(budget) and "30 x 30 matrix" in str(budget)
     smooth = KernelMatrix(data[0], Theta(1.2, 3.0, 2.5, 1e-4))
     with pytest.raises(InputError, match="Give a smaller beta, more terms that are always kept"):
-        budget_of(smooth, data[2], Truncation(beta=0.5, always=0, reading="quadratic"), steps=100, probes=1)
-    assert budget_of(smooth, data[2], cut, steps=9, probes=1, precondition=smooth.preconditioner(30)).scatter < 0.1
+        budget_of(
+            smooth,
+            data[2],
+            Truncation(beta=0.5, always=0, reading="quadratic"),
+            steps=100,
+            probes=1,
+        )
+    assert (
+        budget_of(
+            smooth, data[2], cut, steps=9, probes=1, precondition=smooth.preconditioner(30)
+        ).scatter
+        < 0.1
+    )
 
 
 def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypatch):
@@ -180,7 +205,9 @@ def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypa
             told.append((update.message, counted.total()))
 
     points, rows, y = field(200, 2, THETA, seed=2, covariates=2)
-    problem = Problem(points, rows, y, Priors(*(LogNormal(float(np.log(value)), 0.3) for value in THETA)))
+    problem = Problem(
+        points, rows, y, Priors(*(LogNormal(float(np.log(value)), 0.3) for value in THETA))
+    )
     config = UlisseConfig(chains=2, warmup=25, draws=100)
     found = sample_ulisse(problem, THETA, config, seed=0, progress=note)
     ((sentence, before),) = told
@@ -191,7 +218,9 @@ def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypa
 def scattered(scale):
     """Observations whose spread is `scale` times what the start says: the first steps are long ones."""
     points, rows, y = field(40, 2, THETA, seed=2, covariates=1)
-    return Problem(points, rows, scale * y, Priors(*(LogNormal(float(np.log(value)), 9.0) for value in THETA)))
+    return Problem(
+        points, rows, scale * y, Priors(*(LogNormal(float(np.log(value)), 9.0) for value in THETA))
+    )
 
 
 def test_chains_that_diverge_begin_anew_with_smaller_steps(tmp_path):
@@ -202,12 +231,17 @@ def test_chains_that_diverge_begin_anew_with_smaller_steps(tmp_path):
     found = sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint)
     alone = sample_ulisse(problem, THETA, replace(config, step=0.2, probes=2), seed=0)
     assert (found.eta == alone.eta).all() and found.warnings == alone.warnings
-    assert (sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint).eta == found.eta).all()
+    assert (
+        sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint).eta
+        == found.eta
+    ).all()
 
 
 def test_chains_that_diverge_at_every_step_leave_the_start_and_say_so():
     problem = scattered(30.0)
-    found = sample_by_smaller_steps(problem, THETA, UlisseConfig(step=0.4, warmup=10, draws=40), seed=0)
+    found = sample_by_smaller_steps(
+        problem, THETA, UlisseConfig(step=0.4, warmup=10, draws=40), seed=0
+    )
     np.testing.assert_allclose(np.exp(found.eta), [[[THETA.sigma2, THETA.rho, THETA.tau2]]])
     inverse = np.linalg.inv(covariance_of(problem.points, THETA))
     precision = problem.covariates.T @ inverse @ problem.covariates
@@ -226,10 +260,16 @@ def test_chains_of_unbiased_solves_agree_with_metropolis_on_the_exact_likelihood
     target = Target(DenseSites(points, rows, y), priors, nu=1.5)
     mode = find_mode(target, target.eta(THETA))
     slow = sample_metropolis(target, mode, MetropolisConfig(draws=1000), seed=0).eta.reshape(-1, 3)
-    config = UlisseConfig(step=0.05, chains=4, warmup=100, draws=1500, probes=2, truncation=Truncation(always=8))
+    config = UlisseConfig(
+        step=0.05, chains=4, warmup=100, draws=1500, probes=2, truncation=Truncation(always=8)
+    )
     messages = []
     fast = sample_ulisse(
-        Problem(points, rows, y, priors), target.theta(mode.eta), config, seed=0, progress=messages.append
+        Problem(points, rows, y, priors),
+        target.theta(mode.eta),
+        config,
+        seed=0,
+        progress=messages.append,
     ).eta.reshape(-1, 3)
     sd = slow.std(0)
     assert "products of a 60 x 60 matrix" in messages[0].message
@@ -237,7 +277,9 @@ def test_chains_of_unbiased_solves_agree_with_metropolis_on_the_exact_likelihood
     assert ((fast.std(0) / sd > 0.8) & (fast.std(0) / sd < 1.25)).all()
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(Truncation, {"beta": 0.0}), (UlisseConfig, {"step": 1.0})])
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(Truncation, {"beta": 0.0}), (UlisseConfig, {"step": 1.0})]
+)
 def test_settings_that_cannot_be_are_refused(kind, settings):
     with pytest.raises(ConfigError, match="Accepted: "):
         kind(**settings)

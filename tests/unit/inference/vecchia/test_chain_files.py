@@ -62,17 +62,25 @@ OTHER_NUMBERS = [
 ]
 
 
-def run(name, config, *, seed=5, m=8, order="auto", y=ROWS[2], priors=Target.priors, nu=0.5, **more):
+def run(
+    name, config, *, seed=5, m=8, order="auto", y=ROWS[2], priors=Target.priors, nu=0.5, **more
+):
     """What chains of a sampler, or a search, end with, (..., k)."""
     theta = TRUTH._replace(nu=nu)
     if name == "ulisse":
-        return sample_ulisse(Problem(ROWS[0], ROWS[1], y, priors), theta, config, seed=seed, **more).eta
+        return sample_ulisse(
+            Problem(ROWS[0], ROWS[1], y, priors), theta, config, seed=seed, **more
+        ).eta
     target = Target(build_blocks(ROWS[0], ROWS[1], y, m=m, order=order), priors, nu=nu)
     if name == "sgfs":
-        return score_by_batches(target, target.eta(theta), np.zeros(1), config, seed=seed, **more)[0]
+        return score_by_batches(target, target.eta(theta), np.zeros(1), config, seed=seed, **more)[
+            0
+        ]
     mode = find_mode(target, target.eta(START))
     if name == "published":
-        return sample_published(target.sites, target, mode.eta, mode.beta, config, seed=seed, **more).eta
+        return sample_published(
+            target.sites, target, mode.eta, mode.beta, config, seed=seed, **more
+        ).eta
     sample = sample_langevin if name == "langevin" else sample_metropolis
     return sample(target, mode, config, seed=seed, **more).eta
 
@@ -116,19 +124,27 @@ def test_the_same_settings_go_on_bit_for_bit(tmp_path, name):
     assert checkpoints.facts_of(checkpoint.path)["done"] > done
 
 
-@pytest.mark.parametrize(("name", "key"), EVERY_CHANGE, ids=[f"{name}, {key}" for name, key in EVERY_CHANGE])
+@pytest.mark.parametrize(
+    ("name", "key"), EVERY_CHANGE, ids=[f"{name}, {key}" for name, key in EVERY_CHANGE]
+)
 def test_another_setting_is_refused(broken_off, name, key):
     other = replace(CONFIGS[name], **{key: CHANGES[name][key]})
-    with pytest.raises(ForeignCheckpointError, match=f"belongs to another run: settings is .*{key}="):
+    with pytest.raises(
+        ForeignCheckpointError, match=f"belongs to another run: settings is .*{key}="
+    ):
         run(name, other, checkpoint=broken_off[name])
 
 
-@pytest.mark.parametrize("change", OTHER_NUMBERS, ids=["order", "neighbours", "a row", "priors", "smoothness", "seed"])
+@pytest.mark.parametrize(
+    "change", OTHER_NUMBERS, ids=["order", "neighbours", "a row", "priors", "smoothness", "seed"]
+)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_other_rows_priors_and_numbers_are_refused(broken_off, name, change):
     if name == "ulisse" and {"order", "m"} & set(change):
         pytest.skip("an exact likelihood has neither order nor neighbours")
-    with pytest.raises(ForeignCheckpointError, match="belongs to another run: (start|problem|seed) is "):
+    with pytest.raises(
+        ForeignCheckpointError, match="belongs to another run: (start|problem|seed) is "
+    ):
         run(name, CONFIGS[name], checkpoint=broken_off[name], **change)
 
 
@@ -136,10 +152,16 @@ def test_a_row_is_told_by_the_problem_where_chains_start_at_the_same_places(tmp_
     """SGRLD as published is given its start: what else differs is in the rows alone."""
     target = Target(build_blocks(*ROWS, m=8))
     other = replace(target, sites=build_blocks(ROWS[0], ROWS[1], ROWS[2] + 1e-9, m=8))
-    checkpoint, eta, config = Checkpoint(tmp_path / "chains.safetensors"), target.eta(TRUTH), CONFIGS["published"]
+    checkpoint, eta, config = (
+        Checkpoint(tmp_path / "chains.safetensors"),
+        target.eta(TRUTH),
+        CONFIGS["published"],
+    )
     sample_published(target.sites, target, eta, np.zeros(1), config, seed=0, checkpoint=checkpoint)
     with pytest.raises(ForeignCheckpointError, match="belongs to another run: problem is "):
-        sample_published(other.sites, other, eta, np.zeros(1), config, seed=0, checkpoint=checkpoint)
+        sample_published(
+            other.sites, other, eta, np.zeros(1), config, seed=0, checkpoint=checkpoint
+        )
 
 
 @pytest.mark.parametrize("name", ["langevin", "metropolis", "ulisse"])
@@ -149,7 +171,9 @@ def test_files_of_a_version_that_left_settings_out_are_refused_in_words(tmp_path
     old = {key: facts[key] for key in ("seed", "warmup", "draws", "block", "start", "done")}
     checkpoint = Checkpoint(tmp_path / "chains.safetensors")
     checkpoints.write(checkpoint.path, arrays, old)
-    with pytest.raises(ForeignCheckpointError, match="without the settings of its chains.*Delete it to start anew"):
+    with pytest.raises(
+        ForeignCheckpointError, match="without the settings of its chains.*Delete it to start anew"
+    ):
         run(name, CONFIGS[name], checkpoint=checkpoint)
 
 

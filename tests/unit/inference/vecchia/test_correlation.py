@@ -43,7 +43,9 @@ def test_value_and_five_derivatives_equal_those_of_60_digits(nu):
             atol = 1e-12 if d < 0.01 or nu > 4 else 1e-30
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=atol)
             value, by_rho, by_nu = correlation(d, rho, nu, *matern_constants(nu), True)
-            np.testing.assert_allclose((value, by_rho / rho, by_nu / nu), expected[:3], rtol=1e-10, atol=atol)
+            np.testing.assert_allclose(
+                (value, by_rho / rho, by_nu / nu), expected[:3], rtol=1e-10, atol=atol
+            )
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
@@ -65,13 +67,19 @@ def test_closed_forms_of_half_integers_equal_the_integral(nu):
 def test_slope_of_the_bessel_function_by_order_has_its_closed_forms():
     x = torch.tensor([0.05, 0.6, 3.0, 9.0], dtype=double)
     f = torch.tensor(
-        [float(mpmath.sqrt(mpmath.pi / (2 * v)) * mpmath.exp(v) * mpmath.e1(2 * v)) for v in x.tolist()], dtype=double
+        [
+            float(mpmath.sqrt(mpmath.pi / (2 * v)) * mpmath.exp(v) * mpmath.e1(2 * v))
+            for v in x.tolist()
+        ],
+        dtype=double,
     )
     torch.testing.assert_close(bessel_k(x, 0.5, order=1), f, rtol=1e-12, atol=0)
     third = (1 / x - 1) * f + 2 / x * bessel_k(x, 0.5)
     torch.testing.assert_close(bessel_k(x, 1.5, order=1), third, rtol=1e-12, atol=0)
     torch.testing.assert_close(bessel_k(x, 1.0, order=1), bessel_k(x, 0.0) / x, rtol=1e-12, atol=0)
-    torch.testing.assert_close(bessel_k(x, -0.7, order=1), -bessel_k(x, 0.7, order=1), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        bessel_k(x, -0.7, order=1), -bessel_k(x, 0.7, order=1), rtol=1e-12, atol=0
+    )
 
 
 def test_automatic_derivatives_equal_the_formulas():
@@ -84,7 +92,9 @@ def test_automatic_derivatives_equal_the_formulas():
         by_rho = torch.autograd.grad(first[0], (rho, nu), retain_graph=True)
         by_nu = torch.autograd.grad(first[1], (rho, nu))
         found = torch.stack([*first, by_rho[0], by_rho[1], by_nu[1]])
-        torch.testing.assert_close(found, torch.stack([part[i] for part in formulas[1:]]), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            found, torch.stack([part[i] for part in formulas[1:]]), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_correlation_is_one_at_distance_zero_and_zero_far_away():

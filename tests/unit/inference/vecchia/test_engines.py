@@ -26,7 +26,9 @@ from tests.unit.inference.vecchia.samples import START, THETA, TRUTH, blocks_of,
 CPU = torch.device("cpu")
 ROUNDING = 1e-7  # of draws; sums in another order differ by 1e-13 and chains forget it
 BRIEF = {
-    "metropolis": gp.GPConfig(sampler="metropolis", metropolis=MetropolisConfig(chains=2, warmup=20, draws=40)),
+    "metropolis": gp.GPConfig(
+        sampler="metropolis", metropolis=MetropolisConfig(chains=2, warmup=20, draws=40)
+    ),
     "batches": gp.GPConfig(sgrld=LangevinConfig(batch=30, chains=2, warmup=20, draws=40, thin=2)),
     "all sites": gp.GPConfig(sgrld=LangevinConfig(batch=0, chains=2, warmup=10, draws=20, thin=2)),
     "mode alone": gp.GPConfig(sampler="none"),
@@ -47,7 +49,9 @@ def agree(found, expected):
     np.testing.assert_allclose(found.traces.beta, expected.traces.beta, atol=ROUNDING)
     assert found.traces.figures == pytest.approx(dict(expected.traces.figures))
     points, rows, _ = field(10, 2, TRUTH, seed=9)
-    one, other = (each.predict(points, rows).interval(0.9, kind="observation") for each in (found, expected))
+    one, other = (
+        each.predict(points, rows).interval(0.9, kind="observation") for each in (found, expected)
+    )
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
@@ -76,8 +80,19 @@ def test_terms_on_a_gpu_are_those_of_the_loops(nu):
             sites.terms(index, theta, np.zeros(2), free_nu=free)
             for sites in (blocks, BatchedSites(blocks, torch.device("cuda")))
         )
-        for name in ("loglik", "p1", "p2", "p3", "p4", "grad_beta", "grad_log_theta", "fisher_log_theta"):
-            np.testing.assert_allclose(getattr(tensors, name), getattr(loops, name), rtol=1e-9, atol=1e-9)
+        for name in (
+            "loglik",
+            "p1",
+            "p2",
+            "p3",
+            "p4",
+            "grad_beta",
+            "grad_log_theta",
+            "fisher_log_theta",
+        ):
+            np.testing.assert_allclose(
+                getattr(tensors, name), getattr(loops, name), rtol=1e-9, atol=1e-9
+            )
 
 
 def test_default_on_a_cpu_is_the_loops_to_the_last_bit():
@@ -96,7 +111,9 @@ def test_default_on_a_cpu_is_the_loops_to_the_last_bit():
     ],
 )
 def test_engine_is_the_one_of_the_device_unless_one_is_named(engine, device, expected):
-    assert type(sites_on(blocks_of(8, 2, THETA, m=3), engine, device=torch.device(device))) is expected
+    assert (
+        type(sites_on(blocks_of(8, 2, THETA, m=3), engine, device=torch.device(device))) is expected
+    )
 
 
 def test_loops_and_the_default_stay_on_the_cpu_whatever_there_is():
@@ -107,14 +124,18 @@ def test_loops_and_the_default_stay_on_the_cpu_whatever_there_is():
 def test_engine_that_there_is_not_is_refused():
     with pytest.raises(ConfigError, match="engine is 'gpu'. Accepted: auto, loops, batched"):
         gp.GPConfig(engine="gpu")
-    with pytest.raises(ConfigError, match="GPConfig.engine: found 'torch'. Accepted: auto, loops, batched"):
+    with pytest.raises(
+        ConfigError, match="GPConfig.engine: found 'torch'. Accepted: auto, loops, batched"
+    ):
         from_dict(gp.GPConfig, {"engine": "torch"})
 
 
 def test_device_that_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="device is 'tpu'. Accepted: auto, cpu, cuda"):
         fitted("mode alone", "batched", device="tpu")
-    with pytest.raises(ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched'"):
+    with pytest.raises(
+        ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched'"
+    ):
         fitted("mode alone", "loops", device="cuda")
 
 
@@ -126,7 +147,9 @@ def test_gpu_is_refused_where_there_is_none():
 
 def test_scoring_by_batches_takes_the_same_way_by_either_engine(target):
     ends = [
-        score_by_batches(own, own.eta(START), np.zeros(1), ScoringConfig(batch=40, epochs=2), seed=1)
+        score_by_batches(
+            own, own.eta(START), np.zeros(1), ScoringConfig(batch=40, epochs=2), seed=1
+        )
         for own in (target, replace(target, sites=BatchedSites(target.sites, CPU)))
     ]
     np.testing.assert_allclose(ends[1][0], ends[0][0], atol=ROUNDING)
@@ -151,7 +174,9 @@ def test_samplers_of_the_first_order_draw_the_same_by_either_engine(target, mode
     np.testing.assert_allclose(draws[1].eta, draws[0].eta, atol=ROUNDING)
 
 
-@pytest.mark.parametrize("change", [{"ENTRIES_AT_ONCE": {"cpu": 100}}, {"KEPT_BYTES": {"cpu": 10}}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"ENTRIES_AT_ONCE": {"cpu": 100}}, {"KEPT_BYTES": {"cpu": 10}}], ids=str
+)
 def test_sites_in_pieces_and_distances_that_are_not_kept_change_nothing(monkeypatch, change):
     blocks, theta = blocks_of(24, 2, THETA, m=5), THETA._replace(nu=1.5)
     whole = BatchedSites(blocks, CPU).terms(None, theta, np.zeros(2))
@@ -159,7 +184,9 @@ def test_sites_in_pieces_and_distances_that_are_not_kept_change_nothing(monkeypa
         monkeypatch.setattr(batched, name, value)
     found = BatchedSites(blocks, CPU).terms(None, theta, np.zeros(2))
     for name in ("loglik", "p1", "p3", "p4", "grad_log_theta", "fisher_log_theta"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("derivatives", [True, False])
@@ -167,12 +194,20 @@ def test_terms_of_either_engine_are_in_double_precision(derivatives):
     blocks = blocks_of(12, 2, THETA, m=4)
     for sites in (blocks, BatchedSites(blocks, CPU)):
         found = sites.terms(np.arange(5), THETA, np.zeros(2), derivatives=derivatives)
-        for part in (found.grad_beta, found.grad_log_theta, found.fisher_log_theta, found.p3, found.p4):
+        for part in (
+            found.grad_beta,
+            found.grad_log_theta,
+            found.fisher_log_theta,
+            found.p3,
+            found.p4,
+        ):
             assert part.dtype == np.float64
         assert np.any(found.fisher_log_theta) == derivatives
 
 
-@pytest.mark.parametrize("wrap", [lambda b: b, lambda b: BatchedSites(b, CPU)], ids=["loops", "batched"])
+@pytest.mark.parametrize(
+    "wrap", [lambda b: b, lambda b: BatchedSites(b, CPU)], ids=["loops", "batched"]
+)
 def test_covariance_without_a_factor_has_no_density_at_any_trend(wrap):
     """At a billionth of the range the integral of smoothness 4 is cut off: such correlations are none."""
     blocks = blocks_of(30, 2, THETA, m=12, covariates=1)
@@ -192,6 +227,8 @@ def test_sites_are_sent_without_what_they_keep(engine):
     sites = sites_on(blocks_of(60, 2, TRUTH, m=8), engine, device=CPU)
     before = pickle.dumps(sites)
     expected = sites.terms(None, THETA, np.zeros(sites.p))
-    assert vars(sites).keys() > {part.name for part in fields(sites)}  # distances, or the table on the device
+    assert vars(sites).keys() > {
+        part.name for part in fields(sites)
+    }  # distances, or the table on the device
     assert pickle.dumps(sites) == before
     assert pickle.loads(before).terms(None, THETA, np.zeros(sites.p)).loglik == expected.loglik

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from bandgap.inference.diagnostics import mean_error
-from bandgap.inference.vecchia.expansion import LEAST_SHARE, expand, expected_information, observed_information
+from bandgap.inference.vecchia.expansion import (
+    LEAST_SHARE,
+    expand,
+    expected_information,
+    observed_information,
+)
 from bandgap.inference.vecchia.gp import weak_priors
 from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
@@ -34,21 +39,28 @@ def test_observed_information_at_a_small_nugget_is_several_times_the_expected(ba
     """By differences of the gradient, from all sites at once and site by site; Fisher information is far below."""
     target, mode = bare
     observed, expansion = observed_information(target, mode), expand(target, mode)
-    np.testing.assert_allclose(observed_information(target, mode, expansion), observed, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        observed_information(target, mode, expansion), observed, rtol=1e-5, atol=1e-4
+    )
     assert observed[2, 2] > 2 * mode.precision[2, 2]
     step = 0.01
     ends = [
-        target.pull(mode.eta + s, mode.beta).value for s in (step * np.eye(3)[2], np.zeros(3), -step * np.eye(3)[2])
+        target.pull(mode.eta + s, mode.beta).value
+        for s in (step * np.eye(3)[2], np.zeros(3), -step * np.eye(3)[2])
     ]
     assert observed[2, 2] == pytest.approx(-(ends[0] - 2 * ends[1] + ends[2]) / step**2, rel=0.02)
 
 
-def test_curvature_of_a_density_that_is_not_concave_is_kept_above_a_share_of_the_expected(target, mode):
+def test_curvature_of_a_density_that_is_not_concave_is_kept_above_a_share_of_the_expected(
+    target, mode
+):
     """At a place far out along the nugget the density is convex there; the metric is positive definite all the same."""
     eta = mode.eta + np.array([0.0, 0.0, 3.0])
     pull = target.pull(eta, mode.beta)
     away = replace(mode, eta=eta, precision=pull.precision, precision_beta=pull.terms.p4)
-    share = np.linalg.eigvals(np.linalg.solve(expected_information(away), observed_information(target, away)))
+    share = np.linalg.eigvals(
+        np.linalg.solve(expected_information(away), observed_information(target, away))
+    )
     assert share.real.min() >= LEAST_SHARE - 1e-9
 
 
@@ -64,10 +76,14 @@ def test_control_variates_of_second_order_leave_little_of_a_batch_s_noise(target
         exact = np.concatenate([whole.grad_eta, whole.grad_beta])
         for name, own in (("second", expansion), ("first", flat)):
             found = []
-            for start in range(0, 150, 10):  # fifteen batches that hold every site once: their mean is exact
+            for start in range(
+                0, 150, 10
+            ):  # fifteen batches that hold every site once: their mean is exact
                 index = np.arange(start, start + 10)
                 here = target.pull(phi[:3], phi[3:], index)
-                found.append(np.concatenate([here.grad_eta, here.grad_beta]) + own.correction(phi, index))
+                found.append(
+                    np.concatenate([here.grad_eta, here.grad_beta]) + own.correction(phi, index)
+                )
             np.testing.assert_allclose(np.mean(found, axis=0), exact, rtol=1e-9, atol=1e-9)
             spread[name].append(((np.array(found) - exact) @ root).var(axis=0).sum())
     assert np.median(spread["second"]) < 0.25 * np.median(spread["first"])
@@ -80,7 +96,9 @@ def test_langevin_and_metropolis_agree_where_the_nugget_is_nearly_nothing(bare):
     With steps in units of the Fisher information this diverges, or is several times too wide in the nugget.
     """
     target, mode = bare
-    found = sample_langevin(target, mode, LangevinConfig(step=0.05, batch=150, warmup=200, draws=4000), seed=2)
+    found = sample_langevin(
+        target, mode, LangevinConfig(step=0.05, batch=150, warmup=200, draws=4000), seed=2
+    )
     flat, slow = found.eta.reshape(-1, 3), recorded("vecchia_without_nugget", mode.eta)
     assert not found.warnings
     assert (np.abs(flat.mean(0) - slow["mean"]) < 0.25 * slow["sd"]).all()

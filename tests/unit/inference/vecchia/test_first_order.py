@@ -67,7 +67,10 @@ def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
     at = torch.tensor([[0.2, -0.1, 0.3, 0.4, -0.6]], dtype=torch.float64)
     variate = control_variate(own, torch.zeros(5, dtype=torch.float64)) if control else None
     whole = batch_gradient(own, torch.arange(5)[None])(at).total
-    parts = [batch_gradient(own, torch.tensor([pair]), variate)(at).total for pair in combinations(range(5), 2)]
+    parts = [
+        batch_gradient(own, torch.tensor([pair]), variate)(at).total
+        for pair in combinations(range(5), 2)
+    ]
     np.testing.assert_allclose(torch.stack(parts).mean(0), whole, rtol=1e-11, atol=1e-11)
 
 
@@ -75,7 +78,11 @@ def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
 def test_every_sampler_leaves_finite_draws_that_resume_bit_for_bit(target, mode, tmp_path, name):
     run, seen = RunConfig(warmup=20, draws=20, thin=2, batch_size=30), []
     whole = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2)
-    assert whole.eta.shape == (2, 10, 3) and whole.beta.shape == (2, 10, 1) and np.isfinite(whole.eta).all()
+    assert (
+        whole.eta.shape == (2, 10, 3)
+        and whole.beta.shape == (2, 10, 1)
+        and np.isfinite(whole.eta).all()
+    )
     checkpoint = Checkpoint(tmp_path / "run.safetensors", every=7)
 
     def cancel(update):
@@ -83,8 +90,19 @@ def test_every_sampler_leaves_finite_draws_that_resume_bit_for_bit(target, mode,
         raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
-        sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2, progress=cancel, checkpoint=checkpoint)
-    resumed = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2, checkpoint=checkpoint)
+        sample_first_order(
+            target,
+            mode,
+            SAMPLERS[name],
+            run,
+            seed=5,
+            chains=2,
+            progress=cancel,
+            checkpoint=checkpoint,
+        )
+    resumed = sample_first_order(
+        target, mode, SAMPLERS[name], run, seed=5, chains=2, checkpoint=checkpoint
+    )
     assert (resumed.eta == whole.eta).all() and (resumed.beta == whole.beta).all()
 
 
@@ -98,7 +116,11 @@ def test_a_step_that_is_too_long_is_said():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.soak if n == "hamcmc" else ()) for n in SAMPLERS if n != "asgld"],
+    [
+        pytest.param(n, marks=pytest.mark.soak if n == "hamcmc" else ())
+        for n in SAMPLERS
+        if n != "asgld"
+    ],
 )
 def test_samplers_agree_with_quadrature(target, mode, quadrature, name):
     """Means within 0.2 sd and spreads within 15 %, by batches of a fifth with control variates."""

@@ -17,7 +17,13 @@ from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.target import LogNormal, Priors, Target
-from tests.unit.inference.vecchia.samples import THETA, blocks_of, field, quadrature_of, slopes_by_differences
+from tests.unit.inference.vecchia.samples import (
+    THETA,
+    blocks_of,
+    field,
+    quadrature_of,
+    slopes_by_differences,
+)
 
 SMOOTH = Theta(4.0, 1.0, 1.5, 0.3)
 
@@ -45,7 +51,9 @@ def test_pull_of_the_smoothness_is_that_of_dense_matrices_and_its_prior(nu, inde
     """Gradient and information of likelihood and prior, nu's row among them; scipy's Bessel function and its slopes."""
     theta, beta = THETA._replace(nu=nu), np.array([0.5, -0.2])
     own = Target(blocks_of(24, 2, theta, m=5), nu=None)
-    gradient, fisher = slopes_by_differences(own.sites, theta, beta, range(24) if index is None else index)
+    gradient, fisher = slopes_by_differences(
+        own.sites, theta, beta, range(24) if index is None else index
+    )
     share = 1.0 if index is None else 24 / len(index)
     found = own.pull(own.eta(theta), beta, index)
     logs = np.log(theta)
@@ -56,9 +64,15 @@ def test_pull_of_the_smoothness_is_that_of_dense_matrices_and_its_prior(nu, inde
 
 
 def test_smoothness_is_sampled_with_the_others(target, mode):
-    draws = sample_langevin(target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0)
+    draws = sample_langevin(
+        target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0
+    )
     assert target.names == ["sigma2", "rho", "nu", "tau2"]
-    assert draws.eta.shape == (2, 10, 4) and np.isfinite(draws.eta).all() and draws.eta[..., 2].std() > 0
+    assert (
+        draws.eta.shape == (2, 10, 4)
+        and np.isfinite(draws.eta).all()
+        and draws.eta[..., 2].std() > 0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +115,9 @@ def test_chains_that_come_where_there_is_no_density_have_diverged(vague, first_o
 @pytest.mark.soak  # the walk and its quadrature are tried on three parameters by other tests
 def test_metropolis_equals_quadrature(target, mode, quadrature):
     """Means within four standard errors, of about .05 sd; spreads within 12 %."""
-    found = sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=200, draws=2000), seed=1)
+    found = sample_metropolis(
+        target, mode, MetropolisConfig(chains=4, warmup=200, draws=2000), seed=1
+    )
     flat, error = found.eta.reshape(-1, 4), mean_error(found.eta)
     assert (error < 0.08 * quadrature.sd).all()
     assert (np.abs(flat.mean(0) - quadrature.mean) < 4 * error).all()
@@ -111,7 +127,10 @@ def test_metropolis_equals_quadrature(target, mode, quadrature):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "draws"),
-    [pytest.param(0, 2000, marks=pytest.mark.soak, id="all sites"), pytest.param(50, 4000, id="batches")],
+    [
+        pytest.param(0, 2000, marks=pytest.mark.soak, id="all sites"),
+        pytest.param(50, 4000, id="batches"),
+    ],
 )
 def test_langevin_equals_quadrature(target, mode, quadrature, batch, draws):
     """Means within four standard errors, of about .07 sd; spreads within 12 %, by batches within 20 %."""

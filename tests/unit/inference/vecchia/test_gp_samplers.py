@@ -22,7 +22,9 @@ from bandgap.inference.vecchia.stochastic_scoring import ScoringConfig
 from bandgap.inference.vecchia.target import FLAT
 from tests.unit.inference.vecchia.samples import field
 
-POINTS, ROWS, Y = (part[:120] for part in field(140, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=5, covariates=1))
+POINTS, ROWS, Y = (
+    part[:120] for part in field(140, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=5, covariates=1)
+)
 NEW = field(140, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=5, covariates=1)[0][120:]
 BRIEF = gp.GPConfig(
     nu=1.5,
@@ -63,7 +65,9 @@ def test_samplers_for_comparison_predict_as_the_recommended_one(recommended, nam
 
 def test_scoring_by_batches_predicts_as_the_maximum_of_the_likelihood():
     """Scales within one standard deviation of the mode under flat priors, means within a third of one."""
-    found, best = (gp.fit(POINTS, Y, replace(BRIEF, sampler=name), priors=FLAT) for name in ("sgfs", "none"))
+    found, best = (
+        gp.fit(POINTS, Y, replace(BRIEF, sampler=name), priors=FLAT) for name in ("sgfs", "none")
+    )
     away = found.mode.eta - best.mode.eta
     assert away @ best.mode.precision @ away < 1.0
     one, other = found.predict(NEW), best.predict(NEW)
@@ -98,7 +102,10 @@ def test_free_smoothness_goes_with_the_exact_likelihood():
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_samplers_that_go_by_batches_refuse_the_exact_likelihood(name):
-    with pytest.raises(ConfigError, match=f"sampler '{name}' goes by batches of sites.*auto, metropolis, sgrld, none"):
+    with pytest.raises(
+        ConfigError,
+        match=f"sampler '{name}' goes by batches of sites.*auto, metropolis, sgrld, none",
+    ):
         gp.GPConfig(likelihood="exact", sampler=name)
 
 
@@ -108,7 +115,10 @@ def test_a_fit_that_was_cut_off_goes_on_and_refuses_other_settings(tmp_path, nam
     config = replace(config, first_order=replace(config.first_order, warmup=20, draws=40))
     config = replace(config, sgrld_published=replace(config.sgrld_published, steps=150))
     checkpoint, seen = Checkpoint(tmp_path / "chains.safetensors", every=25), []
-    phase = {"sgrld_published": "sampling the covariance", "sgfs": "searching the maximum by batches"}.get(name)
+    phase = {
+        "sgrld_published": "sampling the covariance",
+        "sgfs": "searching the maximum by batches",
+    }.get(name)
 
     def cancel(update):
         seen.extend([update] * (phase in (None, update.phase) and update.total is not None))
@@ -134,7 +144,11 @@ def test_a_fit_that_was_cut_off_goes_on_and_refuses_other_settings(tmp_path, nam
 def test_steps_as_published_say_that_they_are_too_short():
     """From the published schedule alone: a first step of .001, a last of a hundredth, 2,000 of them."""
     assert PublishedConfig().relaxations == pytest.approx(0.13, abs=0.01)
-    found = gp.fit(POINTS, Y, replace(BRIEF, sampler="sgrld_published", sgrld_published=PublishedConfig(steps=80)))
+    found = gp.fit(
+        POINTS,
+        Y,
+        replace(BRIEF, sampler="sgrld_published", sgrld_published=PublishedConfig(steps=80)),
+    )
     assert any("draws are narrower than the posterior" in words for words in found.traces.warnings)
 
 
@@ -144,7 +158,9 @@ def test_sgfs_says_where_its_epochs_did_not_do():
     assert words.startswith("SGFS ended after 1 epochs with a step of ")
 
 
-@pytest.mark.parametrize("settings", [{"step": 0.0}, {"draws": 10, "thin": 3}, {"chains": 0}, {"batch": -1}])
+@pytest.mark.parametrize(
+    "settings", [{"step": 0.0}, {"draws": 10, "thin": 3}, {"chains": 0}, {"batch": -1}]
+)
 def test_settings_of_first_order_samplers_that_cannot_be_are_refused(settings):
     with pytest.raises(ConfigError, match="first order: .* Accepted: "):
         FirstOrderConfig(**settings)
@@ -154,7 +170,10 @@ def test_settings_of_comparisons_are_stored_and_read_again():
     changed = replace(BRIEF, sampler="hamcmc_sa", nu="free")
     assert from_dict(gp.GPConfig, to_dict(changed)) == changed
     assert fingerprint(changed) != fingerprint(gp.GPConfig())
-    with pytest.raises(ConfigError, match="GPConfig.sampler: found 'sgldd'. Accepted: auto, metropolis, sgrld, none"):
+    with pytest.raises(
+        ConfigError,
+        match="GPConfig.sampler: found 'sgldd'. Accepted: auto, metropolis, sgrld, none",
+    ):
         from_dict(gp.GPConfig, {"sampler": "sgldd"})
 
 
@@ -162,7 +181,9 @@ def test_settings_of_comparisons_are_stored_and_read_again():
 def test_draws_are_the_same_however_many_threads_numpy_may_take(sampler):
     """From some 150 rows on products of matrices are computed by all threads, whose sums have another order."""
     points, rows, y = field(300, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=6, covariates=1)
-    brief = gp.GPConfig(nu=1.5, sampler=sampler, metropolis=MetropolisConfig(chains=2, warmup=10, draws=20))
+    brief = gp.GPConfig(
+        nu=1.5, sampler=sampler, metropolis=MetropolisConfig(chains=2, warmup=10, draws=20)
+    )
     found = []
     for threads in (1, 2):
         with few_blas_threads(threads):

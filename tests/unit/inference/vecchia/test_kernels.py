@@ -12,11 +12,15 @@ from bandgap.inference.vecchia import pair_kernels, site_kernels
 
 def test_site_kernels_name_the_pair_kernels_that_are_compiled_into_them():
     digits = hashlib.sha256(Path(pair_kernels.__file__).read_bytes()).hexdigest()[:16]
-    assert digits == site_kernels.PAIR_KERNELS, "write these digits into site_kernels.py: it is compiled again then"
+    assert digits == site_kernels.PAIR_KERNELS, (
+        "write these digits into site_kernels.py: it is compiled again then"
+    )
 
 
 def test_decay_equals_the_exponential_to_rounding():
-    x = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.1, 40.0, 400), [100.0, 649.0, 650.0, 650.1, 1e300]])
+    x = np.concatenate(
+        [[0.0, 1e-300, 1e-9], np.linspace(0.1, 40.0, 400), [100.0, 649.0, 650.0, 650.1, 1e300]]
+    )
     found = np.empty_like(x)
     pair_kernels.decay(x, found)
     for value, e in zip(x, found, strict=True):

@@ -26,7 +26,9 @@ def split(n, new, theta, *, seed):
 def conditional(observed, points, rows, theta, beta):
     """Mean and variance of the noise-free value by the dense covariance of all observed and new points."""
     n, both = len(observed.y), np.vstack([observed.points, points])
-    whole = covariance_of(both, theta) - np.diag(np.r_[np.zeros(n), np.full(len(points), theta.tau2)])
+    whole = covariance_of(both, theta) - np.diag(
+        np.r_[np.zeros(n), np.full(len(points), theta.tau2)]
+    )
     weights = np.linalg.solve(whole[:n, :n], whole[:n, n:])
     mean = rows @ beta + weights.T @ (observed.y - observed.covariates @ beta)
     return mean, np.diag(whole[n:, n:] - whole[n:, :n] @ weights), weights
@@ -35,7 +37,9 @@ def conditional(observed, points, rows, theta, beta):
 def few_rows(observed, likelihood, sampler="auto"):
     """The process of the library at the smoothness of THETA, with ten neighbours and short chains."""
     chains = MetropolisConfig(draws=400, warmup=100)
-    config = gp.GPConfig(nu=1.5, likelihood=likelihood, neighbours=10, sampler=sampler, metropolis=chains)
+    config = gp.GPConfig(
+        nu=1.5, likelihood=likelihood, neighbours=10, sampler=sampler, metropolis=chains
+    )
     return gp.fit(observed.points, observed.y, config, covariates=observed.covariates, seed=0)
 
 
@@ -87,7 +91,9 @@ def test_intervals_cover_what_they_say_on_200_fields():
     inside = []
     for seed in range(200):
         observed, points, rows, y = split(400, 20, THETA, seed=seed)
-        target = Target(build_blocks(observed.points, observed.covariates, observed.y, m=10), FLAT, nu=1.5)
+        target = Target(
+            build_blocks(observed.points, observed.covariates, observed.y, m=10), FLAT, nu=1.5
+        )
         mode = gp.find_mode(target, target.eta(THETA), tolerance=1e-4)
         found = predict(observed, [target.theta(mode.eta)], mode.beta[None], points, rows, m=40)
         sd = np.sqrt(found.latent[0] + target.theta(mode.eta).tau2)
@@ -123,8 +129,13 @@ def test_scales_that_few_rows_leave_open_widen_every_interval(likelihood):
     The same settings with the mode alone have neither the spread of the means nor that of the variances.
     """
     observed, points, rows, _ = split(20, 30, THETA, seed=0)
-    drawn, plug = (few_rows(observed, likelihood, sampler=name).predict(points, rows) for name in ("auto", "none"))
-    widths = [np.mean(np.diff(each.interval(0.9, kind="observation"), axis=0)) for each in (drawn, plug)]
+    drawn, plug = (
+        few_rows(observed, likelihood, sampler=name).predict(points, rows)
+        for name in ("auto", "none")
+    )
+    widths = [
+        np.mean(np.diff(each.interval(0.9, kind="observation"), axis=0)) for each in (drawn, plug)
+    ]
     assert drawn.latent_sd.mean() > 1.05 * plug.latent_sd.mean()
     assert widths[0] > 1.05 * widths[1]
 
@@ -133,7 +144,9 @@ def test_scales_that_few_rows_leave_open_widen_every_interval(likelihood):
 def test_library_predicts_observations_that_it_was_not_given(likelihood):
     observed, points, rows, y = split(120, 60, THETA, seed=5)
     prediction = few_rows(observed, likelihood).predict(points, rows)
-    latent, observation = (prediction.interval(0.9, kind=kind) for kind in ("latent", "observation"))
+    latent, observation = (
+        prediction.interval(0.9, kind=kind) for kind in ("latent", "observation")
+    )
     assert (observation[1] - observation[0] > latent[1] - latent[0]).all()
     assert np.sqrt(np.mean((y - prediction.mean) ** 2)) < 0.8 * y.std()
     assert np.mean((y > observation[0]) & (y < observation[1])) > 0.75
@@ -144,7 +157,9 @@ def test_trend_is_not_known_where_the_scales_are_taken_as_known(likelihood):
     """Far from all rows the variance is sigma2 and that of the level, 1 / 1'Sigma^-1 1."""
     rng = np.random.default_rng(8)
     points, y = 10 * rng.random((12, 2)), 3 + rng.standard_normal(12)
-    found = gp.fit(points, y, gp.GPConfig(nu=0.5, likelihood=likelihood, neighbours=11, sampler="none"))
+    found = gp.fit(
+        points, y, gp.GPConfig(nu=0.5, likelihood=likelihood, neighbours=11, sampler="none")
+    )
     (theta,) = found.thetas
     level = 1 / np.linalg.inv(covariance_of(points, theta)).sum()
     sd = found.predict(np.array([[1e4, 1e4]])).latent_sd
@@ -160,15 +175,22 @@ def test_search_that_is_cut_off_is_said_with_what_is_left_of_it():
     found = gp.fit(points, y, gp.GPConfig(nu=1.5, sampler="none"), covariates=rows, priors=priors)
     assert not found.mode.converged
     (words,) = found.traces.warnings
-    assert f"cut off after 40 steps with another of {np.sqrt(found.mode.left):.2g} standard deviations" in words
-    assert not gp.fit(points, y, gp.GPConfig(nu=1.5, sampler="none"), covariates=rows).traces.warnings
+    assert (
+        f"cut off after 40 steps with another of {np.sqrt(found.mode.left):.2g} standard deviations"
+        in words
+    )
+    assert not gp.fit(
+        points, y, gp.GPConfig(nu=1.5, sampler="none"), covariates=rows
+    ).traces.warnings
 
 
 @pytest.mark.parametrize("excess", [0.0, 1e-13], ids=["constant", "to rounding"])
 def test_observations_that_the_trend_explains_are_refused(excess):
     points, rows, _ = field(40, 2, THETA, seed=0)
     y = 2.0 + rows[:, 1] + excess * np.sin(np.arange(40.0))
-    with pytest.raises(InputError, match=r"40 observations up to .* Nothing is left for a process to learn. Give"):
+    with pytest.raises(
+        InputError, match=r"40 observations up to .* Nothing is left for a process to learn. Give"
+    ):
         gp.fit(points, y, covariates=rows)
     with pytest.raises(InputError, match="they are constant"):
         gp.fit(points, np.full(40, 2.0))
@@ -213,7 +235,11 @@ def test_library_refuses_names_that_there_are_not(settings, words):
 def test_fit_of_thousands_of_rows_in_64_dimensions_covers_new_rows_as_it_says(n):
     rng = np.random.default_rng(0)
     points = rng.standard_normal((n + 500, 64)) * 0.8 ** np.arange(64)
-    y = np.sin(points[:, 0]) + 0.5 * points[:, 1] * points[:, 2] + 0.2 * rng.standard_normal(n + 500)
+    y = (
+        np.sin(points[:, 0])
+        + 0.5 * points[:, 1] * points[:, 2]
+        + 0.2 * rng.standard_normal(n + 500)
+    )
     found = gp.fit(points[:n], y[:n], seed=0)
     low, high = found.predict(points[n:]).interval(0.9, kind="observation")
     assert np.mean((y[n:] > low) & (y[n:] < high)) == pytest.approx(0.9, abs=0.06)

@@ -24,7 +24,9 @@ from tests.unit.inference.vecchia.samples import (
 BETA = np.array([0.5, -0.2])
 CPU = torch.device("cpu")
 SETS = [(24, 2, 0.5), (30, 5, 1.0), (40, 2, 1.7)]
-every_set = pytest.mark.parametrize(("n", "q", "nu"), SETS, ids=["2D exponential", "5D nu 1", "2D nu 1.7"])
+every_set = pytest.mark.parametrize(
+    ("n", "q", "nu"), SETS, ids=["2D exponential", "5D nu 1", "2D nu 1.7"]
+)
 every_m = pytest.mark.parametrize("m", [5, 0], ids=["m 5", "m n-1"])
 NAMES = ("loglik", "p1", "p2", "p3", "p4", "grad_beta", "grad_log_theta", "fisher_log_theta")
 
@@ -57,7 +59,9 @@ def test_gradients_equal_finite_differences(n, q, nu, m):
         return blocks.terms(None, theta, beta, derivatives=False).loglik
 
     for j in range(4):  # Richardson: errors of the fourth order in the step
-        wide, fine = ((value(along(theta, j, s)) - value(along(theta, j, -s))) / (2 * s) for s in (2e-3, 1e-3))
+        wide, fine = (
+            (value(along(theta, j, s)) - value(along(theta, j, -s))) / (2 * s) for s in (2e-3, 1e-3)
+        )
         assert found.grad_log_theta[j] == pytest.approx((4 * fine - wide) / 3, rel=1e-8, abs=1e-7)
     for j, step in enumerate(1e-3 * np.eye(2)):
         slope = (value(theta, BETA + step) - value(theta, BETA - step)) / 2e-3
@@ -121,9 +125,13 @@ def test_batched_tensors_equal_the_loops(n, q, nu, m):
     blocks, theta = case(n, q, nu, m)
     index = np.arange(0, n, 2)
     for sites in (None, index):
-        loops, tensors = (s.terms(sites, theta, BETA, free_nu=True) for s in (blocks, BatchedSites(blocks, CPU)))
+        loops, tensors = (
+            s.terms(sites, theta, BETA, free_nu=True) for s in (blocks, BatchedSites(blocks, CPU))
+        )
         for name in NAMES:
-            np.testing.assert_allclose(getattr(tensors, name), getattr(loops, name), rtol=1e-10, atol=1e-11)
+            np.testing.assert_allclose(
+                getattr(tensors, name), getattr(loops, name), rtol=1e-10, atol=1e-11
+            )
 
 
 def test_three_dummies_more_change_nothing():
@@ -132,13 +140,18 @@ def test_three_dummies_more_change_nothing():
     for sites in (lambda b: b, lambda b: BatchedSites(b, CPU)):
         plain, wide = (sites(b).terms(None, theta, BETA, free_nu=True) for b in (blocks, padded))
         for name in NAMES:
-            np.testing.assert_allclose(getattr(wide, name), getattr(plain, name), rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(
+                getattr(wide, name), getattr(plain, name), rtol=1e-13, atol=1e-13
+            )
 
 
 def test_mean_over_all_batches_is_the_full_sum():
     blocks, theta = case(5, 2, 1.0, 3)
     full = blocks.terms(None, theta, BETA, free_nu=True)
-    batches = [blocks.terms(np.array(pair), theta, BETA, free_nu=True) for pair in combinations(range(5), 2)]
+    batches = [
+        blocks.terms(np.array(pair), theta, BETA, free_nu=True)
+        for pair in combinations(range(5), 2)
+    ]
     for name in NAMES:
         mean = np.mean([getattr(batch, name) for batch in batches], axis=0)
         np.testing.assert_allclose(mean, getattr(full, name), rtol=1e-12, atol=1e-12)
@@ -148,7 +161,11 @@ def test_fisher_information_is_the_covariance_of_the_score():
     """n = 12, 10,000 fields: within 5 standard errors, at most 1 false alarm in 100,000 seeds (10 entries)."""
     n, theta = 12, THETA._replace(nu=1.0)
     points, rows, _ = field(n, 2, theta, seed=1)
-    fisher = build_blocks(points, rows, np.zeros(n), m=n - 1).terms(None, theta, BETA, free_nu=True).fisher_log_theta
+    fisher = (
+        build_blocks(points, rows, np.zeros(n), m=n - 1)
+        .terms(None, theta, BETA, free_nu=True)
+        .fisher_log_theta
+    )
     exact = DenseSites(points, rows, np.zeros(n))
     lower = np.linalg.cholesky(exact_covariance(exact, theta))
     draws = lower @ np.random.default_rng(0).standard_normal((n, 10_000))
@@ -189,11 +206,15 @@ def test_points_that_are_the_same_need_a_jitter_and_say_so():
     points, rows, y = field(12, 2, THETA, seed=0)
     points[7] = points[3]
     for wrap in (lambda b: b, lambda b: BatchedSites(b, CPU)):
-        found = wrap(build_blocks(points, rows, y, m=11)).terms(None, THETA._replace(nu=2.5, tau2=1e-300), BETA)
+        found = wrap(build_blocks(points, rows, y, m=11)).terms(
+            None, THETA._replace(nu=2.5, tau2=1e-300), BETA
+        )
         assert found.jitters >= 1 and np.isfinite(found.loglik)
 
 
-@pytest.mark.parametrize("change", [{"sigma2": 1e308, "tau2": 1e308}, {"sigma2": 1e308, "rho": 1e9}])
+@pytest.mark.parametrize(
+    "change", [{"sigma2": 1e308, "tau2": 1e308}, {"sigma2": 1e308, "rho": 1e9}]
+)
 def test_numbers_beyond_all_covariances_have_no_factor(change):
     points, rows, y = field(12, 2, THETA, seed=0)
     with pytest.raises(InputError, match="has no Cholesky factor"):
@@ -203,7 +224,10 @@ def test_numbers_beyond_all_covariances_have_no_factor(change):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sigma2": 0.0}, "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to 250."),
+        (
+            {"sigma2": 0.0},
+            "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to 250.",
+        ),
         ({"nu": 251.0}, "nu = 251"),
         ({"rho": float("nan")}, "rho = nan"),
     ],
@@ -228,10 +252,14 @@ def test_site_gradients_sum_to_the_gradient_and_are_the_same_by_loops_and_batche
     whole = blocks.terms(None, theta, BETA, free_nu=True)
     each = blocks.site_gradients(theta, BETA, free_nu=True)
     assert each.shape == (30, 6)
-    np.testing.assert_allclose(each.sum(axis=0), [*whole.grad_log_theta, *whole.grad_beta], rtol=1e-11)
+    np.testing.assert_allclose(
+        each.sum(axis=0), [*whole.grad_log_theta, *whole.grad_beta], rtol=1e-11
+    )
     for site in (0, 3, 17):
         alone = blocks.terms(np.array([site]), theta, BETA, free_nu=True)
-        np.testing.assert_allclose(30 * each[site], [*alone.grad_log_theta, *alone.grad_beta], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(
+            30 * each[site], [*alone.grad_log_theta, *alone.grad_beta], rtol=1e-11, atol=1e-11
+        )
     batched = BatchedSites(blocks, CPU).site_gradients(theta, BETA, free_nu=True)
     np.testing.assert_allclose(batched, each, rtol=1e-10, atol=1e-12)
 
@@ -248,8 +276,13 @@ def test_part_of_the_sites_stands_for_all():
     part = PartOfSites(blocks, places)
     found, expected = part.terms(None, theta, BETA), blocks.terms(places, theta, BETA)
     assert (part.n, part.p, found.loglik) == (24, 2, expected.loglik)
-    assert part.terms(np.array([1, 3]), theta, BETA).loglik == blocks.terms(places[[1, 3]], theta, BETA).loglik
-    np.testing.assert_array_equal(part.site_gradients(theta, BETA), blocks.site_gradients(theta, BETA)[places])
+    assert (
+        part.terms(np.array([1, 3]), theta, BETA).loglik
+        == blocks.terms(places[[1, 3]], theta, BETA).loglik
+    )
+    np.testing.assert_array_equal(
+        part.site_gradients(theta, BETA), blocks.site_gradients(theta, BETA)[places]
+    )
 
 
 def test_distances_that_take_too_much_memory_are_computed_again_in_every_pass(monkeypatch):

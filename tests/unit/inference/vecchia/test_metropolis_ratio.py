@@ -14,7 +14,9 @@ from tests.unit.inference.vecchia.samples import TRUTH, dense_normal, field
 
 CENTRE = np.array([0.3, -0.2, -1.5])
 ROOT = np.array([[0.6, 0.0, 0.0], [0.2, 0.4, 0.0], [-0.3, 0.1, 0.9]])
-POINTS = CENTRE + np.random.default_rng(0).normal(size=(6, 3)) * np.array([[0.1], [0.5], [0.5], [1.0], [2.0], [4.0]])
+POINTS = CENTRE + np.random.default_rng(0).normal(size=(6, 3)) * np.array(
+    [[0.1], [0.5], [0.5], [1.0], [2.0], [4.0]]
+)
 
 
 def test_log_proposal_is_that_of_the_multivariate_t_distribution_up_to_a_constant() -> None:
@@ -28,11 +30,18 @@ def test_log_posterior_is_dense_likelihood_and_prior_up_to_a_constant() -> None:
     target = Target(DenseSites(points, rows, y))
     beta = np.array([0.5, -0.7])
     priors = Priors()
-    laws = [gamma(prior.shape, scale=1 / prior.rate) for prior in (priors.sigma2, priors.rho, priors.tau2)]
+    laws = [
+        gamma(prior.shape, scale=1 / prior.rate)
+        for prior in (priors.sigma2, priors.rho, priors.tau2)
+    ]
     expected = []
     values = []
     for eta in target.eta(TRUTH) + 0.3 * (POINTS - CENTRE):
-        prior = sum(law.logpdf(np.exp(e)) + e for law, e in zip(laws, eta, strict=True))  # e: the Jacobian
+        prior = sum(
+            law.logpdf(np.exp(e)) + e for law, e in zip(laws, eta, strict=True)
+        )  # e: the Jacobian
         expected.append(dense_normal(points, rows, y, target.theta(eta), beta) + prior)
-        values.append(log_posterior(target, target.terms(eta, np.zeros(2), derivatives=False), eta, beta))
+        values.append(
+            log_posterior(target, target.terms(eta, np.zeros(2), derivatives=False), eta, beta)
+        )
     np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=1e-8)

@@ -31,12 +31,16 @@ def test_many_sites_come_in_a_random_order_that_the_seed_repeats():
     assert (np.sort(first) == np.arange(20_001)).all()
 
 
-@pytest.mark.parametrize(("n", "q"), [(40, 2), (3000, 2), (700, 8)], ids=["few", "by a tree", "many dimensions"])
+@pytest.mark.parametrize(
+    ("n", "q"), [(40, 2), (3000, 2), (700, 8)], ids=["few", "by a tree", "many dimensions"]
+)
 def test_neighbours_are_the_nearest_earlier_sites(n, q):
     points = np.random.default_rng(n).random((n, q))
     found = earlier_neighbours(points, 7)
     for site in [0, 1, 5, 7, 8, n // 2, n - 1]:
-        expected = np.argsort(np.linalg.norm(points[:site] - points[site], axis=1), kind="stable")[:7]
+        expected = np.argsort(np.linalg.norm(points[:site] - points[site], axis=1), kind="stable")[
+            :7
+        ]
         assert found[site, : len(expected)].tolist() == expected.tolist()
         assert (found[site, len(expected) :] == -1).all()
 

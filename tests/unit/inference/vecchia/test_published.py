@@ -45,13 +45,20 @@ def test_drift_equals_differences_of_the_inverse_metric(nu, places, index):
     blocks = blocks_of(60, 2, theta, m=6)
 
     def fisher(at):
-        return blocks.terms(index, at, np.zeros(2), free_nu=len(places) == 4).fisher_log_theta[np.ix_(places, places)]
+        return blocks.terms(index, at, np.zeros(2), free_nu=len(places) == 4).fisher_log_theta[
+            np.ix_(places, places)
+        ]
 
     slopes = metric_slopes(BatchedSites(blocks, CPU), index, theta, free_nu=len(places) == 4)
     expected = np.stack([log_slope(fisher, theta, j) for j in places], axis=-1)
     np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
-    gamma = sum(log_slope(lambda at: np.linalg.inv(fisher(at)), theta, j)[:, i] for i, j in enumerate(places))
-    np.testing.assert_allclose(drift(fisher(theta), slopes), gamma, rtol=1e-8, atol=1e-8 * np.abs(gamma).max())
+    gamma = sum(
+        log_slope(lambda at: np.linalg.inv(fisher(at)), theta, j)[:, i]
+        for i, j in enumerate(places)
+    )
+    np.testing.assert_allclose(
+        drift(fisher(theta), slopes), gamma, rtol=1e-8, atol=1e-8 * np.abs(gamma).max()
+    )
 
 
 @pytest.mark.parametrize("nu", [0.5, None], ids=["fixed nu", "free nu"])
@@ -64,18 +71,30 @@ def test_step_is_the_formula_with_dense_matrices(nu, index):
     h, theta, beta = 0.03, THETA._replace(nu=nu or 1.3), np.array([0.5, -0.2])
     target = Target(blocks_of(24, 2, theta, m=4), nu=nu if nu is None else theta.nu)
     blocks, eta, places = target.sites, target.eta(theta), target.free
-    sites, share = (range(24) if index is None else index), (1.0 if index is None else 24 / len(index))
+    sites, share = (
+        (range(24) if index is None else index),
+        (1.0 if index is None else 24 / len(index)),
+    )
 
     def dense_fisher(at):
         return share * slopes_by_differences(blocks, at, beta, sites)[1][np.ix_(places, places)]
 
     *_, p3, p4 = by_differences(blocks, theta, beta, sites)
     fisher, beta_mean = dense_fisher(theta), beta + h * np.linalg.solve(p4, p3 - p4 @ beta)
-    gamma = sum(log_slope(lambda at: np.linalg.inv(dense_fisher(at)), theta, j)[:, i] for i, j in enumerate(places))
+    gamma = sum(
+        log_slope(lambda at: np.linalg.inv(dense_fisher(at)), theta, j)[:, i]
+        for i, j in enumerate(places)
+    )
     left, left_beta, drawn = [], [], []
     for seed in range(len(eta) + 1):
         moved, moved_beta = published_step(
-            BatchedSites(blocks, CPU), target, eta, beta, index, h=h, rng=np.random.default_rng(seed)
+            BatchedSites(blocks, CPU),
+            target,
+            eta,
+            beta,
+            index,
+            h=h,
+            rng=np.random.default_rng(seed),
         )
         gradient = share * slopes_by_differences(blocks, theta, moved_beta, sites)[0][places]
         pull = gradient + target.prior_gradient(eta)
@@ -111,7 +130,9 @@ def test_chains_that_run_away_end_and_are_named():
     small = Target(blocks_of(20, 2, TRUTH, m=5, covariates=1))
     mode = find_mode(small, small.eta(START))
     config = PublishedConfig(step=0.1, last_share=1.0, batch=0, chains=2, steps=400)
-    with pytest.raises(DivergedError, match=r"all 2 chains diverged at a step of 0.1. Give a smaller step"):
+    with pytest.raises(
+        DivergedError, match=r"all 2 chains diverged at a step of 0.1. Give a smaller step"
+    ):
         sample_published(small.sites, small, mode.eta, mode.beta, config, seed=0)
 
 

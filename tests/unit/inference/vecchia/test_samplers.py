@@ -10,7 +10,11 @@ from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
 from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps, sample_langevin
+from bandgap.inference.vecchia.langevin import (
+    LangevinConfig,
+    sample_by_smaller_steps,
+    sample_langevin,
+)
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
@@ -36,7 +40,9 @@ def test_scoring_finds_the_mode_of_a_plain_search_in_few_steps(target, priors):
         pull = own.pull(eta, beta)
         return -pull.value, -pull.grad_eta
 
-    plain = minimize(negative, own.eta(START), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-7})
+    plain = minimize(
+        negative, own.eta(START), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-7}
+    )
     np.testing.assert_allclose(found.eta, plain.x, atol=1e-5)
     assert found.value == pytest.approx(-plain.fun, rel=1e-10)
 
@@ -59,7 +65,9 @@ def test_scoring_by_batches_comes_near_the_maximum_and_stops():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("independent", "moves"), [(False, (0.2, 0.45)), (True, (0.4, 0.7))], ids=["walk", "walk and independent"]
+    ("independent", "moves"),
+    [(False, (0.2, 0.45)), (True, (0.4, 0.7))],
+    ids=["walk", "walk and independent"],
 )
 def test_metropolis_equals_quadrature(target, mode, quadrature, independent, moves):
     config = MetropolisConfig(chains=4, warmup=200, draws=4000, independent=independent)
@@ -73,7 +81,9 @@ def test_metropolis_equals_quadrature(target, mode, quadrature, independent, mov
 @pytest.mark.slow
 def test_independent_proposals_give_twice_the_effective_draws_of_a_walk(target, mode):
     found = [
-        sample_metropolis(target, mode, MetropolisConfig(warmup=200, draws=1000, independent=independent), seed=3)
+        sample_metropolis(
+            target, mode, MetropolisConfig(warmup=200, draws=1000, independent=independent), seed=3
+        )
         for independent in (False, True)
     ]
     walk, mixed = (ess_bulk(draws.eta).min() for draws in found)
@@ -108,7 +118,16 @@ class Unscaled:
     def terms(self, index, theta, beta, **more):
         found = self.sites.terms(index, theta, beta, **more)
         share = 1.0 if index is None else self.excess * len(index) / self.n
-        names = ("loglik", "grad_beta", "grad_log_theta", "fisher_log_theta", "p1", "p2", "p3", "p4")
+        names = (
+            "loglik",
+            "grad_beta",
+            "grad_log_theta",
+            "fisher_log_theta",
+            "p1",
+            "p2",
+            "p3",
+            "p4",
+        )
         return replace(found, **{name: share * getattr(found, name) for name in names})
 
 
@@ -127,17 +146,28 @@ def test_sums_that_are_not_scaled_do_not_sample_the_posterior(target, mode, quad
 
 def test_gaps_ten_times_as_large_shift_both_variances_by_log_100(data):
     points, rows, y = data
-    plain, wide = (Target(build_blocks(points, rows, scale * y, m=10), priors=FLAT) for scale in (1.0, 10.0))
-    ends = [find_mode(t, t.eta(s)) for t, s in ((plain, START), (wide, START._replace(sigma2=100.0, tau2=100.0)))]
+    plain, wide = (
+        Target(build_blocks(points, rows, scale * y, m=10), priors=FLAT) for scale in (1.0, 10.0)
+    )
+    ends = [
+        find_mode(t, t.eta(s))
+        for t, s in ((plain, START), (wide, START._replace(sigma2=100.0, tau2=100.0)))
+    ]
     np.testing.assert_allclose(ends[1].eta - ends[0].eta, [np.log(100), 0, np.log(100)], atol=1e-5)
     config = LangevinConfig(batch=0, warmup=50, draws=200)
-    chains = [sample_langevin(t, m, config, seed=0).eta for t, m in zip((plain, wide), ends, strict=True)]
+    chains = [
+        sample_langevin(t, m, config, seed=0).eta for t, m in zip((plain, wide), ends, strict=True)
+    ]
     np.testing.assert_allclose(
-        chains[1] - chains[0], np.broadcast_to([np.log(100), 0, np.log(100)], chains[0].shape), atol=1e-3
+        chains[1] - chains[0],
+        np.broadcast_to([np.log(100), 0, np.log(100)], chains[0].shape),
+        atol=1e-3,
     )
 
 
-@pytest.mark.parametrize("prior", [Flat(), Gamma(9.0, 2.0), LogNormal(1.0, 0.7)], ids=["flat", "gamma", "log-normal"])
+@pytest.mark.parametrize(
+    "prior", [Flat(), Gamma(9.0, 2.0), LogNormal(1.0, 0.7)], ids=["flat", "gamma", "log-normal"]
+)
 def test_priors_have_the_derivatives_and_the_mass_that_they_say(prior):
     for eta in (-0.7, 0.4, 1.6):
         slope = (prior.value(eta + 1e-4) - prior.value(eta - 1e-4)) / 2e-4
@@ -146,7 +176,9 @@ def test_priors_have_the_derivatives_and_the_mass_that_they_say(prior):
         assert prior.curvature(eta) == pytest.approx(bend, abs=1e-6)
     if not isinstance(prior, Flat):
         grid = np.linspace(-12, 8, 20_001)
-        assert np.trapezoid([np.exp(prior.value(float(e))) for e in grid], grid) == pytest.approx(1.0, abs=1e-6)
+        assert np.trapezoid([np.exp(prior.value(float(e))) for e in grid], grid) == pytest.approx(
+            1.0, abs=1e-6
+        )
 
 
 SAMPLERS = [
@@ -175,13 +207,17 @@ def test_killed_chains_resume_bit_for_bit(target, mode, tmp_path, sample, config
 
 
 def test_chains_that_diverge_are_named(target, mode):
-    config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200)
+    config = LangevinConfig(
+        step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200
+    )
     with pytest.raises(DivergedError, match="all 2 chains diverged at a step of 1.9"):
         sample_langevin(target, mode, config, seed=0)
 
 
 def test_chains_that_diverge_begin_anew_with_smaller_steps(target, mode, tmp_path):
-    config = LangevinConfig(step=1.9, batch=25, control_variates=False, chains=2, warmup=0, draws=200, thin=1)
+    config = LangevinConfig(
+        step=1.9, batch=25, control_variates=False, chains=2, warmup=0, draws=200, thin=1
+    )
     with pytest.raises(DivergedError):
         sample_langevin(target, mode, replace(config, step=0.95, batch=50), seed=0)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors")
@@ -193,7 +229,9 @@ def test_chains_that_diverge_begin_anew_with_smaller_steps(target, mode, tmp_pat
 
 
 def test_chains_that_diverge_at_every_step_leave_the_mode_and_say_so(target, mode):
-    config = LangevinConfig(step=1.9, batch=10, control_variates=False, chains=2, warmup=0, draws=200)
+    config = LangevinConfig(
+        step=1.9, batch=10, control_variates=False, chains=2, warmup=0, draws=200
+    )
     steep = replace(target, sites=Unscaled(target.sites, excess=200.0))
     found = sample_by_smaller_steps(steep, mode, config, seed=0)
     assert found.eta.shape == (1, 1, mode.eta.size) and (found.eta[0, 0] == mode.eta).all()
@@ -213,6 +251,8 @@ def test_settings_of_chains_that_cannot_be_are_refused(settings):
 def test_langevin_and_metropolis_agree(target, mode):
     """Means within 5 standard errors of both chains together; once in a million seeds by chance."""
     slow = sample_metropolis(target, mode, MetropolisConfig(draws=1000), seed=7)
-    fast = sample_langevin(target, mode, LangevinConfig(step=0.05, batch=50, warmup=100, draws=2000), seed=7)
+    fast = sample_langevin(
+        target, mode, LangevinConfig(step=0.05, batch=50, warmup=100, draws=2000), seed=7
+    )
     error = np.hypot(mean_error(slow.eta), mean_error(fast.eta))
     assert (np.abs(slow.eta.mean((0, 1)) - fast.eta.mean((0, 1))) < 5 * error).all()

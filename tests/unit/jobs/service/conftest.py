@@ -48,7 +48,13 @@ def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     common = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
     short = {"training": {"max_epochs": 10, "batch_size": 8}}
     bayesian = transfer_labelled(
-        source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **common, out=folder / "bayesian"
+        source_folder,
+        records,
+        gaps,
+        method="btl_pcp_pe",
+        settings=SETTINGS,
+        **common,
+        out=folder / "bayesian",
     )
     conformal = transfer_labelled(
         source_folder,
@@ -75,7 +81,9 @@ def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @contextlib.contextmanager
-def serving(folders: list[Path], *, token: str | None = None, limits: ServiceLimits = LIMITS) -> Iterator[str]:
+def serving(
+    folders: list[Path], *, token: str | None = None, limits: ServiceLimits = LIMITS
+) -> Iterator[str]:
     """Serve runs on a free port of this machine, in a thread, and yield the address."""
     server = server_of(build_app(load_models(folders), token=token, limits=limits, hosts=LOOPBACK))
     sock = listening("127.0.0.1", 0)
@@ -112,10 +120,14 @@ def predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Predict:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
 
     def call(model: Path, *files: Path, **options: object) -> pd.DataFrame:
-        words = [f"--structures={file}" for file in files] + [f"--{key}={value}" for key, value in options.items()]
+        words = [f"--structures={file}" for file in files] + [
+            f"--{key}={value}" for key, value in options.items()
+        ]
         out = tmp_path / "out.csv"
         done = CliRunner().invoke(
-            commands, ["predict", f"--model={model}", *words, f"--out={out}"], catch_exceptions=False
+            commands,
+            ["predict", f"--model={model}", *words, f"--out={out}"],
+            catch_exceptions=False,
         )
         assert done.exit_code == 0
         return read_predictions_csv(out)
@@ -127,7 +139,9 @@ def rows(answer: httpx.Response) -> pd.DataFrame:
     """The rows of an answer as the table that the CSV is read to."""
     assert answer.status_code in (200, 422), answer.text
     frame = pd.DataFrame(answer.json()["rows"])
-    return frame.assign(**{name: frame[name].astype(float) for name in ("mean_eV", "sd_eV", "lower_eV", "upper_eV")})
+    return frame.assign(
+        **{name: frame[name].astype(float) for name in ("mean_eV", "sd_eV", "lower_eV", "upper_eV")}
+    )
 
 
 def assert_same(answer: httpx.Response, table: pd.DataFrame) -> None:

@@ -22,7 +22,9 @@ def batcher(runs: Runs) -> Batcher:
 
 def ask(batcher: Batcher, *batch: Sequence[StructureRecord]) -> list[Asked]:
     """Ask for every list of records before the batcher starts, so that all are of one batch."""
-    return [batcher.ask(Question(Choice(), list(records), [None] * len(records))) for records in batch]
+    return [
+        batcher.ask(Question(Choice(), list(records), [None] * len(records))) for records in batch
+    ]
 
 
 def leave_while_describing(monkeypatch: pytest.MonkeyPatch, leaving: Sequence[Asked]) -> list[Any]:
@@ -51,7 +53,9 @@ def test_large_question_that_is_left_is_not_described_to_its_end_while_a_small_o
     batcher.stop()
     with pytest.raises(Cancelled):
         large.rows.result(timeout=1)
-    assert len(seen) <= vectors.CHUNK_STRUCTURES + len(few)  # the chunk that was begun, and those that are waited for
+    assert len(seen) <= vectors.CHUNK_STRUCTURES + len(
+        few
+    )  # the chunk that was begun, and those that are waited for
 
 
 def test_small_questions_that_are_left_are_dropped_one_by_one(
@@ -86,6 +90,10 @@ def test_question_that_is_left_while_others_are_predicted_is_not_predicted(
 
     monkeypatch.setattr(ServedModel, "answer", noted)
     batcher.start()
-    assert [len(one.rows.result(timeout=60)) for one in (first, second, third)] == [PREDICTED_TOGETHER, 0, 1]
+    assert [len(one.rows.result(timeout=60)) for one in (first, second, third)] == [
+        PREDICTED_TOGETHER,
+        0,
+        1,
+    ]
     batcher.stop()
     assert passes == [[first.question], [third.question]]

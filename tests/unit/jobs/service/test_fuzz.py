@@ -27,9 +27,33 @@ from tests.unit.jobs.service.test_refusals import FRAME
 from tests.unit.structures.samples import optimade
 
 JSON, FILE, UPLOAD = "application/json", "text/plain", "multipart/form-data; boundary=limit"
-PEAK_BYTES = 160_000_000  # above what is there before: bodies of 200 kB, of which archives unpack to 2 MB
-TEXTS = (r'"\ud800"', r'"a\u0000b\n\u202e"', '"' + "x" * 3_000 + '"', '"\u0661"', '""', '"../a.cif"', "1.5", "null")
-NUMBERS = ("9" * 400, "-" + "9" * 400, "1e400", "-1", "1e99", "NaN", "-Infinity", "0", "\u0661", '"1"', "true", "[]")
+PEAK_BYTES = (
+    160_000_000  # above what is there before: bodies of 200 kB, of which archives unpack to 2 MB
+)
+TEXTS = (
+    r'"\ud800"',
+    r'"a\u0000b\n\u202e"',
+    '"' + "x" * 3_000 + '"',
+    '"\u0661"',
+    '""',
+    '"../a.cif"',
+    "1.5",
+    "null",
+)
+NUMBERS = (
+    "9" * 400,
+    "-" + "9" * 400,
+    "1e400",
+    "-1",
+    "1e99",
+    "NaN",
+    "-Infinity",
+    "0",
+    "\u0661",
+    '"1"',
+    "true",
+    "[]",
+)
 DEEP = ("[", '{"a":', '{"structures":[', '{"data":[', '[{"cell":', '[{"positions":[')
 CHARSETS = ("utf-8", "utf-16", "latin-1", "shift_jis", "utf-7", "undefined")
 Asked = tuple[str, str, bytes]  # content type, name in the address, body
@@ -38,7 +62,11 @@ Asked = tuple[str, str, bytes]  # content type, name in the address, body
 def as_pymatgen(seed: int) -> dict[str, Any]:
     """A crystal with all that pymatgen's `Structure.as_dict` writes."""
     atoms = crystal(seed)
-    lengths = dict(zip(("a", "b", "c", "alpha", "beta", "gamma"), map(float, atoms.cell.cellpar()), strict=True))
+    lengths = dict(
+        zip(
+            ("a", "b", "c", "alpha", "beta", "gamma"), map(float, atoms.cell.cellpar()), strict=True
+        )
+    )
     sites = [
         {
             "species": [{"element": atom.symbol, "occu": 1}],
@@ -49,8 +77,18 @@ def as_pymatgen(seed: int) -> dict[str, Any]:
         }
         for atom, fractions in zip(atoms, atoms.get_scaled_positions(), strict=True)
     ]
-    lattice = {"matrix": atoms.cell.array.tolist(), "pbc": [True] * 3, **lengths, "volume": float(atoms.cell.volume)}
-    about = {"@module": "pymatgen.core.structure", "@class": "Structure", "charge": 0, "properties": {}}
+    lattice = {
+        "matrix": atoms.cell.array.tolist(),
+        "pbc": [True] * 3,
+        **lengths,
+        "volume": float(atoms.cell.volume),
+    }
+    about = {
+        "@module": "pymatgen.core.structure",
+        "@class": "Structure",
+        "charge": 0,
+        "properties": {},
+    }
     return about | {"lattice": lattice, "sites": sites}
 
 
@@ -67,7 +105,9 @@ def frames_of(count: int) -> list[Any]:
 
 def uploaded(*files: tuple[str, bytes]) -> bytes:
     parts = [
-        f'--limit\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'.encode() + data + b"\r\n"
+        f'--limit\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'.encode()
+        + data
+        + b"\r\n"
         for name, data in files
     ]
     return b"".join([*parts, b"--limit--\r\n"])
@@ -88,7 +128,13 @@ def sound() -> list[Asked]:
         ("chemical/x-cif", "", cif),
         (FILE, "POSCAR", poscar),
         (FILE, "a.extxyz", frames),
-        (JSON, "", json.dumps({"structures": ase, "level": 0.9, "interval": "credible"}, indent=1).encode()),
+        (
+            JSON,
+            "",
+            json.dumps(
+                {"structures": ase, "level": 0.9, "interval": "credible"}, indent=1
+            ).encode(),
+        ),
         (JSON, "", json.dumps([as_pymatgen(seed) for seed in range(2)], indent=1).encode()),
         (JSON, "", json.dumps({"structures": held}).encode()),
         (JSON, "", json.dumps({"structures": cheap, "model": "cheap"}).encode()),
@@ -105,7 +151,10 @@ def sound() -> list[Asked]:
 def bombs() -> list[Asked]:
     """Bodies below the limit that unpack to a hundred times what may be unpacked."""
     archive, alone, zeros = io.BytesIO(), io.BytesIO(), bytes(1_000_000)
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed, packed.open("a.cif", "w") as member:
+    with (
+        zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("a.cif", "w") as member,
+    ):
         for _ in range(150):
             member.write(zeros)
     with gzip.GzipFile(fileobj=alone, mode="w") as stream:
@@ -122,7 +171,9 @@ def hostile(rng: Random) -> Asked:
         kind, name, body = rng.choice(sound()[1:3])
         lines = body.split(b"\n")
         place = 0 if name.endswith("xyz") else 6
-        lines[place] = rng.choice((b"999999999", b"9999999999", b"-5", b"9" * 5_000, b"1 " * 20_000, b"1e9"))
+        lines[place] = rng.choice(
+            (b"999999999", b"9999999999", b"-5", b"9" * 5_000, b"1 " * 20_000, b"1e9")
+        )
         return kind, name, b"\n".join(lines)
     if way == "depth":
         opened = rng.choice(DEEP) * rng.choice((10, 500, 990, 1_100, 13_000))
@@ -136,27 +187,51 @@ def hostile(rng: Random) -> Asked:
     if way == "charset":
         charset = rng.choice(CHARSETS)
         text = body.decode("utf-8", "replace")
-        body = text.encode(rng.choice(("utf-8", "utf-16", "utf-32", "utf-7", "cp037", "utf-8-sig")), "replace")
+        body = text.encode(
+            rng.choice(("utf-8", "utf-16", "utf-32", "utf-7", "cp037", "utf-8-sig")), "replace"
+        )
         return f"{kind}; charset={charset}", name, body
-    return kind, name, rng.choice((b"", b" ", b"\n\n", b"\x00", b"\xef\xbb\xbf", b"{}", b"[]", b"null", b"--limit--"))
+    return (
+        kind,
+        name,
+        rng.choice(
+            (b"", b" ", b"\n\n", b"\x00", b"\xef\xbb\xbf", b"{}", b"[]", b"null", b"--limit--")
+        ),
+    )
 
 
 def replaced() -> Iterator[Asked]:
     """JSON bodies of every form, each text, key and number in turn replaced by each that nobody expects."""
     array = {"__ndarray__": [[3], "int64", [8, 1, 1]]}
-    told = {"baseline_eV": 3.0, "info": {"gap_pbe_eV": 2.5}, "cell": [5.0, 6.0, 7.0], "pbc": True, "numbers": array}
-    files = [{"content": FRAME.decode(), "name": "a.xyz"}, {"id": "w", "positions": WATER["positions"]} | told]
+    told = {
+        "baseline_eV": 3.0,
+        "info": {"gap_pbe_eV": 2.5},
+        "cell": [5.0, 6.0, 7.0],
+        "pbc": True,
+        "numbers": array,
+    }
+    files = [
+        {"content": FRAME.decode(), "name": "a.xyz"},
+        {"id": "w", "positions": WATER["positions"]} | told,
+    ]
     site = {"species": [{"element": "C", "occu": 1}], "abc": [0.1, 0.2, 0.3], "label": "C1"}
     lattice = {"a": 5, "b": 5, "c": 5, "alpha": 90, "beta": 90, "gamma": 90}
     bodies = [
         {"structures": files, "model": "cheap", "level": 0.9, "interval": "credible"},
         [{"lattice": lattice, "sites": [site], "id": "one"}],
     ]
-    for kind, name, text in [*((JSON, "", json.dumps(body)) for body in bodies), (FILE, "a.json", optimade())]:
+    for kind, name, text in [
+        *((JSON, "", json.dumps(body)) for body in bodies),
+        (FILE, "a.json", optimade()),
+    ]:
         for pattern, values in ((r'"[^"]*"', TEXTS), (r"(?<![\w.\"])-?\d+\.?\d*(?!\")", NUMBERS)):
             for place in re.finditer(pattern, text):
                 for value in values:
-                    yield kind, name, f"{text[: place.start()]}{value}{text[place.end() :]}".encode()
+                    yield (
+                        kind,
+                        name,
+                        f"{text[: place.start()]}{value}{text[place.end() :]}".encode(),
+                    )
 
 
 def bad_body(rng: Random) -> Asked:
@@ -186,7 +261,9 @@ def assert_answered(answer: httpx.Response, asked: Asked) -> None:
         assert_sentence(found["detail"])
     for row in found.get("rows") or []:
         refused = row["status"] == "refused"
-        assert all((row[name] is None) == refused for name in ("mean_eV", "sd_eV", "lower_eV", "upper_eV")), row
+        assert all(
+            (row[name] is None) == refused for name in ("mean_eV", "sd_eV", "lower_eV", "upper_eV")
+        ), row
         assert not refused or row["problem"]
         if row["problem"]:
             assert_sentence(row["problem"])
@@ -197,7 +274,9 @@ def assert_answered(answer: httpx.Response, asked: Asked) -> None:
 
 def test_sound_bodies_of_every_form_are_predicted(client: httpx.Client) -> None:
     for kind, name, body in sound():
-        answer = client.post("/predict", params={"name": name}, content=body, headers={"content-type": kind})
+        answer = client.post(
+            "/predict", params={"name": name}, content=body, headers={"content-type": kind}
+        )
         assert answer.status_code == 200, answer.text
         assert {row["status"] for row in answer.json()["rows"]} & {"ok", "warning"}
 
@@ -206,7 +285,9 @@ def test_every_value_of_json_may_be_what_nobody_expects(client: httpx.Client) ->
     good = {"params": {"name": "a.extxyz"}, "content": sound()[2][2]}
     before, codes = client.post("/predict", **good).content, set()
     for kind, name, body in replaced():
-        answer = client.post("/predict", params={"name": name}, content=body, headers={"content-type": kind})
+        answer = client.post(
+            "/predict", params={"name": name}, content=body, headers={"content-type": kind}
+        )
         assert_answered(answer, (kind, name, body))
         codes.add(answer.status_code)
     assert codes == {200, 400, 404, 422}
@@ -214,7 +295,8 @@ def test_every_value_of_json_may_be_what_nobody_expects(client: httpx.Client) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "fresh"), [(1_500, False), pytest.param(50_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])]
+    ("count", "fresh"),
+    [(1_500, False), pytest.param(50_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
 )
 def test_damaged_bodies_are_predicted_or_hear_a_sentence(
     client: httpx.Client, count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
@@ -226,7 +308,9 @@ def test_damaged_bodies_are_predicted_or_hear_a_sentence(
 
     def check(rng: Random) -> None:
         kind, name, body = asked = bad_body(rng)
-        answer = client.post("/predict", params={"name": name}, content=body, headers={"content-type": kind})
+        answer = client.post(
+            "/predict", params={"name": name}, content=body, headers={"content-type": kind}
+        )
         assert_answered(answer, asked)
         codes[answer.status_code] += 1
         if rng.random() < 0.05:

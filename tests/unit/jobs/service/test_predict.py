@@ -24,7 +24,11 @@ from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
 from tests.unit.structures.samples import optimade
 
-WATER = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0.1], [0.76, 0, -0.5], [-0.76, 0, -0.5]]}
+WATER = {
+    "id": "water",
+    "symbols": ["O", "H", "H"],
+    "positions": [[0, 0, 0.1], [0.76, 0, -0.5], [-0.76, 0, -0.5]],
+}
 
 
 def crystal(seed: int = 0) -> Atoms:
@@ -72,7 +76,12 @@ def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
     frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
     frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
     cell, pbc = [0.5, 0.5, 0.5], True
-    entry = {"numbers": [1] * len(positions), "positions": positions.tolist(), "cell": cell, "pbc": pbc}
+    entry = {
+        "numbers": [1] * len(positions),
+        "positions": positions.tolist(),
+        "cell": cell,
+        "pbc": pbc,
+    }
     answers = [
         client.post("/predict", params={"name": "a.extxyz"}, content=frame.encode()),
         client.post("/predict", json={"structures": [entry]}),
@@ -80,7 +89,10 @@ def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
     for answer in answers:
         assert answer.status_code in (200, 422)
         (row,) = answer.json()["rows"]
-        assert "190 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A" in row["problem"]
+        assert (
+            "190 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A"
+            in row["problem"]
+        )
 
 
 @pytest.mark.parametrize("form", ["cif", "vasp"])
@@ -117,11 +129,21 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
     table = predict(runs.bayesian, path)
     cell = atoms.cell.array.tolist()
     sites = [
-        {"species": [{"element": a.symbol, "occu": 1}], "xyz": a.position.tolist(), "label": a.symbol, "properties": {}}
+        {
+            "species": [{"element": a.symbol, "occu": 1}],
+            "xyz": a.position.tolist(),
+            "label": a.symbol,
+            "properties": {},
+        }
         for a in atoms
     ]
     written = json.loads(encode(atoms))
-    plain = {"numbers": atoms.numbers.tolist(), "positions": atoms.positions.tolist(), "cell": cell, "pbc": True}
+    plain = {
+        "numbers": atoms.numbers.tolist(),
+        "positions": atoms.positions.tolist(),
+        "cell": cell,
+        "pbc": True,
+    }
     forms = [written, plain, {"lattice": {"matrix": cell, "pbc": [True] * 3}, "sites": sites}]
     forms.append({"content": path.read_text(), "name": "one.extxyz"})
     forms.append({**plain, "cell": [5.0, 5.5, 6.0], "pbc": None})
@@ -131,17 +153,26 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
         assert_same(found, table)
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/vnd.api+json; charset=utf-8", "text/plain"])
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/vnd.api+json; charset=utf-8", "text/plain"]
+)
 def test_response_of_optimade_is_read_as_its_file(
     client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "response.json"
     path.write_text(optimade())
-    asked = {"params": {"name": path.name, "level": 0.9}, "content": optimade(), "headers": {"content-type": kind}}
+    asked = {
+        "params": {"name": path.name, "level": 0.9},
+        "content": optimade(),
+        "headers": {"content-type": kind},
+    }
     answer = client.post("/predict", **asked)
     assert answer.status_code == 200
     assert_same(answer, predict(runs.bayesian, path, level=0.9))
-    assert [(row["id"], row["status"] == "refused") for row in answer.json()["rows"]] == [("w/1", False), ("n/2", True)]
+    assert [(row["id"], row["status"] == "refused") for row in answer.json()["rows"]] == [
+        ("w/1", False),
+        ("n/2", True),
+    ]
     unnamed = client.post("/predict", content=optimade(), headers={"content-type": kind})
     assert [row["file"].partition(".")[0] for row in unnamed.json()["rows"]] == ["structure"] * 2
 
@@ -165,7 +196,8 @@ def test_json_carries_model_level_and_interval(
     answer = client.post("/predict", json=body)
     table = predict(runs.conformal, path, level=0.9, interval="conformal")
     np.testing.assert_array_equal(
-        rows(answer)[["mean_eV", "lower_eV", "upper_eV"]], table[["mean_eV", "lower_eV", "upper_eV"]]
+        rows(answer)[["mean_eV", "lower_eV", "upper_eV"]],
+        table[["mean_eV", "lower_eV", "upper_eV"]],
     )
     assert answer.json()["model"] == "conformal" and rows(answer)["interval"][0] == "conformal"
 
@@ -178,7 +210,11 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
     path.write_text(frame.format("a", 2.5) + frame.format("b", 4.0))
     table, model = predict(runs.cheap, path), {"model": "cheap"}
     assert table["mean_eV"][1] - table["mean_eV"][0] > 1
-    answers = [client.post("/predict", params={**model, "name": "waters.extxyz"}, content=path.read_bytes())]
+    answers = [
+        client.post(
+            "/predict", params={**model, "name": "waters.extxyz"}, content=path.read_bytes()
+        )
+    ]
     given = [{**WATER, "id": id, "baseline_eV": value} for id, value in (("a", 2.5), ("b", 4.0))]
     answers.append(client.post("/predict", json={"structures": given, **model}))
     bare = path.read_text().replace("gap_pbe_eV", "other")
@@ -187,11 +223,16 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
         np.testing.assert_array_equal(rows(answer)["mean_eV"], table["mean_eV"])
         np.testing.assert_array_equal(rows(answer)["upper_eV"], table["upper_eV"])
     partly = client.post("/predict", json={"structures": [given[0], WATER], **model})
-    assert rows(partly)["status"][1] == "refused" and "has no gap_pbe_eV" in rows(partly)["problem"][1]
+    assert (
+        rows(partly)["status"][1] == "refused" and "has no gap_pbe_eV" in rows(partly)["problem"][1]
+    )
     none = client.post("/predict", json={"structures": [WATER], **model})
     assert none.status_code == 422 and "give it in eV as baseline_eV" in none.json()["detail"]
     foreign = client.post("/predict", json=[given[0]])
-    assert foreign.status_code == 422 and "this run was trained without one" in foreign.json()["detail"]
+    assert (
+        foreign.status_code == 422
+        and "this run was trained without one" in foreign.json()["detail"]
+    )
 
 
 def test_requests_that_arrive_together_are_predicted_together_and_answered_as_if_alone(
@@ -203,27 +244,36 @@ def test_requests_that_arrive_together_are_predicted_together_and_answered_as_if
     """
     single = mixed.with_name("single.extxyz")
     write(single, crystal(3), format="extxyz")
-    wanted = [(model, path) for model in (runs.bayesian, runs.conformal) for path in (mixed, single)]
+    wanted = [
+        (model, path) for model in (runs.bayesian, runs.conformal) for path in (mixed, single)
+    ]
     tables = [predict(model, path) for model, path in wanted]
 
     def ask(number: int) -> httpx.Response:
         model, path = wanted[number % 4]
         params = {"model": model.name, "name": path.name}
-        return httpx.post(f"{address}/predict", params=params, content=path.read_bytes(), timeout=60)
+        return httpx.post(
+            f"{address}/predict", params=params, content=path.read_bytes(), timeout=60
+        )
 
     alone = [ask(number) for number in range(4)]
     for answer, table in zip(alone, tables, strict=True):
         assert_same(answer, table)
     before = client.get("/health").json()
     with ThreadPoolExecutor(21) as pool:
-        body = {"structures": [{**WATER, "id": f"water-{k}", "baseline_eV": 2.5} for k in range(50)], "model": "cheap"}
+        body = {
+            "structures": [{**WATER, "id": f"water-{k}", "baseline_eV": 2.5} for k in range(50)],
+            "model": "cheap",
+        }
         first = pool.submit(client.post, "/predict", json=body)
         while httpx.get(f"{address}/health").json()["waiting"] == 0 and not first.done():
             pass
         together = list(pool.map(ask, range(20)))
     after = client.get("/health").json()
     assert first.result().status_code == 200
-    assert [answer.content for answer in together] == [alone[number % 4].content for number in range(20)]
+    assert [answer.content for answer in together] == [
+        alone[number % 4].content for number in range(20)
+    ]
     assert after["requests"] - before["requests"] == 21
     assert after["batches"] - before["batches"] < 21
 
@@ -234,7 +284,9 @@ def test_questions_that_wait_are_one_batch_of_each_model(runs: Runs) -> None:
     records = make_records(12, seed=33, prefix="waits")
     batcher = Batcher(models, max_structures=100)
     questions = [
-        Question(Choice("bayesian" if k % 3 else "conformal"), records[2 * k : 2 * k + 2], [None, None])
+        Question(
+            Choice("bayesian" if k % 3 else "conformal"), records[2 * k : 2 * k + 2], [None, None]
+        )
         for k in range(6)
     ]
     asked = [batcher.ask(question) for question in questions]
@@ -251,9 +303,15 @@ def test_questions_share_the_draws_and_one_that_fails_costs_no_other(runs: Runs)
     """Questions of one batch: a level out of range and an interval that the run lacks stand beside good ones."""
     model = ServedModel.load(runs.bayesian, name="bayesian")
     records = make_records(6, seed=31, prefix="asked")
-    choices = [Choice(level=0.9), Choice(level=2.0), Choice(interval="credible"), Choice(interval="conformal")]
+    choices = [
+        Choice(level=0.9),
+        Choice(level=2.0),
+        Choice(interval="credible"),
+        Choice(interval="conformal"),
+    ]
     questions = [
-        Question(choice, records[k : k + 2], [None, None]) for k, choice in zip((0, 1, 3, 4), choices, strict=True)
+        Question(choice, records[k : k + 2], [None, None])
+        for k, choice in zip((0, 1, 3, 4), choices, strict=True)
     ]
     described = [featurize(question.records, model.run.descriptor) for question in questions]
     found = model.answer(questions, described)

@@ -31,7 +31,12 @@ def test_reading_ends_at_the_limit_of_structures() -> None:
     with pytest.raises(Refusal, match="structure 2 is the text 'never read'"):
         of_json(many, Choice(), name="", baselines="", limits=ServiceLimits(max_structures=4))
     with pytest.raises(Refusal, match="More than 3 structures"):
-        of_files([("a.xyz", FRAMES.encode())] * 2, Choice(), baselines="", limits=ServiceLimits(max_structures=3))
+        of_files(
+            [("a.xyz", FRAMES.encode())] * 2,
+            Choice(),
+            baselines="",
+            limits=ServiceLimits(max_structures=3),
+        )
 
 
 def test_equal_ids_of_several_files_are_told_apart_as_in_files_on_disk(tmp_path: Path) -> None:
@@ -41,10 +46,15 @@ def test_equal_ids_of_several_files_are_told_apart_as_in_files_on_disk(tmp_path:
     asked = of_files(files, Choice(), baselines="", limits=ServiceLimits())
     on_disk = read_paths([tmp_path / name for name, _ in files])
     assert [record.id for record in asked.records] == ["a", "a-2", "a-3", "a-4"]
-    assert [(r.id, r.problem, r.info) for r in asked.records] == [(r.id, r.problem, r.info) for r in on_disk]
+    assert [(r.id, r.problem, r.info) for r in asked.records] == [
+        (r.id, r.problem, r.info) for r in on_disk
+    ]
 
 
 def test_one_baseline_of_several_structures_is_refused() -> None:
     entry = json.dumps([{"content": FRAMES, "name": "a.xyz", "baseline_eV": 2.5}]).encode()
-    with pytest.raises(Refusal, match="structure 1 holds several structures and one baseline_eV. Send them one by one"):
+    with pytest.raises(
+        Refusal,
+        match="structure 1 holds several structures and one baseline_eV. Send them one by one",
+    ):
         of_json(entry, Choice(), name="", baselines="", limits=ServiceLimits())

@@ -35,8 +35,14 @@ def sentence(answer: httpx.Response, code: int) -> str:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"positions": [[0, 0], [0, 1], [1, 1]]}, "structure 1, positions: holds a list of 2 where three numbers"),
-        ({"positions": [[0, 0, "x"]] * 3}, "structure 1, positions: holds the text 'x' where a number is expected"),
+        (
+            {"positions": [[0, 0], [0, 1], [1, 1]]},
+            "structure 1, positions: holds a list of 2 where three numbers",
+        ),
+        (
+            {"positions": [[0, 0, "x"]] * 3},
+            "structure 1, positions: holds the text 'x' where a number is expected",
+        ),
         ({"positions": [[0, 0, 1e101]] * 3}, "out of all proportion"),
         ({"positions": "none"}, "structure 1, positions: is the text 'none'"),
         ({"symbols": ["O"]}, "has 1 elements and 3 positions"),
@@ -50,15 +56,29 @@ def sentence(answer: httpx.Response, code: int) -> str:
         ({"name": "../../etc/passwd"}, "'../../etc/passwd' is not accepted as a file's name"),
         ({"name": "/etc/passwd"}, "Send a plain name such as benzene.cif"),
         ({"name": "C:\\secret.cif"}, "Send a plain name such as benzene.cif"),
-        ({"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}}, "__ndarray__ must be [shape, type, values]"),
+        (
+            {"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}},
+            "__ndarray__ must be [shape, type, values]",
+        ),
         ({"sites": 3}, "sites is a number. Accepted: a list, as pymatgen writes it"),
-        ({"sites": [{"species": []}]}, 'structure 1, site 1: must be an object with a list "species"'),
-        ({"sites": [{"species": [{"element": "C"}]}]}, "structure 1, site 1, xyz: holds nothing where three numbers"),
-        ({"sites": [], "lattice": {"a": 1}}, "structure 1, lattice, b: holds nothing where a number is expected"),
+        (
+            {"sites": [{"species": []}]},
+            'structure 1, site 1: must be an object with a list "species"',
+        ),
+        (
+            {"sites": [{"species": [{"element": "C"}]}]},
+            "structure 1, site 1, xyz: holds nothing where three numbers",
+        ),
+        (
+            {"sites": [], "lattice": {"a": 1}},
+            "structure 1, lattice, b: holds nothing where a number is expected",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_structure_of_a_wrong_shape_is_named_with_its_place(client: httpx.Client, change: dict, said: str) -> None:
+def test_structure_of_a_wrong_shape_is_named_with_its_place(
+    client: httpx.Client, change: dict, said: str
+) -> None:
     assert said in sentence(client.post("/predict", json=[{**WATER, **change}]), 422)
 
 
@@ -76,23 +96,47 @@ def test_structure_of_a_wrong_shape_is_named_with_its_place(client: httpx.Client
         (b"\xff\xfe\x00", 400, "The body is not JSON: it is not UTF-8"),
         ("[]", 422, '"structures" must be a list of at least one structure'),
         ('{"structures": {}}', 422, '"structures" must be a list of at least one structure'),
-        ('{"structures": [], "lever": 1}', 422, "The body has the field 'lever'. Accepted: structures, model"),
+        (
+            '{"structures": [], "lever": 1}',
+            422,
+            "The body has the field 'lever'. Accepted: structures, model",
+        ),
         ('"text"', 422, "structure 1 is the text 'text'. Accepted: an object with"),
         ('{"structure": 1}', 422, "structure 1 has 'structure'. Accepted: an object with"),
-        ('{"structures": [], "level": "much"}', 422, "level is 'much'. Accepted: a number such as 0.95."),
-        ('{"structures": [' + ",".join(["{}"] * 51) + "]}", 413, "51 structures in one request; the limit is 50"),
+        (
+            '{"structures": [], "level": "much"}',
+            422,
+            "level is 'much'. Accepted: a number such as 0.95.",
+        ),
+        (
+            '{"structures": [' + ",".join(["{}"] * 51) + "]}",
+            413,
+            "51 structures in one request; the limit is 50",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_body_that_is_no_question_is_refused(client: httpx.Client, body: str, code: int, said: str) -> None:
-    assert said in sentence(client.post("/predict", content=body, headers={"content-type": "application/json"}), code)
+def test_body_that_is_no_question_is_refused(
+    client: httpx.Client, body: str, code: int, said: str
+) -> None:
+    assert said in sentence(
+        client.post("/predict", content=body, headers={"content-type": "application/json"}), code
+    )
 
 
 @pytest.mark.parametrize(
     ("params", "code", "said"),
     [
-        ({"model": "../bayesian"}, 404, "There is no such model. Served here: bayesian, conformal, cheap."),
-        ({"level": "95"}, 422, "level is 95. Accepted: 0.01 to 0.99, such as 0.95. For 95 % write 0.95."),
+        (
+            {"model": "../bayesian"},
+            404,
+            "There is no such model. Served here: bayesian, conformal, cheap.",
+        ),
+        (
+            {"level": "95"},
+            422,
+            "level is 95. Accepted: 0.01 to 0.99, such as 0.95. For 95 % write 0.95.",
+        ),
         ({"level": "nan"}, 422, "level is nan"),
         ({"level": "high"}, 422, "level: "),
         ({"interval": "wide"}, 422, "interval is 'wide'. Accepted: prediction"),
@@ -100,27 +144,48 @@ def test_body_that_is_no_question_is_refused(client: httpx.Client, body: str, co
         ({"name": "a/../../b.cif"}, 422, "is not accepted as a file's name"),
         ({"baseline_eV": "1,x"}, 422, "baseline_eV holds 'x'"),
         ({"baseline_eV": "1,2"}, 422, "baseline_eV holds 2 numbers for 1 structures"),
-        ({"baseline_eV": "-1"}, 422, "baseline_eV is -1, which is no band gap. Accepted: 0 to 100; is the unit eV?"),
-        ({"baseline_eV": "1e300", "model": "cheap"}, 422, "baseline_eV is 1e+300, which is no band gap"),
+        (
+            {"baseline_eV": "-1"},
+            422,
+            "baseline_eV is -1, which is no band gap. Accepted: 0 to 100; is the unit eV?",
+        ),
+        (
+            {"baseline_eV": "1e300", "model": "cheap"},
+            422,
+            "baseline_eV is 1e+300, which is no band gap",
+        ),
         ({"interval": "wide\n" * 500}, 422, "interval is 'wide?wide?"),
     ],
     ids=str,
 )
-def test_address_that_makes_no_sense_is_refused(client: httpx.Client, params: dict, code: int, said: str) -> None:
+def test_address_that_makes_no_sense_is_refused(
+    client: httpx.Client, params: dict, code: int, said: str
+) -> None:
     assert said in sentence(client.post("/predict", params=params, content=FRAME), code)
 
 
 def test_disorder_and_nonsense_keep_their_rows_with_the_reason(client: httpx.Client) -> None:
     disordered = as_cif(crystal()).replace(b"1.0000", b"0.5000")
-    site = {"species": [{"element": "C", "occu": 0.5}, {"element": "N", "occu": 0.5}], "abc": [0, 0, 0], "label": "C1"}
-    mixed = [{"lattice": {"matrix": np.eye(3).tolist()}, "sites": [site]}, {**WATER, "symbols": ["O", "Q", "H"]}, WATER]
+    site = {
+        "species": [{"element": "C", "occu": 0.5}, {"element": "N", "occu": 0.5}],
+        "abc": [0, 0, 0],
+        "label": "C1",
+    }
+    mixed = [
+        {"lattice": {"matrix": np.eye(3).tolist()}, "sites": [site]},
+        {**WATER, "symbols": ["O", "Q", "H"]},
+        WATER,
+    ]
     assert "has occupancy 0.5" in sentence(client.post("/predict", content=disordered), 422)
     answer = client.post("/predict", json=mixed)
     assert answer.status_code == 200
     assert [row["status"] for row in answer.json()["rows"]][:2] == ["refused", "refused"]
     assert "atom C1 has occupancy 0.5. Disordered structures" in answer.json()["rows"][0]["problem"]
     none = client.post("/predict", json=mixed[:2])
-    assert "None of 2 structures can be used: atom C1" in sentence(none, 422) and len(none.json()["rows"]) == 2
+    assert (
+        "None of 2 structures can be used: atom C1" in sentence(none, 422)
+        and len(none.json()["rows"]) == 2
+    )
 
 
 def test_body_over_the_limit_is_refused_announced_or_not(client: httpx.Client) -> None:
@@ -141,10 +206,16 @@ def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
     torn = {"content-type": "multipart/form-data; boundary=a"}
     sentence(client.post("/predict", content=b"--b\r\nnonsense", headers=torn), 400)
     sentence(client.post("/predict", content=b"--a--\r\n", headers=torn), 422)
-    part = b'--a\r\nContent-Disposition: form-data; name="f"; filename="a.xyz"\r\n\r\n' + FRAME + b"\r\n"
+    part = (
+        b'--a\r\nContent-Disposition: form-data; name="f"; filename="a.xyz"\r\n\r\n'
+        + FRAME
+        + b"\r\n"
+    )
     assert client.post("/predict", content=part * 2 + b"--a--", headers=torn).status_code == 200
     for cut in (part * 2, part * 2 + b"--a", (part * 2)[:-20]):
-        assert "it is cut off, as its closing" in sentence(client.post("/predict", content=cut, headers=torn), 400)
+        assert "it is cut off, as its closing" in sentence(
+            client.post("/predict", content=cut, headers=torn), 400
+        )
     undefined = {"content-type": "multipart/form-data; boundary=a; charset=undefined"}
     unknown = client.post("/predict", content=part + b"--a--", headers=undefined)
     assert "do not fit its boundary and charset" in sentence(unknown, 400)
@@ -155,25 +226,39 @@ def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
 
 
 def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> None:
-    assert sentence(client.get("/../etc/passwd"), 404).startswith("There is no GET of this address.")
+    assert sentence(client.get("/../etc/passwd"), 404).startswith(
+        "There is no GET of this address."
+    )
     assert "There is no DELETE of this address." in sentence(client.delete("/models"), 405)
     assert client.get("/models", headers={"host": "evil.example"}).status_code == 400
 
 
 def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
-    with serving([runs.conformal], token=TOKEN) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/health").json() == {"status": "ok", "waiting": 0, "requests": 0, "batches": 0}
+    with (
+        serving([runs.conformal], token=TOKEN) as address,
+        httpx.Client(base_url=address) as client,
+    ):
+        assert client.get("/health").json() == {
+            "status": "ok",
+            "waiting": 0,
+            "requests": 0,
+            "batches": 0,
+        }
         assert client.get("/version").status_code == client.get("/docs").status_code == 200
         for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
             said = sentence(client.get("/models", headers=header), 401)
             assert "Authorization: Bearer TOKEN" in said and TOKEN not in said
             sentence(client.post("/predict", content=FRAME, headers=header), 401)
         good = {"authorization": f"Bearer {TOKEN}"}
-        assert [model["name"] for model in client.get("/models", headers=good).json()["models"]] == ["conformal"]
+        assert [
+            model["name"] for model in client.get("/models", headers=good).json()["models"]
+        ] == ["conformal"]
         assert client.post("/predict", content=FRAME, headers=good).status_code == 200
 
 
-def test_token_comes_from_a_file_or_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_comes_from_a_file_or_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert token_of(None) is None
     monkeypatch.setenv(VARIABLE, TOKEN)
@@ -182,7 +267,9 @@ def test_token_comes_from_a_file_or_the_variable(tmp_path: Path, monkeypatch: py
     assert (token_of(None), token_of(file)) == (TOKEN, "another-token-of-28-characters")
     for text in ("short", "two words are no token here", ""):
         file.write_text(text)
-        with pytest.raises(ConfigError, match="not a token. Accepted: one word of at least 16 ASCII characters"):
+        with pytest.raises(
+            ConfigError, match="not a token. Accepted: one word of at least 16 ASCII characters"
+        ):
             token_of(file)
     with pytest.raises(ConfigError, match="the token cannot be read"):
         token_of(tmp_path / "missing")
@@ -193,7 +280,9 @@ def test_other_machines_need_a_token() -> None:
         check_host(host, None)
     check_host("0.0.0.0", TOKEN)
     for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
-        with pytest.raises(ConfigError, match=rf"--host {host} lets other machines in, and there is no token"):
+        with pytest.raises(
+            ConfigError, match=rf"--host {host} lets other machines in, and there is no token"
+        ):
             check_host(host, None)
 
 
@@ -207,9 +296,14 @@ def test_busy_and_slow_answers_say_so(runs: Runs, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(ServedModel, "answer", slowly)
     limits = ServiceLimits(max_waiting=1, seconds=1.0)
-    with serving([runs.conformal], limits=limits) as address, httpx.Client(base_url=address) as client:
+    with (
+        serving([runs.conformal], limits=limits) as address,
+        httpx.Client(base_url=address) as client,
+    ):
         slow: list[httpx.Response] = []
-        thread = threading.Thread(target=lambda: slow.append(httpx.post(f"{address}/predict", content=FRAME)))
+        thread = threading.Thread(
+            target=lambda: slow.append(httpx.post(f"{address}/predict", content=FRAME))
+        )
         thread.start()
         while not client.get("/health").json()["waiting"]:
             time.sleep(0.01)
@@ -226,11 +320,15 @@ def test_body_that_does_not_arrive_hears_408(runs: Runs) -> None:
     with serving([runs.conformal], limits=ServiceLimits(seconds=1.0)) as address:
         host, port = address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:
-            sock.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc")
+            sock.sendall(
+                b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc"
+            )
             assert b" 408 " in sock.recv(4096).splitlines()[0]
 
 
-def test_error_inside_is_one_sentence_without_a_traceback(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_inside_is_one_sentence_without_a_traceback(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(model: ServedModel, *given: object) -> object:
         raise RuntimeError("a secret of the inside")
 
@@ -253,13 +351,29 @@ def damaged(rng: np.random.Generator) -> tuple[str, bytes]:
     if way == 1:
         return "application/json", rng.bytes(int(rng.integers(1, 300)))
     if way == 2:
-        value = rng.choice(["NaN", "Infinity", "-Infinity", "1e400", '"1"', "null", "[]", "{}", "true"])
+        value = rng.choice(
+            ["NaN", "Infinity", "-Infinity", "1e400", '"1"', "null", "[]", "{}", "true"]
+        )
         return "application/json", good.replace(b"0.76", str(value).encode(), 1)
     if way == 3:
         key = rng.choice(["symbols", "positions", "structures"])
-        return "application/json", good.replace(f'"{key}"'.encode(), b'"' + rng.bytes(4).hex().encode() + b'"', 1)
+        return "application/json", good.replace(
+            f'"{key}"'.encode(), b'"' + rng.bytes(4).hex().encode() + b'"', 1
+        )
     if way == 4:
-        value = rng.choice(["[]", "{}", "3", '"x"', "[[1]]", "[null]", "[{}]", '[{"content": 3}]', '[{"sites": [1]}]'])
+        value = rng.choice(
+            [
+                "[]",
+                "{}",
+                "3",
+                '"x"',
+                "[[1]]",
+                "[null]",
+                "[{}]",
+                '[{"content": 3}]',
+                '[{"sites": [1]}]',
+            ]
+        )
         return "application/json", b'{"structures": ' + str(value).encode() + b"}"
     if way == 5:
         return "multipart/form-data; boundary=x", b"--x\r\n" + rng.bytes(int(rng.integers(0, 200)))
@@ -293,6 +407,11 @@ def test_refusal_holds_code_and_sentence() -> None:
 def test_missing_extra_is_one_sentence_with_the_command() -> None:
     script = "import sys; sys.modules['fastapi'] = None; from bandgap.cli import main; main()"
     command = [sys.executable, "-c", script, "serve", "--model", "run"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"}
+    )
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "fastapi is not installed" in done.stderr and "pip install -c constraints.txt '.[serve]'" in done.stderr
+    assert (
+        "fastapi is not installed" in done.stderr
+        and "pip install -c constraints.txt '.[serve]'" in done.stderr
+    )

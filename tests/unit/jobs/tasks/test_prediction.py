@@ -24,7 +24,14 @@ from bandgap.jobs.tasks.prediction import predict
 from bandgap.jobs.worker import Worker, work_all
 from bandgap.predictions.details import JOINT, ROWS
 from bandgap.predictions.growing_store import GrowingPrediction
-from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
+from bandgap.predictions.store import (
+    DETAILS,
+    EXTXYZ,
+    PREDICTIONS_CSV,
+    QUANTILES,
+    load_details,
+    load_predictions,
+)
 from bandgap.predictions.table import NUMBERS, TEXTS, Predictions
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import TransferRequest
@@ -46,10 +53,14 @@ def home(tmp_path, world, source_folder) -> Home:
     gaps = np.where(np.arange(24) < 20, world.gaps_eV, np.nan)
     dataset = add_labelled_set(home, WS, world, source_folder, gaps_eV=gaps)
     run = str(uuid.uuid4())
-    request = TransferRequest(method="btl_pcp_pe", n=16, n_test=4, seed=1, device="cpu", settings={"sampler": SAMPLER})
+    request = TransferRequest(
+        method="btl_pcp_pe", n=16, n_test=4, seed=1, device="cpu", settings={"sampler": SAMPLER}
+    )
     payload = {"source": "toy", "dataset": dataset.id, "run": run, "request": request.to_values()}
     job = jobs.submit(WS, "transfer", title="t", payload=payload, subject=run)
-    library.add_run(WS, job=job.id, run_id=run, dataset=dataset.id, source="toy", title="t", request=request)
+    library.add_run(
+        WS, job=job.id, run_id=run, dataset=dataset.id, source="toy", title="t", request=request
+    )
     work_all(home)
     assert JobStore(home).job(WS, job.id).state == "finished"
     return home
@@ -71,7 +82,9 @@ def submitted(home: Home, n: int = 20) -> Job:
     dataset = library.add_dataset(WS, "new", purpose="prediction", files=files(n))
     (run,) = library.runs(WS)
     payload = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
-    return JobStore(home).submit(WS, "predict", title="Predicting new", payload=payload, subject=dataset.id)
+    return JobStore(home).submit(
+        WS, "predict", title="Predicting new", payload=payload, subject=dataset.id
+    )
 
 
 def expected(home: Home, n: int) -> Predictions:
@@ -109,14 +122,18 @@ def test_prediction_by_chunks_has_the_numbers_of_all_at_once(home, monkeypatch):
     for name in TEXTS:
         assert getattr(found, name) == getattr(all_at_once, name), name
     for name in NUMBERS:
-        np.testing.assert_array_equal(getattr(found, name), getattr(all_at_once, name), err_msg=name)
+        np.testing.assert_array_equal(
+            getattr(found, name), getattr(all_at_once, name), err_msg=name
+        )
     assert (folder_of(home, job) / PREDICTIONS_CSV).read_text() == all_at_once.to_csv()
     assert found.level_of_theory == all_at_once.level_of_theory == "PBE"
     assert len(read_structures((folder_of(home, job) / EXTXYZ).read_bytes(), "p.extxyz")) == 20
     assert (result["n"], result["refused"], result["ok"] + result["warning"]) == (22, 2, 20)
     assert result["like"] + result["unlike"] == 20
     told = [update for update in updates if RATE in update.values]
-    assert {update.done for update in told} == {6, 12, 18, 22} and all(u.values[RATE] > 0 for u in told)
+    assert {update.done for update in told} == {6, 12, 18, 22} and all(
+        u.values[RATE] > 0 for u in told
+    )
     assert not list((home.folder / "checkpoints").glob("*"))
 
 
@@ -133,7 +150,11 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
     assert small.nearest == whole.nearest and len(small) == 24
     for name in (*ROWS, *JOINT):
         np.testing.assert_array_equal(getattr(small, name), getattr(whole, name), err_msg=name)
-    assert small.labelled.sum() == 20 and small.joint_rows.tolist() == [20, 21, 22, 23] and small.means_eV.shape[1] == 4
+    assert (
+        small.labelled.sum() == 20
+        and small.joint_rows.tolist() == [20, 21, 22, 23]
+        and small.means_eV.shape[1] == 4
+    )
     assert [v.gap_eV is not None for v in library.verdicts(run.dataset)] == small.labelled.tolist()
 
 
@@ -154,7 +175,9 @@ def test_cancelled_prediction_goes_on_after_its_last_chunk(home, monkeypatch):
     predict(whole, home, no_progress)
     with pytest.raises(Cancelled):
         predict(job, home, stopped_after(12))
-    assert resuming.kept_rows(home, job.payload) == 6  # the second was not written when the end was asked for
+    assert (
+        resuming.kept_rows(home, job.payload) == 6
+    )  # the second was not written when the end was asked for
     assert run_losses(JobStore(home), Library(home), Library(home).runs(WS)[0]).n_bytes > 0
     JobStore(home).request_cancel(WS, job.id)
     stopped = JobStore(home).job(WS, job.id)
@@ -164,13 +187,18 @@ def test_cancelled_prediction_goes_on_after_its_last_chunk(home, monkeypatch):
     updates: list[Update] = []
     assert predict(again, home, updates.append)["n_resumed_rows"] == 6
     assert min(u.done for u in updates if u.phase == "predicting") == 6
-    assert not [u for u in updates if u.phase == "finding bonds and contacts"]  # the shapes are there
+    assert not [
+        u for u in updates if u.phase == "finding bonds and contacts"
+    ]  # the shapes are there
     assert_same_files(folder_of(home, again), folder_of(home, whole))
 
 
 def test_prediction_at_work_does_not_go_on_twice(home):
     job = submitted(home)
-    with pytest.raises(InputError, match=r"^Predicting new is queued\. Only a prediction that was stopped goes on\."):
+    with pytest.raises(
+        InputError,
+        match=r"^Predicting new is queued\. Only a prediction that was stopped goes on\.",
+    ):
         resuming.go_on(JobStore(home), job)
 
 
@@ -230,7 +258,10 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
     monkeypatch.setattr(GrowingPrediction, "add", noted)
     predict(job, home, no_progress)
     assert sizes[0] > 1000 and set(sizes) == {sizes[0]}
-    assert not (folder_of(home, job) / EXTXYZ).exists() and (folder_of(home, job) / PREDICTIONS_CSV).exists()
+    assert (
+        not (folder_of(home, job) / EXTXYZ).exists()
+        and (folder_of(home, job) / PREDICTIONS_CSV).exists()
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -254,5 +285,9 @@ def test_prediction_of_a_killed_worker_goes_on_in_the_next(home):
     again = resuming.go_on(jobs, stopped)
     Worker(home).serve(until=lambda: not jobs.job(WS, again.id).active)
     ended = jobs.job(WS, again.id)
-    assert ended.state == "finished" and ended.result["n_resumed_rows"] >= kept and ended.result["n"] == n + 2
+    assert (
+        ended.state == "finished"
+        and ended.result["n_resumed_rows"] >= kept
+        and ended.result["n"] == n + 2
+    )
     assert (folder_of(home, again) / PREDICTIONS_CSV).read_text() == expected(home, n).to_csv()

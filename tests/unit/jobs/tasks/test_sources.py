@@ -36,7 +36,9 @@ def home(tmp_path, world, monkeypatch) -> Home:
     text = io.StringIO()
     write(text, [record.atoms for record in world.source_records], format="extxyz")
     dataset = library.add_dataset(WS, "molecules", files=[("m.extxyz", text.getvalue().encode())])
-    JobStore(home).submit(WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
+    JobStore(home).submit(
+        WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id
+    )
     work_all(home)
     library.save_gaps(dataset.id, world.source_gaps_eV, labels={}, level_of_theory="PBE")
     return home
@@ -46,7 +48,9 @@ def submitted(home: Home, **changed) -> Job:
     source = str(uuid.uuid4())
     dataset = Library(home).datasets(WS)[0].id
     payload = source_payload(source=source, **{"dataset": dataset, **SMALL, **changed})
-    return JobStore(home).submit(WS, "train_source", title="training", payload=payload, subject=source)
+    return JobStore(home).submit(
+        WS, "train_source", title="training", payload=payload, subject=source
+    )
 
 
 def ended(home: Home, job: Job) -> Job:
@@ -71,27 +75,53 @@ def oe62_file(folder: Path, records) -> None:
         text.append("\n".join([str(len(record.atoms)), "", *_lines(record.atoms)]) + "\n")
         n = len(record.atoms)
         rows.append([record.id, n, text[-1], [-9.0 - 0.1 * n], [-1.0]])
-    columns = ["refcode_csd", "number_of_atoms", "xyz_pbe_relaxed", "energies_occ_pbe", "energies_unocc_pbe"]
+    columns = [
+        "refcode_csd",
+        "number_of_atoms",
+        "xyz_pbe_relaxed",
+        "energies_occ_pbe",
+        "energies_unocc_pbe",
+    ]
     table = {"columns": columns, "index": list(range(len(rows))), "data": rows}
     (folder / "df.json").write_text(json.dumps(table))
 
 
 def _lines(atoms):
-    return [f"{s} {x:.6f} {y:.6f} {z:.6f}" for s, (x, y, z) in zip(atoms.symbols, atoms.positions, strict=True)]
+    return [
+        f"{s} {x:.6f} {y:.6f} {z:.6f}"
+        for s, (x, y, z) in zip(atoms.symbols, atoms.positions, strict=True)
+    ]
 
 
 def test_source_of_a_data_set_belongs_to_its_workspace_alone(home):
     job = submitted(home, licence="CC0-1.0")
     assert ended(home, job).state == "finished"
     (found,) = known(home, WS).values()
-    assert (found.title, found.card["level_of_theory"], found.card["licence"]) == ("mine", "PBE", "CC0-1.0")
+    assert (found.title, found.card["level_of_theory"], found.card["licence"]) == (
+        "mine",
+        "PBE",
+        "CC0-1.0",
+    )
     assert found.card["n_structures"] == 36 and len(found.manifest["history"]) == 3
-    assert load_source(source_path(Library(home), WS, job.subject)).descriptor.species == ("H", "C", "O")
+    assert load_source(source_path(Library(home), WS, job.subject)).descriptor.species == (
+        "H",
+        "C",
+        "O",
+    )
     (past,) = past_trainings(JobStore(home))
-    assert (past.work.n, past.work.hidden, past.work.epochs, past.work.device) == (36, (6, 4), 3, "cpu")
-    assert past.work.features == own_features(3) and past.work.atoms == sum(v.n_atoms for v in verdicts(home))
+    assert (past.work.n, past.work.hidden, past.work.epochs, past.work.device) == (
+        36,
+        (6, 4),
+        3,
+        "cpu",
+    )
+    assert past.work.features == own_features(3) and past.work.atoms == sum(
+        v.n_atoms for v in verdicts(home)
+    )
     assert known(home, STRANGER) == {}
-    with pytest.raises(InputError, match="No source model .* Known: none yet. Choose one of these."):
+    with pytest.raises(
+        InputError, match="No source model .* Known: none yet. Choose one of these."
+    ):
         source_path(Library(home), STRANGER, job.subject)
 
 
@@ -119,10 +149,14 @@ def test_job_that_cannot_train_says_why_and_leaves_no_source(home, monkeypatch, 
     assert text in failed(home, submitted(home, **changed))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch_geometric") is not None, reason="torch_geometric is installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch_geometric") is not None, reason="torch_geometric is installed"
+)
 def test_graph_network_without_its_package_says_the_command(home):
     error = failed(home, submitted(home, network="megnet"))
-    assert "which is not installed. Install it by `pip install -c constraints.txt '.[graph]'`" in error
+    assert (
+        "which is not installed. Install it by `pip install -c constraints.txt '.[graph]'`" in error
+    )
 
 
 def test_graph_network_is_trained_with_its_readout_as_descriptor(home):
@@ -139,7 +173,11 @@ def test_graph_network_is_trained_with_its_readout_as_descriptor(home):
 def failed(home: Home, job: Job) -> str:
     """Return why a job failed; it leaves no source."""
     job = ended(home, job)
-    assert job.state == "failed" and known(home, WS) == {} and not home.source_folder(job.subject).exists()
+    assert (
+        job.state == "failed"
+        and known(home, WS) == {}
+        and not home.source_folder(job.subject).exists()
+    )
     return job.error
 
 
@@ -168,7 +206,10 @@ def test_file_of_too_many_rows_ends_while_it_is_read(home, world, tmp_path, monk
     monkeypatch.setattr("bandgap.datasets.oe62._EVERY", 10)
     oe62_file(tmp_path, world.source_records)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert "df.json holds more than 25 structures" in ended(home, submitted(home, file="df.json", level="pbe")).error
+    assert (
+        "df.json holds more than 25 structures"
+        in ended(home, submitted(home, file="df.json", level="pbe")).error
+    )
 
 
 def test_cancelled_training_leaves_no_folder(home):
@@ -192,7 +233,9 @@ def test_delete_removes_the_folder_unless_somebody_works_with_it(home):
     with pytest.raises(InputError, match="This workspace has not trained that source model"):
         delete_source(jobs, library, STRANGER, job.subject)
     payload = {"source": job.subject, "method": "fine_tune"}
-    transfer = jobs.submit(WS, "transfer", title="a transfer", payload=payload, subject=str(uuid.uuid4()))
+    transfer = jobs.submit(
+        WS, "transfer", title="a transfer", payload=payload, subject=str(uuid.uuid4())
+    )
     with pytest.raises(InputError, match="a transfer is queued"):
         delete_source(jobs, library, WS, job.subject)
     jobs.request_cancel(WS, transfer.id)

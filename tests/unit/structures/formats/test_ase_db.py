@@ -34,7 +34,9 @@ def test_rows_are_those_that_ase_wrote():
         Atoms("Cu2", [(0, 0, 5), (2, 2, 5)], cell=[4, 4, 9], pbc=(1, 1, 0)),
     ]
     records = read_structures(ase_db(*given), "set.db")
-    assert [(r.id, r.format, r.status) for r in records] == [(f"row-{k}", "ASE database", "ready") for k in range(3)]
+    assert [(r.id, r.format, r.status) for r in records] == [
+        (f"row-{k}", "ASE database", "ready") for k in range(3)
+    ]
     for record, atoms in zip(records, given, strict=True):
         np.testing.assert_array_equal(record.atoms.numbers, atoms.numbers)
         np.testing.assert_array_equal(record.atoms.positions, atoms.positions)
@@ -59,14 +61,21 @@ def test_database_with_a_log_of_writes_is_read():
 
 
 def test_view_instead_of_the_table_is_refused():
-    data = changed("ALTER TABLE systems RENAME TO hidden", "CREATE VIEW systems AS SELECT * FROM hidden")
-    (record,) = read_structures(data.replace(b'CREATE TABLE "hidden"', b'CREATE TABLE systems "'), "a.db")
+    data = changed(
+        "ALTER TABLE systems RENAME TO hidden", "CREATE VIEW systems AS SELECT * FROM hidden"
+    )
+    (record,) = read_structures(
+        data.replace(b'CREATE TABLE "hidden"', b'CREATE TABLE systems "'), "a.db"
+    )
     assert record.status == "refused"
     assert "database" in record.problem
 
 
 def test_view_instead_of_the_pairs_is_not_read():
-    data = changed("DROP TABLE number_key_values", "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id")
+    data = changed(
+        "DROP TABLE number_key_values",
+        "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id",
+    )
     assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
 
 
@@ -80,7 +89,13 @@ def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
         "DELETE FROM text_key_values WHERE id = 2 AND key = 'source'",
     )
     one, two = read_structures(data, "a.db")
-    assert dict(one.info) == {"name": "row-0", "gap_eV": 1.5, "source": "made", "e_eV": 7.5, "note": "first"}
+    assert dict(one.info) == {
+        "name": "row-0",
+        "gap_eV": 1.5,
+        "source": "made",
+        "e_eV": 7.5,
+        "note": "first",
+    }
     assert dict(two.info) == {"name": "row-1", "gap_eV": 2.5}
 
 
@@ -116,7 +131,11 @@ def with_generated_columns(n, kind="VIRTUAL"):
     with sqlite3.connect(":memory:") as db:
         db.deserialize(ase_db())
         db.execute("ALTER TABLE systems RENAME TO plain")
-        names = [name for _, name, *_ in db.execute("PRAGMA table_info(plain)") if name not in ("id", "numbers")]
+        names = [
+            name
+            for _, name, *_ in db.execute("PRAGMA table_info(plain)")
+            if name not in ("id", "numbers")
+        ]
         columns = ["id INTEGER PRIMARY KEY", *names, "twice_0 BLOB DEFAULT x'01000000'"]
         columns += [f"twice_{k + 1} AS (twice_{k} || twice_{k}) {kind}" for k in range(n - 1)]
         columns.append(f"numbers AS (twice_{n - 1} || twice_{n - 1}) {kind}")
@@ -125,7 +144,9 @@ def with_generated_columns(n, kind="VIRTUAL"):
         return db.serialize()
 
 
-@pytest.mark.parametrize(("n", "kind"), [(2, "VIRTUAL"), (2, "STORED"), (24, "VIRTUAL"), (500, "VIRTUAL")])
+@pytest.mark.parametrize(
+    ("n", "kind"), [(2, "VIRTUAL"), (2, "STORED"), (24, "VIRTUAL"), (500, "VIRTUAL")]
+)
 def test_column_that_the_database_computes_is_refused_before_it_is_read(n: int, kind: str):
     data = with_generated_columns(n, kind)
     with time_limit(2.0):
@@ -138,7 +159,10 @@ def test_column_that_the_database_computes_is_refused_before_it_is_read(n: int, 
 
 def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
     data = changed("ALTER TABLE number_key_values ADD COLUMN twice AS (value + value)")
-    assert "the column twice of the table number_key_values is computed" in read_structures(data, "a.db")[0].problem
+    assert (
+        "the column twice of the table number_key_values is computed"
+        in read_structures(data, "a.db")[0].problem
+    )
 
 
 def test_value_larger_than_its_file_is_refused():
@@ -186,7 +210,9 @@ def test_invalid_row_is_refused_and_the_other_is_read(statement, values, words):
 def test_database_that_is_cut_off_or_of_another_kind_is_refused():
     data = ase_db()
     (record,) = read_structures(data[: len(data) // 2 + 100], "a.db")
-    assert record.problem.startswith("a damaged database (") and record.problem.endswith("Is the file cut off?")
+    assert record.problem.startswith("a damaged database (") and record.problem.endswith(
+        "Is the file cut off?"
+    )
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE TABLE other (x)")
         (record,) = read_structures(db.serialize(), "a.db")
@@ -195,7 +221,9 @@ def test_database_that_is_cut_off_or_of_another_kind_is_refused():
 
 def test_limits_of_atoms_and_structures_hold():
     small, few = Limits(max_atoms=5), Limits(max_structures=1)
-    assert "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
+    assert (
+        "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
+    )
     assert read_structures(ase_db(), "a.db", limits=few)[1].problem.startswith(
         "the remaining structures were not read: the limit is 1 structures. Split"
     )

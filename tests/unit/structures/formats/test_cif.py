@@ -48,7 +48,9 @@ def test_one_disorder_group_alone_is_an_ordered_component_with_a_warning():
 
 def test_blocks_with_atoms_each_give_a_record_named_by_block():
     header = "data_global\n_journal_name_full 'Acta'\n"
-    records = read(header + cif(name="KAXCUK") + cif(name="KAXCUK01", columns={"occupancy": ["0.5"] * 3}))
+    records = read(
+        header + cif(name="KAXCUK") + cif(name="KAXCUK01", columns={"occupancy": ["0.5"] * 3})
+    )
     assert [(r.id, r.status) for r in records] == [("KAXCUK", "ready"), ("KAXCUK01", "refused")]
     assert [r.info["block"] for r in records] == ["KAXCUK", "KAXCUK01"]
 
@@ -59,8 +61,12 @@ def test_publication_header_with_one_structure_keeps_the_file_name_as_id():
 
 
 def test_file_without_atoms_in_any_block_is_refused():
-    record = read_one("data_global\n_journal_name_full 'Acta'\n_symmetry_cell_setting ?\ndata_b\n_a 1\n")
-    assert record.verdict == "refused: no atoms in the file (2 blocks, none with _atom_site_fract_x)"
+    record = read_one(
+        "data_global\n_journal_name_full 'Acta'\n_symmetry_cell_setting ?\ndata_b\n_a 1\n"
+    )
+    assert (
+        record.verdict == "refused: no atoms in the file (2 blocks, none with _atom_site_fract_x)"
+    )
 
 
 def test_block_with_a_cell_and_no_atoms_is_refused_and_the_other_is_read():
@@ -91,7 +97,10 @@ def test_hall_symbol_is_used_without_other_symmetry():
 @pytest.mark.parametrize("symbol", ["?", None])
 def test_no_symmetry_at_all_reads_the_atoms_as_the_cell_with_a_warning(symbol: str | None):
     record = read_one(cif(symbol=symbol, operators=None))
-    assert record.verdict == "usable: no symmetry in block shelx; its atoms were taken as the whole cell (P 1)"
+    assert (
+        record.verdict
+        == "usable: no symmetry in block shelx; its atoms were taken as the whole cell (P 1)"
+    )
     assert record.n_atoms == 3
 
 
@@ -136,7 +145,8 @@ def test_atom_on_a_special_position_is_taken_once_and_put_on_it():
 def test_whole_cell_listed_with_operators_is_read_once():
     full = ase_read(io.StringIO(cif()), format="cif").get_scaled_positions()
     sites = [
-        (f"{s}{i}", s, *xyz) for i, (s, xyz) in enumerate(zip(["C"] * 4 + ["O"] * 4 + ["H"] * 4, full, strict=True))
+        (f"{s}{i}", s, *xyz)
+        for i, (s, xyz) in enumerate(zip(["C"] * 4 + ["O"] * 4 + ["H"] * 4, full, strict=True))
     ]
     record = read_one(cif(sites=sites))
     assert record.formula == "C4H4O4"
@@ -152,11 +162,25 @@ def test_missing_cell_is_refused():
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
-        pytest.param((0, 8, 9, 90, 90, 90), "the unit cell has a length of 0 A. Lengths must be above zero", id="zero"),
-        pytest.param(("nan", 8, 9, 90, 90, 90), "the unit cell contains a value that is not a finite number", id="nan"),
-        pytest.param(("inf", 8, 9, 90, 90, 90), "the unit cell contains a value that is not a finite number", id="inf"),
         pytest.param(
-            (7, 8, 9, 10, 10, 170), "no unit cell has the angles 10, 10, 170: its volume would be zero", id="flat"
+            (0, 8, 9, 90, 90, 90),
+            "the unit cell has a length of 0 A. Lengths must be above zero",
+            id="zero",
+        ),
+        pytest.param(
+            ("nan", 8, 9, 90, 90, 90),
+            "the unit cell contains a value that is not a finite number",
+            id="nan",
+        ),
+        pytest.param(
+            ("inf", 8, 9, 90, 90, 90),
+            "the unit cell contains a value that is not a finite number",
+            id="inf",
+        ),
+        pytest.param(
+            (7, 8, 9, 10, 10, 170),
+            "no unit cell has the angles 10, 10, 170: its volume would be zero",
+            id="flat",
         ),
         pytest.param(("a", 8, 9, 90, 90, 90), "_cell_length_a is 'a', not a number", id="text"),
     ],
@@ -199,11 +223,27 @@ def test_hydrogens_of_the_formula_that_are_not_in_the_file_are_a_warning():
 
 @pytest.mark.parametrize(
     ("label", "formula", "element"),
-    [("C12A", "C H", "C"), ("CL1", "C H Cl", "Cl"), ("CA1", "C H", "C"), ("Ca1", "Ca H", "Ca"), ("HO1", "C H O", "H")],
+    [
+        ("C12A", "C H", "C"),
+        ("CL1", "C H Cl", "Cl"),
+        ("CA1", "C H", "C"),
+        ("Ca1", "Ca H", "Ca"),
+        ("HO1", "C H O", "H"),
+    ],
 )
-def test_element_without_a_type_column_comes_from_the_label_and_the_formula(label: str, formula: str, element: str):
-    text = cif(symbol="P 1", operators=None, sites=[("H9", "H", 0.5, 0.5, 0.5), (label, "?", 0.1, 0.1, 0.1)])
-    record = read_one(text.replace(" H 0.5", " ? 0.5").replace("loop_", f"_chemical_formula_sum '{formula}'\nloop_", 1))
+def test_element_without_a_type_column_comes_from_the_label_and_the_formula(
+    label: str, formula: str, element: str
+):
+    text = cif(
+        symbol="P 1",
+        operators=None,
+        sites=[("H9", "H", 0.5, 0.5, 0.5), (label, "?", 0.1, 0.1, 0.1)],
+    )
+    record = read_one(
+        text.replace(" H 0.5", " ? 0.5").replace(
+            "loop_", f"_chemical_formula_sum '{formula}'\nloop_", 1
+        )
+    )
     assert record.atoms is not None
     assert record.atoms.get_chemical_symbols() == ["H", element]
 
@@ -220,8 +260,13 @@ def test_newer_dotted_tags_are_read():
 
 def test_macromolecular_cif_is_refused_with_what_to_do():
     text = "data_1ABC\n_cell.length_a 10\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2.0\n"
-    records = read_structures(text.replace("_cell.length_a 10\n", "_cell.other 1\n").encode(), "1abc.cif")
-    assert records[0].problem == "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
+    records = read_structures(
+        text.replace("_cell.length_a 10\n", "_cell.other 1\n").encode(), "1abc.cif"
+    )
+    assert (
+        records[0].problem
+        == "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
+    )
 
 
 def test_text_that_is_not_cif_is_refused_with_the_line():
@@ -234,9 +279,26 @@ def test_data_inside_a_text_field_begins_no_block():
     assert [(r.id, r.status) for r in records] == [("shelx", "refused"), ("second", "ready")]
 
 
-GROUPS = ["P -1", "P 21/c", "C 2/c", "P 21 21 21", "P n a 21", "P b c a", "I 41/a", "P 32 2 1", "R -3 m", "P 63/m m c"]
-CELLS = {"P -1": (7, 8, 9, 80, 85, 95), "P 21/c": (7, 8, 9, 90, 100, 90), "C 2/c": (7, 8, 9, 90, 100, 90)}
-CELLS |= dict.fromkeys(["P 21 21 21", "P n a 21", "P b c a"], (7, 8, 9, 90, 90, 90)) | {"I 41/a": (7, 7, 9, 90, 90, 90)}
+GROUPS = [
+    "P -1",
+    "P 21/c",
+    "C 2/c",
+    "P 21 21 21",
+    "P n a 21",
+    "P b c a",
+    "I 41/a",
+    "P 32 2 1",
+    "R -3 m",
+    "P 63/m m c",
+]
+CELLS = {
+    "P -1": (7, 8, 9, 80, 85, 95),
+    "P 21/c": (7, 8, 9, 90, 100, 90),
+    "C 2/c": (7, 8, 9, 90, 100, 90),
+}
+CELLS |= dict.fromkeys(["P 21 21 21", "P n a 21", "P b c a"], (7, 8, 9, 90, 90, 90)) | {
+    "I 41/a": (7, 7, 9, 90, 90, 90)
+}
 CELLS |= dict.fromkeys(["P 32 2 1", "R -3 m", "P 63/m m c"], (14, 14, 18, 90, 90, 120))
 
 
@@ -254,11 +316,19 @@ def test_expansion_agrees_with_ase_where_ase_reads_the_file(symbol: str):
 
 
 def test_expansion_gives_as_many_atoms_as_gemmi_in_every_space_group():
-    sites = [("Si1", "Si", 0.0, 0.0, 0.0), ("O1", "O", 0.2, 0.2, 0.2), ("C1", "C", 0.113, 0.231, 0.317)]
+    sites = [
+        ("Si1", "Si", 0.0, 0.0, 0.0),
+        ("O1", "O", 0.2, 0.2, 0.2),
+        ("C1", "C", 0.113, 0.231, 0.317),
+    ]
     for group in gemmi.spacegroup_table():
         if not group.is_reference_setting():
             continue
-        cell = (30, 30, 30, 90, 90, 90) if not 143 <= group.number <= 194 else (30, 30, 30, 90, 90, 120)
+        cell = (
+            (30, 30, 30, 90, 90, 90)
+            if not 143 <= group.number <= 194
+            else (30, 30, 30, 90, 90, 120)
+        )
         text = cif(symbol=group.xhm(), operators=None, sites=sites, cell=cell)
         theirs = gemmi.make_small_structure_from_block(gemmi.cif.read_string(text)[0])
         assert read_one(text).n_atoms == len(theirs.get_all_unit_cell_sites()), group.xhm()

@@ -45,7 +45,11 @@ def test_single_entry_and_other_names_are_read():
 def test_slab_is_periodic_along_two_axes():
     vectors = [[3.0, 0, 0], [0, 3.0, 0], [None, None, None]]
     _, slab = read(optimade(dimension_types=[1, 1, 0], lattice_vectors=vectors))
-    assert slab.atoms.pbc.tolist() == [True, True, False] and slab.atoms.cell.array[2].tolist() == [0, 0, 0]
+    assert slab.atoms.pbc.tolist() == [True, True, False] and slab.atoms.cell.array[2].tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 def kind(name="Na", symbols=("Na",), shares=(1.0,)):
@@ -76,7 +80,10 @@ def test_invalid_entry_is_refused_and_the_other_is_read(changes, words):
 
 def test_response_that_is_cut_off_or_invalid_is_refused():
     (record,) = read(optimade()[:-40])
-    assert record.problem.startswith("not JSON that can be read (") and "Is the file cut off?" in record.problem
+    assert (
+        record.problem.startswith("not JSON that can be read (")
+        and "Is the file cut off?" in record.problem
+    )
     (record,) = read('["data", {"data": 1, "cartesian_site_positions": 2}]')
     assert record.problem == "JSON without the key data at its top: no response of OPTIMADE"
     for entry in ("1", '{"attributes": 1}', '{"attributes": ["text"]}', '{"attributes": null}'):

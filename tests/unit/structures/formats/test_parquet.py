@@ -31,7 +31,10 @@ def test_rows_are_structures_with_the_other_columns_as_their_keys():
 
 SHAPES = {
     "symbols": {"symbols": ["Na", "Cl"], "numbers": None},
-    "flat lists": {"positions": np.ravel(SALT["positions"]).tolist(), "cell": np.ravel(SALT["cell"]).tolist()},
+    "flat lists": {
+        "positions": np.ravel(SALT["positions"]).tolist(),
+        "cell": np.ravel(SALT["cell"]).tolist(),
+    },
     "one flag": {"pbc": True},
     "no flags": {"pbc": None},
     "flags as numbers": {"pbc": [1, 1, 1]},
@@ -75,30 +78,55 @@ def test_column_of_texts_gives_the_structures_of_the_files(column):
     if column == "optimade":
         text = text % optimade().partition('"data": [')[2].partition(', {"id"')[0]
     first, empty, double = read_structures(
-        parquet({"id": "a", column: text}, {"id": "b", column: None}, {"id": "c", column: "x"}), "set.parquet"
+        parquet({"id": "a", column: text}, {"id": "b", column: None}, {"id": "c", column: "x"}),
+        "set.parquet",
     )
-    (alone,) = read_structures(text.encode(), {"poscar": "POSCAR", "optimade": "a.json"}.get(column, f"a.{column}"))
-    assert (first.id, first.status, first.content) == ("a", alone.status, alone.content) and alone.status != "refused"
+    (alone,) = read_structures(
+        text.encode(), {"poscar": "POSCAR", "optimade": "a.json"}.get(column, f"a.{column}")
+    )
+    assert (first.id, first.status, first.content) == (
+        "a",
+        alone.status,
+        alone.content,
+    ) and alone.status != "refused"
     assert (empty.id, empty.problem) == ("b", f"nothing in the column {column}")
     assert double.status == "refused" and len(double.problem.split()) > 2
 
 
 def test_several_structures_in_a_row_are_refused():
     (record,) = read_structures(parquet({"xyz": METHANE_XYZ * 2}), "a.parquet")
-    assert record.problem == "several structures in one row of the column xyz. Give each structure its own row"
+    assert (
+        record.problem
+        == "several structures in one row of the column xyz. Give each structure its own row"
+    )
 
 
 ROWS = {
     "no elements": ({"numbers": None}, "a row without elements or positions"),
     "no positions": ({"positions": None}, "a row without elements or positions"),
-    "too few": ({"positions": [[0.0, 0.0, 0.0]]}, "a row of 2 elements and 3 coordinates; three for each are expected"),
-    "pairs": ({"positions": [[0.0, 0.0], [0.0] * 4]}, "lists of coordinates that are not three each"),
+    "too few": (
+        {"positions": [[0.0, 0.0, 0.0]]},
+        "a row of 2 elements and 3 coordinates; three for each are expected",
+    ),
+    "pairs": (
+        {"positions": [[0.0, 0.0], [0.0] * 4]},
+        "lists of coordinates that are not three each",
+    ),
     "no element": ({"numbers": [11, 0]}, "an atom of number 0, which is no element"),
     "hole": ({"numbers": [11, None]}, "an atom without an element"),
-    "not finite": ({"positions": [[0.0, 0.0, None], [2.82] * 3]}, "the position of atom 1 (Na) is not a finite number"),
-    "short cell": ({"cell": [[1.0, 2.0, 3.0]]}, "a cell of 3 numbers; three vectors of three are expected"),
+    "not finite": (
+        {"positions": [[0.0, 0.0, None], [2.82] * 3]},
+        "the position of atom 1 (Na) is not a finite number",
+    ),
+    "short cell": (
+        {"cell": [[1.0, 2.0, 3.0]]},
+        "a cell of 3 numbers; three vectors of three are expected",
+    ),
     "flags": ({"pbc": [True]}, "pbc of 1 values; one or three of true and false are expected"),
-    "no cell": ({"cell": None}, "the structure is marked as periodic and has no lattice. Add the lattice, or set "),
+    "no cell": (
+        {"cell": None},
+        "the structure is marked as periodic and has no lattice. Add the lattice, or set ",
+    ),
 }
 
 
@@ -110,10 +138,19 @@ def test_invalid_row_is_refused_and_the_other_is_read(changes, words):
 
 
 SCHEMAS = {
-    "predictions": ({"id": "a", "mean_eV": 1.0}, "a Parquet table without structures; its columns are id, mean_eV. "),
-    "no elements": ({"positions": [[0.0] * 3]}, "a Parquet table without structures; its columns are positions. "),
+    "predictions": (
+        {"id": "a", "mean_eV": 1.0},
+        "a Parquet table without structures; its columns are id, mean_eV. ",
+    ),
+    "no elements": (
+        {"positions": [[0.0] * 3]},
+        "a Parquet table without structures; its columns are positions. ",
+    ),
     "bytes": ({"cif": b"data_"}, "the column cif must contain text, that of a file in every row"),
-    "text": (WATER | {"positions": "0 0 0"}, "the column positions must contain lists of numbers, and contains string"),
+    "text": (
+        WATER | {"positions": "0 0 0"},
+        "the column positions must contain lists of numbers, and contains string",
+    ),
     "names": (
         WATER | {"numbers": ["O"]},
         "the column numbers must contain a list of atomic numbers, and contains list<",
@@ -128,7 +165,9 @@ def test_table_of_other_columns_is_refused_by_its_schema(row, words):
 
 
 def test_pickled_objects_and_types_of_other_programs_are_never_opened():
-    kept = pa.schema([pa.field("cif", pa.binary(), metadata={"ARROW:extension:name": "arrow.py_extension_type"})])
+    kept = pa.schema(
+        [pa.field("cif", pa.binary(), metadata={"ARROW:extension:name": "arrow.py_extension_type"})]
+    )
     buffer = io.BytesIO()
     pq.write_table(pa.table({"cif": [b"\x80\x04."]}, schema=kept), buffer)
     (record,) = read_structures(buffer.getvalue(), "a.parquet")
@@ -137,14 +176,21 @@ def test_pickled_objects_and_types_of_other_programs_are_never_opened():
 
 def test_rows_before_damage_in_a_later_group_are_kept():
     rows = [WATER | {"id": f"w{k}", "note": "x" * k} for k in range(600)]
-    data = bytearray(parquet(*rows, row_group_size=300, compression="none", write_page_checksum=True))
+    data = bytearray(
+        parquet(*rows, row_group_size=300, compression="none", write_page_checksum=True)
+    )
     group = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(1)
-    at = next(c for c in map(group.column, range(group.num_columns)) if "positions" in c.path_in_schema)
+    at = next(
+        c for c in map(group.column, range(group.num_columns)) if "positions" in c.path_in_schema
+    )
     data[at.data_page_offset + at.total_compressed_size - 1] ^= 0xFF
     records = read_structures(bytes(data), "a.parquet")
     ready = [r.id for r in records if r.status == "ready"]
     assert 256 <= len(ready) <= 300 and ready == [f"w{k}" for k in range(len(ready))]
-    assert records[-1].problem == f"a damaged Parquet file. Is it cut off? Write it again (after row {len(ready)})"
+    assert (
+        records[-1].problem
+        == f"a damaged Parquet file. Is it cut off? Write it again (after row {len(ready)})"
+    )
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.99])
@@ -156,12 +202,19 @@ def test_file_that_is_cut_off_is_refused(share):
 
 def test_limits_hold_before_anything_is_unpacked():
     small, few, short = Limits(max_atoms=2), Limits(max_structures=1), Limits(max_file_bytes=30_000)
-    assert "has 3 atoms; the limit is 2" in read_structures(parquet(), "a.parquet", limits=small)[0].problem
+    assert (
+        "has 3 atoms; the limit is 2"
+        in read_structures(parquet(), "a.parquet", limits=small)[0].problem
+    )
     assert (
         read_structures(parquet(), "a.parquet", limits=few)[1].problem.partition(". ")[0]
         == "the remaining structures were not read: the limit is 1 structures"
     )
-    packed = parquet(*[{"xyz": METHANE_XYZ, "note": "x" * 100_000}] * 50, use_dictionary=False, compression="zstd")
+    packed = parquet(
+        *[{"xyz": METHANE_XYZ, "note": "x" * 100_000}] * 50,
+        use_dictionary=False,
+        compression="zstd",
+    )
     assert len(packed) < 30_000
     (record,) = read_structures(packed, "a.parquet", limits=short)
     assert record.problem == (
@@ -175,7 +228,9 @@ def test_few_bytes_with_many_equal_values_are_refused():
     buffer = io.BytesIO()
     pq.write_table(many, buffer, compression="zstd")
     assert len(buffer.getvalue()) < 10_000
-    (record,) = read_structures(buffer.getvalue(), "a.parquet", limits=Limits(max_file_bytes=10_000_000))
+    (record,) = read_structures(
+        buffer.getvalue(), "a.parquet", limits=Limits(max_file_bytes=10_000_000)
+    )
     assert record.problem.startswith("the table has more than 10.0 MB when unpacked")
 
 
@@ -189,4 +244,7 @@ def test_file_is_recognised_by_its_bytes_also_when_packed(tmp_path):
 def test_without_pyarrow_the_user_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (record,) = read_structures(parquet(), "a.parquet")
-    assert record.problem == "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
+    assert (
+        record.problem
+        == "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
+    )

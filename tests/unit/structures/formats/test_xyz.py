@@ -14,7 +14,12 @@ def frame(comment: str, rows: str = ROWS) -> str:
 
 def test_xyz_is_a_molecule_named_by_its_file():
     record = read_one(METHANE_XYZ, "methane.xyz")
-    assert (record.id, record.format, record.formula, record.periodic) == ("methane", "XYZ", "CH4", False)
+    assert (record.id, record.format, record.formula, record.periodic) == (
+        "methane",
+        "XYZ",
+        "CH4",
+        False,
+    )
     assert record.status == "ready"
 
 
@@ -23,10 +28,18 @@ def test_frames_get_running_numbers():
 
 
 def test_extxyz_id_keeps_its_text_and_labels_are_numbers():
-    text = frame('Properties=species:S:1:pos:R:3 id=00011 gap_eV=3.25 n=7 tight=T note="two words" pbc="F F F"')
+    text = frame(
+        'Properties=species:S:1:pos:R:3 id=00011 gap_eV=3.25 n=7 tight=T note="two words" pbc="F F F"'
+    )
     record = read_one(text, "set.extxyz")
     assert (record.id, record.format) == ("00011", "extXYZ")
-    assert record.info == {"id": "00011", "gap_eV": 3.25, "n": 7, "tight": True, "note": "two words"}
+    assert record.info == {
+        "id": "00011",
+        "gap_eV": 3.25,
+        "n": 7,
+        "tight": True,
+        "note": "two words",
+    }
     assert {key: type(value) for key, value in record.info.items()} == {
         "id": str, "gap_eV": float, "n": int, "tight": bool, "note": str,
     }  # fmt: skip
@@ -103,14 +116,23 @@ def test_element_may_be_in_any_case_numbered_or_a_number(symbol: str):
     ("comment", "expected"),
     [
         ('Lattice="1 2 3"', "line 2: Lattice must be nine numbers, found '1 2 3'"),
-        ('Lattice="5 0 0 0 6 0 1 0 x"', "line 2: Lattice must be nine numbers, found '5 0 0 0 6 0 1 0 x'"),
+        (
+            'Lattice="5 0 0 0 6 0 1 0 x"',
+            "line 2: Lattice must be nine numbers, found '5 0 0 0 6 0 1 0 x'",
+        ),
         ('pbc="yes no no"', "line 2: pbc must be three of T and F, found 'yes no no'"),
         (
             "Properties=species:S:1",
             "line 2: Properties must name species and pos, as in species:S:1:pos:R:3; found 'species:S:1'",
         ),
-        ('pbc="T T T"', "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F."),
-        (f'pbc=F x="{"a" * 20_000}"', "line 2: the comment line has 20,010 characters; the limit is 20,000"),
+        (
+            'pbc="T T T"',
+            "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F.",
+        ),
+        (
+            f'pbc=F x="{"a" * 20_000}"',
+            "line 2: the comment line has 20,010 characters; the limit is 20,000",
+        ),
     ],
 )
 def test_invalid_comment_is_refused(comment: str, expected: str):
@@ -170,7 +192,10 @@ def test_other_lines_after_the_atoms_are_a_warning():
 
 
 def test_blank_lines_between_frames_are_ignored():
-    assert [r.status for r in read(METHANE_XYZ + "\n\n" + METHANE_XYZ + "\n", "m.xyz")] == ["ready", "ready"]
+    assert [r.status for r in read(METHANE_XYZ + "\n\n" + METHANE_XYZ + "\n", "m.xyz")] == [
+        "ready",
+        "ready",
+    ]
 
 
 def test_deuterium_is_hydrogen_with_a_warning():

@@ -13,7 +13,11 @@ from bandgap.structures.records import Problem
 
 
 def crystal(name: str) -> StructureRecord:
-    atoms = Atoms("OH2", [[0.1, 0.2, 0.3], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], cell=[[5, 0, 0], [1, 6, 0], [0, 0, 7]])
+    atoms = Atoms(
+        "OH2",
+        [[0.1, 0.2, 0.3], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]],
+        cell=[[5, 0, 0], [1, 6, 0], [0, 0, 7]],
+    )
     atoms.pbc = True
     atoms.info["secret"] = "of the upload"
     return StructureRecord(name, f"{name}.cif", "CIF", atoms)

@@ -37,7 +37,9 @@ def test_errors_are_those_of_the_models_that_had_not_seen_the_row(name, source_o
     predicted = posterior.models.predict_eV(target.features)
     for i in range(40):
         assert posterior.errors_eV[i] == target.gaps_eV[i] - predicted[posterior.fold[i], i]
-    assert posterior.diagnostics.figures["cv_rmse_eV"] == pytest.approx(np.sqrt(np.mean(posterior.errors_eV**2)))
+    assert posterior.diagnostics.figures["cv_rmse_eV"] == pytest.approx(
+        np.sqrt(np.mean(posterior.errors_eV**2))
+    )
     assert posterior.diagnostics.figures["folds"] == 4
 
 
@@ -78,11 +80,15 @@ def test_structures_that_are_all_the_same_are_refused(name, source_of, target):
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
-def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(name, source_of, target):
+def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(
+    name, source_of, target
+):
     x, method = target.features.copy(), get_method(name)
     x[:, 2] = 0.0
     settings = SETTINGS.get(name, {"restarts": 0})
-    posterior = method.fit(source_of(), TargetData(x, target.gaps_eV), method.configure(settings), seed=0)
+    posterior = method.fit(
+        source_of(), TargetData(x, target.gaps_eV), method.configure(settings), seed=0
+    )
     new = x.copy()
     new[:, 2] = 50.0
     assert (posterior.mean_draws_eV(new) == posterior.mean_draws_eV(x)).all()

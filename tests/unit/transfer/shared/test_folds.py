@@ -20,7 +20,9 @@ def test_five_folds_leave_every_row_out_once(n):
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("rule, n, folds, held", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)])
+@pytest.mark.parametrize(
+    "rule, n, folds, held", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)]
+)
 def test_rule_says_how_many_rows_are_left_out(rule, n, folds, held):
     masks = held_out_masks(n, rule=rule, seed=0)
     assert (len(masks), int(sum((~mask).sum() for mask in masks))) == (folds, held)
@@ -35,10 +37,16 @@ def test_start_is_fitted_without_the_rows_left_out(source_of, target):
     trained = np.arange(40) % 4 > 0
     rng = np.random.default_rng(0)
     changed = TargetData(
-        np.where(trained[:, None], target.features, rng.normal(size=target.features.shape).astype(np.float32)),
+        np.where(
+            trained[:, None],
+            target.features,
+            rng.normal(size=target.features.shape).astype(np.float32),
+        ),
         np.where(trained, target.gaps_eV, 50.0),
     )
-    first, second = (start_of(source_of(), data, trained=trained, **SETTINGS) for data in (target, changed))
+    first, second = (
+        start_of(source_of(), data, trained=trained, **SETTINGS) for data in (target, changed)
+    )
     assert first.standardiser.y_mean_eV == second.standardiser.y_mean_eV
     assert (first.standardiser.x_mean == second.standardiser.x_mean).all()
     assert (first.layer.basis == second.layer.basis).all()
@@ -56,7 +64,11 @@ def test_rows_left_out_are_predicted_by_the_whole_network(source_of, target, coo
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     rank = start.layer.inputs.shape[1]
-    weights = [drawn(2, rank + 3, 6), drawn(2, 7, 4), drawn(2, 5, 1)]  # the stack's rank may be larger than a fold's
+    weights = [
+        drawn(2, rank + 3, 6),
+        drawn(2, 7, 4),
+        drawn(2, 5, 1),
+    ]  # the stack's rank may be larger than a fold's
     basis = torch.eye(6, dtype=torch.float64) if start.layer.basis is None else start.layer.basis
     change = (basis @ weights[0][:, :rank]).mT
     params = {

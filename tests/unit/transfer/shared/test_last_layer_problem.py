@@ -8,7 +8,11 @@ import torch
 
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.transfer import TargetData
-from bandgap.transfer.shared.last_layer_problem import converged, last_layer_problem, source_covariance
+from bandgap.transfer.shared.last_layer_problem import (
+    converged,
+    last_layer_problem,
+    source_covariance,
+)
 from tests.unit.transfer.last_layers import P, Q, hidden_of, lookup_source, target_of
 
 SCALES = {"statistics": "source", "gap_scale": "source"}
@@ -23,10 +27,16 @@ def test_rows_are_hidden_features_on_the_sources_scale_and_responses_the_rest(so
     data = target_of(source)
     found = last_layer_problem(source, data, **SCALES)
     h, b = hidden_of(data.features), source.params["weight.2"].double().numpy()[0]
-    np.testing.assert_allclose(found.rows * source.features.sd + source.features.mean, h, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        found.rows * source.features.sd + source.features.mean, h, rtol=0, atol=1e-6
+    )
     rest = data.gaps_eV - h @ b - float(source.params["bias.2"])
     np.testing.assert_allclose(found.response * found.unit, rest, rtol=0, atol=1e-6)
-    assert found.response.std() == pytest.approx(1.0) and found.n_changes == Q and found.figures["n_dropped"] == 0
+    assert (
+        found.response.std() == pytest.approx(1.0)
+        and found.n_changes == Q
+        and found.figures["n_dropped"] == 0
+    )
 
 
 def test_source_error_is_the_ridge_posterior_of_its_own_fit(source):
@@ -39,7 +49,9 @@ def test_source_error_is_the_ridge_posterior_of_its_own_fit(source):
     np.testing.assert_allclose(scaled / np.outer(sd, sd), expected, rtol=1e-9)
     found = last_layer_problem(source, target_of(source, noise=0.6, n=300), **SCALES)
     np.testing.assert_allclose(found.covariance, scaled * found.figures["noise_ratio"], rtol=1e-12)
-    assert found.figures["noise_ratio"] == pytest.approx(0.09 / 0.36, rel=0.3)  # of 290 rows left: 8 %, three times
+    assert found.figures["noise_ratio"] == pytest.approx(
+        0.09 / 0.36, rel=0.3
+    )  # of 290 rows left: 8 %, three times
 
 
 def test_a_source_without_penalty_has_a_tiny_ridge(source):
@@ -68,13 +80,17 @@ def test_a_unit_that_is_dead_on_the_target_keeps_its_source_weight(source, mode)
         np.testing.assert_allclose(draws, weight, rtol=0, atol=1e-12)
     else:
         alone = found.unit * np.sqrt(0.5 * found.covariance[2, 2]) / found.sd[2]
-        assert draws.std() == pytest.approx(alone, rel=0.1)  # others tell a little of it: under a tenth here
+        assert draws.std() == pytest.approx(
+            alone, rel=0.1
+        )  # others tell a little of it: under a tenth here
 
 
 def test_the_least_sum_of_squares_is_a_setting(source):
     data = target_of(source)
     x = data.features.copy()
-    x[:, 0] = np.where(np.arange(len(x)) == 0, np.abs(x[:, 0]), -np.abs(x[:, 0]))  # one row switches unit 0 on
+    x[:, 0] = np.where(
+        np.arange(len(x)) == 0, np.abs(x[:, 0]), -np.abs(x[:, 0])
+    )  # one row switches unit 0 on
     for min_ss, dropped in ((5.0, 1), (1e-6, 0)):
         found = last_layer_problem(source, TargetData(x, data.gaps_eV), min_ss=min_ss, **SCALES)
         assert found.figures["n_dropped"] == dropped
@@ -86,7 +102,11 @@ def test_a_feature_that_is_constant_on_the_source_is_left_out_altogether(source)
     scatter[3] = scatter[:, 3] = 0.0
     source = dataclasses.replace(source, features=dataclasses.replace(statistics, scatter=scatter))
     found = last_layer_problem(source, target_of(source), **SCALES)
-    assert found.rows.shape[1] == Q - 1 and not found.used[3] and found.covariance.shape == (Q - 1, Q - 1)
+    assert (
+        found.rows.shape[1] == Q - 1
+        and not found.used[3]
+        and found.covariance.shape == (Q - 1, Q - 1)
+    )
     output = found.posterior(np.ones((1, 3, Q - 1)), np.ones((1, 3)), seed=0, figures={}).output
     np.testing.assert_allclose(output[..., 3], float(source.params["weight.2"][0, 3]))
 
@@ -97,7 +117,9 @@ def test_a_source_without_moments_counts_as_exact_under_a_warning(source_of):
     assert found.covariance is None and found.regression.source is None
     assert "was stored without the moments of its last hidden features" in found.warnings[0]
     quiet = [{"about": "target"}, {"exact_source": True}]
-    assert [last_layer_problem(source, target_of(source), **SCALES, **kind).warnings for kind in quiet] == [(), ()]
+    assert [
+        last_layer_problem(source, target_of(source), **SCALES, **kind).warnings for kind in quiet
+    ] == [(), ()]
 
 
 def test_about_the_target_the_source_gives_its_features_alone(source):
@@ -110,14 +132,22 @@ def test_about_the_target_the_source_gives_its_features_alone(source):
 @pytest.mark.parametrize("mode", ["joint", "delta"])
 def test_predictions_are_source_plus_change_plus_level(source, mode):
     """With one draw of delta, no source error and no noise, at new rows."""
-    source = dataclasses.replace(source, features=dataclasses.replace(source.features, residual_variance=0.0))
+    source = dataclasses.replace(
+        source, features=dataclasses.replace(source.features, residual_variance=0.0)
+    )
     found = last_layer_problem(source, target_of(source, shift=0.7), **SCALES)
     delta = np.linspace(-1, 1, Q)[None, None]
-    posterior = found.posterior(delta, np.full((1, 1), 1e-18), mode=mode, seed=0, figures={"a": 1.0})
+    posterior = found.posterior(
+        delta, np.full((1, 1), 1e-18), mode=mode, seed=0, figures={"a": 1.0}
+    )
     x = np.random.default_rng(5).normal(size=(8, P)).astype(np.float32)
     h, change = hidden_of(x), found.unit * delta[0, 0] / source.features.sd
     base = h @ source.params["weight.2"].double().numpy()[0] + float(source.params["bias.2"])
-    expected = base + found.unit * found.response.mean() + (h - hidden_of(target_of(source).features).mean(0)) @ change
+    expected = (
+        base
+        + found.unit * found.response.mean()
+        + (h - hidden_of(target_of(source).features).mean(0)) @ change
+    )
     np.testing.assert_allclose(posterior.mean_draws_eV(x)[0, 0], expected, rtol=0, atol=1e-5)
     assert posterior.diagnostics.figures["a"] == 1.0
     assert all(torch.equal(posterior.hidden[k], source.params[k]) for k in ("weight.1", "bias.1"))
@@ -127,19 +157,30 @@ def test_rows_that_move_nothing_leave_the_level_and_the_noise(source):
     x = np.tile(np.random.default_rng(3).normal(size=(1, P)).astype(np.float32), (30, 1))
     y = np.random.default_rng(4).normal(2.0, 0.5, size=30)
     found = last_layer_problem(source, TargetData(x, y), **SCALES)
-    assert found.n_changes == 0 and "no output weight was changed, only the level" in found.warnings[0]
+    assert (
+        found.n_changes == 0 and "no output weight was changed, only the level" in found.warnings[0]
+    )
     delta, sigma2 = found.without_changes(chains=2, draws=2000, prior=NoisePrior(), seed=0)
     posterior = found.posterior(delta, sigma2, seed=0, figures={})
-    assert posterior.mean_draws_eV(x[:1]).mean() == pytest.approx(y.mean(), abs=0.02)  # 4 s.e. of 4,000 draws: 0.006
+    assert posterior.mean_draws_eV(x[:1]).mean() == pytest.approx(
+        y.mean(), abs=0.02
+    )  # 4 s.e. of 4,000 draws: 0.006
     assert np.median(posterior.sigma_eV) == pytest.approx(y.std(ddof=1), rel=0.05)
 
 
 def test_convergence_is_a_sentence_about_the_worst_quantity():
-    figures, none = converged({"rhat_tau": 1.01, "ess_tau": 90.0, "rhat_fit_max": 1.02, "ess_fit": 70.0})
+    figures, none = converged(
+        {"rhat_tau": 1.01, "ess_tau": 90.0, "rhat_fit_max": 1.02, "ess_fit": 70.0}
+    )
     assert figures["rhat_max"] == 1.02 and figures["ess_min"] == 70.0 and none == ()
-    for name, words in (("tau", "on tau"), ("fit_max", "on the fitted gaps of the training structures")):
+    for name, words in (
+        ("tau", "on tau"),
+        ("fit_max", "on the fitted gaps of the training structures"),
+    ):
         _, warnings = converged({f"rhat_{name}": 1.3, "ess_tau": 9.0})
-        assert f"The chains have not agreed yet {words} (R-hat 1.300, want below 1.05)" in warnings[0]
+        assert (
+            f"The chains have not agreed yet {words} (R-hat 1.300, want below 1.05)" in warnings[0]
+        )
     figures, warnings = converged({"rhat_tau": 1.3, "rhat_sigma": float("nan"), "ess_tau": 9.0})
     assert np.isnan(figures["rhat_max"]) and "on sigma (R-hat nan" in warnings[0]
     assert converged({"n_dropped": 1.0}) == ({"n_dropped": 1.0}, ())

@@ -15,7 +15,9 @@ def rows(n=60, networks=4, *, spread=0.2, noise=0.5, seed=0):
 
 def test_density_of_rows_is_that_of_the_mixture():
     y, means = rows()
-    assert row_nll(y, means, sigma=0.4).mean() == pytest.approx(nll_mixture(y, means, sds=np.full(4, 0.4)))
+    assert row_nll(y, means, sigma=0.4).mean() == pytest.approx(
+        nll_mixture(y, means, sds=np.full(4, 0.4))
+    )
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.2, 0.5])

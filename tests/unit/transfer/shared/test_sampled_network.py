@@ -37,18 +37,26 @@ def test_chains_that_agree_give_no_warning():
 
 def test_scale_on_which_the_chains_disagree_is_named():
     (warning,) = diagnose(Info({"rhat_tau": 1.2, "rhat_max": 1.2})).warnings
-    assert warning.startswith("The chains have not agreed yet on tau (R-hat 1.200, want below 1.05).")
-    assert warning.endswith("more warm-up iterations or more draws of each chain (warmup, draws of the sampler).")
+    assert warning.startswith(
+        "The chains have not agreed yet on tau (R-hat 1.200, want below 1.05)."
+    )
+    assert warning.endswith(
+        "more warm-up iterations or more draws of each chain (warmup, draws of the sampler)."
+    )
 
 
 def test_r_hat_that_is_no_number_is_a_warning():
     (warning,) = diagnose(Info({"rhat_c1": np.nan, "rhat_max": np.nan})).warnings
-    assert warning.startswith("The chains have not agreed yet on c1, the weight of the output layer (R-hat nan")
+    assert warning.startswith(
+        "The chains have not agreed yet on c1, the weight of the output layer (R-hat nan"
+    )
 
 
 def test_layer_weight_on_which_the_chains_disagree_is_named_by_its_layer():
     (warning,) = diagnose(Info({"rhat_c2": 1.0, "rhat_c3": 1.4, "rhat_max": 1.4})).warnings
-    assert warning.startswith("The chains have not agreed yet on c3, the weight of the output layer (R-hat 1.400")
+    assert warning.startswith(
+        "The chains have not agreed yet on c3, the weight of the output layer (R-hat 1.400"
+    )
 
 
 def test_fitted_gaps_on_which_the_chains_disagree_are_named():

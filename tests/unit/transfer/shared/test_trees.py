@@ -29,7 +29,9 @@ def forests():
 def boosted():
     x, y = rows(80, seed=0)
     models = [
-        GradientBoostingRegressor(n_estimators=50, subsample=0.5, random_state=seed).fit(x[:, COLUMNS], y)
+        GradientBoostingRegressor(n_estimators=50, subsample=0.5, random_state=seed).fit(
+            x[:, COLUMNS], y
+        )
         for seed in (0, 1)
     ]
     return models, [TreeSum(m.estimators_[:, 0], 0.1, m.init_.constant_.item()) for m in models]
@@ -41,7 +43,9 @@ def test_prediction_is_scikit_learns(make):
     x, _ = rows(500, seed=1)
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     expected = [model.predict(x[:, COLUMNS]) for model in models]
-    np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)  # leaves are kept as float32
+    np.testing.assert_allclose(
+        flat.predict_eV(x), expected, rtol=0, atol=1e-6
+    )  # leaves are kept as float32
 
 
 @pytest.mark.parametrize("make", [forests, boosted])
@@ -82,7 +86,12 @@ def test_blocks_of_structures_make_no_difference(monkeypatch):
     ("method", "setting", "value", "accepted"),
     [
         ("random_forest", "trees", 0, "1 or more trees and rows, a share above 0 and up to 1"),
-        ("random_forest", "feature_share", 1.5, "1 or more trees and rows, a share above 0 and up to 1"),
+        (
+            "random_forest",
+            "feature_share",
+            1.5,
+            "1 or more trees and rows, a share above 0 and up to 1",
+        ),
         ("random_forest", "leaf_rows", 0, "1 or more trees and rows, a share above 0 and up to 1"),
         ("gradient_boosting", "trees", 0, "1 or more"),
         ("gradient_boosting", "depth", 0, "1 or more"),
@@ -93,5 +102,7 @@ def test_blocks_of_structures_make_no_difference(monkeypatch):
     ],
 )
 def test_setting_outside_its_range_is_refused(method, setting, value, accepted):
-    with pytest.raises(ConfigError, match=rf"{method}: .*{setting} = {value}.*Accepted: {accepted}\."):
+    with pytest.raises(
+        ConfigError, match=rf"{method}: .*{setting} = {value}.*Accepted: {accepted}\."
+    ):
         get_method(method).configure({setting: value})
