@@ -32,12 +32,12 @@ def accuracy(
             help="A method, NAME@K for the first K networks, NAME+levels with electron levels; may be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Sizes of the training set.")] = [
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Sizes of the training set.")] = [  # noqa: B006
         100,
         250,
         500,
         1000,
-    ],  # noqa: B006
+    ],
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,
     first_seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     members: Annotated[int, typer.Option(min=1, help="Source networks to train.")] = 4,

@@ -103,12 +103,12 @@ def _later(measured: dict[str, float], key: str) -> float:
 def scale(
     model: Model,
     structures: File,
-    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [  # noqa: B006
         1000,
         4000,
         16000,
         64000,
-    ],  # noqa: B006
+    ],
     pages: Annotated[
         bool, typer.Option(help="Whether the pages Data and Predict are measured too.")
     ] = True,

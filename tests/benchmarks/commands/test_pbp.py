@@ -68,8 +68,12 @@ def test_uci_shows_published_figures_only_for_the_published_network(run, folder)
     ids=["paper and thesis", "sspbp", "two layers", "no biases"],
 )
 def test_uci_shows_what_is_published_of_the_net_and_the_method(
-    run, folder, options, printed, absent
-):  # noqa: F811
+    run,
+    folder,  # noqa: F811
+    options,
+    printed,
+    absent,
+):
     result = run("uci", "--data", folder, "--set", "yacht", "--splits", 1, *options)
     assert result.exit_code == 0, result.output
     table = result.output.split("pbp, hidden")[0]

@@ -223,8 +223,9 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
 
 
 def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(
-    source, monkeypatch
-):  # noqa: F811
+    source,  # noqa: F811
+    monkeypatch,
+):
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
     data = TargetData(*made(60, seed=1, shift=0.8))
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
