@@ -40,10 +40,11 @@ def by_torch(theta_hat, x, samples, sample, *, config=EXACT, weight_decay=0.0):
     start = [*theta_hat[:-1], torch.from_numpy(samples.heads[sample])[None]]
     theta = [t.clone().requires_grad_() for t in start]
     omega, labels = (torch.from_numpy(values[sample]) for values in (samples.omega, samples.labels))
-    if config.optimiser == "adam":
-        optimiser = torch.optim.Adam(theta)
-    else:
-        optimiser = torch.optim.SGD(theta, momentum=config.momentum)
+    optimiser = (
+        torch.optim.Adam(theta)
+        if config.optimiser == "adam"
+        else torch.optim.SGD(theta, momentum=config.momentum)
+    )
     rng = stream(0, int(samples.numbers[sample]), "order")
     parts = -(-len(x) // config.batch_size)
     for epoch in range(config.epochs):
