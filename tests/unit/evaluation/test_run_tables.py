@@ -67,12 +67,12 @@ def test_runs_of_one_split_are_not_flagged():
     ],
     ids=["split", "data", "labels", "level"],
 )
-def test_what_makes_runs_not_comparable_is_said(run, text):
+def test_split_flags_name_the_differences_between_runs(run, text):
     (flag,) = split_flags(run, stored("b", ERRORS))
     assert text in flag
 
 
-def test_differences_are_to_the_baseline_and_say_where_none_can_be_taken():
+def test_differences_to_the_baseline_explain_missing_ones():
     runs = [stored("good", ERRORS / 2), stored("base", ERRORS), stored("elsewhere", ERRORS, rows=np.arange(5))]
     found = differences(runs, runs[1], "rmse_eV")
     assert [run.label for run, _, _ in found] == ["good", "elsewhere"]
