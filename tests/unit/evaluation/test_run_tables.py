@@ -21,11 +21,12 @@ from tests.unit.evaluation.test_paired import N, noise, normal_heldout
 ERRORS = noise(21, 0.3)
 
 
-def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1", **more):
+def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1", seed=0, **more):
     held = normal_heldout(errors) if rows is None else normal_heldout(errors).rows(rows)
     manifest = {
-        "title": name, "n": 100, "seed": 0, "level_of_theory": level, "data": {"fingerprint": content},
+        "title": name, "n": 100, "level_of_theory": level, "data": {"fingerprint": content},
         "split": {"test": list(held.predictions.ids)}, "config": {"lr": 0.1, "sampler": {"warmup": 10}},
+        "request": {"seed": seed, "by_formula": False, "test_known": False, "levels": "none"},
         "metrics": {"nll": 0.5}, "elapsed_s": {"fit": 1.0, "all": 2.5}, "peak_memory_bytes": {"process": 3_000_000},
     }  # fmt: skip
     return StoredRun(name, name, manifest | more, held, data=data)
@@ -40,7 +41,7 @@ def test_figures_table_has_one_row_a_run_with_time_and_memory():
     table = figures_table([stored("new", ERRORS), old], 0.9).set_index("run")
     assert table.loc["old", "rmse_eV"] == pytest.approx(2 * table.loc["new", "rmse_eV"])
     assert table.loc["new", ["time_s", "memory_MB", "nll", "held_out"]].tolist() == [2.5, 3.0, 0.5, N]
-    assert table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()  # written by an earlier version
+    assert table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()
 
 
 def test_only_settings_that_differ_are_shown():
