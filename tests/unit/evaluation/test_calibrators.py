@@ -45,7 +45,7 @@ def test_variance_scaling_finds_the_factor_and_widens_about_the_mean():
     np.testing.assert_array_equal(after.quantiles_mean, NARROW.predictions.quantiles_mean)
 
 
-def test_variance_scaling_leaves_conformal_intervals_as_they_were():
+def test_variance_scaling_does_not_change_conformal_intervals():
     own = dataclasses.replace(
         NARROW.predictions, conformal=ConformalScores(("x",) * 30, np.linspace(0.1, 3, 30))
     )
@@ -54,7 +54,7 @@ def test_variance_scaling_leaves_conformal_intervals_as_they_were():
 
 
 @pytest.mark.parametrize("kind", ["conformal", "variance"])
-def test_calibrator_mends_coverage_on_structures_that_it_has_not_seen(kind):
+def test_calibrator_corrects_coverage_on_other_structures(kind):
     fitted = fit_calibrator(NARROW, kind, share=0.5, seed=3)
     assert len(fitted) == fitted.n_test == 200
     assert not set(fitted.ids) & set(measured_part(NARROW, fitted).predictions.ids)
@@ -104,13 +104,13 @@ def test_conformal_calibrator_gives_the_interval_of_its_scores():
         (100, "variance", 1.0, 0.95, "share is 1. Accepted: above 0 and below 1"),
     ],
 )
-def test_fit_on_too_few_is_refused_with_what_is_needed(n, kind, share, level, text):
+def test_fit_calibrator_too_few_structures_raises_with_needed_number(n, kind, share, level, text):
     with pytest.raises(InputError, match=text):
         fit_calibrator(NARROW.rows(np.arange(n)), kind, share=share, level=level)
 
 
 @pytest.mark.parametrize("kind", ["conformal", "variance"])
-def test_calibrator_comes_back_from_disk_as_it_was(tmp_path, kind):
+def test_calibrator_survives_saving_and_loading(tmp_path, kind):
     fitted = fit_calibrator(NARROW, kind, seed=9)
     assert load_calibrator(tmp_path) is None
     save_calibrator(tmp_path, fitted)
@@ -133,7 +133,7 @@ def test_calibrator_comes_back_from_disk_as_it_was(tmp_path, kind):
     ],
     ids=str,
 )
-def test_damaged_calibrator_is_refused_and_says_that_the_run_is_safe(tmp_path, change):
+def test_load_calibrator_damaged_file_raises_with_remedy(tmp_path, change):
     save_calibrator(tmp_path, fit_calibrator(NARROW, "variance"))
     values = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps(values | change))

@@ -59,7 +59,7 @@ def test_miscalibration_area_curve_crossing_the_diagonal_counts_both_sides():
     assert metrics.miscalibration_area([0.4, 0.6], [0.5, 0.5]) == pytest.approx(0.05)
 
 
-def test_miscalibration_area_intervals_that_hold_nothing_gives_nearly_one_half():
+def test_miscalibration_area_intervals_without_coverage_is_nearly_one_half():
     levels = np.arange(1, 1000) / 1000
     assert metrics.miscalibration_area(levels, np.zeros(999)) == pytest.approx(0.5, abs=1e-3)
 

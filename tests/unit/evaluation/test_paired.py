@@ -61,7 +61,7 @@ def test_interval_is_narrower_than_unpaired_where_errors_are_shared():
     assert width < 0.2 * 2 * 1.96 * np.sqrt(2) * 0.5 / np.sqrt(2 * N)  # of two independent RMSEs
 
 
-def test_interval_of_runs_that_are_equally_good_holds_zero_as_often_as_it_says():
+def test_paired_interval_of_equal_runs_covers_zero_at_the_stated_rate():
     # 200 test sets; misses ~ Binomial(200, 0.05) if exact. 30 or more has probability 1e-6 at 0.06.
     misses = 0
     for k in range(200):
@@ -85,7 +85,7 @@ def test_equal_predictions_have_no_difference_to_show():
     )
 
 
-def test_worse_run_is_said_to_be_worse():
+def test_sentence_names_the_worse_run():
     text = paired.sentence(paired.PairedDifference(0.123, 0.1, 0.15, 50), baseline="B")
     assert (
         text

@@ -44,7 +44,7 @@ def test_coverage_of_conformal_intervals_ends_where_the_scores_do():
     assert table["chance_upper"].iloc[49] == binom.ppf(0.975, N, 0.5) / N
 
 
-def test_pit_bins_hold_every_structure_and_say_what_chance_allows():
+def test_pit_table_counts_every_structure_and_has_the_range_of_chance():
     table = pit_table(HELD)
     assert len(table) == 20 and table["structures"].sum() == N
     assert table["chance_lower"].iloc[0] == binom.ppf(0.025, N, 0.05)
@@ -75,7 +75,7 @@ def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squa
     ]  # the same spread for all
 
 
-def test_element_slices_count_every_structure_that_holds_the_element():
+def test_element_table_counts_every_structure_with_the_element():
     table = element_table(HELD, 0.95, "prediction").set_index("element")
     assert table["structures"].to_dict() == {"C": 320, "H": 320, "Br": 80, "Cl": 80}
     own = np.array(["Br" in formula for formula in FORMULAS])

@@ -19,15 +19,14 @@ from bandgap.evaluation.run_tables import (
 from tests.unit.evaluation.test_paired import N, noise, normal_heldout
 
 ERRORS = noise(21, 0.3)
-REQUEST = {"by_formula": False, "test_known": False, "levels": "none"}
 
 
 def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1", seed=0, **more):
     held = normal_heldout(errors) if rows is None else normal_heldout(errors).rows(rows)
     manifest = {
         "title": name, "n": 100, "level_of_theory": level, "data": {"fingerprint": content},
-        "request": {**REQUEST, "seed": seed},
         "split": {"test": list(held.predictions.ids)}, "config": {"lr": 0.1, "sampler": {"warmup": 10}},
+        "request": {"seed": seed, "by_formula": False, "test_known": False, "levels": "none"},
         "metrics": {"nll": 0.5}, "elapsed_s": {"fit": 1.0, "all": 2.5}, "peak_memory_bytes": {"process": 3_000_000},
     }  # fmt: skip
     return StoredRun(name, name, manifest | more, held, data=data)
@@ -47,9 +46,7 @@ def test_figures_table_has_one_row_a_run_with_time_and_memory():
         0.5,
         N,
     ]
-    assert (
-        table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()
-    )  # written by an earlier version
+    assert table.loc["old", ["time_s", "memory_MB", "nll"]].isna().all()
 
 
 def test_only_settings_that_differ_are_shown():
@@ -87,12 +84,12 @@ def test_runs_of_one_split_are_not_flagged():
     ],
     ids=["split", "data", "labels", "level"],
 )
-def test_what_makes_runs_not_comparable_is_said(run, text):
+def test_split_flags_name_the_differences_between_runs(run, text):
     (flag,) = split_flags(run, stored("b", ERRORS))
     assert text in flag
 
 
-def test_differences_are_to_the_baseline_and_say_where_none_can_be_taken():
+def test_differences_to_the_baseline_explain_missing_ones():
     runs = [
         stored("good", ERRORS / 2),
         stored("base", ERRORS),

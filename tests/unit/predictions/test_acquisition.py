@@ -37,7 +37,7 @@ def expected_reduction(joint: JointMeans) -> np.ndarray:
     return ranking.scores[np.argsort(ranking.rows)]
 
 
-def test_expected_reduction_is_that_of_conditioning_on_each_label_by_brute_force() -> None:
+def test_expected_reduction_equals_brute_force_conditioning_on_each_label() -> None:
     covariance, noise = model()
     wanted = [
         np.mean(np.diag(covariance) - np.diag(given_labels(covariance, noise, [i])))
@@ -48,7 +48,7 @@ def test_expected_reduction_is_that_of_conditioning_on_each_label_by_brute_force
     )
 
 
-def test_expected_reduction_is_the_fall_of_the_squared_error_of_refitted_models() -> None:
+def test_expected_reduction_equals_the_error_reduction_of_refitted_models() -> None:
     covariance, noise = model()
     rng, i, m = np.random.default_rng(1), 5, 40_000
     f = rng.standard_normal((m, N)) @ root_of(covariance)
@@ -60,7 +60,7 @@ def test_expected_reduction_is_the_fall_of_the_squared_error_of_refitted_models(
 
 
 @pytest.mark.parametrize("rank", [rank_by_reduction, rank_by_sd])
-def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
+def test_rank_equals_greedy_brute_force(rank) -> None:
     covariance, noise = model()
     found = rank(JointMeans(root_of(covariance), noise), 6)
     chosen: list[int] = []
@@ -82,7 +82,7 @@ def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
     assert found.initial_variance == pytest.approx(np.mean(np.diag(covariance)))
 
 
-def test_rank_with_spread_puts_the_twin_of_a_chosen_structure_off() -> None:
+def test_rank_with_spread_defers_duplicates_of_chosen_structures() -> None:
     covariance, noise = np.diag([1.0, 1.0, 0.9, 0.8]), np.full(4, 0.01)
     covariance[0, 1] = covariance[1, 0] = 1.0
     joint = JointMeans(root_of(covariance), noise)
@@ -91,7 +91,7 @@ def test_rank_with_spread_puts_the_twin_of_a_chosen_structure_off() -> None:
     assert list(rank_by_sd(joint, 3).rows) == [0, 2, 3]
 
 
-def test_expected_reduction_of_few_draws_is_not_biased() -> None:
+def test_expected_reduction_few_draws_is_unbiased() -> None:
     covariance, noise = model()
     root, rng = root_of(covariance), np.random.default_rng(2)
     wanted = expected_reduction(JointMeans(root, noise)) * (np.diag(covariance) + noise)
@@ -103,7 +103,7 @@ def test_expected_reduction_of_few_draws_is_not_biased() -> None:
     assert np.all(np.abs(np.mean(found, axis=0) - wanted) < 4.5 * error)  # false alarm below 1e-4
 
 
-def test_rank_asked_for_more_than_there_are_gives_all_and_none_of_none() -> None:
+def test_rank_count_above_number_of_structures_returns_all() -> None:
     covariance, noise = model()
     assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(
         range(N)
@@ -112,7 +112,7 @@ def test_rank_asked_for_more_than_there_are_gives_all_and_none_of_none() -> None
     assert empty.rows.size == 0 and empty.initial_variance == 0.0
 
 
-def test_joint_means_of_too_few_draws_or_of_refused_rows_say_what_is_accepted() -> None:
+def test_joint_means_invalid_input_raises_with_accepted_values() -> None:
     with pytest.raises(InputError, match=r"Accepted: \(draw, structure\) with 8 draws or more"):
         joint_means(np.zeros((7, 3)), np.ones(3))
     with pytest.raises(InputError, match="Leave out refused structures"):

@@ -27,7 +27,7 @@ def test_conformal_docstrings_run_as_printed():
     ("level", "n"),
     [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.975, 39), (0.99, 99), (0.999, 999), (0.3, 1)],
 )
-def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
+def test_smallest_calibration_set_follows_its_formula(level, n):
     assert smallest_calibration_set(level) == n
     scores = np.arange(n, dtype=float)
     assert conformal_quantile(scores, level) <= n - 1
@@ -36,12 +36,12 @@ def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
 @pytest.mark.parametrize(
     ("level", "expected"), [(0.95, 19.0), (0.9, 18.0), (0.5, 10.0), (0.05, 1.0), (0.01, 1.0)]
 )
-def test_conformal_quantile_is_the_score_of_the_right_rank(level, expected):
+def test_conformal_quantile_is_the_score_of_rank_k(level, expected):
     scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
     assert conformal_quantile(scores, level) == expected
 
 
-def test_conformal_interval_covers_as_promised_whatever_the_model():
+def test_conformal_interval_has_stated_coverage_for_any_model():
     # 2,000 repetitions, 39 calibration points and one new one: coverage is exactly 0.9 for continuous scores; its
     # standard error is 0.0067, and 4 of them are a false-alarm rate of 6e-5.
     rng = np.random.default_rng(12)
@@ -55,7 +55,7 @@ def test_conformal_interval_covers_as_promised_whatever_the_model():
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
-def test_each_of_m_plus_one_structures_in_turn_is_covered_exactly_as_often_as_its_rank_says(level):
+def test_leave_one_out_coverage_equals_its_rank(level):
     """Permutations of an exchangeable set: ceil((m + 1) level) of the m + 1 are inside, of the worst model too."""
     rng = np.random.default_rng(3)
     m = 40
@@ -73,14 +73,14 @@ def test_each_of_m_plus_one_structures_in_turn_is_covered_exactly_as_often_as_it
 
 
 @pytest.mark.parametrize("n", [1, 9, 12, 19, 98])
-def test_highest_level_of_n_scores_is_one_that_they_give(n):
+def test_highest_percent_of_n_scores_is_supported(n):
     highest = highest_percent(n)
     assert (
         smallest_calibration_set(highest / 100) <= n < smallest_calibration_set((highest + 1) / 100)
     )
 
 
-def test_too_few_held_back_structures_say_which_level_they_give():
+def test_too_few_held_back_structures_names_the_highest_level():
     text = "12 held-back structures are too few for 95 % conformal intervals, which need 19: read those of 92 % or less"
     assert too_few(12, level=0.95).startswith(text)
     assert too_few(12, level=0.92) == too_few(19, level=0.95) == ""
@@ -128,6 +128,6 @@ def test_too_few_held_back_structures_say_which_level_they_give():
         ),
     ],
 )
-def test_conformal_unusable_input_is_refused(call, error, text):
+def test_conformal_invalid_input_raises(call, error, text):
     with pytest.raises(error, match=text):
         call()

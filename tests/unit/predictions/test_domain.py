@@ -30,7 +30,7 @@ def far_row():
     return row
 
 
-def test_judge_training_structure_is_ok_and_its_own_nearest(domain):
+def test_judge_training_structure_is_ok_and_nearest_to_itself(domain):
     judged = domain.judge(TRAIN[:3], ELEMENTS[40:43])
     assert [j.text for j in judged] == ["ok"] * 3
     assert [j.nearest for j in judged] == list(IDS[:3])
@@ -61,7 +61,7 @@ def test_judge_new_structures_of_the_same_kind_are_rarely_far():
     assert np.mean([j.text != "ok" for j in domain.judge(rows[400:], [CH] * 400)]) < 0.12
 
 
-def test_judge_far_structure_says_how_far_and_what_is_nearest(domain):
+def test_judge_far_structure_names_distance_and_nearest_structure(domain):
     judgement = domain.judge(far_row()[None], [CH])[0]
     assert judgement.percentile == 1.0
     assert judgement.text == (
@@ -117,7 +117,7 @@ def test_judge_signal_of_an_unknown_element_adds_to_the_distance(domain):
     assert domain.judge(row, [CH])[0].distance > 0.2
 
 
-def test_judge_refused_structure_gets_no_words(domain):
+def test_judge_refused_structure_has_empty_text(domain):
     judged = domain.judge(np.vstack([np.full(12, np.nan), TRAIN[1]]), [set(), CH])
     assert judged[0].text == ""
     assert np.isnan(judged[0].distance)

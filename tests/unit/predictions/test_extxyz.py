@@ -36,9 +36,7 @@ def write_extxyz(path: Path, predictions, records, *, level=LEVEL, kind="predict
     path.write_text("".join(blocks), encoding="utf-8", newline="\n")
 
 
-def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(
-    tmp_path, predictions, records
-):
+def test_with_interval_replaces_only_the_predicted_values(tmp_path, predictions, records):
     path, asked = tmp_path / "p.extxyz", tmp_path / "asked.extxyz"
     write_extxyz(path, predictions, records)
     write_extxyz(asked, predictions, records, level=0.8, kind="credible")
@@ -47,7 +45,9 @@ def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(
     assert with_interval(path, predictions, level=0.95, kind="prediction") == path.read_bytes()
 
 
-def test_calibrated_predictions_come_with_their_own_ends(tmp_path, predictions, records):
+def test_with_interval_of_calibrated_predictions_has_calibrated_ends(
+    tmp_path, predictions, records
+):
     path = tmp_path / "p.extxyz"
     write_extxyz(path, predictions, records)
     wider = replace(predictions, sd_new_eV=2 * predictions.sd_new_eV)
@@ -68,7 +68,7 @@ def test_calibrated_predictions_come_with_their_own_ends(tmp_path, predictions, 
 
 
 @pytest.mark.parametrize("keep", [0, 3, 12])
-def test_file_with_another_number_of_structures_is_refused(
+def test_with_interval_wrong_number_of_structures_raises(
     tmp_path: Path, predictions, records, keep: int
 ):
     path = tmp_path / "p.extxyz"

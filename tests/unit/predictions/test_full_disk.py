@@ -47,7 +47,7 @@ def test_table_whose_first_chunk_does_not_fit_is_marked_as_unfinished(tmp_path: 
     assert path.read_text() == "0123456789\n" * 300 and not (tmp_path / f"t.csv{SUFFIX}").exists()
 
 
-def test_table_is_left_alone_where_not_even_the_mark_fits(tmp_path: Path) -> None:
+def test_table_is_unchanged_where_the_mark_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("earlier rows\n")
     assert "cannot be written" in grown(path, limit=10)

@@ -61,9 +61,7 @@ def cdf(x, means, sds):
         pytest.param(0.0, 1e9, 7, 20, id="equal components"),
     ],
 )
-def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(
-    spread, shape, draws, least
-):
+def test_smooth_quantiles_have_the_requested_probabilities_to_1e9(spread, shape, draws, least):
     """Against the sum of distribution functions; where it is flat the quantile itself is uncertain to its rounding."""
     rng = np.random.default_rng(3)
     means, sds = rng.normal(3.0, spread, (draws, 20)), rng.gamma(shape, 0.4 / shape, (draws, 20))
@@ -82,7 +80,7 @@ def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(
             assert abs(quantile - root) < 1e-9
 
 
-def test_smooth_and_other_mixtures_agree_and_stand_in_their_own_columns():
+def test_smooth_and_uneven_quantiles_agree_and_have_separate_columns():
     rng = np.random.default_rng(5)
     means, sds = rng.normal(2.0, 0.3, (100, 4)), np.full((100, 4), 0.3)
     sds[0, 2] = 1e-5  # one component that no node would see
@@ -98,7 +96,7 @@ def test_smooth_and_other_mixtures_agree_and_stand_in_their_own_columns():
             assert cdf(quantile, means[:, j], sds[:, j]) == pytest.approx(p, abs=1e-9)
 
 
-def test_components_that_vanish_at_the_first_nodes_are_found_where_they_stand():
+def test_smooth_quantiles_components_that_underflow_at_first_nodes_are_included():
     """At the lowest node the upper component's density is 1e-340, below the smallest number, and grows from there."""
     means, sds = np.array([[0.0], [9.0], [18.0], [27.0], [36.0], [38.5]]), np.full((6, 1), 1.0)
     found = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]))[:, 0]
@@ -107,7 +105,7 @@ def test_components_that_vanish_at_the_first_nodes_are_found_where_they_stand():
 
 
 @pytest.mark.parametrize("draws", [1, 2, 7, 100, 401])
-def test_draw_quantiles_are_numpys_to_the_last_digit(draws):
+def test_draw_quantiles_equal_numpy_bit_for_bit(draws):
     values = np.random.default_rng(draws).normal(3.0, 0.3, (draws, 11))
     np.testing.assert_array_equal(
         draw_quantiles(values, LEVELS), np.quantile(values, LEVELS, axis=0)
@@ -115,7 +113,7 @@ def test_draw_quantiles_are_numpys_to_the_last_digit(draws):
     assert draw_quantiles(values[:, :0], LEVELS).shape == (len(LEVELS), 0)
 
 
-def test_no_probabilities_and_no_structures_give_none():
+def test_mixture_quantiles_empty_input_gives_empty_output():
     assert mixture_quantiles(DRAWS, NOISE, []).shape == (0, 3)
     assert mixture_quantiles(np.empty((4, 0)), np.ones(4), LEVELS).shape == (len(LEVELS), 0)
 
@@ -143,7 +141,7 @@ def test_mixture_quantiles_increase_with_probability():
     assert np.all(np.diff(mixture_quantiles(DRAWS, NOISE, LEVELS), axis=0) > 0)
 
 
-def test_mixture_quantiles_of_many_draws_have_the_probabilities_asked_for():
+def test_mixture_quantiles_many_draws_have_the_requested_probabilities():
     means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
     found = mixture_quantiles(means, np.full(400, 0.4), LEVELS)
     for level, quantile in zip(LEVELS, found, strict=True):

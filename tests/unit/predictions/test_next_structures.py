@@ -69,14 +69,14 @@ def test_structure_with_a_warning_on_its_content_is_last_with_the_reason(criteri
     assert last.startswith(",s4,") and NO_HYDROGENS in last
 
 
-def test_structure_far_from_known_is_ranked_first_as_before():
+def test_structure_far_from_training_set_is_ranked_first():
     predictions, details = predicted(["", "", "", ""])
     assert predictions.status[3] == "warning"  # by its domain alone
     for criterion in CRITERIA:
         assert next_structures(predictions, details, criterion=criterion, count=4).rows[0] == 3
 
 
-def test_error_of_doubtful_structures_does_not_choose_among_the_others():
+def test_structures_with_warnings_do_not_change_the_ranking_of_others():
     predictions, details = predicted(["", "", "", NO_HYDROGENS])
     found = next_structures(predictions, details, count=3)
     sound, sound_details = predicted(["", "", ""])
@@ -86,7 +86,7 @@ def test_error_of_doubtful_structures_does_not_choose_among_the_others():
     assert len(sound) == len(sound_details) == found.n_ranked
 
 
-def test_only_doubtful_structures_leave_the_ranking_empty():
+def test_ranking_of_only_structures_with_warnings_is_empty():
     predictions, details = predicted([NO_HYDROGENS] * (MOST + 5))
     found = next_structures(predictions, details)
     assert not found.rows.size and found.ranking is None
@@ -95,7 +95,7 @@ def test_only_doubtful_structures_leave_the_ranking_empty():
 
 
 @pytest.mark.parametrize("id", ["a", "a; b", "a.b*"])
-def test_id_that_was_given_twice_is_no_warning_on_the_content(id):
+def test_renamed_duplicate_id_is_no_content_warning(id):
     for problems in ([], [NO_HYDROGENS]):
         given = tuple(Problem("warning", text) for text in problems)
         record = with_new_id(StructureRecord(id, "x.cif", "CIF", None, given), f"{id}-2")
@@ -105,7 +105,7 @@ def test_id_that_was_given_twice_is_no_warning_on_the_content(id):
         )
 
 
-def test_run_of_few_draws_is_ranked_by_distance_alone_and_says_so():
+def test_few_draws_allow_only_the_distance_criterion():
     predictions, details = predicted(["", ""], draws=1)
     assert criteria(details) == [DISTANCE]
     with pytest.raises(InputError, match="this run has 1 draws, at least 8 are needed"):

@@ -29,7 +29,7 @@ def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):
             assert getattr(loaded, name) == value
 
 
-def test_scores_of_held_back_structures_come_back_with_the_predictions(predictions, tmp_path):
+def test_load_predictions_includes_conformal_scores(predictions, tmp_path):
     path = tmp_path / "predictions.safetensors"
     scores = ConformalScores(("a", "ü\n", "c"), np.array([0.3, 1.7, 1 / 3]))
     save_predictions(path, replace(predictions, conformal=scores))

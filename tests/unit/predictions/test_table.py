@@ -45,7 +45,7 @@ def test_predictions_from_draws_summarise_the_mixture(predictions):
     assert np.all(np.isnan(predictions.quantiles_new[:, 1]))
 
 
-def test_interval_prediction_holds_new_observations_and_credible_holds_means(predictions):
+def test_intervals_cover_new_observations_or_means_by_kind(predictions):
     rng = np.random.default_rng(1)
     new = DRAWS[:, 0] + NOISE * rng.normal(size=(20_000, 60))
     lower, upper = predictions.interval(0.9)
@@ -247,7 +247,7 @@ def test_predictions_of_no_structures_make_an_empty_table():
         ({"status": ("ok", "ok", "ok")}, "'=cmd\\(\\)' is ok but its mean is nan eV"),
     ],
 )
-def test_predictions_parts_that_do_not_fit_are_refused(predictions, change, text):
+def test_predictions_inconsistent_lengths_raise(predictions, change, text):
     parts = {name: getattr(predictions, name) for name in predictions.__dataclass_fields__}
     with pytest.raises(InputError, match=text):
         Predictions(**(parts | change))

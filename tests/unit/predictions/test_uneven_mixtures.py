@@ -47,7 +47,7 @@ def missing(x, means, sds, probability):
         pytest.param([0.0, 1e-9], [1.0, 1e-3], id="means that almost agree"),
     ],
 )
-def test_uneven_quantiles_are_those_of_sums_of_40_digits(means, sds):
+def test_uneven_quantiles_equal_sums_with_40_digits(means, sds):
     """The root lies within 1e-9 of what is found: D (F - p) has one sign below and the other above."""
     columns = np.asarray(means)[:, None], np.asarray(sds)[:, None]
     found = uneven_quantiles(*columns, np.asarray(ALL))[:, 0]
@@ -64,7 +64,7 @@ def test_uneven_quantiles_in_an_empty_gap_share_it_by_the_widths():
     assert found[0, 0] == pytest.approx(1 / 31, abs=1e-12)
 
 
-def test_uneven_quantiles_agree_with_the_smooth_ones_where_both_are_to_be_had():
+def test_uneven_quantiles_agree_with_smooth_ones():
     rng = np.random.default_rng(2)
     means, sds = rng.normal(3.0, 0.4, (400, 20)), rng.gamma(60.0, 0.4 / 60, (400, 20))
     smooth = smooth_quantiles(means, sds, np.asarray(LEVELS))
@@ -81,7 +81,7 @@ def test_uneven_quantiles_do_not_depend_on_the_order_of_components_and_probabili
     np.testing.assert_array_equal(found, uneven_quantiles(means, sds, np.asarray(LEVELS))[levels])
 
 
-def test_mixtures_keep_the_digits_of_smooth_columns_beside_uneven_ones():
+def test_smooth_columns_do_not_depend_on_uneven_columns():
     rng = np.random.default_rng(5)
     means, sds = rng.normal(2.0, 0.3, (100, 5)), np.full((100, 5), 0.3)
     sds[0, 2] = 1e-5
