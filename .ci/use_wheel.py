@@ -1,0 +1,19 @@
+"""Use an installed wheel on its own demo data: a transfer, a prediction, and the files that travel with it."""
+
+from pathlib import Path
+
+import bandgap
+
+folder = Path(bandgap.__file__).resolve().parent
+assert "checkout" not in folder.parts, folder
+assert (folder / "_app" / "main.py").is_file() and (folder / "_data" / "manifest.json").is_file()
+assert not any((folder.parent / name).exists() for name in ("tests", "benchmarks", "data"))
+run = bandgap.transfer_run(
+    bandgap.demo_source_folder(),
+    bandgap.load_demo("crystals"),
+    bandgap.TransferRequest(method="last_layer_ridge", n=50, n_test=50),
+    out="run",
+)
+new = bandgap.read_paths(bandgap.unlabelled_cifs())
+predictions = bandgap.predict_run(run, new)
+assert len(predictions) == 12, len(predictions)
