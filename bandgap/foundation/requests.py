@@ -263,8 +263,8 @@ def _sentence(request_type: type[Request], error: ValidationError) -> str:
     name = str(problem["loc"][0])
     if name not in request_type.model_fields:
         return f"unknown setting {name!r}. Accepted: {', '.join(request_type.model_fields)}."
-    if problem["type"] == "missing":
+    if problem["type"] == "missing" and len(problem["loc"]) == 1:
         return f"setting {name!r} is missing."
     field = request_type.field(name)
-    found = problem["input"]
+    found = problem["input"]  # of a list, the item or the list that is too short
     return f"{name}: found {found!r}. Accepted: {field.accepted}{' or none' if field.optional else ''}."

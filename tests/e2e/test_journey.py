@@ -200,10 +200,11 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
 
 def page_process(server: Server) -> int:
     """Return the process that serves the pages of this server."""
-    port = f"--server.port={urlsplit(server.address).port}".encode()
+    port = f'"port": {urlsplit(server.address).port}'.encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if port in (folder / "cmdline").read_bytes().split(b"\0"):
+            command = (folder / "cmdline").read_bytes()
+            if b"server.py" in command and port in command:
                 return int(folder.name)
     raise AssertionError(f"nothing serves {server.address}")
 

@@ -187,7 +187,7 @@ def test_command_says_what_arrived(run: Run, base: str, tmp_path: Path) -> None:
     done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", base)
     assert (
         done.exit_code == 0
-        and "whole and as published (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
+        and "complete, checksum verified (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
     )
 
 

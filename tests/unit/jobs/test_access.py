@@ -1,6 +1,7 @@
 """Who may use the dashboard: hosts, origins, the token, and the headers of every response."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def ask(rules: AccessRules, target: str, *, method: str = "GET", **headers: str)
         "query_string": query.encode(),
         "headers": [(k.encode(), v.encode()) for k, v in ({"host": OWN} | headers).items()],
     }
-    asyncio.run(AccessMiddleware(application, rules)(scope, receive, send))
+    answered = AccessMiddleware(application, rules)(scope, receive, send)
+    with ThreadPoolExecutor(1) as pool:  # browser tests leave a running loop in this thread
+        pool.submit(asyncio.run, answered).result()
     statuses = {"websocket.accept": 101, "websocket.close": 403}
     status = statuses.get(sent[0]["type"]) or sent[0]["status"]
     replies = {k.decode(): v.decode() for k, v in sent[0].get("headers", ())}

@@ -203,7 +203,7 @@ def test_limits_are_named(home, monkeypatch, name, value, text):
 
 def test_file_of_too_many_rows_ends_while_it_is_read(home, world, tmp_path, monkeypatch):
     monkeypatch.setattr(source_tasks, "MAX_STRUCTURES", 25)
-    monkeypatch.setattr("bandgap.datasets.oe62._EVERY", 10)
+    monkeypatch.setattr("bandgap.datasets.oe62._ROWS_PER_UPDATE", 10)
     oe62_file(tmp_path, world.source_records)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert (
