@@ -104,7 +104,8 @@ METHOD: Final = Method(
     standing="research",
     title="Bayesian transfer by mini-batches",
     summary=(
-        "Samples the posterior of btl_pcp_pe with a few rows at a time, for thousands of labels."
+        "Samples the posterior of the transfer with the penalized complexity prior, a few "
+        "rows at a time, for thousands of labels."
     ),
     duration="about 4 minutes for any number of crystals; more with a wide source",
     cost=Cost(220, 220, sampler="mini-batches"),

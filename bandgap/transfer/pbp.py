@@ -42,8 +42,9 @@ METHOD: Final = Method(
     standing="research",
     title="Probabilistic backpropagation (PBP)",
     summary=(
-        "A fast approximation with independent normal distributions for all weights. "
-        "feature_gp had lower errors on every set tested."
+        "A fast approximation with independent normal distributions for all weights. The "
+        "Gaussian process on the source model's features had lower errors on every set "
+        "tested."
     ),
     duration="seconds",
     cost=Cost(0.1, 0.4),

@@ -41,8 +41,8 @@ METHOD: Final = Method(
     standing="research",
     title="Probabilistic backpropagation, units off (SSPBP)",
     summary=(
-        "As pbp, and estimates how often each weight is active. Neither more accurate nor "
-        "faster than pbp."
+        "As probabilistic backpropagation, and estimates how often each weight is active. "
+        "Neither more accurate nor faster."
     ),
     duration="seconds",
     cost=Cost(0.1, 0.4),

@@ -103,8 +103,8 @@ METHOD: Final = Method(
     standing="research",
     title="Gaussian process on the source's last layer, by unbiased solves",
     summary=(
-        "As vecchia_gp, with linear solves that are truncated at random. A study: slower at "
-        "every size tested."
+        "As the Gaussian process on the source's last layer for many labels, with linear "
+        "solves that are truncated at random. A study: slower at every size tested."
     ),
     duration="about 20 seconds for 500 crystals, four times that for twice as many",
     cost=Cost(0.6, 5, sampler="own"),

@@ -126,8 +126,8 @@ def test_method_that_others_beat_says_so_where_it_is_chosen(
     register_methods(workspace.library)
     workspace.add_labelled()
     text = texts(visit("train"))
-    assert "feature_gp had lower errors on every set tested. Takes seconds." in text
-    assert "Neither more accurate nor faster than pbp." in text
+    assert "features had lower errors on every set tested. Takes seconds." in text
+    assert "Neither more accurate nor faster." in text
     assert "A study: slower at every size tested." in text
 
 
