@@ -121,6 +121,7 @@ def labelled_set(jobs: Jobs) -> Dataset:
     return dataset
 
 
+@pytest.mark.slow  # 43 s on two cores
 def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path) -> None:
     jobs = Jobs(open_home(tmp_path / "home"))
     dataset, source = labelled_set(jobs), str(uuid.uuid4())
