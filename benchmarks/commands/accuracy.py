@@ -1,6 +1,5 @@
 """`python -m benchmarks accuracy`: methods on organic crystals with PBE gaps."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
+from benchmarks.commands.options import DataFolder, ResultsFolder
 
 PEERS = ("kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting")
 LEVELS = tuple(
@@ -18,13 +18,8 @@ METHODS = ("feature_gp", "last_layer_ridge", "last_layer_ridge@1", "fine_tune@1"
 
 
 def accuracy(
-    data: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")
-    ],
+    data: DataFolder,
+    out: ResultsFolder,
     methods: Annotated[
         list[str],
         typer.Option(

@@ -1,7 +1,6 @@
 """`python -m benchmarks crystals`: our methods and what one would use instead, on crystals of any elements."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
+from benchmarks.commands.options import DataFolder, ResultsFolder
 
 if TYPE_CHECKING:
     from bandgap.runs.compared_fits import ComparedFit
@@ -26,13 +26,8 @@ COLUMNS = (
 
 
 def crystals(
-    data: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")
-    ],
+    data: DataFolder,
+    out: ResultsFolder,
     methods: Annotated[
         list[str],
         typer.Option(

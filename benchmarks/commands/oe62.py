@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,15 +10,13 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
+from benchmarks.commands.options import DataFolder
 
 READING_MB, TRAINING_MB = 1500, 3000  # the most that both may take
 
 
 def oe62(
-    data: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
-    ],
+    data: DataFolder,
     size: Annotated[bool, typer.Option(help="Memory and time at the published size.")] = True,
     accuracy: Annotated[bool, typer.Option(help="Errors on the real molecules.")] = True,
     rows: Annotated[int, typer.Option(min=10, help="Molecules of the large file.")] = 61_489,

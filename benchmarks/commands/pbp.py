@@ -12,6 +12,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
+from benchmarks.commands.options import DataFolder
 
 if TYPE_CHECKING:
     from benchmarks.messages import Distances, Shares
@@ -22,10 +23,7 @@ SHOWN = {"RMSE": "rmse", "log density": "log_density"}
 
 
 def uci(
-    data: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
-    ],
+    data: DataFolder,
     sets: Annotated[
         list[str], typer.Option("--set", help="A set; may be repeated. Default: all eight.")
     ] = [],  # noqa: B006

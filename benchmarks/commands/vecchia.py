@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +10,12 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
+from benchmarks.commands.options import DataFolder
 from benchmarks.commands.parts import PartsFile, say_kept
 
 
 def vecchia(
-    data: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
-    ],
+    data: DataFolder,
     n: Annotated[int, typer.Option(min=10, help="Molecules to train on.")] = 14_000,
     n_test: Annotated[int, typer.Option(min=1, help="Molecules to test on.")] = 2_000,
     neighbours: Annotated[int, typer.Option(min=1, help="Earlier neighbours of a molecule.")] = 60,

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 from bandgap.cli import app
+from tests.commands import Run, run_in_process, use_own_home
 
-Run = Callable[..., Result]
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
@@ -28,20 +27,13 @@ H -0.758 0.000 0.504
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data directory of the test's own."""
-    folder = tmp_path / "home"
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    monkeypatch.setenv("COLUMNS", "200")
-    return folder
+    return use_own_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def run() -> Run:
     """Call the command line in this process; exceptions that are no exit are raised."""
-
-    def call(*words: Any) -> Result:
-        return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-
-    return call
+    return run_in_process(app)
 
 
 @pytest.fixture

@@ -1,0 +1,15 @@
+"""The options that several benchmarks share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataFolder = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA"),
+]
+ResultsFolder = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="Folder of source and results; a later call continues there."),
+]
