@@ -24,6 +24,7 @@ from streamlit.web import bootstrap
 from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules
 from bandgap.jobs.connections import ConnectionLimits, server_options
 from bandgap.jobs.log_lines import limited_stderr
+from late_fragments import correct_late_fragments
 
 MAIN = Path(__file__).resolve().parent / "main.py"
 OPTIONS = {  # of Streamlit, over those of `.streamlit/config.toml` in this and in the user's folders
@@ -48,6 +49,7 @@ def main() -> None:
 
 def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
     """Return the server of the pages."""
+    correct_late_fragments()
     app = st.App(MAIN, lifespan=cleaning, middleware=[Middleware(AccessMiddleware, rules=rules)])
     bootstrap.load_config_options({**OPTIONS, "server.port": rules.port})
     config = uvicorn.Config(

@@ -1,0 +1,63 @@
+"""Requests of the browser that reach the server late, as they do on a slow connection or a busy server."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
+
+from tests.e2e.browsing import expect_ready
+from tests.e2e.conftest import Server
+
+pytestmark = pytest.mark.browser
+
+LOOKS = 10  # at the new page, a tenth of a second apart
+
+
+class SlowConnection:
+    """A connection that holds back what fragments ask for, until another request was sent."""
+
+    def __init__(self, page: Page) -> None:
+        self.held: list[str | bytes] = []
+        page.route_web_socket(re.compile("_stcore/stream"), self._connect)
+
+    def _connect(self, browser: WebSocketRoute) -> None:
+        server = browser.connect_to_server()
+
+        def send(message: str | bytes) -> None:
+            request = BackMsg.FromString(
+                message if isinstance(message, bytes) else message.encode()
+            )
+            if request.rerun_script.fragment_id:
+                self.held.append(message)
+                return
+            server.send(message)
+            while self.held and request.WhichOneof("type") == "rerun_script":
+                server.send(self.held.pop())
+
+        browser.on_message(send)
+
+
+def test_request_of_a_fragment_after_a_link_was_followed_leaves_the_new_page(
+    page: Page, server: Server
+) -> None:
+    connection = SlowConnection(page)
+    page.goto(server.address)
+    expect_ready(page, "Home")
+    wait_until(page, lambda: bool(connection.held))  # the report of the component of the browser
+    page.get_by_role("link", name="Data", exact=True).click()
+    wait_until(page, lambda: not connection.held)
+    for _ in range(LOOKS):
+        page.wait_for_timeout(100)
+        expect_ready(page, "Data")
+        expect(page.locator("input[type=file]").first).to_be_attached()
+
+
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait for something that the page does; fail after a minute."""
+    for _ in range(600):
+        if condition():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("nothing happened for a minute")
