@@ -15,6 +15,7 @@ from pathlib import Path
 
 import streamlit as st
 import uvicorn
+from late_fragments import correct_late_fragments
 from starlette.middleware import Middleware
 from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
@@ -24,7 +25,6 @@ from streamlit.web import bootstrap
 from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules
 from bandgap.jobs.connections import ConnectionLimits, server_options
 from bandgap.jobs.log_lines import limited_stderr
-from late_fragments import correct_late_fragments
 
 MAIN = Path(__file__).resolve().parent / "main.py"
 OPTIONS = {  # of Streamlit, over those of `.streamlit/config.toml` in this and in the user's folders

@@ -7,7 +7,7 @@ import pytest
 from streamlit.proto.ClientState_pb2 import ClientState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "app"))
-from late_fragments import PageRequests  # noqa: E402
+from late_fragments import PageRequests
 
 HOME, DATA, TRAIN = "home", "data", "train"
 
