@@ -32,9 +32,8 @@ class PageRequests:
             Page of the newest run that has begun.
         """
         if request.fragment_id:
-            has_begun = shown_page != self._shown_before
-            newest_page = shown_page if has_begun else self._requested_page
-            if request.page_script_hash in ("", newest_page) or not newest_page:
+            newest_page = self._newest_page(shown_page)
+            if newest_page in ("", request.page_script_hash) or not request.page_script_hash:
                 return True
             if request.is_auto_rerun:
                 return False
@@ -43,6 +42,14 @@ class PageRequests:
         self._requested_page = request.page_script_hash
         self._shown_before = shown_page
         return True
+
+    def _newest_page(self, shown_page: str) -> str:
+        """Return the page of the newest request, or the one that its run has switched to.
+
+        It is "" after the first request of a session, which names its page by the address alone.
+        """
+        has_begun = shown_page != self._shown_before
+        return shown_page if has_begun and self._requested_page else self._requested_page
 
 
 def correct_late_fragments() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import streamlit as st
 import uvicorn
+from download_time import keep_downloads
 from late_fragments import correct_late_fragments
 from starlette.middleware import Middleware
 from streamlit import runtime
@@ -50,6 +51,7 @@ def main() -> None:
 def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
     """Return the server of the pages."""
     correct_late_fragments()
+    keep_downloads()
     app = st.App(MAIN, lifespan=cleaning, middleware=[Middleware(AccessMiddleware, rules=rules)])
     bootstrap.load_config_options({**OPTIONS, "server.port": rules.port})
     config = uvicorn.Config(
@@ -97,6 +99,7 @@ def clean() -> None:
     assert isinstance(uploads, MemoryUploadedFileManager)  # as st.App makes it
     for session_id in set(uploads.file_storage) - sessions:
         uploads.remove_session_files(session_id)
+    server.media_file_mgr.remove_orphaned_files()
     gc.collect()
 
 

@@ -53,3 +53,11 @@ def test_request_of_a_session_without_a_page_runs_as_it_is():
     fragment = request(HOME, fragment="f")
     assert PageRequests().is_wanted(fragment, shown_page="")
     assert fragment.fragment_id == "f"
+
+
+def test_fragment_after_the_first_request_runs_as_it_is():
+    requests = PageRequests()
+    requests.is_wanted(request(""), shown_page="")  # the address names the page
+    fragment = request(DATA, fragment="f")
+    assert requests.is_wanted(fragment, shown_page=HOME)
+    assert (fragment.fragment_id, fragment.page_script_hash) == ("f", DATA)

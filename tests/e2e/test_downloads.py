@@ -58,3 +58,18 @@ def test_download_that_cannot_be_made_says_why_until_it_can(
         button.click()
     assert "Lattice" in download.value.path().read_text(encoding="utf-8")
     expect(problem).to_have_count(0)
+
+
+def test_download_can_be_fetched_after_other_pages_were_drawn(
+    page: Page, dashboard: Dashboard
+) -> None:
+    page.goto(dashboard.at("predict", **dashboard.choices))
+    expect_ready(page, "Predict")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Structures (extXYZ)").click()
+    content = download.value.path().read_bytes()
+    for name in ("data", "train", "about"):
+        page.goto(dashboard.at(name, **dashboard.choices))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    response = page.request.get(download.value.url)
+    assert (response.status, response.body()) == (200, content)
