@@ -2,11 +2,13 @@
 
 import numpy as np
 from ase import Atoms
+from ase.data import atomic_masses
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
+from bandgap.structures.formula import GRAMS_PER_CM3
 from bandgap.structures.neighbours import (
     CLOSEST_ANGSTROM,
     LARGEST_ANGSTROM,
@@ -20,6 +22,11 @@ from bandgap.structures.records import Limits, Problem, StructureRecord
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
 NO_MEMORY = "needs more memory than there is"
+# Limits of the mass density in g/cm^3; see `_density_warnings`.
+IMPOSSIBLE_DENSITY = 40.0
+HIGH_DENSITY = 24.0
+LOW_DENSITY = 0.01
+SAME_PLACE_ANGSTROM = 0.05  # atoms closer than this are at the same place
 _CARBON, _HYDROGEN = 6, 1
 # Elements next to carbon in organic molecules: B N O F Si P S Cl Se Br I.
 _ORGANIC = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}
@@ -51,10 +58,15 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
     _check_finite(draft, cell)
     _check_cell(cell, draft.pbc)
+    warnings = [DEUTERIUM] if deuterium else []
     if all(draft.pbc):
         check_density(len(numbers), cell)
+        warnings += _density_warnings(np.array(numbers), cell)
+        warnings += _drop_border_atoms(draft, cell)
+        numbers, _ = to_numbers(draft.symbols, name=draft.name)
     _check_distances(draft, cell)
-    warnings = [DEUTERIUM] if deuterium else []
+    if draft.content_problem:
+        raise Unreadable(draft.content_problem)
     if _lacks_hydrogen(draft, np.array(numbers), cell):
         warnings.append(NO_HYDROGEN)
     atoms = Atoms(  # type: ignore[no-untyped-call]
@@ -96,6 +108,62 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
             " to F."
         )
     check_volume(complete_cell(cell, pbc))
+
+
+def _density_warnings(numbers: NDArray[np.int_], cell: Floats) -> list[str]:
+    """Return a warning if the mass density is one that no solid has.
+
+    Raises Unreadable if it is impossible. Osmium has 22.6 g/cm^3, the lightest frameworks
+    0.13, and a molecule in a large cell of a calculation 0.03.
+    """
+    volume = abs(float(np.linalg.det(cell)))
+    density = float(atomic_masses[numbers].sum()) * GRAMS_PER_CM3 / volume
+    volume_per_atom = volume / len(numbers)
+    facts = f"{density:.2g} g/cm3, {volume_per_atom:.3g} A^3 per atom"
+    if density > IMPOSSIBLE_DENSITY:
+        raise Unreadable(
+            f"the crystal has a mass density of {facts}; no solid is that dense. Is the unit of the"
+            " cell Angstrom, and are the symmetry operators those of these axes?"
+        )
+    if density > HIGH_DENSITY:
+        return [f"the mass density is very high ({facts}); are atoms there twice?"]
+    if density < LOW_DENSITY:
+        return [
+            f"the mass density is very low ({facts}); is the unit of the cell Angstrom, and are"
+            " atoms missing?"
+        ]
+    return []
+
+
+def _drop_border_atoms(draft: Draft, cell: Floats) -> list[str]:
+    """Drop atoms that are listed again on the opposite border of the cell; return a warning.
+
+    Such an atom is a lattice vector away from another one of the same element. An atom that is
+    listed twice at the same place stays, and is refused as a doubled one.
+    """
+    first, second, _ = close_pairs(
+        draft.positions,
+        cell=cell,
+        pbc=draft.pbc,
+        cutoff_angstrom=SAME_PLACE_ANGSTROM,
+        max_pairs=MAX_CLOSE_PAIRS,
+    )
+    repeated = set()
+    for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
+        is_apart = np.linalg.norm(draft.positions[i] - draft.positions[j]) > 1.0
+        if i != j and is_apart and i not in repeated and draft.symbols[i] == draft.symbols[j]:
+            repeated.add(j)
+    if not repeated:
+        return []
+    keep = [k for k in range(len(draft.symbols)) if k not in repeated]
+    n_before = len(draft.symbols)
+    draft.symbols = [draft.symbols[k] for k in keep]
+    draft.names = [draft.names[k] for k in keep] if draft.names else []
+    draft.positions = draft.positions[keep]
+    return [
+        f"{len(repeated):,} of {n_before:,} atoms are listed again on the opposite border of the"
+        " cell and were taken once"
+    ]
 
 
 def _check_distances(draft: Draft, cell: Floats) -> None:

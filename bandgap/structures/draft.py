@@ -48,6 +48,8 @@ class Draft:
     info: dict[str, InfoValue] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     expects_hydrogen: bool = False  # the formula in the file contains hydrogen
+    # why the atoms cannot be those of the file, "" if they can; atoms that are too close come first
+    content_problem: str = ""
 
     def warn(self, text: str) -> None:
         """Add a warning; the structure stays usable."""

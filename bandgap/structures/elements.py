@@ -17,7 +17,8 @@ ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))
 _TABLE = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
 _ISOTOPES = {"D": 1, "T": 1}
 _NUMBERED = re.compile(r"([A-Za-z]{1,2})\d+")
-_CHARGED = re.compile(r"([A-Za-z]{1,2})\d*[+-]?\d*")
+# With a charge, which may be an average: Fe3+, Fe+3, Fe2.67+.
+_CHARGED = re.compile(r"([A-Za-z]{1,2})(?:\d*(?:\.\d+)?[+-]?|[+-]\d*(?:\.\d+)?)")
 _DUMMY = {"x", "xx", "du", "q", "bq", "gh", "lp", "m"}
 
 

@@ -5,9 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+import gemmi
+import numpy as np
+from numpy.typing import NDArray
+
 from bandgap.structures.draft import Draft
 from bandgap.structures.elements import element_of
 
+GRAMS_PER_CM3 = 1.66053906660  # of one atomic mass unit in 1 Angstrom^3
 _PART = re.compile(r"([A-Z][a-z]?)(\d+\.?\d*|\.\d+)?")
 
 
@@ -29,23 +34,56 @@ def parse_formula(text: str) -> dict[str, float]:
     return counts if all(count > 0 for count in counts.values()) else {}
 
 
-def warn_on_mismatch(draft: Draft, formula: dict[str, float]) -> None:
-    """Add a warning if the atoms are not a multiple of the formula.
-
-    Missing hydrogen atoms give no warning here; `bandgap.structures.checks` checks for them.
-    """
-    atoms = Counter(_element_without_isotope(symbol) for symbol in draft.symbols)
-    draft.expects_hydrogen = {"H", "C"} <= formula.keys()
-    if not atoms or not formula or (draft.expects_hydrogen and not atoms["H"]):
-        return
+def formula_units(symbols: Iterable[str], formula: dict[str, float]) -> float | None:
+    """Return how many times the formula the atoms are, None if they are no multiple of it."""
+    atoms = Counter(_element_without_isotope(symbol) for symbol in symbols)
+    if atoms.keys() != formula.keys():
+        return None
     ratios = [atoms[element] / formula[element] for element in formula]
-    if atoms.keys() != formula.keys() or max(ratios) - min(ratios) > 1e-3 * max(ratios):
-        listed_formula = _hill_formula(dict(atoms))
-        stated_formula = _hill_formula(formula)
-        draft.warn(
-            f"the atoms add up to {listed_formula}, the file's own formula is {stated_formula}; "
-            "are atoms missing?"
-        )
+    return ratios[0] if max(ratios) - min(ratios) <= 1e-3 * max(ratios) else None
+
+
+def check_formula(draft: Draft, formula: dict[str, float]) -> None:
+    """Let a draft be refused if its atoms are not a multiple of the formula that the file states.
+
+    A difference in hydrogen alone is a warning, because X-ray structures often lack some. Hydrogen
+    that is missing from an organic structure altogether gives no warning here;
+    `bandgap.structures.checks` checks for it.
+    """
+    difference = formula_difference(draft, formula)
+    if not difference:
+        return
+    atoms = [symbol for symbol in draft.symbols if _element_without_isotope(symbol) != "H"]
+    without_hydrogen = {element: n for element, n in formula.items() if element != "H"}
+    if without_hydrogen and formula_units(atoms, without_hydrogen) is not None:
+        draft.warn(f"{difference}; are hydrogen atoms missing?")
+        return
+    draft.content_problem = (
+        f"{difference}. Atoms are missing or doubled, or the space group is another one; export all"
+        " atoms of the cell in P 1, or correct the formula."
+    )
+
+
+def formula_difference(draft: Draft, formula: dict[str, float]) -> str:
+    """Return the sentence that atoms and formula differ, "" if they agree or cannot be compared."""
+    has_hydrogen = any(_element_without_isotope(symbol) == "H" for symbol in draft.symbols)
+    draft.expects_hydrogen = {"H", "C"} <= formula.keys()
+    if not draft.symbols or not formula or (draft.expects_hydrogen and not has_hydrogen):
+        return ""
+    if formula_units(draft.symbols, formula) is not None:
+        return ""
+    atoms = Counter(_element_without_isotope(symbol) for symbol in draft.symbols)
+    return (
+        f"the atoms add up to {_hill_formula(dict(atoms))}, the file's own formula is"
+        f" {_hill_formula(formula)}"
+    )
+
+
+def mass_density(symbols: Iterable[str], cell: NDArray[np.float64]) -> float:
+    """Return the mass density of atoms in a cell (3, 3) in Angstrom, in g/cm^3."""
+    mass = sum(gemmi.Element(_element_without_isotope(symbol)).weight for symbol in symbols)
+    volume = abs(float(np.linalg.det(cell)))
+    return mass * GRAMS_PER_CM3 / volume
 
 
 def reduced_formula(symbols: Iterable[str]) -> str:

@@ -5,6 +5,8 @@ R^T G R = G for the metric tensor G (International Tables for Crystallography A,
 3.5).
 """
 
+import re
+
 import gemmi
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,11 @@ Floats = NDArray[np.float64]
 # (operation, 3, 4): rotation, and translation in fractions of the cell.
 Operations = NDArray[np.float64]
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
+# A symbol with its setting, after a colon or as a letter of ICSD at the end.
+_SETTING = re.compile(
+    r"(?P<symbol>.*?\S)(?:\s*:\s*(?P<code>[12HR])|\s+(?P<letter>[SZHR]))", re.IGNORECASE
+)
+_SETTING_OF_CODE = {"1": "1", "S": "1", "2": "2", "Z": "2", "H": "H", "R": "R"}
 
 
 def parse_operations(triplets: list[str]) -> Operations:
@@ -37,25 +44,51 @@ def parse_operations(triplets: list[str]) -> Operations:
     return _matrices(list(operations.values()))
 
 
-def operations_from_symbol(symbol: str, cell: UnitCell) -> Operations | None:
+def operations_from_symbol(symbol: str, cell: UnitCell, *, code: str = "") -> list[Operations]:
     """Return the operators of a Hermann-Mauguin symbol such as P 21/c, P2(1)/c or P2_1/c.
 
-    A symbol may have several settings: hexagonal or rhombohedral axes of R -3 m, or the unique axis
-    of P 21. The result is the first setting that fits the cell. If none fits, it is the first one,
-    which `check_operations` refuses. An unknown symbol gives None.
+    A symbol may have several settings: hexagonal or rhombohedral axes of R -3 m, the unique axis
+    of P 21, or the two origins of F d -3 m.
+
+    Parameters
+    ----------
+    symbol
+        The symbol, also with its setting: F d -3 m:2, F d -3 m Z (origin 2 in ICSD), R -3 m H.
+    cell
+        The unit cell, which decides between settings with different axes.
+    code
+        Setting that the file states apart from the symbol: 1 or 2 for an origin, h or r for axes.
+        That of the symbol itself takes precedence.
+
+    Returns
+    -------
+    list
+        The operators of one setting. Those of both origins, if neither the symbol nor the code
+        says which one is meant. If no setting fits the cell, one that `check_operations` refuses.
+        Empty if the symbol is unknown.
     """
     plain = symbol.translate(str.maketrans("", "", "()_")).strip()
+    if match := _SETTING.fullmatch(plain):
+        plain = match["symbol"]
+        code = match["code"] or match["letter"]
+    setting = _SETTING_OF_CODE.get(code.upper(), "")
     alpha, _, gamma = cell.angles
     group = gemmi.find_spacegroup_by_name(plain, alpha, gamma) if plain else None
     if group is None:
-        return None
-    settings = [
-        _matrices(list(setting.operations()))
-        for setting in (group, *_other_unique_axes(group, plain))
-    ]
-    return next(
-        (operations for operations in settings if _misfit(operations, cell) is None), settings[0]
-    )
+        return []
+    same_symbol = [other for other in gemmi.spacegroup_table() if other.hm == group.hm]
+    if group.ext in ("1", "2"):
+        return [
+            _matrices(list(origin.operations()))
+            for origin in same_symbol
+            if setting not in ("1", "2") or origin.ext == setting
+        ]
+    groups = [group, *_other_unique_axes(group, plain)]
+    if setting in ("H", "R") and group.ext in ("H", "R"):
+        groups = [axes for axes in same_symbol if axes.ext == setting]
+    settings = [_matrices(list(candidate.operations())) for candidate in groups]
+    fitting = [operations for operations in settings if _misfit(operations, cell) is None]
+    return (fitting or settings)[:1]
 
 
 def operations_from_hall(symbol: str) -> Operations | None:

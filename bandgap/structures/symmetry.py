@@ -19,6 +19,7 @@ MERGE_ANGSTROM = 0.2
 REPEAT_ANGSTROM = 0.05
 OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) counts as 1
 _LARGEST_FRACTION = 1e4
+SHOWN_NAMES = 5  # number of atoms that a warning names
 ADVICE = "Disordered structures are not supported; export one ordered component."
 Floats = NDArray[np.float64]
 
@@ -118,6 +119,14 @@ def from_sites(
     draft.names = [sites[source].name for source in sources]
     draft.positions = positions @ vectors
     return draft
+
+
+def left_out(names: list[str], kind: str) -> list[str]:
+    """Return the warning that these sites of a kind, such as "dummy atoms", were left out."""
+    if not names:
+        return []
+    further = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return [f"{kind} were left out: {', '.join(names[:SHOWN_NAMES])}{further}"]
 
 
 def expand(

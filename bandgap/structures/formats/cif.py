@@ -1,27 +1,34 @@
-"""Read CIF; every block with atoms becomes one structure.
+"""Read CIF 1.1; every block with atoms becomes one structure.
 
-Reference: S. R. Hall et al., Acta Cryst. A47 (1991) 655. gemmi reads the syntax. Symmetry comes
-from the operators in the file, and from its space group symbol only if it lists no operators,
-because symbols are written in many ways (P2(1)/c, Pmn2(1), ?).
+Reference: S. R. Hall et al., Acta Cryst. A47 (1991) 655. gemmi reads the syntax. The symmetry is
+that of `bandgap.structures.formats.cif_symmetry`.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from gemmi import cif
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import Draft, Format, Unreadable, number, refused_draft
-from bandgap.structures.elements import element_of
-from bandgap.structures.formula import parse_formula, warn_on_mismatch
-from bandgap.structures.operators import (
-    Operations,
-    operations_from_hall,
-    operations_from_symbol,
-    parse_operations,
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.formats.cif_elements import site_element
+from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
+from bandgap.structures.formats.cif_values import (
+    column,
+    glued_numbers,
+    number_of,
+    value_of,
+    without_uncertainty,
+)
+from bandgap.structures.formula import (
+    check_formula,
+    formula_units,
+    mass_density,
+    parse_formula,
 )
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.symmetry import Site, from_sites, left_out
 from bandgap.structures.unit_cells import UnitCell, unit_cell
 
 _HEADER = re.compile(r"data_\S*", re.IGNORECASE)
@@ -30,32 +37,17 @@ _EMPTY_LOOP = re.compile(
     r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE
 )
 _AT_LINE = re.compile(r"^[^:]*:(\d+)(?::\d+)?\S*(?: in \S+)?:?\s*(.*)", re.DOTALL)
-_UNCERTAINTY = re.compile(r"\(\d*\)$")
-_CELL = [
-    f"_cell_{name}"
-    for name in ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")
-]
-# Elements that labels may continue with a letter: CA1 is carbon unless the formula has Ca.
-_AMBIGUOUS = {"C", "H", "N", "O", "S", "P", "F", "B", "I"}
-_OPERATORS = (
-    "_space_group_symop_operation_xyz",
-    "_symmetry_equiv_pos_as_xyz",
-    "_space_group_symop.operation_xyz",
-    "_symmetry_equiv.pos_as_xyz",
-)
-_SYMBOLS = (
-    "_space_group_name_H-M_alt",
-    "_symmetry_space_group_name_H-M",
-    "_space_group_name_H-M_full",
-    "_symmetry_space_group_name_H-M_alt",
-)
-_HALL = ("_space_group_name_Hall", "_symmetry_space_group_name_Hall")
-_NUMBERS = ("_space_group_IT_number", "_symmetry_Int_Tables_number")
+_LENGTHS = ["_cell_length_a", "_cell_length_b", "_cell_length_c"]
+_ANGLES = ["_cell_angle_alpha", "_cell_angle_beta", "_cell_angle_gamma"]
+_MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2013", "-"))
+_TRIPLE_QUOTES = ("'''", '"""')
+_DENSITY_TAGS = ("_exptl_crystal_density_diffrn", "_exptl_crystal_density_meas")
+_DENSITY_TOLERANCE = 0.1  # largest relative error of a density that decides between two origins
 
 
 def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every block with atoms or a cell, or a refused one if there is none."""
-    plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "_", text)
+    plain = text if text.isascii() else _ascii(text)
     plain = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", " ", plain)
     plain = _EMPTY_LOOP.sub(lambda match: "\n" * match.group().count("\n"), plain)
     try:
@@ -80,6 +72,18 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
         yield draft
     if not n_drafts:
         yield refused_draft(_reason_without_atoms(text, len(blocks)))
+
+
+def _ascii(text: str) -> str:
+    """Return a text with ASCII characters only, as CIF 1.1 demands.
+
+    Accents are dropped, and every other character becomes a question mark, which has no meaning
+    for the syntax. The number of lines stays.
+    """
+    plain = text.translate(_MINUS_SIGNS)
+    plain = re.sub(r"[^\S\n\r\t\x00-\x7f]", " ", plain)
+    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", plain))
+    return re.sub(r"[^\x00-\x7f]", "?", plain)
 
 
 def _reason_without_atoms(text: str, n_blocks: int) -> str:
@@ -107,142 +111,146 @@ def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
 
 def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     if not _has_atoms(block):
+        if column(block, "Cartn_x"):
+            raise Unreadable(
+                f"{place} has Cartesian coordinates only (_atom_site_Cartn_x), whose axes CIF leaves"
+                " open. Export with fractional coordinates (_atom_site_fract_x)."
+            )
         raise Unreadable(f"{place} has a unit cell and no atoms (_atom_site_fract_x is missing)")
-    values = [value_of(block, tag) for tag in _CELL]
-    if not all(values):
-        missing = _CELL[values.index("")]
+    cell, cell_note = _unit_cell(block, place)
+    formula = parse_formula(value_of(block, "_chemical_formula_sum"))
+    sites, site_notes = _sites(block, formula)
+    symmetries = symmetries_of(block, place, cell=cell)
+    drafts = [
+        _draft(sites, symmetry, cell=cell, place=place, limits=limits) for symmetry in symmetries
+    ]
+    if len(drafts) > 1:
+        drafts = [draft for draft in drafts if not _contradicts(draft, block, formula)]
+        if len(drafts) != 1:
+            raise ambiguous_origin(block, place)
+    (draft,) = drafts
+    for note in filter(None, [cell_note, *site_notes]):
+        draft.warn(note)
+    _warn_of_attached_hydrogens(draft, block, sites)
+    check_formula(draft, formula)
+    return draft
+
+
+def _draft(
+    sites: list[Site], symmetry: Symmetry, *, cell: UnitCell, place: str, limits: Limits
+) -> Draft:
+    draft = from_sites(
+        sites,
+        cell=cell,
+        operations=symmetry.operations,
+        operators_origin=symmetry.source,
+        place=place,
+        limits=limits,
+    )
+    for note in symmetry.notes:
+        draft.warn(note)
+    return draft
+
+
+def _unit_cell(block: cif.Block, place: str) -> tuple[UnitCell, str]:
+    """Return the unit cell and a warning, "" for none. Raises Unreadable if there is no cell.
+
+    Angles that are missing are 90 degrees, the default of the CIF core dictionary.
+    """
+    lengths = [value_of(block, tag) for tag in _LENGTHS]
+    angles = [value_of(block, tag) for tag in _ANGLES]
+    if not all(lengths):
+        missing = _LENGTHS[lengths.index("")]
         raise Unreadable(
             f"no unit cell in {place} ({missing} is missing). Export a molecule without a cell as"
             " XYZ."
         )
-    numbers = [_number(value, what=tag) for tag, value in zip(_CELL, values, strict=True)]
-    cell = unit_cell(numbers, texts=[_UNCERTAINTY.sub("", value) for value in values])
-    operations, origin, notes = _symmetry(block, place, cell=cell)
-    formula = parse_formula(value_of(block, "_chemical_formula_sum"))
-    sites = _sites(block, formula)
-    draft = from_sites(
-        sites, cell=cell, operations=operations, operators_origin=origin, place=place, limits=limits
-    )
-    for note in notes:
-        draft.warn(note)
-    warn_on_mismatch(draft, formula)
-    return draft
+    note = ""
+    if not any(angles):
+        angles = ["90", "90", "90"]
+        note = f"{place} has no cell angles; they were taken as 90 degrees, the default of CIF"
+    elif not all(angles):
+        missing = _ANGLES[angles.index("")]
+        raise Unreadable(f"the unit cell of {place} is incomplete: {missing} is missing")
+    texts = lengths + angles
+    numbers = [
+        number_of(text, what=tag) for tag, text in zip(_LENGTHS + _ANGLES, texts, strict=True)
+    ]
+    return unit_cell(numbers, texts=[without_uncertainty(text) for text in texts]), note
 
 
-def _sites(block: cif.Block, formula: dict[str, float]) -> list[Site]:
-    x, y, z = (_column(block, f"fract_{axis}") for axis in "xyz")
+def _contradicts(draft: Draft, block: cif.Block, formula: dict[str, float]) -> bool:
+    """Return whether the file's formula, Z or density differ from those of a filled cell."""
+    units = formula_units(draft.symbols, formula) if formula else None
+    if formula and units is None:
+        return True
+    stated_units = _optional_number(block, "_cell_formula_units_Z")
+    if units is not None and stated_units and abs(units - stated_units) > 0.01 * stated_units:
+        return True
+    stated = next(filter(None, (_optional_number(block, tag) for tag in _DENSITY_TAGS)), None)
+    if stated is None or draft.cell is None:
+        return False
+    density = mass_density(draft.symbols, draft.cell)
+    return abs(density - stated) > _DENSITY_TOLERANCE * stated
+
+
+def _optional_number(block: cif.Block, tag: str) -> float | None:
+    """Return the number of a tag, None if it is missing or no positive number."""
+    try:
+        value = number_of(value_of(block, tag), what=tag)
+    except Unreadable:
+        return None
+    return value if value > 0 else None
+
+
+def _sites(block: cif.Block, formula: dict[str, float]) -> tuple[list[Site], list[str]]:
+    """Return the sites that hold atoms, and warnings on those that were left out."""
+    x, y, z = (column(block, f"fract_{axis}") for axis in "xyz")
     n = len(x)
     if not len(y) == len(z) == n:
         raise Unreadable("_atom_site_fract_x, _y and _z have different lengths")
-    types = _column(block, "type_symbol", n)
-    labels = _column(block, "label", n)
-    occupancies = _column(block, "occupancy", n)
-    groups = _column(block, "disorder_group", n)
-    assemblies = _column(block, "disorder_assembly", n)
+    types = column(block, "type_symbol", n)
+    labels = column(block, "label", n)
+    occupancies = column(block, "occupancy", n)
+    groups = column(block, "disorder_group", n)
+    assemblies = column(block, "disorder_assembly", n)
+    calc_flags = column(block, "calc_flag", n)
     sites = []
+    dummies = []
+    empty = []
     for i in range(n):
-        symbol = _symbol(types[i], labels[i], formula=formula)
-        name = labels[i] or f"{symbol}{i + 1}"
+        name = labels[i] or f"{types[i]}{i + 1}"
+        if calc_flags[i].lower() == "dum":
+            dummies.append(name)
+            continue
+        occupancy = 1.0
+        if occupancies[i]:
+            occupancy = number_of(occupancies[i], what=f"the occupancy of atom {name}")
+        if occupancy == 0:
+            empty.append(name)
+            continue
+        symbol = site_element(types[i], labels[i], formula=formula)
         what = f"a coordinate of atom {name}"
         fractional = (
-            _number(x[i], what=what),
-            _number(y[i], what=what),
-            _number(z[i], what=what),
-        )
-        occupancy = (
-            _number(occupancies[i], what=f"the occupancy of atom {name}") if occupancies[i] else 1.0
+            number_of(x[i], what=what),
+            number_of(y[i], what=what),
+            number_of(z[i], what=what),
         )
         group = "" if groups[i] == "0" else groups[i]
         sites.append(Site(name, symbol, fractional, occupancy, group, assemblies[i]))
-    return sites
+    return sites, [*left_out(dummies, "dummy atoms"), *left_out(empty, "sites of occupancy 0")]
 
 
-def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
-    """Return the element of a type symbol, or of a label without one.
-
-    If neither is an element, the text itself is returned. A label such as CA1 may begin with a
-    symbol of one or two letters; the formula decides.
-    """
-    if type_symbol:
-        return element_of(type_symbol) or type_symbol
-    letters = re.match(r"[A-Za-z]*", label)
-    start = letters.group() if letters else ""
-    two, one = element_of(start[:2]), element_of(start[:1])
-    if len(start) == 1 or not two:
-        return one or label
-    if not one or two in formula or (start[1].islower() and one not in formula):
-        return two
-    return (
-        one
-        if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se"))
-        else two
-    )
-
-
-def _symmetry(block: cif.Block, place: str, *, cell: UnitCell) -> tuple[Operations, str, list[str]]:
-    """Return the operators (operation, 3, 4) of a block, where they come from, and warnings.
-
-    Raises Unreadable if the block lists no operators and its space group is unknown.
-    """
-    symbol = _first(block, _SYMBOLS)
-    by_symbol = operations_from_symbol(symbol, cell) if symbol else None
-    triplets = [
-        _operator_text(raw)
-        for tag in _OPERATORS
-        for raw in block.find_values(tag)
-        if not cif.is_null(raw)
-    ]
-    if triplets:
-        operations = parse_operations(triplets)
-        return operations, f"listed in {place}", _disagreement(operations, by_symbol, symbol, place)
-    if by_symbol is not None:
-        return by_symbol, f"of the space group {symbol} ({place})", []
-    hall = _first(block, _HALL)
-    by_hall = operations_from_hall(hall) if hall else None
-    if by_hall is not None:
-        return by_hall, f"of the Hall symbol {hall} ({place})", []
-    number = _first(block, _NUMBERS)
-    if number == "1" or (not symbol and not hall and number in ("", "0")):
-        identity = parse_operations(["x,y,z"])
-        note = f"no symmetry in {place}; its atoms were taken as the whole cell (P 1)"
-        return identity, f"of {place}", [] if number == "1" else [note]
-    space_group = f"symbol {symbol or hall!r}" if symbol or hall else f"number {number}"
-    raise Unreadable(
-        f"{place} lists no symmetry operators, and its space group's {space_group} does not say"
-        " which they are. Export with _space_group_symop_operation_xyz, or in P 1."
-    )
-
-
-def _disagreement(
-    operations: Operations, by_symbol: Operations | None, symbol: str, place: str
-) -> list[str]:
-    """Return a warning if operators and symbol differ in the number of operators."""
-    if by_symbol is None or len(by_symbol) == len(operations):
-        return []
-    listed = (
-        f"{place} lists {len(operations)} symmetry operators and its space group {symbol} has"
-        f" {len(by_symbol)}"
-    )
-    return [f"{listed}; the listed ones were used"]
-
-
-def _first(block: cif.Block, tags: tuple[str, ...]) -> str:
-    for tag in tags:
-        raw = block.find_value(tag)
-        if (
-            raw is not None
-            and not cif.is_null(raw)
-            and cif.as_string(raw).strip() not in ("", "?", ".")
-        ):
-            return cif.as_string(raw).strip()
-    return ""
-
-
-def _operator_text(raw: str) -> str:
-    """Return an operator without quotes and without a number before it, as some programs write."""
-    text = cif.as_string(raw).strip()
-    first, _, operator = text.partition(" ")
-    return operator if first.isdigit() and operator else text
+def _warn_of_attached_hydrogens(draft: Draft, block: cif.Block, sites: list[Site]) -> None:
+    """Warn if the file counts more hydrogen atoms at its sites than it lists."""
+    counts = column(block, "attached_hydrogens")
+    n_attached = sum(int(count) for count in counts if count.isascii() and count.isdigit())
+    n_listed = sum(site.symbol in ("H", "D", "T") for site in sites)
+    if n_attached > n_listed:
+        draft.warn(
+            f"the file states {n_attached} hydrogen atoms (_atom_site_attached_hydrogens) of its"
+            f" asymmetric unit and lists {n_listed}; those that are missing are not predicted with"
+        )
 
 
 def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:
@@ -257,10 +265,7 @@ def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[
         except (ValueError, RuntimeError) as block_error:
             header = _HEADER.match(lines[0].strip())
             name = header.group()[5:] if header else ""
-            sentence = (
-                f"block {name} is not valid CIF: {_located_message(block_error, first)}. Is the"
-                " file cut off?"
-            )
+            sentence = f"block {name} is not valid CIF: {_syntax_reason(block_error, first, lines)}"
             draft = refused_draft(sentence)
             draft.id = name
             blocks.append(draft)
@@ -283,6 +288,34 @@ def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
     return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
+def _syntax_reason(error: Exception, n_lines_before: int, lines: list[str]) -> str:
+    """Return what is wrong with the lines of a block, with the most probable cause."""
+    message = _located_message(error, n_lines_before)
+    text = "\n".join(lines)
+    if any(quotes in text for quotes in _TRIPLE_QUOTES):
+        return f"{message}. Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1."
+    if glued := glued_numbers(text):
+        return f"{message}. {shown(glued)} is two numbers without a space."
+    return f"{message}. Is the file cut off?" if _is_at_end(error, lines) else f"{message}."
+
+
+def _is_at_end(error: Exception, lines: list[str]) -> bool:
+    """Return whether the text with the error goes on to the end of the block.
+
+    That is a text without its closing quotes, or a last loop without a whole number of rows.
+    """
+    match = _AT_LINE.match(str(error))
+    if match is None:
+        return False
+    rows = [index for index, line in enumerate(lines) if line.strip()]
+    error_index = int(match.group(1)) - 1
+    loops = [index for index in rows if lines[index].strip().lower() == "loop_"]
+    is_in_last_loop = bool(loops) and error_index >= loops[-1]
+    values = [index for index in rows if not lines[index].lstrip().startswith(("_", "loop_"))]
+    ends_with_values = bool(values) and values[-1] == rows[-1]
+    return error_index >= rows[-1] or (is_in_last_loop and ends_with_values)
+
+
 def _located_message(error: Exception, lines_before: int) -> str:
     """Return gemmi's message with the line number in the file instead of the block."""
     match = _AT_LINE.match(str(error))
@@ -293,52 +326,12 @@ def _located_message(error: Exception, lines_before: int) -> str:
     )
 
 
-def value_of(block: cif.Block, tag: str) -> str:
-    """Return the value of a tag without quotes, "" if it is missing, ? or a dot."""
-    raw = block.find_value(tag) or block.find_value(_dotted(tag))
-    return "" if raw is None else _text(raw)
-
-
-def _dotted(tag: str) -> str:
-    """Return a tag in the style of newer dictionaries: _cell.length_a for _cell_length_a."""
-    category = next((c for c in ("_cell", "_atom_site") if tag.startswith(c + "_")), "")
-    return f"{category}.{tag[len(category) + 1 :]}" if category else tag
-
-
-def _text(raw: str) -> str:
-    """Return a value without quotes, "" for ? and a dot."""
-    if raw in ("?", "."):
-        return ""
-    return cif.as_string(raw).strip() if raw[:1] in ("'", '"', ";") else raw
-
-
 def _has_atoms(block: cif.Block) -> bool:
-    return any(len(_column(block, f"fract_{axis}")) for axis in "xyz")
+    return any(len(column(block, f"fract_{axis}")) for axis in "xyz")
 
 
 def _has_cell(block: cif.Block) -> bool:
-    return bool(value_of(block, _CELL[0]))
-
-
-def _column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
-    """Return a column of _atom_site, with "" for ? and a dot.
-
-    If the column is missing or has another length than `length`, the result is `length` times "".
-    """
-    tag = f"_atom_site_{name}"
-    values = [_text(raw) for raw in block.find_values(tag)]
-    if not values:
-        values = [_text(raw) for raw in block.find_values(_dotted(tag))]
-    return values if length is None or len(values) == length else [""] * length
-
-
-def _number(text: str, *, what: str) -> float:
-    if not text:
-        raise Unreadable(f"{what} is missing")
-    try:
-        return number(_UNCERTAINTY.sub("", text))
-    except ValueError:
-        raise Unreadable(f"{what} is {shown(text)}, not a number") from None
+    return bool(value_of(block, _LENGTHS[0]))
 
 
 _LINE = re.MULTILINE | re.IGNORECASE

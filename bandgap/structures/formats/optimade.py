@@ -72,13 +72,19 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
         raise Unreadable(
             f"the structure has {len(sites):,} atoms; the limit is {limits.max_atoms:,}"
         )
-    symbols = _symbols(attributes.get("species"))
+    symbols, attached = _symbols(attributes.get("species"))
     positions = _numbers(attributes.get(MARK), MARK)
     if positions.shape != (len(sites), 3):
         raise Unreadable(f"{MARK} must be three coordinates for each of {len(sites)} sites")
     draft = Draft(
         [symbols.get(str(site), str(site)) for site in sites], positions, info=_info(attributes)
     )
+    n_attached = sum(attached.get(str(site), 0) for site in sites)
+    if n_attached:
+        draft.warn(
+            f"the species state {n_attached:,} attached atoms, mostly hydrogen, which have no positions and are"
+            " missing here"
+        )
     vectors = attributes.get("lattice_vectors")
     if vectors is not None:
         draft.cell = np.nan_to_num(_numbers(vectors, "lattice_vectors"))
@@ -92,16 +98,18 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
     return draft
 
 
-def _symbols(species: object) -> dict[str, str]:
-    """Return the element of every species by its name."""
+def _symbols(species: object) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the element, and the number of attached atoms, of every species by its name."""
     element_of_species = {}
+    attached_to_species = {}
     for kind in species if isinstance(species, list) else []:
         try:
             name = str(kind["name"])
             symbols = list(kind["chemical_symbols"])
             concentrations = list(kind["concentration"])
             is_full = [float(concentration) >= _FULL for concentration in concentrations]
-        except (KeyError, TypeError, ValueError, OverflowError):
+            n_attached = sum(int(n) for n in kind.get("nattached") or [])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise Unreadable("species must have name, chemical_symbols and concentration") from None
         if len(symbols) != 1 or is_full != [True]:
             components = ", ".join(
@@ -112,7 +120,8 @@ def _symbols(species: object) -> dict[str, str]:
                 " supported; export one ordered component."
             )
         element_of_species[name] = str(symbols[0])
-    return element_of_species
+        attached_to_species[name] = n_attached
+    return element_of_species, attached_to_species
 
 
 def _numbers(values: object, name: str) -> NDArray[np.float64]:

@@ -109,10 +109,17 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
             place="",
             limits=limits,
         )
-        return Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
+        draft = Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
+        _warn_of_guesses(draft, model)
+        return draft
     _check_scale(scale, cell.vectors)
-    operations = operations_from_symbol(group, cell) if group else parse_operations(["x,y,z"])
-    if operations is None:
+    settings = operations_from_symbol(group, cell) if group else [parse_operations(["x,y,z"])]
+    if len(settings) > 1:
+        raise Unreadable(
+            f"CRYST1 names the space group {shown(group)}, which has two origins, and does not say"
+            " which one. Export in P 1 or as CIF."
+        )
+    if not settings:
         raise Unreadable(
             f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as"
             " CIF."
@@ -127,9 +134,27 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
         )
     ]
     origin = f"of CRYST1's space group {printable(group)}"
-    return from_sites(
-        sites, cell=cell, operations=operations, operators_origin=origin, place="", limits=limits
+    draft = from_sites(
+        sites, cell=cell, operations=settings[0], operators_origin=origin, place="", limits=limits
     )
+    _warn_of_guesses(draft, model)
+    return draft
+
+
+def _warn_of_guesses(draft: Draft, model: _Model) -> None:
+    """Warn if the element of an atom was taken from a name that may mean another element.
+
+    " CA " is carbon by its columns, and calcium in files of programs that ignore columns.
+    """
+    for _, line in model.lines:
+        letters = re.match(r"[A-Za-z]*", line[12:16].strip().lstrip("0123456789"))
+        name = letters.group() if letters else ""
+        if not line[76:78].strip() and len(name) > 1 and element_of(name[:2]):
+            draft.warn(
+                f"columns 77-78 are empty; elements were guessed from atom names, such as"
+                f" {_symbol(line)} from {line[12:16].strip()}"
+            )
+            return
 
 
 def _symbol(line: str) -> str:

@@ -1,6 +1,11 @@
-"""Read POSCAR and CONTCAR of VASP (https://www.vasp.at/wiki/index.php/POSCAR)."""
+"""Read POSCAR and CONTCAR of VASP (https://www.vasp.at/wiki/index.php/POSCAR), and XDATCAR.
+
+An XDATCAR is a POSCAR whose positions follow for every step of a run. Every step is one structure;
+where the cell changes, the header is repeated before the step.
+"""
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +20,7 @@ from bandgap.structures.draft import (
     Unreadable,
     coordinates,
     number,
+    refused_draft,
 )
 from bandgap.structures.elements import element_of
 from bandgap.structures.records import Limits
@@ -22,11 +28,51 @@ from bandgap.structures.records import Limits
 _COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
 
 
-def read_poscar(text: str, *, limits: Limits) -> list[Draft]:
-    """Return the structure of a POSCAR. Raises Unreadable with the invalid line."""
+_CONFIGURATION = re.compile(r"\s*Direct configuration=\s*(\d*)", re.IGNORECASE)
+_HEADER_LINES = 7  # comment, scale, three lattice vectors, elements, counts
+
+
+def read_poscar(text: str, *, limits: Limits) -> Iterator[Draft]:
+    """Yield the structure of a POSCAR, or every step of an XDATCAR.
+
+    Raises Unreadable with the invalid line.
+    """
     lines = [
         line.split("!")[0].split("#")[0] if at else line for at, line in enumerate(text.split("\n"))
     ]
+    steps = [at for at, line in enumerate(lines) if at and _CONFIGURATION.match(line)]
+    if not steps:
+        yield _read_structure(lines, limits=limits)
+        return
+    header = lines[:_HEADER_LINES]
+    ends = [*steps[1:], len(lines)]
+    for start, end in zip(steps, ends, strict=True):
+        before = lines[start - _HEADER_LINES : start] if start >= _HEADER_LINES else []
+        if _is_header(before):
+            header = before
+        frame = lines[start:end]
+        if _is_header(frame[-_HEADER_LINES:]):  # of the next step
+            frame = frame[:-_HEADER_LINES]
+        match = _CONFIGURATION.match(lines[start])
+        number_of_step = match.group(1) if match else ""
+        try:
+            draft = _read_structure([*header, *frame], limits=limits)
+        except Unreadable as error:
+            draft = refused_draft(f"configuration {number_of_step}: {error}")
+        draft.suffix = number_of_step
+        yield draft
+
+
+def _is_header(lines: list[str]) -> bool:
+    """Return whether seven lines are the header of a structure."""
+    if len(lines) < _HEADER_LINES or not _COUNTS.fullmatch(lines[6]):
+        return False
+    is_cell = all(len(line.split()) == 3 for line in lines[2:5])
+    return is_cell and any(map(_element, lines[5].split()))
+
+
+def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
+    """Return one structure: header, mode and positions."""
     if len([line for line in lines if line.strip()]) < 7:
         raise Unreadable(
             "too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts,"
@@ -49,7 +95,7 @@ def read_poscar(text: str, *, limits: Limits) -> list[Draft]:
     symbols = [
         element for element, count in zip(elements, counts, strict=True) for _ in range(count)
     ]
-    return [Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))]
+    return Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))
 
 
 def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -137,9 +183,9 @@ def _is_number(token: str) -> bool:
 
 FORMAT = Format(
     "POSCAR",
-    label="POSCAR/CONTCAR",
+    label="POSCAR/CONTCAR/XDATCAR",
     read=read_poscar,
     patterns=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
-    suffixes=("vasp", "poscar", "contcar"),
-    names=("POSCAR", "CONTCAR"),
+    suffixes=("vasp", "poscar", "contcar", "xdatcar"),
+    names=("POSCAR", "CONTCAR", "XDATCAR"),
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
-from bandgap.structures.formula import parse_formula, warn_on_mismatch
+from bandgap.structures.formula import formula_difference, parse_formula
 from bandgap.structures.operators import Operations, parse_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Site, from_sites
@@ -87,9 +87,9 @@ def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
     if not file.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
     counts = zip(file.elements, file.contents, strict=False)
-    warn_on_mismatch(
-        draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count))
-    )
+    stated = parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count))
+    if difference := formula_difference(draft, stated):  # UNIT is often an estimate
+        draft.warn(f"{difference} (UNIT); are atoms missing?")
     return [draft]
 
 

@@ -217,3 +217,57 @@ def test_file_that_exceeds_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(gemmi.cif, "read_string", full)
     assert read_one(cif()).problem == "the file needs more memory than there is"
+
+
+ROCK_SALT = ["Na 0 0 0", "Na 2.82 2.82 0", "Na 2.82 0 2.82", "Na 0 2.82 2.82"]
+ROCK_SALT += ["Cl 2.82 0 0", "Cl 0 2.82 0", "Cl 0 0 2.82", "Cl 2.82 2.82 2.82"]
+
+
+def rock_salt(*further_rows: str, length: float = 5.64) -> str:
+    lattice = f'Lattice="{length} 0 0 0 {length} 0 0 0 {length}"'
+    return xyz(*ROCK_SALT, *further_rows, comment=lattice)
+
+
+def test_atoms_listed_again_on_the_opposite_border_are_taken_once():
+    record = read_one(rock_salt("Na 5.64 0 0", "Na 5.64 5.64 0", "Cl 2.82 0 5.64"), "a.xyz")
+    assert (record.formula, record.n_atoms) == ("Cl4Na4", 8)
+    assert record.verdict == (
+        "usable: 3 of 11 atoms are listed again on the opposite border of the cell and were taken"
+        " once"
+    )
+
+
+def test_atom_of_another_element_on_the_opposite_border_is_refused():
+    record = read_one(rock_salt("K 5.64 0 0"), "a.xyz")
+    assert "are 0.00 A apart" in record.problem
+
+
+def test_atom_listed_twice_at_the_same_place_is_refused():
+    record = read_one(rock_salt("Na 0 0 0"), "a.xyz")
+    assert "are 0.00 A apart" in record.problem
+
+
+def test_cell_that_is_a_hundred_times_too_large_gives_a_warning_of_its_density():
+    record = read_one(rock_salt(length=564.0), "a.xyz")
+    assert record.verdict == (
+        "usable: the mass density is very low (2.2e-06 g/cm3, 2.24e+07 A^3 per atom); is the unit"
+        " of the cell Angstrom, and are atoms missing?"
+    )
+
+
+def dense_gold(length: float) -> str:
+    return xyz("Au 0 0 0", comment=f'Lattice="{length} 0 0 0 {length} 0 0 0 {length}"')
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [(2.57, "ready"), (2.38, "warning"), (1.9, "refused")],  # 19, 24.3 and 48 g/cm3
+)
+def test_density_above_that_of_every_solid_is_warned_of_or_refused(length: float, status: str):
+    record = read_one(dense_gold(length), "a.xyz")
+    assert record.status == status
+    assert ("mass density" in record.problem) == (status != "ready")
+
+
+def test_density_of_a_molecule_without_a_cell_is_not_judged():
+    assert read_one(METHANE_XYZ, "a.xyz").status == "ready"

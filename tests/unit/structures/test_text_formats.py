@@ -280,7 +280,7 @@ def test_shelx_contents_that_disagree_with_the_atoms_are_a_warning():
     record = read_one(RES.replace("UNIT 4 4", "UNIT 4 8"), "a.res")
     assert (
         record.problem
-        == "the atoms add up to CH, the file's own formula is C4H8; are atoms missing?"
+        == "the atoms add up to CH, the file's own formula is C4H8 (UNIT); are atoms missing?"
     )
 
 
@@ -294,3 +294,31 @@ def test_airss_res_is_read_as_ase_reads_it(tmp_path: Path):
     assert ours is not None
     assert ours.get_chemical_symbols() == theirs.get_chemical_symbols()
     assert np.allclose(ours.get_all_distances(mic=True), theirs.get_all_distances(mic=True))
+
+
+def pdb_atom(name: str, element: str = "  ") -> str:
+    return (
+        f"HETATM    1 {name} MOL A   1       0.000   0.000   0.000  1.00  0.00          {element}\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "element"), [(" NA ", "N"), (" CL ", "C"), (" CA ", "C")])
+def test_pdb_elements_guessed_from_ambiguous_names_are_a_warning(name: str, element: str):
+    record = read_one(pdb_atom(name), "a.pdb")
+    assert record.formula == element
+    assert record.verdict == (
+        "usable: columns 77-78 are empty; elements were guessed from atom names, such as"
+        f" {element} from {name.strip()}"
+    )
+
+
+@pytest.mark.parametrize(("name", "element"), [(" NA ", " N"), ("NA  ", "NA"), (" O1 ", "  ")])
+def test_pdb_elements_that_are_stated_or_clear_give_no_warning(name: str, element: str):
+    assert read_one(pdb_atom(name, element), "a.pdb").status == "ready"
+
+
+def test_pdb_space_group_with_two_origins_is_refused():
+    record = read_one(CRYST1.format("F d -3 m") + PDB, "a.pdb")
+    assert "has two origins, and does not say which one" in record.problem.replace(
+        "which has", "has"
+    )

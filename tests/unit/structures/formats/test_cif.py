@@ -209,10 +209,19 @@ def test_file_cut_off_in_the_atoms_is_refused_and_other_blocks_are_read():
     assert records[1].problem == cut
 
 
-def test_atoms_that_differ_from_the_files_formula_are_a_warning():
+def test_hydrogens_that_differ_from_the_files_formula_are_a_warning():
     record = read_one(cif(extra="_chemical_formula_sum 'C H4 O'"))
-    expected = "the atoms add up to C4H4O4, the file's own formula is CH4O; are atoms missing?"
+    expected = (
+        "the atoms add up to C4H4O4, the file's own formula is CH4O; are hydrogen atoms missing?"
+    )
     assert record.verdict == f"usable: {expected}"
+
+
+def test_atoms_that_differ_from_the_formula_in_other_elements_are_refused():
+    record = read_one(cif(extra="_chemical_formula_sum 'C2 H2 O4'"))
+    assert record.status == "refused"
+    expected = "the atoms add up to C4H4O4, the file's own formula is C2H2O4."
+    assert record.problem.startswith(expected)
 
 
 def test_hydrogens_of_the_formula_that_are_not_in_the_file_are_a_warning():
@@ -225,10 +234,10 @@ def test_hydrogens_of_the_formula_that_are_not_in_the_file_are_a_warning():
     ("label", "formula", "element"),
     [
         ("C12A", "C H", "C"),
-        ("CL1", "C H Cl", "Cl"),
+        ("CL1", "H Cl", "Cl"),
         ("CA1", "C H", "C"),
         ("Ca1", "Ca H", "Ca"),
-        ("HO1", "C H O", "H"),
+        ("HO1", "H", "H"),
     ],
 )
 def test_element_without_a_type_column_comes_from_the_label_and_the_formula(
@@ -286,7 +295,6 @@ GROUPS = [
     "P 21 21 21",
     "P n a 21",
     "P b c a",
-    "I 41/a",
     "P 32 2 1",
     "R -3 m",
     "P 63/m m c",
@@ -296,9 +304,7 @@ CELLS = {
     "P 21/c": (7, 8, 9, 90, 100, 90),
     "C 2/c": (7, 8, 9, 90, 100, 90),
 }
-CELLS |= dict.fromkeys(["P 21 21 21", "P n a 21", "P b c a"], (7, 8, 9, 90, 90, 90)) | {
-    "I 41/a": (7, 7, 9, 90, 90, 90)
-}
+CELLS |= dict.fromkeys(["P 21 21 21", "P n a 21", "P b c a"], (7, 8, 9, 90, 90, 90))
 CELLS |= dict.fromkeys(["P 32 2 1", "R -3 m", "P 63/m m c"], (14, 14, 18, 90, 90, 120))
 
 
@@ -332,3 +338,56 @@ def test_expansion_gives_as_many_atoms_as_gemmi_in_every_space_group():
         text = cif(symbol=group.xhm(), operators=None, sites=sites, cell=cell)
         theirs = gemmi.make_small_structure_from_block(gemmi.cif.read_string(text)[0])
         assert read_one(text).n_atoms == len(theirs.get_all_unit_cell_sites()), group.xhm()
+
+
+SALT = [("Na1", "Na", 0.0, 0.0, 0.0), ("Cl1", "Cl", 0.5, 0.5, 0.5)]
+
+
+def salt(**changes: object) -> str:
+    request = {"symbol": "P 1", "operators": None, "cell": (4, 4, 4, 90, 90, 90), "sites": SALT}
+    return cif(**(request | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sign", ["\u2212", "\u2013", "\u2010"])
+def test_minus_signs_outside_ascii_are_minus_signs(sign: str):
+    record = read_one(salt().replace("Cl 0.5 0.5 0.5", f"Cl 0.5 0.5 {sign}0.5"))
+    assert (record.formula, record.status) == ("ClNa", "ready")
+
+
+def test_value_that_begins_outside_ascii_is_a_value():
+    record = read_one(salt(extra="_publ_author_name \u00c5ngstr\u00f6m"))
+    assert record.status == "ready"
+
+
+def test_two_numbers_without_a_space_are_named():
+    text = salt().replace("Cl 0.5 0.5 0.5", "Cl 0.5 0.5-0.5")
+    assert "'0.5-0.5' is two numbers without a space." in read_one(text).problem
+
+
+def test_syntax_error_before_the_end_does_not_ask_whether_the_file_is_cut_off():
+    record = read_one(salt().replace("_cell_length_b 4", "_cell_length_b 'unclosed"))
+    assert "is not valid CIF" in record.problem
+    assert "cut off" not in record.problem
+
+
+def test_triple_quotes_are_named_as_cif_2():
+    record = read_one(salt(extra="_publ_section_title '''two\nlines'''"))
+    assert "Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1." in record.problem
+
+
+def test_missing_angles_are_right_angles_with_a_warning():
+    text = "\n".join(line for line in salt().split("\n") if "_cell_angle" not in line)
+    assert read_one(text).verdict == (
+        "usable: block shelx has no cell angles; they were taken as 90 degrees, the default of CIF"
+    )
+
+
+def test_one_missing_angle_is_refused():
+    text = "\n".join(line for line in salt().split("\n") if "_cell_angle_beta" not in line)
+    expected = "the unit cell of block shelx is incomplete: _cell_angle_beta is missing"
+    assert read_one(text).problem == expected
+
+
+def test_cartesian_coordinates_alone_are_refused_with_a_remedy():
+    problem = read_one(salt().replace("_fract_", "_Cartn_")).problem
+    assert "Export with fractional coordinates (_atom_site_fract_x)" in problem

@@ -1,0 +1,104 @@
+"""How a CIF states its symmetry: Hall symbols, two origins, magnetic and modulated structures."""
+
+import pytest
+
+from tests.unit.structures.samples import cif, read_one
+from tests.unit.structures.test_operators import density
+
+SILICON_CELL = (5.4309, 5.4309, 5.4309, 90, 90, 90)
+SILICON_DENSITY = 2.33  # g/cm3
+ORIGIN_1 = [("Si1", "Si", 0.0, 0.0, 0.0)]
+ORIGIN_2 = [("Si1", "Si", 0.125, 0.125, 0.125)]
+BOTH = "has two origins"
+
+
+def silicon(sites: list[tuple[str, str, float, float, float]], *, symbol: str, extra: str = ""):
+    return read_one(cif(symbol=symbol, operators=None, cell=SILICON_CELL, sites=sites, extra=extra))
+
+
+@pytest.mark.parametrize(
+    ("symbol", "extra", "sites"),
+    [
+        ("F d -3 m:1", "", ORIGIN_1),
+        ("F d -3 m:2", "", ORIGIN_2),
+        ("F d -3 m S", "", ORIGIN_1),
+        ("F d -3 m Z", "", ORIGIN_2),
+        ("F d -3 m", "_space_group_IT_coordinate_system_code 2", ORIGIN_2),
+        ("F d -3 m", "_space_group_name_Hall '-F 4vw 2vw 3'", ORIGIN_2),
+        ("F d -3 m", "_symmetry_space_group_name_Hall 'F 4d 2 3 -1d'", ORIGIN_1),
+        ("F d -3 m", "_chemical_formula_sum 'Si'\n_cell_formula_units_Z 8", ORIGIN_2),
+        ("F d -3 m", "_exptl_crystal_density_diffrn 2.33", ORIGIN_1),
+    ],
+)
+def test_origin_that_the_file_states_or_implies_gives_silicon(symbol, extra, sites):
+    record = silicon(sites, symbol=symbol, extra=extra)
+    assert (record.formula, record.status) == ("Si8", "ready")
+    assert density(record) == pytest.approx(SILICON_DENSITY, abs=0.01)
+
+
+@pytest.mark.parametrize("sites", [ORIGIN_1, ORIGIN_2])
+def test_group_with_two_origins_is_refused_if_nothing_decides(sites):
+    record = silicon(sites, symbol="F d -3 m")
+    assert record.status == "refused"
+    assert BOTH in record.problem
+    assert "write F d -3 m:1 or F d -3 m:2" in record.problem
+
+
+def test_formula_of_two_elements_decides_between_two_origins():
+    sites = [("Ti1", "Ti", 0, 0.25, 0.375), ("O1", "O", 0, 0.25, 0.1666)]
+    anatase = cif(
+        symbol="I 41/a m d",
+        operators=None,
+        cell=(3.7845, 3.7845, 9.5143, 90, 90, 90),
+        sites=sites,
+        extra="_chemical_formula_sum 'O2 Ti'",
+    )
+    record = read_one(anatase)
+    assert (record.formula, record.status) == ("O8Ti4", "ready")
+
+
+def test_density_that_neither_origin_has_is_refused():
+    record = silicon(ORIGIN_2, symbol="F d -3 m", extra="_exptl_crystal_density_diffrn 8.9")
+    assert BOTH in record.problem
+
+
+MAGNETIC_LOOP = """loop_
+_space_group_symop_magn_operation.id
+_space_group_symop_magn_operation.xyz
+1 x,y,z,+1
+2 -x,-y,-z,-1
+loop_
+_space_group_symop_magn_centering.id
+_space_group_symop_magn_centering.xyz
+1 x,y,z,+1
+2 x+1/2,y+1/2,z+1/2,-1
+"""
+
+
+def test_magnetic_operators_and_centrings_fill_the_cell():
+    sites = [("Mn1", "Mn", 0.1, 0.2, 0.3)]
+    text = cif(symbol=None, operators=None, cell=(8, 8, 8, 90, 90, 90), sites=sites)
+    record = read_one(text.replace("loop_", MAGNETIC_LOOP + "loop_", 1), "sample.mcif")
+    assert (record.formula, record.status) == ("Mn4", "ready")
+
+
+def test_magnetic_group_without_operators_is_refused():
+    text = cif(symbol=None, operators=None, extra="_space_group_magn.number_BNS 136.499")
+    assert read_one(text).problem == (
+        "block shelx states a magnetic space group and lists no operators"
+        " (_space_group_symop_magn_operation.xyz). Export with them, or in P 1."
+    )
+
+
+@pytest.mark.parametrize(
+    "extra",
+    ["_cell_modulation_dimension 1", "_space_group_ssg_name 'C2/m(a0g)0s'"],
+)
+def test_modulated_structure_is_refused(extra: str):
+    record = read_one(cif(symbol=None, operators=None, extra=extra))
+    assert record.problem.startswith("block shelx is a modulated structure")
+    assert "Export a commensurate supercell in P 1" in record.problem
+
+
+def test_modulation_dimension_of_zero_is_an_ordinary_structure():
+    assert read_one(cif(extra="_cell_modulation_dimension 0")).status == "ready"
