@@ -123,10 +123,13 @@ def run_accuracy(
     descriptor = replace(PRESETS[PRESET], levels=levels_of(config.methods))
     table = learnable(target.records, target.gaps_eV, descriptor=descriptor, **settings)
     members = open_sources(source).load(verify=False)
-    kept, facts = read_fits(out / RESULTS), facts_by_method(compared_of(members, table), comparison)
-    if sentence := recomputed_sentence(kept, facts, where=out / RESULTS):
+    stored_fits, facts = (
+        read_fits(out / RESULTS),
+        facts_by_method(compared_of(members, table), comparison),
+    )
+    if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
         _LOG.warning("%s", sentence)
-    done = reusable_fits(kept, facts)
+    done = reusable_fits(stored_fits, facts)
     yield from done
     for fit in compare(members, table, comparison, done=done, progress=progress):
         append_fit(out / RESULTS, fit)

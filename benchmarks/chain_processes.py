@@ -113,11 +113,11 @@ def _collect(
         _receive(ours, chains, timeout=CHECK_EVERY_S)
     for pipe in ours:
         pipe.send("go")  # no chain begins while another one compiles
-    begun = checked = time.perf_counter()
-    while (now := time.perf_counter()) - begun < limit_s:
-        _receive(ours, chains, timeout=min(CHECK_EVERY_S, limit_s - (now - begun)))
+    started = checked = time.perf_counter()
+    while (now := time.perf_counter()) - started < limit_s:
+        _receive(ours, chains, timeout=min(CHECK_EVERY_S, limit_s - (now - started)))
         if time.perf_counter() - checked > CHECK_EVERY_S:
-            look(time.perf_counter() - begun)
+            look(time.perf_counter() - started)
             checked = time.perf_counter()
             if all(chain.blocks for chain in chains) and enough(_draws(chains)):
                 break
@@ -126,7 +126,7 @@ def _collect(
             f"benchmark posterior: {limit_s / 60:g} minutes were over before every chain had a draw after warm-up. "
             "Raise --minutes or lower --warmup."
         )
-    return _finished(chains, time.perf_counter() - begun)
+    return _finished(chains, time.perf_counter() - started)
 
 
 def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
@@ -146,9 +146,9 @@ def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
 
 def _draws(chains: list[_Progress]) -> Floats:
     """Return (chain, draw, quantity), as many draws of each as all have."""
-    each = [np.concatenate(c.blocks) for c in chains]
-    least = min(len(draws) for draws in each)
-    return np.stack([draws[:least] for draws in each])
+    draws_of_chains = [np.concatenate(c.blocks) for c in chains]
+    least = min(len(draws) for draws in draws_of_chains)
+    return np.stack([draws[:least] for draws in draws_of_chains])
 
 
 def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float) -> None:

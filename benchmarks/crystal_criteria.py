@@ -54,7 +54,9 @@ class Proposed:
         return COVERAGE[0] <= self.coverage <= COVERAGE[1]
 
 
-def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: int) -> Best | None:
+def best_of_both(
+    fits: Sequence[ComparedFit], values_by_fit: ByFit, *, figure: str, n: int
+) -> Best | None:
     """Return the best of our methods and the best peer of size n; None where only one kind took part.
 
     `each` holds what the figure is a mean of, by structure, of which other splits than those of the fits are left
@@ -63,19 +65,26 @@ def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: in
     means = _means(fits, figure, n)
     peers = {peer.name for peer in PEERS}
     ours, theirs = (
-        {name: mean for name, mean in means.items() if (name in peers) == kind}
-        for kind in (False, True)
+        {name: mean for name, mean in means.items() if (name in peers) == is_peer}
+        for is_peer in (False, True)
     )
     if not ours or not theirs:
         return None
     pair = [min(side, key=side.__getitem__) for side in (ours, theirs)]
     seeds = [_seeds(fits, name, n) for name in pair]
-    found = [
-        {s: v for s, v in each.get((name, n), {}).items() if s in these}
-        for name, these in zip(pair, seeds, strict=True)
+    values_of_pair = [
+        {s: v for s, v in values_by_fit.get((name, n), {}).items() if s in wanted_seeds}
+        for name, wanted_seeds in zip(pair, seeds, strict=True)
     ]
-    kept = all(set(values) == these for values, these in zip(found, seeds, strict=True))
-    return Best(pair[0], pair[1], _DIFFERENCES[figure](found[0], found[1]) if kept else None)
+    complete = all(
+        set(values) == wanted_seeds
+        for values, wanted_seeds in zip(values_of_pair, seeds, strict=True)
+    )
+    return Best(
+        pair[0],
+        pair[1],
+        _DIFFERENCES[figure](values_of_pair[0], values_of_pair[1]) if complete else None,
+    )
 
 
 def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | None:
@@ -92,8 +101,8 @@ def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | 
 
 def _means(fits: Sequence[ComparedFit], figure: str, n: int) -> dict[str, float]:
     """Return the mean of a figure at size n by entrant, without those that have none."""
-    found = {name: sizes[n][0] for name, sizes in summary(fits, figure).items() if n in sizes}
-    return {name: mean for name, mean in found.items() if not math.isnan(mean)}
+    means = {name: sizes[n][0] for name, sizes in summary(fits, figure).items() if n in sizes}
+    return {name: mean for name, mean in means.items() if not math.isnan(mean)}
 
 
 def _seeds(fits: Sequence[ComparedFit], name: str, n: int) -> set[int]:

@@ -30,15 +30,21 @@ def facts_of(
     return facts | ({"source": source} if source else {})
 
 
-def tell_of_others(fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: Path) -> None:
+def report_recomputed_fits(
+    fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: Path
+) -> None:
     """Say in the log that these kept fits of one method are made again, and why; nothing where there are none."""
     if not fits:
         return
-    other = [
+    differences = [
         words
         for name, words in DIFFERENCES.items()
         if any(f.made_of.get(name) != facts.get(name) for f in fits)
     ]
-    known = all(fit.made_of for fit in fits)
-    why = f"were made with {' and '.join(other)}" if known else "do not say what they were made of"
+    all_have_facts = all(fit.made_of for fit in fits)
+    why = (
+        f"were made with {' and '.join(differences)}"
+        if all_have_facts
+        else "do not say what they were made of"
+    )
     _log.warning("%s: fits of %s %s and are made again (%d)", file, fits[0].method, why, len(fits))

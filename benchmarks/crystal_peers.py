@@ -85,22 +85,26 @@ def _kernel_ridge(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Floats,
     from sklearn.model_selection import KFold, cross_val_predict
 
     columns = np.flatnonzero(x.std(axis=0) > 0)
-    own, far = (cdist(rows[:, columns], x[:, columns], "cityblock") for rows in (x, test))
-    unit, shift = float(np.median(own[np.triu_indices(len(x), 1)])), float(gaps.mean())
+    distances, test_distances = (
+        cdist(rows[:, columns], x[:, columns], "cityblock") for rows in (x, test)
+    )
+    unit, shift = float(np.median(distances[np.triu_indices(len(x), 1)])), float(gaps.mean())
     folds = KFold(FOLDS, shuffle=True, random_state=seed)
-    found = []
+    candidates = []
     with few_blas_threads():
         for length in unit * np.array(LENGTHS):
-            kernel = np.exp(-own / length)
+            kernel = np.exp(-distances / length)
             for penalty in PENALTIES:
                 model = KernelRidge(alpha=penalty, kernel="precomputed")
                 left_out = cross_val_predict(model, kernel, gaps - shift, cv=folds) + shift
-                found.append((float(np.sqrt(np.mean((left_out - gaps) ** 2))), length, penalty))
-        error, length, penalty = min(found)
+                candidates.append(
+                    (float(np.sqrt(np.mean((left_out - gaps) ** 2))), length, penalty)
+                )
+        error, length, penalty = min(candidates)
         model = KernelRidge(alpha=penalty, kernel="precomputed").fit(
-            np.exp(-own / length), gaps - shift
+            np.exp(-distances / length), gaps - shift
         )
-        mean = np.asarray(model.predict(np.exp(-far / length)) + shift, dtype=np.float64)
+        mean = np.asarray(model.predict(np.exp(-test_distances / length)) + shift, dtype=np.float64)
     return mean, np.full(len(test), error)
 
 

@@ -44,7 +44,7 @@ from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method
-from benchmarks.crystal_facts import facts_of, tell_of_others
+from benchmarks.crystal_facts import facts_of, report_recomputed_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
 from benchmarks.paired import append_errors
@@ -181,44 +181,54 @@ def errors_file(out: Path, name: str) -> Path:
     return out / f"{name}-errors.jsonl"
 
 
-def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
+def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
     """Return who takes part on a set: our methods, and the peers whose packages are installed."""
-    own = [name for name in config.methods if not get_method(name).transfers or SETS[where].source]
-    return own + [peer.name for peer in PEERS if config.peers and peer.installed]
+    methods = [
+        name for name in config.methods if not get_method(name).transfers or SETS[set_name].source
+    ]
+    return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
 
 
 def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
     file, sizes = job.out / f"{name}.jsonl", job.config.sizes or SETS[name].sizes
-    kept = {
+    stored_fits = {
         (fit.method, fit.n, fit.seed): fit for fit in read_fits(file)
     }  # the last ones, as errors are
     labelled = _labelled(SETS[name], job)
-    for who in entrants(job.config, name):
-        wanted = [(who, n, seed) for n in sizes for seed in job.config.seeds]
-        entrant = _entrant(who, labelled, SETS[name], job)
+    for entrant_name in entrants(job.config, name):
+        keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
+        entrant = _entrant(entrant_name, labelled, SETS[name], job)
         made_of = facts_of(
             labelled,
             job.config.n_test or SETS[name].n_test,
             entrant.descriptor,
             source=entrant.source,
         )
-        done = {key: kept[key] for key in wanted if key in kept and kept[key].made_of == made_of}
-        tell_of_others(
-            [kept[key] for key in wanted if key in kept and key not in done], made_of, file
+        done = {
+            key: stored_fits[key]
+            for key in keys
+            if key in stored_fits and stored_fits[key].made_of == made_of
+        }
+        report_recomputed_fits(
+            [stored_fits[key] for key in keys if key in stored_fits and key not in done],
+            made_of,
+            file,
         )
         yield from done.values()
-        left = [key for key in wanted if key not in done]
-        if not left:
+        missing_keys = [key for key in keys if key not in done]
+        if not missing_keys:
             continue
-        for fit, errors_eV, crps_eV in _fits_of(entrant, left, labelled, made_of, job):
-            append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV, crps_eV)
+        for fit, errors_eV, crps_eV in _fits_of(entrant, missing_keys, labelled, made_of, job):
+            append_errors(
+                errors_file(job.out, name), entrant_name, fit.n, fit.seed, errors_eV, crps_eV
+            )
             append_fit(file, fit)
             yield fit
 
 
 def _fits_of(
     entrant: _Entrant,
-    wanted: Sequence[tuple[str, int, int]],
+    keys: Sequence[tuple[str, int, int]],
     labelled: LabelledSet,
     made_of: Mapping[str, Any],
     job: _Job,
@@ -227,8 +237,8 @@ def _fits_of(
 
     What its descriptor does not take it does without.
     """
-    who, n_test = wanted[0][0], made_of["n_test"]
-    note = progress_of(who, job.progress)
+    entrant_name, n_test = keys[0][0], made_of["n_test"]
+    note = progress_of(entrant_name, job.progress)
     table = learnable(
         labelled.records,
         labelled.gaps_eV,
@@ -238,19 +248,23 @@ def _fits_of(
     )
     ids = [record.id for record in labelled.records]
     row = {name: k for k, name in enumerate(table.ids)}
-    for position, (_, n, seed) in enumerate(wanted):
-        note(Update("comparing", position, len(wanted), message=f"n = {n}, seed {seed}"))
+    for position, (_, n, seed) in enumerate(keys):
+        note(Update("comparing", position, len(keys), message=f"n = {n}, seed {seed}"))
         split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
         parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
         train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
         started = time.perf_counter()
         draws = entrant.predict(train, test, seed)
         seconds = time.perf_counter() - started
-        lost = n + n_test - len(train) - len(test)
-        warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
+        n_missing = n + n_test - len(train) - len(test)
+        warnings = (
+            (f"{n_missing} of {n + n_test} structures cannot be described.",) if n_missing else ()
+        )
         errors = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
         figures = heldout_figures(draws, test.gaps_eV)
-        fit = ComparedFit(who, n, seed, figures, seconds, warnings=warnings, made_of=made_of)
+        fit = ComparedFit(
+            entrant_name, n, seed, figures, seconds, warnings=warnings, made_of=made_of
+        )
         scores = crps_mixture_each(test.gaps_eV, draws.centres_eV, sds=draws.sds_eV)
         errors_eV, crps_eV = (
             dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores)
@@ -258,22 +272,26 @@ def _fits_of(
         yield fit, errors_eV, crps_eV
 
 
-def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _Entrant:
+def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Job) -> _Entrant:
     elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
-    peer = next((peer for peer in PEERS if peer.name == who), None)
+    peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
-    if get_method(who).transfers:
-        folder = _trained_source(job) if where.source == SOURCE_SET else demo_source_folder()
+    if get_method(name).transfers:
+        folder = _trained_source(job) if crystal_set.source == SOURCE_SET else demo_source_folder()
         members = open_sources(folder).load(verify=False)
-        own = next(iter(members[0].values())).descriptor
-        taken = descriptor_taken(own, get_method(who), elements) or own
+        source_descriptor = next(iter(members[0].values())).descriptor
+        descriptor = (
+            descriptor_taken(source_descriptor, get_method(name), elements) or source_descriptor
+        )
         weights = fingerprint(
             [source_fingerprint(model) for member in members for model in member.values()]
         )
-        return _Entrant(taken, functools.partial(_own_draws, who, taken, members), weights)
+        return _Entrant(
+            descriptor, functools.partial(_own_draws, name, descriptor, members), weights
+        )
     descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
-    return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
+    return _Entrant(descriptor, functools.partial(_own_draws, name, descriptor, ()))
 
 
 def _own_draws(
@@ -302,10 +320,10 @@ def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveD
 
 def _trained_source(job: _Job) -> Path:
     """Return the folder of the source on the inorganic crystals, trained where none was made of the same."""
-    where = SETS[SOURCE_SET]
+    crystal_set = SETS[SOURCE_SET]
 
     def train() -> Path:
-        labelled = _labelled(where, job)
+        labelled = _labelled(crystal_set, job)
         return train_source_folder(
             labelled.records,
             labelled.gaps_eV,
@@ -319,7 +337,11 @@ def _trained_source(job: _Job) -> Path:
         )
 
     made_of = {
-        "data": [file_digest(job.data / file) for file in (where.structures, where.table) if file],
+        "data": [
+            file_digest(job.data / file)
+            for file in (crystal_set.structures, crystal_set.table)
+            if file
+        ],
         "descriptor": fingerprint(PRESETS[PRESET]),
         "config": to_dict(job.config.source),
         "seed": job.config.source_seed,
@@ -327,17 +349,17 @@ def _trained_source(job: _Job) -> Path:
     return kept_source(job.out / "source", made_of, train)
 
 
-def _labelled(where: CrystalSet, job: _Job) -> LabelledSet:
+def _labelled(crystal_set: CrystalSet, job: _Job) -> LabelledSet:
     """Return the structures of a set that can be used and have a gap."""
     records: list[StructureRecord] = read_paths(
-        [job.data / where.structures], progress=job.progress
+        [job.data / crystal_set.structures], progress=job.progress
     )
-    if where.table:
+    if crystal_set.table:
         labels = read_labels(
-            job.data / where.table, column=LABEL, level_of_theory=where.level_of_theory
+            job.data / crystal_set.table, column=LABEL, level_of_theory=crystal_set.level_of_theory
         )
         gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
     else:
         gaps = labels_from_info(records, LABEL, unit="eV")
     usable = [k for k, r in enumerate(records) if r.status != "refused" and np.isfinite(gaps[k])]
-    return LabelledSet([records[k] for k in usable], gaps[usable], where.level_of_theory)
+    return LabelledSet([records[k] for k in usable], gaps[usable], crystal_set.level_of_theory)

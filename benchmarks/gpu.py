@@ -106,8 +106,8 @@ def measure_gradients(
         spent = [
             timed(lambda: steps(config.gradients), device=place)[1] for _ in range(config.repeats)
         ]
-        each = 1e3 * float(np.median(spent)) / config.gradients
-        result[chains] = {"all_chains": each, "each_chain": each / chains}
+        all_chains_ms = 1e3 * float(np.median(spent)) / config.gradients
+        result[chains] = {"all_chains": all_chains_ms, "each_chain": all_chains_ms / chains}
         progress(Update("gradients of the sampler", len(result), len(config.chains)))
     return result
 
@@ -127,9 +127,9 @@ def measure_nptl(
         for number in range(config.one_by_one):
             _train(config, layer, between, [number], place)
 
-    singly = [timed(one_by_one, device=place)[1] for _ in range(config.repeats)]
-    alone = float(np.median(singly)) / config.one_by_one
-    result = {"one by one": {"seconds_each": alone}}
+    times = [timed(one_by_one, device=place)[1] for _ in range(config.repeats)]
+    seconds_one_by_one = float(np.median(times)) / config.one_by_one
+    result = {"one by one": {"seconds_each": seconds_one_by_one}}
     for number, count in enumerate(config.samples, start=1):
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
@@ -137,8 +137,11 @@ def measure_nptl(
             timed(lambda: _train(config, layer, between, range(count), place), device=place)[1]  # noqa: B023
             for _ in range(config.repeats)
         ]
-        each = float(np.median(spent)) / count
-        result[f"{count} at once"] = {"seconds_each": each, "ratio": alone / each}
+        seconds_each = float(np.median(spent)) / count
+        result[f"{count} at once"] = {
+            "seconds_each": seconds_each,
+            "ratio": seconds_one_by_one / seconds_each,
+        }
         if place.type == "cuda":
             result[f"{count} at once"]["MB_each"] = (
                 torch.cuda.max_memory_allocated(place) / 1e6 / count

@@ -29,22 +29,22 @@ class Parts:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file, self.found = file, 0
-        self._kept: dict[str, Figures] = {}
+        self._file, self.n_resumed = file, 0
+        self._stored: dict[str, Figures] = {}
         if file is not None:
-            self._kept = dict(read_lines(file, _part, what="part of a measurement"))
-            if others := sum(json.loads(key)[2] != _version() for key in self._kept):
+            self._stored = dict(read_lines(file, _part, what="part of a measurement"))
+            if n_other_versions := sum(json.loads(key)[2] != _version() for key in self._stored):
                 words = "parts of another version of bandgap, measured again where asked for"
-                _LOG.warning("%s: %s: %d", file, words, others)
+                _LOG.warning("%s: %s: %d", file, words, n_other_versions)
 
     def get(
         self, name: str, settings: Mapping[str, Any], measure: Callable[[], Figures]
     ) -> Figures:
         """Return the figures of a part, measured where the file does not hold them; `found` counts where it does."""
         key = _key(name, settings, _version())
-        if key in self._kept:
-            self.found += 1
-            return self._kept[key]
+        if key in self._stored:
+            self.n_resumed += 1
+            return self._stored[key]
         figures = measure()
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -58,14 +58,14 @@ class Parts:
         return figures
 
 
-def kept_source(folder: Path, made_of: Mapping[str, Any], train: Callable[[], Path]) -> Path:
+def kept_source(folder: Path, facts: Mapping[str, Any], train: Callable[[], Path]) -> Path:
     """Return the folder of a source model, trained unless there is one that was made of the same.
 
     `made_of` are plain values: the data, the request and the seed; the version of this package is added. The log says
     where a source is trained again because these differ.
     """
     record = folder.with_name(folder.name + MADE_OF)
-    now = json.loads(json.dumps({**made_of, "version": _version()}))
+    now = json.loads(json.dumps({**facts, "version": _version()}))
     if manifest_kind(folder) is not None:
         if _read_record(record) == now:
             return folder

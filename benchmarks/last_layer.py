@@ -137,8 +137,8 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
 
 def _measure_dead(config: LastLayerBenchmark, progress: Progress) -> dict[str, Any]:
     task = make_task(replace(config.design, dead=config.dead), config.dead_rows, seed=config.seed)
-    found = measure_dead(task, sampler=config.sampler, seed=config.seed, progress=progress)
-    return {"units": config.dead, "n": config.dead_rows, "runs": found}
+    runs = measure_dead(task, sampler=config.sampler, seed=config.seed, progress=progress)
+    return {"units": config.dead, "n": config.dead_rows, "runs": runs}
 
 
 def measure_methods(
@@ -175,18 +175,20 @@ def measure_dead(
 
 def judge(posterior: Posterior, task: LastLayerTask, *, seed: int) -> dict[str, Any]:
     """Return errors on the test rows; no interval where a method has none (least squares without rows to spare)."""
-    drawn = posterior.predictive_draws(task.x_test)
+    draws = posterior.predictive_draws(task.x_test)
     figures = posterior.diagnostics.figures
-    noise = np.random.default_rng([seed, 3]).standard_normal(drawn.centres_eV.shape)
-    new = (
-        drawn.centres_eV
-        + np.broadcast_to(drawn.sds_eV, drawn.sds_eV.shape).reshape(len(noise), -1) * noise
+    noise = np.random.default_rng([seed, 3]).standard_normal(draws.centres_eV.shape)
+    observations = (
+        draws.centres_eV
+        + np.broadcast_to(draws.sds_eV, draws.sds_eV.shape).reshape(len(noise), -1) * noise
     )
-    low, high = np.quantile(new, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
-    found = _figures(task.y_test, drawn.flat_means_eV.mean(axis=0), low, high)
+    low, high = np.quantile(observations, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+    figures_of_test = _figures(task.y_test, draws.flat_means_eV.mean(axis=0), low, high)
     if figures.get("rows_left") == 0.0:
-        found |= {"coverage": None, "width": None}
-    return found | {"n_dropped": int(figures["n_dropped"]) if "n_dropped" in figures else None}
+        figures_of_test |= {"coverage": None, "width": None}
+    return figures_of_test | {
+        "n_dropped": int(figures["n_dropped"]) if "n_dropped" in figures else None
+    }
 
 
 def _fits(

@@ -95,11 +95,11 @@ def make_task(design: LastLayerDesign, n: int, *, seed: int) -> LastLayerTask:
         )
         return result + sigma * noise.standard_normal(len(rows))
 
-    y_test, own = gaps(x_test, rng), np.random.default_rng([seed, 2, n])
-    x_train = _inputs(design, n, own)
+    y_test, rng_of_size = gaps(x_test, rng), np.random.default_rng([seed, 2, n])
+    x_train = _inputs(design, n, rng_of_size)
     if design.dead:
         x_train[:, 0] = -np.abs(x_train[:, 0])
-    return LastLayerTask(source, TargetData(x_train, gaps(x_train, own)), x_test, y_test)
+    return LastLayerTask(source, TargetData(x_train, gaps(x_train, rng_of_size)), x_test, y_test)
 
 
 def _hidden_layer(design: LastLayerDesign, rng: np.random.Generator) -> Params:
@@ -138,11 +138,11 @@ def _change(design: LastLayerDesign, h: Floats, rng: np.random.Generator) -> Flo
     """Return the change of the output weights (units,), drawn in units of the features' standard deviations."""
     sd, change = h.std(axis=0), np.zeros(design.units)
     alive = np.arange(design.dead, design.units)
-    chosen = (
+    changed_units = (
         rng.choice(alive, design.changed, replace=False) if design.change == "sparse" else alive
     )
-    chosen = chosen[sd[chosen] > 0]
-    change[chosen] = rng.standard_normal(chosen.size) / sd[chosen]
+    changed_units = changed_units[sd[changed_units] > 0]
+    change[changed_units] = rng.standard_normal(changed_units.size) / sd[changed_units]
     result: Floats = change * np.sqrt(design.change_variance) / float((h @ change).std())
     return result
 

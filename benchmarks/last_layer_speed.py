@@ -90,9 +90,9 @@ def measure_sweeps(
         for turn in np.array_split(part, max(1, part.size // TURN)):
             for chain in range(run.chains):
                 for side, walks in sides.items():
-                    found, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
+                    states, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
                     watched[side][chain, turn] = [
-                        np.append(log_tau, rows @ delta) for log_tau, delta in found
+                        np.append(log_tau, rows @ delta) for log_tau, delta in states
                     ]
                     seconds[side][repeat] += spent
                 seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
@@ -120,12 +120,12 @@ def measure_fits(
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Return the seconds of `fit`, the median, and in (units x units) factorisations, timed before each fit."""
-    factorisations, spent, each = Factorisations(units, seed=seed), [], []
+    factorisations, spent, factorisation_s = Factorisations(units, seed=seed), [], []
     for repeat in range(repeats):
-        each.append(factorisations.seconds(TURN) / TURN)
+        factorisation_s.append(factorisations.seconds(TURN) / TURN)
         spent.append(timed(fit, device=CPU)[1])
         progress(Update("measuring fits", repeat + 1, repeats))
-    in_dpotrf = np.array(spent) / np.array(each)
+    in_dpotrf = np.array(spent) / np.array(factorisation_s)
     return {
         "seconds": float(np.median(spent)),
         "in_dpotrf": float(np.median(in_dpotrf)),

@@ -87,8 +87,8 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
     def rectified() -> Floats:
         x = x_mean + np.sqrt(x_variance) * rng.standard_normal(draws)
         w = w_mean + np.sqrt(w_variance) * rng.standard_normal(draws)
-        found: Floats = np.maximum(x * w, 0.0)
-        return found
+        values: Floats = np.maximum(x * w, 0.0)
+        return values
 
     mean = np.array(x_mean * w_mean)
     variance = np.array(x_variance * w_mean**2 + w_variance * (x_mean**2 + x_variance))
@@ -124,10 +124,10 @@ def squared_distance(a: Floats, b: Floats) -> float:
     def shares(sample: Floats) -> Floats:
         place = (sample - lowest) / STEP
         below = np.floor(place).astype(np.int64)
-        rest, found = place - below, np.zeros(points)
-        np.add.at(found, below, (1.0 - rest) / sample.size)
-        np.add.at(found, below + 1, rest / sample.size)
-        return found
+        fraction, weights = place - below, np.zeros(points)
+        np.add.at(weights, below, (1.0 - fraction) / sample.size)
+        np.add.at(weights, below + 1, fraction / sample.size)
+        return weights
 
     difference = shares(a) - shares(b)
     offsets = STEP * np.arange(-int(REACH / STEP), int(REACH / STEP) + 1)

@@ -135,17 +135,18 @@ def measure_memory(config: NptlBenchmark, source: SourceModel, table: Table) -> 
     The difference of the processes' peaks by the difference of their numbers of samples.
     """
     data, _, _ = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
-    few, many = 20, 120
+    n_small, n_large = 20, 120
     result = {}
     for name, training in (
         ("row space", StackTraining()),
         ("all coordinates", StackTraining(coordinates="full")),
     ):
-        brief = replace(training, chunk=many, epochs=1)
+        brief = replace(training, chunk=n_large, epochs=1)
         peaks = [
-            peak_memory_MB(_fit, source, data, count, brief, config.seed) for count in (few, many)
+            peak_memory_MB(_fit, source, data, count, brief, config.seed)
+            for count in (n_small, n_large)
         ]
-        result[name] = (peaks[1] - peaks[0]) / (many - few)
+        result[name] = (peaks[1] - peaks[0]) / (n_large - n_small)
     return result
 
 
@@ -203,7 +204,7 @@ def _sides(
     start = start_of(
         source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full"
     )
-    x, new = (start.standardiser.features(rows) for rows in (data.features, x_test))
+    x, new_rows = (start.standardiser.features(rows) for rows in (data.features, x_test))
 
     def loop(batch_size: int) -> tuple[Floats, float]:
         networks = textbook_nptl(
@@ -220,7 +221,7 @@ def _sides(
             progress=progress,
         )
         sigma = fit_sigma(data.gaps_eV[~mask], predict_eV(networks, start, x[~mask]))
-        return predict_eV(networks, start, new), sigma
+        return predict_eV(networks, start, new_rows), sigma
 
     def ours(training: StackTraining) -> tuple[Floats, float]:
         changed = replace(training, epochs=config.epochs)

@@ -166,12 +166,14 @@ def run_size(
 
 
 def _figures(measured: Measured) -> dict[str, Any]:
-    said = [line for line in measured.said.splitlines() if "kept" in line or "epochs" in line]
+    log_lines = [
+        line for line in measured.output.splitlines() if "kept" in line or "epochs" in line
+    ]
     return {
         "clock_s": measured.clock_s,
         "processor_s": measured.processor_s,
         "peak_MB": measured.peak_bytes / 1e6,
-        "said": said,
+        "said": log_lines,
     }
 
 
@@ -197,43 +199,45 @@ def cross_validate(
         errors: dict[str, Floats] = {}
         for k in range(config.folds):
             progress(Update(f"cross-validation with {preset}", k, config.folds))
-            used, left = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            train_rows, test_rows = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             for name, predicted in _predictions(
-                table, used, left, preset=preset, config=config, progress=progress
+                table, train_rows, test_rows, preset=preset, config=config, progress=progress
             ):
-                errors.setdefault(name, np.full(len(table), np.nan))[left] = (
-                    predicted - table.gaps_eV[left]
+                errors.setdefault(name, np.full(len(table), np.nan))[test_rows] = (
+                    predicted - table.gaps_eV[test_rows]
                 )
-        for name, found in errors.items():
-            by_fold = [float(np.sqrt(np.mean(found[fold == k] ** 2))) for k in range(config.folds)]
+        for name, errors_eV in errors.items():
+            by_fold = [
+                float(np.sqrt(np.mean(errors_eV[fold == k] ** 2))) for k in range(config.folds)
+            ]
             yield {
-                "preset": preset, "model": name, "n": len(table), "rmse_eV": float(np.sqrt(np.mean(found**2))),
-                "mae_eV": float(np.abs(found).mean()), "rmse_of_folds_eV": by_fold,
+                "preset": preset, "model": name, "n": len(table), "rmse_eV": float(np.sqrt(np.mean(errors_eV**2))),
+                "mae_eV": float(np.abs(errors_eV).mean()), "rmse_of_folds_eV": by_fold,
             }  # fmt: skip
 
 
 def _predictions(
     table: Table,
-    used: NDArray[np.int64],
-    left: NDArray[np.int64],
+    train_rows: NDArray[np.int64],
+    test_rows: NDArray[np.int64],
     *,
     preset: str,
     config: CrossValidation,
     progress: Progress,
 ) -> Iterator[tuple[str, Floats]]:
     """Yield the predictions in eV of every model for the rows that are left, in the order of the table's rows."""
-    x, y, new = table.features[used], table.gaps_eV[used], table.features[left]
-    yield "the mean gap", np.full(left.size, y.mean())
-    found = []
+    x, y, new = table.features[train_rows], table.gaps_eV[train_rows], table.features[test_rows]
+    yield "the mean gap", np.full(test_rows.size, y.mean())
+    predictions = []
     for seed in range(config.networks):
         source = train_source(
             x, y, descriptor=PRESETS[preset], config=SourceConfig(), data=(), elements=(), seed=seed, device="cpu",
             progress=_within(progress, f"network {seed + 1}"),
         )  # fmt: skip
-        found.append(source_predictions_eV(source, new))
-    yield "source network", found[0]
+        predictions.append(source_predictions_eV(source, new))
+    yield "source network", predictions[0]
     if config.networks > 1:
-        yield f"mean of {config.networks} source networks", np.mean(found, axis=0)
+        yield f"mean of {config.networks} source networks", np.mean(predictions, axis=0)
     yield "kernel ridge", kernel_ridge(x, y, new)
 
 

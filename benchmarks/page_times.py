@@ -26,7 +26,7 @@ def visit(
 
     `choices` are the query parameters of the pages. Raises BandgapError where a page shows an error.
     """
-    found = subprocess.run(
+    completed = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -41,11 +41,11 @@ def visit(
         text=True,
         check=False,
     )
-    if found.returncode:
+    if completed.returncode:
         raise BandgapError(
-            f"The pages could not be visited: {found.stderr.strip().splitlines()[-1:]}"
+            f"The pages could not be visited: {completed.stderr.strip().splitlines()[-1:]}"
         )
-    result: dict[str, Any] = json.loads(found.stdout.strip().splitlines()[-1])
+    result: dict[str, Any] = json.loads(completed.stdout.strip().splitlines()[-1])
     return result
 
 
@@ -74,9 +74,9 @@ class PageScale:
         }
         for page in self._pages:
             progress(Update(f"the page {page} with {size:,} structures"))
-            found = visit(self._home, choices, visits=VISITS, pages=[page])
-            times = found["pages"][page]
+            result = visit(self._home, choices, visits=VISITS, pages=[page])
+            times = result["pages"][page]
             clock, processor = (
                 float(np.median(times[name])) for name in ("clock_s", "processor_s")
             )
-            yield f"page {page}", clock, processor, int(1e6 * found["memory_MB"])
+            yield f"page {page}", clock, processor, int(1e6 * result["memory_MB"])

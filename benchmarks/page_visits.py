@@ -20,11 +20,11 @@ TIMEOUT_S = 120.0
 
 def main() -> None:
     """Read the query parameters, the number of visits and the pages (none: all of them) from the command line."""
-    choices, visits, wanted = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    choices, visits, page_names = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     paths = [
         path
         for path in sorted((app_folder() / "views").glob("*.py"))
-        if not wanted or path.stem in wanted
+        if not page_names or path.stem in page_names
     ]
     pages = {path.stem: visited(path, choices, visits) for path in paths}
     peak = peak_memory_bytes()["process"]

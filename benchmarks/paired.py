@@ -74,11 +74,13 @@ def read_scores(path: Path) -> dict[tuple[str, int], dict[int, dict[str, float]]
 
 
 def _by_fit(path: Path, name: str) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
-    found: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
+    errors_by_fit: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
     for values in read_lines(path, _line_of_fit, what="errors of a fit"):
         if name in values:
-            found.setdefault((values["method"], values["n"]), {})[values["seed"]] = values[name]
-    return found
+            errors_by_fit.setdefault((values["method"], values["n"]), {})[values["seed"]] = values[
+                name
+            ]
+    return errors_by_fit
 
 
 def _line_of_fit(values: dict[str, Any]) -> dict[str, Any]:
@@ -102,15 +104,15 @@ def _difference(
             "The two methods were tested on no common structures. Compare them on the same splits."
         )
     generator = np.random.default_rng(seed)
-    found, drawn = 0.0, np.zeros(resamples)
+    difference, resampled = 0.0, np.zeros(resamples)
     for one, other in splits:
         losses = loss(np.stack([one, other], axis=1))
-        found += _first_minus_second(figure(losses.mean(axis=0))).item() / len(splits)
-        drawn += _first_minus_second(figure(resampled_means(losses, resamples, generator))) / len(
-            splits
-        )
-    lower, upper = np.quantile(drawn, [0.025, 0.975])
-    return Difference(found, float(lower), float(upper))
+        difference += _first_minus_second(figure(losses.mean(axis=0))).item() / len(splits)
+        resampled += _first_minus_second(
+            figure(resampled_means(losses, resamples, generator))
+        ) / len(splits)
+    lower, upper = np.quantile(resampled, [0.025, 0.975])
+    return Difference(difference, float(lower), float(upper))
 
 
 def _common(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence[Floats]:

@@ -97,12 +97,14 @@ def compare_sides(
     data = TargetData(train.features, train.gaps_eV)
 
     def method(name: str, settings: dict[str, Any]) -> Callable[[], Any]:
-        chosen = METHODS[name]
-        return lambda: chosen.fit(source, data, chosen.configure(settings), seed=seed, device="cpu")
+        fitted_method = METHODS[name]
+        return lambda: fitted_method.fit(
+            source, data, fitted_method.configure(settings), seed=seed, device="cpu"
+        )
 
     fits = {name: method(*which) for name, which in SIDES.items()}
     fits[SCRATCH] = lambda: from_scratch(data, widths=source.network.hidden, seed=seed)
-    found = {}
+    figures_of_sides = {}
     for name, fit in fits.items():
         clock, started = time.perf_counter(), time.process_time()
         posterior = fit()
@@ -110,8 +112,8 @@ def compare_sides(
             "seconds": time.perf_counter() - clock,
             "cpu_seconds": time.process_time() - started,
         }
-        found[name] = _figures(posterior, test.features, test.gaps_eV) | spent
-    return found
+        figures_of_sides[name] = _figures(posterior, test.features, test.gaps_eV) | spent
+    return figures_of_sides
 
 
 def from_scratch(

@@ -86,7 +86,7 @@ def run_benchmark(
     Raises ConfigError where NumPyro is missing, or where `file` holds a run with other settings, or an unfinished one
     of another version.
     """
-    result = _begun(config, file)
+    result = _stored_result(config, file)
     repeats = result["repeats"]
     repeats += [{} for _ in range(config.repeats - len(repeats))]
     missing = [
@@ -155,22 +155,22 @@ def side_figures(run: ChainRun, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is reported of the draws (chain, draw, quantity) of a side."""
     ess, rhat = diagnostics.ess_bulk(run.draws), diagnostics.rhat(run.draws)
     error = diagnostics.mean_error(run.draws)
-    shown = shown_ess(ess, names)
-    worst = min(shown, key=lambda name: shown[name])
+    ess_by_name = shown_ess(ess, names)
+    worst = min(ess_by_name, key=lambda name: ess_by_name[name])
     return {
         "draws": int(run.draws.shape[1]),
         "prepare_s": run.prepare_s,
         "warmup_s": run.warmup_s,
         "sampling_s": run.sampling_s,
         "wall_s": run.wall_s,
-        "ess": shown,
+        "ess": ess_by_name,
         "rhat": {
             **_by_name(rhat[: _scales(names)], names),
             MEDIAN: float(rhat[_scales(names) :].max()),
         },
         "worst": worst,
-        "ess_per_s": shown[worst] / run.sampling_s,
-        "ess_per_s_with_warmup": shown[worst] / (run.sampling_s + run.warmup_s),
+        "ess_per_s": ess_by_name[worst] / run.sampling_s,
+        "ess_per_s_with_warmup": ess_by_name[worst] / (run.sampling_s + run.warmup_s),
         "mean": _by_name(run.draws.mean((0, 1)), names),
         "sd": _by_name(run.draws.std((0, 1)), names),
         "mean_error": _by_name(error, names),
@@ -226,7 +226,7 @@ def suffice(draws: Floats, names: tuple[str, ...], ess: float) -> bool:
     return bool(rhat[:scales].max() <= RHAT_SCALE and rhat[scales:].max() <= RHAT_PREDICTION)
 
 
-def _begun(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
+def _stored_result(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
     """Return the results to go on from."""
     settings = {key: value for key, value in asdict(config).items() if key != "repeats"}
     if file is None or not file.exists():

@@ -89,8 +89,8 @@ def test_inputs(rows: RowSpace, wide: Floats, theta_hat_1: NDArray[np.float32]) 
     """Return test inputs (m, p + 1) by the row space of the training inputs."""
     basis = rows.basis.numpy()
     coordinates = wide @ basis
-    rest = wide - coordinates @ basis.T
-    values, vectors = np.linalg.eigh(rest @ rest.T)
+    outside = wide - coordinates @ basis.T
+    values, vectors = np.linalg.eigh(outside @ outside.T)
     keep = values > SMALLEST_VARIANCE * float((wide**2).sum(1).max())
     return TestInputs(
         wide @ theta_hat_1.astype(np.float64).T,

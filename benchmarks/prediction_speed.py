@@ -48,7 +48,7 @@ class Measured:
     clock_s: float
     processor_s: float
     peak_bytes: int
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _M
     command = [sys.executable, "-P", "-c", program, *map(str, words)]
     with (
         tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as output,
     ):
-        kept = {
+        environment = {
             "PYTHONPATH": str(checkout),
             "BANDGAP_HOME": home,
             "OMP_NUM_THREADS": "1",
@@ -90,15 +90,15 @@ def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _M
         }
         launched = subprocess.run(
             [sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(command)],
-            env={**os.environ, **kept}, stdout=subprocess.PIPE, stderr=said, check=True,
+            env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=output, check=True,
         )  # fmt: skip
-        used = json.loads(launched.stdout)
-        said.seek(0)
-        text = said.read().decode(errors="replace")
-    if used["code"]:
+        usage = json.loads(launched.stdout)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if usage["code"]:
         raise BandgapError(f"bandgap {words[0]} of {checkout} failed: {text[-1000:]}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return Measured(used["clock_s"], used["processor_s"], scale * used["maxrss"], text)
+    return Measured(usage["clock_s"], usage["processor_s"], scale * usage["maxrss"], text)
 
 
 def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
         for side in sides
         if side == "this" or jobs == config.jobs[0]
     ]
-    found: dict[str, list[tuple[Measured, Measured]]] = {
+    measurements: dict[str, list[tuple[Measured, Measured]]] = {
         f"{side}, {jobs} jobs": [] for side, jobs in runs
     }
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
@@ -122,21 +122,21 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
         write_copies(one, [next(record for record in records if record.status != "refused")], 1)
         for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
             for side, jobs in runs:
-                rest = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
+                options = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
                 words = [
                     ("predict", "--model", config.model, "--structures", f)
                     for f in (config.structures, one)
                 ]
-                whole, start = (measure((*w, *rest), checkout=sides[side]) for w in words)
+                prediction, start = (measure((*w, *options), checkout=sides[side]) for w in words)
                 if repeat:
-                    found[f"{side}, {jobs} jobs"].append((whole, start))
+                    measurements[f"{side}, {jobs} jobs"].append((prediction, start))
             progress(Update("predicting in turns", repeat, config.repeats))
     return {
         "n": len(records),
         "load": os.getloadavg()[0],
         "runs": {
-            k: _medians([whole for whole, _ in v]) | _starts([start for _, start in v])
-            for k, v in found.items()
+            k: _medians([prediction for prediction, _ in v]) | _starts([start for _, start in v])
+            for k, v in measurements.items()
         },
     }
 
@@ -150,8 +150,10 @@ def write_copies(
     """
     with path.open("w", encoding="utf-8") as file:
         for copy in range(-(-n // len(records))):
-            chosen = list(records[: n - copy * len(records)])
-            moved = displaced(chosen, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else chosen
+            originals = list(records[: n - copy * len(records)])
+            moved = (
+                displaced(originals, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else originals
+            )
             keys = [
                 {"id": f"{r.id}_{copy}"} | ({"gap_eV": 2 + 40 / (10 + r.n_atoms)} if gaps else {})
                 for r in moved
@@ -165,13 +167,13 @@ def slopes(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     >>> slopes([{"task": "t", "n": n, "s": 3.0 * n} for n in (10, 100)], "s")
     {'t': 1.0}
     """
-    found = {}
+    slope_of_task = {}
     for task in dict.fromkeys(str(row["task"]) for row in rows):
-        own = [row for row in rows if row["task"] == task]
-        x, y = (np.log([float(row[column]) for row in own]) for column in ("n", name))
-        if len(own) > 1:
-            found[task] = round(float(np.polyfit(x, y, 1)[0]), 3) + 0.0  # never -0
-    return found
+        rows_of_task = [row for row in rows if row["task"] == task]
+        x, y = (np.log([float(row[column]) for row in rows_of_task]) for column in ("n", name))
+        if len(rows_of_task) > 1:
+            slope_of_task[task] = round(float(np.polyfit(x, y, 1)[0]), 3) + 0.0  # never -0
+    return slope_of_task
 
 
 def _medians(measured: Sequence[Measured]) -> dict[str, float]:
@@ -183,5 +185,5 @@ def _medians(measured: Sequence[Measured]) -> dict[str, float]:
 
 
 def _starts(measured: Sequence[Measured]) -> dict[str, float]:
-    found = _medians(measured)
-    return {"start_clock_s": found["clock_s"], "start_processor_s": found["processor_s"]}
+    medians = _medians(measured)
+    return {"start_clock_s": medians["clock_s"], "start_processor_s": medians["processor_s"]}

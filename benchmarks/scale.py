@@ -63,9 +63,9 @@ def run_scale(
         for size in config.sizes:
             file = Path(folder) / f"{size}.extxyz"
             write_copies(file, records, size, gaps=True)
-            found = _commands(config, file, records, size, progress=progress)
-            measured = pages(file, size, progress) if pages is not None else ()
-            for task, clock_s, processor_s, peak_bytes in itertools.chain(found, measured):
+            command_rows = _commands(config, file, records, size, progress=progress)
+            page_rows = pages(file, size, progress) if pages is not None else ()
+            for task, clock_s, processor_s, peak_bytes in itertools.chain(command_rows, page_rows):
                 rows.append(_row(task, size, clock_s, processor_s, peak_bytes))
                 tell(rows[-1])
             file.unlink()
@@ -93,8 +93,8 @@ def _commands(
     }  # fmt: skip
     for task in config.commands:
         progress(Update(f"{task} of {size:,} structures"))
-        found = measure((task, *settings[task]))
-        yield task, found.clock_s, found.processor_s, found.peak_bytes
+        measured = measure((task, *settings[task]))
+        yield task, measured.clock_s, measured.processor_s, measured.peak_bytes
 
 
 def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int) -> dict[str, Any]:
@@ -110,16 +110,16 @@ def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int)
 def above(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return sentences on slopes above those that are aimed at; times are those of the processor."""
     memory = slopes(rows, "peak_MB").get("predict", 0.0)
-    found = [
+    sentences = [
         f"{task}: time grows with the power {slope:g}; at most {MOST_TIME:g} is aimed at."
         for task, slope in slopes(rows, "processor_s").items()
         if slope > MOST_TIME
     ]
     if memory > MOST_MEMORY:
-        found.append(
+        sentences.append(
             f"predict: memory grows with the power {memory:g}; at most {MOST_MEMORY:g} is aimed at."
         )
-    return found
+    return sentences
 
 
 def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -140,16 +140,16 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     ):
         slope_of = slopes(rows, name)
         for task in dict.fromkeys(str(row["task"]) for row in rows):
-            own = [row for row in rows if row["task"] == task]
-            words = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
+            rows_of_task = [row for row in rows if row["task"] == task]
+            label_of_line = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
             style = "--" if task.startswith("page") else "-"
             axis.plot(
-                [row["n"] for row in own],
-                [row[name] for row in own],
+                [row["n"] for row in rows_of_task],
+                [row[name] for row in rows_of_task],
                 style,
                 marker="o",
                 ms=4,
-                label=words,
+                label=label_of_line,
             )
         axis.set(xscale="log", yscale="log", xlabel="structures", ylabel=label)
         axis.grid(alpha=0.3)

@@ -62,8 +62,8 @@ def run_benchmark(
             spent = (
                 None if before is None else 1e3 * (_processor_s(process) or before) - 1e3 * before
             )
-            own = None if spent is None else spent / config.requests
-            rows.append(row | {"processor_ms": own, "memory_MB": _memory_MB(process)})
+            cpu_ms = None if spent is None else spent / config.requests
+            rows.append(row | {"processor_ms": cpu_ms, "memory_MB": _memory_MB(process)})
             done += config.requests
         progress(Update("asked", done, total))
     atoms = [record.n_atoms for record in records]
@@ -98,10 +98,10 @@ def _crystals(elements: set[str]) -> list[StructureRecord]:
 
 def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) -> dict[str, Any]:
     shares = [requests // clients + (i < requests % clients) for i in range(clients)]
-    found: list[tuple[list[float], int]] = []
+    answers: list[tuple[list[float], int]] = []
     threads = [
         threading.Thread(
-            target=lambda n=n, i=i: found.append(_ask(port, bodies[i:] + bodies[:i], n))
+            target=lambda n=n, i=i: answers.append(_ask(port, bodies[i:] + bodies[:i], n))
         )
         for i, n in enumerate(shares)
     ]
@@ -111,11 +111,11 @@ def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) ->
     for thread in threads:
         thread.join()
     elapsed = time.perf_counter() - started
-    times = 1e3 * np.concatenate([np.array(one) for one, _ in found])
+    times = 1e3 * np.concatenate([np.array(one) for one, _ in answers])
     return {
         "clients": clients,
         "requests": int(times.size),
-        "errors": sum(errors for _, errors in found) + requests - int(times.size),
+        "errors": sum(errors for _, errors in answers) + requests - int(times.size),
         "p50_ms": float(np.quantile(times, 0.5)),
         "p95_ms": float(np.quantile(times, 0.95)),
         "per_s": requests / elapsed,
@@ -153,10 +153,10 @@ def _served(model: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        found = re.search(r"at http://127\.0\.0\.1:(\d+) ", process.stdout.readline())
-        if found is None:
+        match = re.search(r"at http://127\.0\.0\.1:(\d+) ", process.stdout.readline())
+        if match is None:
             raise BandgapError("The service did not start; its last lines above say why.")
-        yield int(found.group(1)), process
+        yield int(match.group(1)), process
     finally:
         process.terminate()
         process.communicate()

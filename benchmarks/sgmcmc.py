@@ -107,11 +107,11 @@ def run_benchmark(
         table = read_rows(data, source, count=count, seed=seed, cache=cache, progress=progress)
         return table.rows(np.arange(config.n)), table.rows(np.arange(config.n, len(table)))
 
-    def of_split(own: SgmcmcBenchmark) -> dict[str, Any]:
-        train, test = rows(own.seed)
+    def of_split(split_config: SgmcmcBenchmark) -> dict[str, Any]:
+        train, test = rows(split_config.seed)
         return {
-            "sides": equal_time(source, train, test, own),
-            "steps": cost_of_a_step(source, train, own),
+            "sides": equal_time(source, train, test, split_config),
+            "steps": cost_of_a_step(source, train, split_config),
         }
 
     def of_share(share: float) -> dict[str, float]:
@@ -119,14 +119,14 @@ def run_benchmark(
         settings = ours(config) | {"prune_share": share}
         return measured(source, TargetData(train.features, train.gaps_eV), settings, test, config)
 
-    own = replace(config, repeats=1, prune_shares=())
-    about = asdict(own) | {"data": digest}  # what the figures of a part depend on
+    split_config = replace(config, repeats=1, prune_shares=())
+    about = asdict(split_config) | {"data": digest}  # what the figures of a part depend on
     splits: list[dict[str, Any]] = []
     for repeat in reversed(
         range(config.repeats)
     ):  # the first split last, as the rest is measured on it
         progress(Update("equal time", len(splits), config.repeats))
-        split = replace(own, seed=config.seed + repeat)
+        split = replace(split_config, seed=config.seed + repeat)
         splits.insert(0, parts.get("split", about | {"seed": split.seed}, partial(of_split, split)))
     pruned = {}
     for share in config.prune_shares:
@@ -170,10 +170,10 @@ def read_rows(
             f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows."
         )
     order = np.random.default_rng(seed).permutation(len(records))[:count]
-    chosen = [records[i] for i in order]
-    gaps = labels_from_info(chosen, "gap_eV")
+    selected = [records[i] for i in order]
+    gaps = labels_from_info(selected, "gap_eV")
     return learnable(
-        chosen, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+        selected, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
     )
 
 
@@ -182,8 +182,8 @@ def equal_time(
 ) -> dict[str, dict[str, float]]:
     """Return figures of every side, rivals with as many networks as fit into the time of the sampler."""
     data = TargetData(train.features, train.gaps_eV)
-    found = {OURS: measured(source, data, ours(config), test, config)}
-    seconds = found[OURS]["seconds"]
+    figures_of_sides = {OURS: measured(source, data, ours(config), test, config)}
+    seconds = figures_of_sides[OURS]["seconds"]
     for name in config.rivals:
         count, tried = FEW, []
         for _ in range(1 + REFITS):
@@ -193,8 +193,8 @@ def equal_time(
                 break
             count = more
         count, spent = tried[-1]
-        found[name] = figures(rival, test) | {"seconds": spent, "networks": float(count)}
-    return found
+        figures_of_sides[name] = figures(rival, test) | {"seconds": spent, "networks": float(count)}
+    return figures_of_sides
 
 
 def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
@@ -204,8 +204,10 @@ def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
     69
     """
     (before, quicker), (count, spent) = tried[-2] if len(tried) > 1 else (0, 0.0), tried[-1]
-    each = (spent - quicker) / (count - before)
-    return min(MANY, GROWTH * count, count + int((seconds - spent) / max(each, 1e-3 * spent)))
+    seconds_each = (spent - quicker) / (count - before)
+    return min(
+        MANY, GROWTH * count, count + int((seconds - spent) / max(seconds_each, 1e-3 * spent))
+    )
 
 
 def measured(
@@ -219,13 +221,13 @@ def measured(
     posterior, seconds = timed_fit(OURS, source, data, settings, seed=config.seed)
     posterior.predictive_draws(test.features[:4])  # compiles what evaluates draws
     began = time.process_time()
-    found = figures(posterior, test)
-    found |= {"seconds": seconds, "prediction_seconds": time.process_time() - began}
+    result = figures(posterior, test)
+    result |= {"seconds": seconds, "prediction_seconds": time.process_time() - began}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "draws.safetensors"
         save_tensors(packed(posterior.to_arrays()), path)
-        found["stored_MB"] = path.stat().st_size / 1e6
-    return found | dict(posterior.diagnostics.figures)
+        result["stored_MB"] = path.stat().st_size / 1e6
+    return result | dict(posterior.diagnostics.figures)
 
 
 def ours(config: SgmcmcBenchmark) -> dict[str, Any]:
@@ -264,16 +266,16 @@ def compare_with_exact(
     source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark
 ) -> dict[str, Any]:
     """Return how predictions of both samplers of one posterior differ, at few rows."""
-    few = train.rows(np.arange(config.n_exact))
-    data, found, each = TargetData(few.features, few.gaps_eV), {}, {}
+    subset = train.rows(np.arange(config.n_exact))
+    data, result, means_eV = TargetData(subset.features, subset.gaps_eV), {}, {}
     for name, settings in ((EXACT, {}), (OURS, ours(config))):
         began = time.perf_counter()  # HMC may run its chains in processes of their own
         posterior, _ = timed_fit(name, source, data, settings, seed=config.seed)
         seconds = time.perf_counter() - began
-        each[name] = posterior.mean_draws_eV(test.features)
-        found[name] = figures(posterior, test) | {"seconds": seconds}
-        found[name]["rhat_max"] = posterior.diagnostics.figures["rhat_max"]
-    return found | {"difference": differences(each[EXACT], each[OURS])}
+        means_eV[name] = posterior.mean_draws_eV(test.features)
+        result[name] = figures(posterior, test) | {"seconds": seconds}
+        result[name]["rhat_max"] = posterior.diagnostics.figures["rhat_max"]
+    return result | {"difference": differences(means_eV[EXACT], means_eV[OURS])}
 
 
 def differences(exact: np.ndarray[Any, Any], ours_: np.ndarray[Any, Any]) -> dict[str, float]:
@@ -297,7 +299,7 @@ def cost_of_a_step(source: SourceModel, train: Table, config: SgmcmcBenchmark) -
 
     The difference between runs of which one is longer by `timed` iterations.
     """
-    found = {}
+    ms_by_rows = {}
     for n in config.sizes:
         part = train.rows(np.arange(n))
         data, spent = TargetData(part.features, part.gaps_eV), []
@@ -306,5 +308,5 @@ def cost_of_a_step(source: SourceModel, train: Table, config: SgmcmcBenchmark) -
                 "sampler": {"warmup": 10, "draws": draws, "search": 10, "keep": 8, "step": 1e-8}
             }
             spent.append(timed_fit(OURS, source, data, settings, seed=config.seed)[1])
-        found[str(n)] = 1e3 * (spent[1] - spent[0]) / config.timed
-    return found
+        ms_by_rows[str(n)] = 1e3 * (spent[1] - spent[0]) / config.timed
+    return ms_by_rows

@@ -106,11 +106,13 @@ def read_split(data: Path, name: str, number: int) -> Split:
     with gzip.open(table, "rt", encoding="utf-8") as file:
         rows = np.loadtxt(file, delimiter=",", skiprows=1)
     with gzip.open(splits, "rt", encoding="utf-8") as file:
-        known = json.load(file)
-    if number >= len(known):
-        raise InputError(f"{splits.name} has {len(known)} splits, number {number} was asked for.")
+        indices_of_splits = json.load(file)
+    if number >= len(indices_of_splits):
+        raise InputError(
+            f"{splits.name} has {len(indices_of_splits)} splits, number {number} was asked for."
+        )
     test = np.zeros(len(rows), dtype=bool)
-    test[known[number]] = True
+    test[indices_of_splits[number]] = True
     return Split(rows[~test, :-1], rows[~test, -1], rows[test, :-1], rows[test, -1])
 
 
@@ -145,18 +147,18 @@ def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
     belief, scaled = learned(split, config, number=number)
     seconds = time.perf_counter() - started
     y_mean, y_sd = float(split.y.mean()), float(split.y.std())
-    found = predict(
+    predictive = predict(
         belief, scaled(split.x_test), atoms=config.method == "sspbp", y_mean=y_mean, y_sd=y_sd
     )
-    place = found.cdf(split.y_test)
+    place = predictive.cdf(split.y_test)
     return UciFit(
         name,
         number,
-        rmse=float(np.sqrt(np.mean((split.y_test - found.mean) ** 2))),
-        log_density=float(found.log_density(split.y_test).mean()),
+        rmse=float(np.sqrt(np.mean((split.y_test - predictive.mean) ** 2))),
+        log_density=float(predictive.log_density(split.y_test).mean()),
         coverage=float(np.mean((place > 0.05) & (place < 0.95))),
-        weights_share=float(found.weights_share.mean()),
-        slab_share=float(found.share.mean()),
+        weights_share=float(predictive.weights_share.mean()),
+        slab_share=float(predictive.share.mean()),
         prior_precision=belief.precisions[0].shape / belief.precisions[0].rate,
         seconds=seconds,
     )

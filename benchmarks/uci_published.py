@@ -42,11 +42,11 @@ def published(
     name: str, *, method: Literal["pbp", "sspbp"], hidden: tuple[int, ...], biased: bool
 ) -> Row | None:
     """Return the thesis's row of a set, None where it has none, as of other nets and of the set energy."""
-    found = _THESIS.get((hidden, biased), {}).get(name)
-    if found is None:
+    numbers_of_set = _THESIS.get((hidden, biased), {}).get(name)
+    if numbers_of_set is None:
         return None
     first = 0 if method == "pbp" else 4
-    numbers = found[first : first + 4]
+    numbers = numbers_of_set[first : first + 4]
     return Row(Printed(*numbers[:2]), Printed(*numbers[2:]))
 
 

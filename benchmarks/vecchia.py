@@ -34,7 +34,7 @@ from bandgap.inference.vecchia.target import Target
 from bandgap.predictions.mixtures import mixture_quantiles
 from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
-from benchmarks.vecchia_rivals import Found, gpytorch_process, sklearn_exact
+from benchmarks.vecchia_rivals import RivalPrediction, gpytorch_process, sklearn_exact
 from benchmarks.vecchia_rows import FILE, Rows, read_rows
 
 TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
@@ -89,28 +89,36 @@ def accuracy(
     """
     parts, digest = parts or Parts(), file_digest(data / FILE)
 
-    def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
+    def of_split(split_config: VecchiaBenchmark) -> dict[str, Any]:
         train, test = read_rows(
-            data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress
+            data,
+            n=split_config.n,
+            n_test=split_config.n_test,
+            seed=split_config.seed,
+            cache=cache,
+            progress=progress,
         )
-        sides = compare_sides(train, test, own, progress=progress)
-        fewer = fits_of_fewer_rows(train, settings=gp.GPConfig(), seed=own.seed, progress=progress)
+        sides = compare_sides(train, test, split_config, progress=progress)
+        fewer = fits_of_fewer_rows(
+            train, settings=gp.GPConfig(), seed=split_config.seed, progress=progress
+        )
         return {"sides": sides, "fewer_rows": fewer}
 
     splits = [
         replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
     ]
-    found = [
-        parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits
+    figures_of_splits = [
+        parts.get("split", asdict(split_config) | {"data": digest}, partial(of_split, split_config))
+        for split_config in splits
     ]
-    return {**medians(found), "each": [split["sides"] for split in found]}
+    return {**medians(figures_of_splits), "each": [split["sides"] for split in figures_of_splits]}
 
 
 def fits_of_fewer_rows(
     train: Rows, *, settings: gp.GPConfig, seed: int, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
-    found = {}
+    fits = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
         part, started = train.part(slice(n)), time.process_time()
         gp.fit(
@@ -122,8 +130,8 @@ def fits_of_fewer_rows(
             device="cpu",
             progress=progress,
         )
-        found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
-    return found
+        fits[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
+    return fits
 
 
 def compare_sides(
@@ -142,11 +150,11 @@ def compare_sides(
         progress=progress,
     )
     middle = time.process_time()
-    found = fitted.predict(test.points, test.trend)
+    prediction = fitted.predict(test.points, test.trend)
     ended = time.process_time()
-    sd = np.hypot(found.sds, found.noise[:, None])
+    sd = np.hypot(prediction.sds, prediction.noise[:, None])
     sides = {
-        "vecchia": _figures(test, found.means, sd)
+        "vecchia": _figures(test, prediction.means, sd)
         | {"fit_s": middle - started, "predict_s": ended - middle}
     }
     sides["vecchia"] |= {"smoothness": fitted.nu, "neighbours": float(config.neighbours)}
@@ -158,7 +166,7 @@ def compare_sides(
         "patience": config.patience,
         "seed": config.seed,
     }
-    rivals: dict[str, Callable[[], Found]] = {
+    rivals: dict[str, Callable[[], RivalPrediction]] = {
         "SVGP": lambda: gpytorch_process(
             "svgp", train, test, inducing=config.inducing, progress=progress, **common
         ),
@@ -168,12 +176,12 @@ def compare_sides(
         "scikit-learn": lambda: sklearn_exact(train, test, nu=fitted.nu, rows=config.exact_rows),
     }
     for name, rival in rivals.items():
-        other = rival()
-        figures = _figures(test, other.mean[None], other.sd[None])
+        prediction_of_rival = rival()
+        figures = _figures(test, prediction_of_rival.mean[None], prediction_of_rival.sd[None])
         sides[name] = figures | {
-            "fit_s": other.fit_s,
-            "predict_s": other.predict_s,
-            "passes": float(other.passes),
+            "fit_s": prediction_of_rival.fit_s,
+            "predict_s": prediction_of_rival.predict_s,
+            "passes": float(prediction_of_rival.passes),
         }
     return sides
 
@@ -190,9 +198,9 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
     for done, n in enumerate(config.sizes):
         blocks = field_of(n, seed=config.seed, order="random")
         index = np.random.default_rng(n).choice(n, min(250, n), replace=False)
-        whole = _seconds(functools.partial(_gradient, blocks, None), config.repeats)
-        step = _seconds(functools.partial(_gradients, blocks, index, 20), config.repeats)
-        rows.append({"n": float(n), "pass_s": whole, "step_s": step / 20})
+        pass_s = _seconds(functools.partial(_gradient, blocks, None), config.repeats)
+        steps_s = _seconds(functools.partial(_gradients, blocks, index, 20), config.repeats)
+        rows.append({"n": float(n), "pass_s": pass_s, "step_s": steps_s / 20})
         progress(Update("passes", done + 1, len(config.sizes)))
     x, y = np.log([row["n"] for row in rows]), np.log([row["pass_s"] for row in rows])
     slope = float(np.polyfit(x, y, 1)[0]) if len(rows) > 1 else float("nan")
@@ -210,12 +218,17 @@ def chains(
     fields = [
         replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
     ]
-    each = [
-        parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress))
-        for own in fields
+    figures_of_fields = [
+        parts.get(
+            "field", asdict(field_config), partial(chains_on_field, field_config, progress=progress)
+        )
+        for field_config in fields
     ]
-    most = {name: max(found["apart"][name] for found in each) for name in each[0]["apart"]}
-    return {**medians(each), "apart": most, "each": each}
+    largest_differences = {
+        name: max(figures_of_field["apart"][name] for figures_of_field in figures_of_fields)
+        for name in figures_of_fields[0]["apart"]
+    }
+    return {**medians(figures_of_fields), "apart": largest_differences, "each": figures_of_fields}
 
 
 def chains_on_field(
@@ -246,10 +259,10 @@ def chains_on_field(
         started = time.process_time()
         draws[name] = run()
         seconds[name] = (time.process_time() - started) * lengths[name] / (warmup + lengths[name])
-    sides = {name: _rates(found, seconds[name]) for name, found in draws.items()}
-    means = {name: found.eta.mean(axis=(0, 1)) for name, found in draws.items()}
+    sides = {name: _rates(draws_of_side, seconds[name]) for name, draws_of_side in draws.items()}
+    means = {name: draws_of_side.eta.mean(axis=(0, 1)) for name, draws_of_side in draws.items()}
     errors = np.hypot(mean_error(draws["SGRLD"].eta), mean_error(draws["Metropolis"].eta))
-    away = np.abs(means["SGRLD"] - means["Metropolis"])
+    difference = np.abs(means["SGRLD"] - means["Metropolis"])
     sd = draws["Metropolis"].eta.std(axis=(0, 1))
     return {
         "sides": sides,
@@ -257,8 +270,10 @@ def chains_on_field(
         "step": fast.step,
         "batch": fast.batch,
         "ratio": sides["SGRLD"]["worst_ess_per_s"] / sides["Metropolis"]["worst_ess_per_s"],
-        "apart": {name: float(v) for name, v in zip(target.names, away / errors, strict=True)},
-        "apart_sd": {name: float(v) for name, v in zip(target.names, away / sd, strict=True)},
+        "apart": {
+            name: float(v) for name, v in zip(target.names, difference / errors, strict=True)
+        },
+        "apart_sd": {name: float(v) for name, v in zip(target.names, difference / sd, strict=True)},
         "sd_ratio": {
             name: float(v)
             for name, v in zip(target.names, draws["SGRLD"].eta.std(axis=(0, 1)) / sd, strict=True)
@@ -293,10 +308,12 @@ def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOUR
     y, noise = np.zeros(n), rng.standard_normal(n)
     for i in range(n):
         near = empty.neighbours[i][empty.neighbours[i] >= 0]
-        place = np.append(near, i)
-        distances = np.linalg.norm(empty.points[place][:, None] - empty.points[place], axis=-1)
-        whole = TRUTH.sigma2 * np.exp(-distances / TRUTH.rho) + TRUTH.tau2 * np.eye(len(place))
-        lower = np.linalg.cholesky(whole)
+        indices = np.append(near, i)
+        distances = np.linalg.norm(empty.points[indices][:, None] - empty.points[indices], axis=-1)
+        covariance = TRUTH.sigma2 * np.exp(-distances / TRUTH.rho) + TRUTH.tau2 * np.eye(
+            len(indices)
+        )
+        lower = np.linalg.cholesky(covariance)
         y[i] = lower[-1, :-1] @ np.linalg.solve(lower[:-1, :-1], y[near]) + lower[-1, -1] * noise[i]
     return replace(empty, y=y)
 

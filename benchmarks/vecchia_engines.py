@@ -33,7 +33,7 @@ def engines(
     devices = {"CPU, one core": CPU}
     if torch.cuda.is_available():
         devices[torch.cuda.get_device_name()] = torch.device("cuda")
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in devices}
+    rows_by_device: dict[str, list[dict[str, float]]] = {name: [] for name in devices}
     cases = [(n, m) for m in NEIGHBOURS for n in sorted(config.sizes)[:SIZES]]
     for done, (n, m) in enumerate(cases):
         blocks = field_of(n, seed=config.seed, order="random", neighbours=m)
@@ -41,17 +41,17 @@ def engines(
         for name, device in devices.items():
             sides = {"loops": (sites_on(blocks, "loops", device=CPU), CPU)}
             sides["batched"] = (sites_on(blocks, "batched", device=device), device)
-            whole = _in_turn(
+            pass_s = _in_turn(
                 sides, lambda sites: sites.terms(None, TRUTH, np.zeros(1)), config.repeats
             )
-            step = _in_turn(sides, lambda sites, i=index: _steps(sites, i), config.repeats)  # type: ignore[misc]
+            steps_s = _in_turn(sides, lambda sites, i=index: _steps(sites, i), config.repeats)  # type: ignore[misc]
             row = {"n": float(n), "neighbours": float(m)}
-            for work, seconds, times in (("pass", whole, 1), ("step", step, STEPS)):
-                row |= {f"{side}_{work}_s": each / times for side, each in seconds.items()}
+            for work, seconds, times in (("pass", pass_s, 1), ("step", steps_s, STEPS)):
+                row |= {f"{side}_{work}_s": spent_s / times for side, spent_s in seconds.items()}
                 row[f"{work}_ratio"] = seconds["batched"] / seconds["loops"]
-            found[name].append(row)
+            rows_by_device[name].append(row)
         progress(Update("engines", done + 1, len(cases)))
-    return found
+    return rows_by_device
 
 
 def _steps(sites: Sites, index: Any) -> None:

@@ -20,12 +20,12 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.vecchia.ordering import Floats
 from benchmarks.vecchia_rows import Rows
 
-KEPT_APART: Final = 1000
+VALIDATION_ROWS: Final = 1000
 BATCH, RATE = 256, 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RivalPrediction:
     """Mean and sd (n,) of a new observation, processor seconds of fit and prediction, and passes."""
 
     mean: Floats
@@ -35,7 +35,7 @@ class Found:
     passes: int = 0
 
 
-def straight(train: Rows, test: Rows) -> tuple[Floats, Floats]:
+def subtract_line(train: Rows, test: Rows) -> tuple[Floats, Floats]:
     """Return what a straight line in the trend leaves of the training rows, and its value at the test rows."""
     beta = np.linalg.lstsq(train.trend, train.y, rcond=None)[0]
     return train.y - train.trend @ beta, test.trend @ beta
@@ -52,7 +52,7 @@ def gpytorch_process(
     patience: int,
     seed: int,
     progress: Progress = no_progress,
-) -> Found:
+) -> RivalPrediction:
     """Fit "svgp" with so many inducing points, "vnngp" with so many neighbours; raises ConfigError without GPyTorch."""
     try:
         import gpytorch
@@ -60,10 +60,10 @@ def gpytorch_process(
         raise ConfigError(
             "benchmark vecchia needs GPyTorch: pip install bandgap[bench]. Or give --no-rivals."
         ) from error
-    left, line = straight(train, test)
+    residuals, line = subtract_line(train, test)
     torch.manual_seed(seed)
-    n = max(len(left) - KEPT_APART, len(left) // 2)
-    x, y = torch.from_numpy(train.points).float(), torch.from_numpy(left).float()
+    n = max(len(residuals) - VALIDATION_ROWS, len(residuals) // 2)
+    x, y = torch.from_numpy(train.points).float(), torch.from_numpy(residuals).float()
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
@@ -84,8 +84,8 @@ def gpytorch_process(
                 optimiser.step()
             spent += time.process_time() - started
             mean, sd = _predicted(model, likelihood, x[n:])
-            held = y[n:].numpy()
-            score = float(np.mean(-np.log(sd) - 0.5 * ((held - mean) / sd) ** 2))
+            y_validation = y[n:].numpy()
+            score = float(np.mean(-np.log(sd) - 0.5 * ((y_validation - mean) / sd) ** 2))
             done, since = done + 1, since + 1
             if score > best + 1e-3:
                 best, best_state, since, best_pass, fit_s = (
@@ -101,26 +101,26 @@ def gpytorch_process(
             likelihood.load_state_dict(best_state[1])
         started = time.process_time()
         mean, sd = _predicted(model, likelihood, torch.from_numpy(test.points).float())
-    return Found(line + mean, sd, fit_s, time.process_time() - started, best_pass)
+    return RivalPrediction(line + mean, sd, fit_s, time.process_time() - started, best_pass)
 
 
-def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> Found:
+def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> RivalPrediction:
     """Fit scikit-learn's exact process to the first rows."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    some = train.part(slice(rows))
-    left, line = straight(some, test)
-    kernel = ConstantKernel(float(left.var())) * Matern(3.0, nu=nu) + WhiteKernel(
-        0.1 * float(left.var())
+    subset = train.part(slice(rows))
+    residuals, line = subtract_line(subset, test)
+    kernel = ConstantKernel(float(residuals.var())) * Matern(3.0, nu=nu) + WhiteKernel(
+        0.1 * float(residuals.var())
     )
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a scale at its bound
-        process = GaussianProcessRegressor(kernel).fit(some.points, left)
+        process = GaussianProcessRegressor(kernel).fit(subset.points, residuals)
     middle = time.process_time()
     mean, sd = process.predict(test.points, return_std=True)
-    return Found(line + mean, sd, middle - started, time.process_time() - middle)
+    return RivalPrediction(line + mean, sd, middle - started, time.process_time() - middle)
 
 
 def _state(*parts: Any) -> list[Any]:
@@ -132,9 +132,9 @@ def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
     means, sds = [], []
     with torch.no_grad():
         for first in range(0, len(x), 500):
-            found = likelihood(model(x[first : first + 500]))
-            means.append(found.mean.double().numpy())
-            sds.append(found.stddev.double().numpy())
+            predictive = likelihood(model(x[first : first + 500]))
+            means.append(predictive.mean.double().numpy())
+            sds.append(predictive.stddev.double().numpy())
     return np.concatenate(means), np.concatenate(sds)
 
 
@@ -193,8 +193,8 @@ def _vnngp(
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
 
     def loss() -> Any:
-        found = model(None)
-        return -bound(found, y[model.variational_strategy.current_training_indices])
+        output = model(None)
+        return -bound(output, y[model.variational_strategy.current_training_indices])
 
     def one_pass() -> Any:
         for _ in range(model.variational_strategy._total_training_batches):

@@ -61,9 +61,9 @@ def read_rows(
         )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
     train, test = table.rows(split.train), table.rows(split.test)
-    seen = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
-    unit = seen.standardiser.y_sd_eV
-    points, trend = seen.seen(test.features)
-    return Rows(seen.points, seen.trend, seen.gaps, unit), Rows(
-        points, trend, seen.standardiser.gaps(test.gaps_eV), unit
+    train_rows = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
+    unit = train_rows.standardiser.y_sd_eV
+    points, trend = train_rows.seen(test.features)
+    return Rows(train_rows.points, train_rows.trend, train_rows.gaps, unit), Rows(
+        points, trend, train_rows.standardiser.gaps(test.gaps_eV), unit
     )

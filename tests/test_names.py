@@ -67,7 +67,6 @@ NOT_YET_PLAIN = (
     "bandgap/storage",
     "bandgap/structures",
     "bandgap/transfer",
-    "benchmarks",
     "data/making",
     "tests/app",
     "tests/benchmarks",

@@ -76,12 +76,12 @@ def crystals(
             data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
         ):
             fits.setdefault(name, []).append(fit)
-    for name, found in fits.items():
-        print_crystals(name, found)
-        kept = errors_file(out, name)
+    for name, fits_of_set in fits.items():
+        print_crystals(name, fits_of_set)
+        errors = errors_file(out, name)
         print_criteria(
-            found,
-            {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)},
+            fits_of_set,
+            {"rmse_eV": read_errors(errors), "crps_eV": read_scores(errors)},
             method=SETS[name].proposed,
         )
     for peer in PEERS if peers else ():
@@ -96,16 +96,16 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
     """Print one table for every size: a line for each entrant, a column for each figure, mean and standard error."""
     from bandgap.runs.compared_fits import summary
 
-    found = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
+    summaries = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
     for n in sorted({fit.n for fit in fits}):
         seeds = len({fit.seed for fit in fits if fit.n == n})
-        who = [
+        methods = [
             method
-            for method in found["rmse_eV"]
+            for method in summaries["rmse_eV"]
             if any((f.method, f.n) == (method, n) for f in fits)
         ]
-        rows = [(method, *(_cell(*found[figure][method][n], digits, factor) for figure, _, digits, factor in COLUMNS))
-                for method in who]  # fmt: skip
+        rows = [(method, *(_cell(*summaries[figure][method][n], digits, factor) for figure, _, digits, factor in COLUMNS))
+                for method in methods]  # fmt: skip
         spread = " +- standard error" if seeds > 1 else ""
         typer.echo(
             f"\n{name}, n = {n}: mean over {seeds} {'split' if seeds == 1 else 'splits'}{spread}"
@@ -118,7 +118,7 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
 
 
 def print_criteria(
-    fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *, method: str
+    fits: "Sequence[ComparedFit]", values_by_fit: "Mapping[str, ByFit]", *, method: str
 ) -> None:
     """Print for every size the best of our methods beside the best peer, and how the proposed `method` stands.
 
@@ -128,36 +128,36 @@ def print_criteria(
 
     for n in sorted({fit.n for fit in fits}):
         for figure, title in FIGURES.items():
-            if best := best_of_both(fits, each[figure], figure=figure, n=n):
+            if best := best_of_both(fits, values_by_fit[figure], figure=figure, n=n):
                 typer.echo(
                     f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}"
                 )
-        if stands := proposed(fits, n, method=method):
-            typer.echo(f"n = {n}: {method}, {_proposed(stands)}")
+        if comparison := proposed(fits, n, method=method):
+            typer.echo(f"n = {n}: {method}, {_proposed(comparison)}")
 
 
-def _difference(found: "Difference | None") -> str:
+def _difference(difference: "Difference | None") -> str:
     from benchmarks.paired import RESAMPLES
 
-    if found is None:
+    if difference is None:
         return "- eV, as an earlier version did not keep every structure's,"
     return (
-        f"{found.difference_eV:+.3f} eV (95 % of {RESAMPLES:,} resamplings of the test structures from "
-        f"{found.lower_eV:+.3f} to {found.upper_eV:+.3f})"
+        f"{difference.difference_eV:+.3f} eV (95 % of {RESAMPLES:,} resamplings of the test structures from "
+        f"{difference.lower_eV:+.3f} to {difference.upper_eV:+.3f})"
     )
 
 
-def _proposed(stands: "Proposed") -> str:
+def _proposed(comparison: "Proposed") -> str:
     from benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT
 
     above = " and ".join(
         f"{percent:.1f} % above the best {FIGURES[figure]} ({best})"
-        for figure, (percent, best) in stands.above.items()
+        for figure, (percent, best) in comparison.above.items()
     )
     low, high = (f"{100 * end:.0f}" for end in COVERAGE)
     return (
-        f"which the page Train proposes, is {above}, {'' if stands.near else 'not '}within "
-        f"{NEAR_PERCENT:.0f} %; its coverage of {100 * stands.coverage:.1f} % is {'' if stands.covers else 'not '}"
+        f"which the page Train proposes, is {above}, {'' if comparison.near else 'not '}within "
+        f"{NEAR_PERCENT:.0f} %; its coverage of {100 * comparison.coverage:.1f} % is {'' if comparison.covers else 'not '}"
         f"within {low} to {high} %."
     )
 

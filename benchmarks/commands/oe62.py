@@ -51,8 +51,10 @@ def oe62(
             )
         if accuracy:
             config = CrossValidation(folds, tuple(presets) or CrossValidation.presets, networks)
-            found = cross_validate(data, config, cache=descriptor_cache(), progress=progress)
-            result["accuracy"] = list(found)
+            rows_of_table = cross_validate(
+                data, config, cache=descriptor_cache(), progress=progress
+            )
+            result["accuracy"] = list(rows_of_table)
     if "size" in result:
         print_size(result["size"])
     if "accuracy" in result:
@@ -63,10 +65,10 @@ def oe62(
 def print_size(result: dict[str, Any]) -> None:
     """Print time and memory of both parts, beside what they may take."""
     cells = []
-    for part, most in (("reading", READING_MB), ("training", TRAINING_MB)):
-        own = result[part]
-        seconds = (f"{own['clock_s']:.0f}", f"{own['processor_s']:.0f}")
-        cells.append((part, *seconds, f"{own['peak_MB']:,.0f}", f"{most:,}"))
+    for part, limit_MB in (("reading", READING_MB), ("training", TRAINING_MB)):
+        figures = result[part]
+        seconds = (f"{figures['clock_s']:.0f}", f"{figures['processor_s']:.0f}")
+        cells.append((part, *seconds, f"{figures['peak_MB']:,.0f}", f"{limit_MB:,}"))
     print_table(("part", "clock (s)", "processor (s)", "peak (MB)", "at most (MB)"), cells)
     typer.echo(f"{result['rows']:,} molecules in {result['bytes'] / 1e6:,.0f} MB of JSON.")
     for part in ("reading", "training"):

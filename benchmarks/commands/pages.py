@@ -29,16 +29,16 @@ def pages(
 
     with tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
         with progress_bars() as progress:
-            made = build_workspace(
+            workspace = build_workspace(
                 Home(Path(folder)), structures=structures, runs=runs, progress=progress
             )
         choices = {
-            "ws": made.id,
-            "data": made.dataset,
-            "run": made.runs[0],
-            "prediction": made.prediction,
+            "ws": workspace.id,
+            "data": workspace.dataset,
+            "run": workspace.runs[0],
+            "prediction": workspace.prediction,
         }
-        choices["runs"] = ",".join(made.runs[:COMPARED])
+        choices["runs"] = ",".join(workspace.runs[:COMPARED])
         result = visit(Home(Path(folder)), choices, visits=visits)
     result["settings"] = {"structures": structures, "runs": runs, "visits": visits}
     print_pages(result)

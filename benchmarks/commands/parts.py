@@ -15,7 +15,7 @@ PartsFile = Annotated[
 ]
 
 
-def say_kept(parts: int) -> None:
+def report_resumed_parts(parts: int) -> None:
     """Say how many parts of a measurement an earlier run has made, where there are any."""
     if parts:
         typer.echo(

@@ -116,9 +116,9 @@ def published_beside(study: "UciStudy") -> dict[str, dict[str, str]]:
     }
     for title, key in SHOWN.items() if rows else ():
         columns[f"{title} 2022"] = {
-            name: f"{found.mean:g} +- {found.error:g}"
+            name: f"{value.mean:g} +- {value.error:g}"
             for name, row in rows.items()
-            if (found := getattr(row, key))
+            if (value := getattr(row, key))
         }
     return columns
 
@@ -129,19 +129,19 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
 
     rows = []
     for name in dict.fromkeys(fit.name for fit in fits):
-        own = [fit for fit in fits if fit.name == name]
-        shown = [name, str(len(own))]
+        fits_of_set = [fit for fit in fits if fit.name == name]
+        cells = [name, str(len(fits_of_set))]
         for key in SHOWN.values():
-            values = np.array([getattr(fit, key) for fit in own])
+            values = np.array([getattr(fit, key) for fit in fits_of_set])
             error = (
                 f" +- {values.std(ddof=1) / np.sqrt(values.size):.2g}" if values.size > 1 else ""
             )
-            shown.append(f"{values.mean():.4g}{error}")
+            cells.append(f"{values.mean():.4g}{error}")
         for key in ("coverage", "weights_share"):
-            shown.append(f"{100 * np.mean([getattr(fit, key) for fit in own]):.0f} %")
-        shown.append(f"{np.median([fit.seconds for fit in own]):.2f}")
-        shown.extend(column.get(name, "") for column in published.values())
-        rows.append(tuple(shown))
+            cells.append(f"{100 * np.mean([getattr(fit, key) for fit in fits_of_set]):.0f} %")
+        cells.append(f"{np.median([fit.seconds for fit in fits_of_set]):.2f}")
+        cells.extend(column.get(name, "") for column in published.values())
+        rows.append(tuple(cells))
     columns = ("set", "splits", *SHOWN, "coverage of 90 %", "weights' share", "s", *published)
     print_table(columns, rows, width=180)
 
@@ -175,10 +175,10 @@ def messages(
     print_distances(distances)
     shares = []
     if data is not None:
-        chosen = tuple(sets) or SMALL_SETS
+        set_names = tuple(sets) or SMALL_SETS
         with progress_bars() as progress:
             shares = list(
-                run_shares(data, sets=chosen, passes=passes, seed=seed, progress=progress)
+                run_shares(data, sets=set_names, passes=passes, seed=seed, progress=progress)
             )
         print_shares(shares)
     figures = {
@@ -213,14 +213,14 @@ def print_shares(shares: "Sequence[Shares]") -> None:
 
     rows = []
     for hidden, printed in TABLE_3_2.items():
-        own = np.array([row.shares for row in shares if row.hidden == hidden])
+        values = np.array([row.shares for row in shares if row.hidden == hidden])
         errors = (
-            [f" +- {e:.3f}" for e in own.std(0, ddof=1) / np.sqrt(len(own))]
-            if len(own) > 1
+            [f" +- {e:.3f}" for e in values.std(0, ddof=1) / np.sqrt(len(values))]
+            if len(values) > 1
             else [""] * len(printed)
         )
         cells = [
-            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)
+            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(values.mean(0), errors, printed, strict=True)
         ]
         rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
     print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
@@ -258,9 +258,11 @@ def print_pbp(result: dict[str, Any]) -> None:
     """Print a row for every side: medians over splits."""
     from benchmarks.pbp_demo import OURS, SCRATCH
 
-    middle = {
-        name: {key: median(split[key] for split in found) for key in found[0]}
-        for name, found in result["sides"].items()
+    medians = {
+        name: {
+            key: median(split[key] for split in figures_of_splits) for key in figures_of_splits[0]
+        }
+        for name, figures_of_splits in result["sides"].items()
     }
     rows = [
         (
@@ -272,16 +274,16 @@ def print_pbp(result: dict[str, Any]) -> None:
             f"{row['seconds']:.1f}",
             f"{row['cpu_seconds']:.1f}",
         )
-        for name, row in middle.items()
+        for name, row in medians.items()
     ]
     print_table(
         ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "weights' share", "s", "s of the processor"),
         rows,
         width=120,
     )
-    ratio = middle[OURS]["rmse_eV"] / middle[SCRATCH]["rmse_eV"]
+    ratio = medians[OURS]["rmse_eV"] / medians[SCRATCH]["rmse_eV"]
     typer.echo(
         f"{result['n']} crystals of the demo, {result['n_test']} for testing, medians of {result['splits']} splits, "
         f"one thread. From the source one pass errs {ratio:.2f} times as much as from a random start; a row of its "
-        f"{result['weights']:,} weights takes {1e3 * middle[OURS]['cpu_seconds'] / result['n']:.1f} ms."
+        f"{result['weights']:,} weights takes {1e3 * medians[OURS]['cpu_seconds'] / result['n']:.1f} ms."
     )

@@ -90,13 +90,13 @@ def _print_comparison(sides: dict[str, Any]) -> None:
     for name, side in sides.items():
         if name == OURS:
             continue
-        against = compare_sides(sides[OURS], side)
-        scales = ", ".join(f"{key} {score:+.1f}" for key, score in against["z"].items())
+        comparison = compare_sides(sides[OURS], side)
+        scales = ", ".join(f"{key} {score:+.1f}" for key, score in comparison["z"].items())
         typer.echo(
-            f"{OURS} beside {name}: {against['ratio']:.1f} times the effective draws per second, "
-            f"{against['ratio_with_warmup']:.1f} times with warm-up. Differences of the means in Monte-Carlo errors: "
-            f"{scales}; predictions {against['z_predictions_rms']:.2f} in the mean square, largest "
-            f"{against['z_predictions_largest']:.1f}."
+            f"{OURS} beside {name}: {comparison['ratio']:.1f} times the effective draws per second, "
+            f"{comparison['ratio_with_warmup']:.1f} times with warm-up. Differences of the means in Monte-Carlo errors: "
+            f"{scales}; predictions {comparison['z_predictions_rms']:.2f} in the mean square, largest "
+            f"{comparison['z_predictions_largest']:.1f}."
         )
 
 
@@ -105,11 +105,12 @@ def _print_medians(repeats: list[dict[str, Any]]) -> None:
 
     for name in repeats[0]:
         if name != OURS:
-            each = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
-            after, whole = (
-                median(found[key] for found in each) for key in ("ratio", "ratio_with_warmup")
+            comparisons = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
+            ratio, ratio_with_warmup = (
+                median(comparison[key] for comparison in comparisons)
+                for key in ("ratio", "ratio_with_warmup")
             )
             typer.echo(
-                f"Median of {len(each)} runs beside {name}: {after:.1f} times the effective draws per second, "
-                f"{whole:.1f} times with warm-up."
+                f"Median of {len(comparisons)} runs beside {name}: {ratio:.1f} times the effective draws per second, "
+                f"{ratio_with_warmup:.1f} times with warm-up."
             )

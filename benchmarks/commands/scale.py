@@ -55,15 +55,15 @@ def predict(
 def print_speed(result: dict[str, Any]) -> None:
     """Print a row for every side and number of processes, and the ratios to this version with the fewest processes."""
     rows, n = [], result["n"]
-    for name, own in result["runs"].items():
-        rates = (f"{n / own['clock_s']:,.0f}", f"{n / own['processor_s']:,.0f}")
+    for name, figures in result["runs"].items():
+        rates = (f"{n / figures['clock_s']:,.0f}", f"{n / figures['processor_s']:,.0f}")
         rows.append(
             (
                 name,
-                f"{own['clock_s']:.1f}",
-                f"{own['processor_s']:.1f}",
+                f"{figures['clock_s']:.1f}",
+                f"{figures['processor_s']:.1f}",
                 *rates,
-                f"{own['peak_MB']:.0f}",
+                f"{figures['peak_MB']:.0f}",
             )
         )
     columns = (
@@ -75,18 +75,21 @@ def print_speed(result: dict[str, Any]) -> None:
         "peak (MB)",
     )
     print_table(columns, rows)
-    (first, fewest), *others = result["runs"].items()
-    for name, own in others:
-        ratio, work = (own[key] / fewest[key] for key in ("clock_s", "processor_s"))
+    (first, first_figures), *other_runs = result["runs"].items()
+    for name, figures in other_runs:
+        ratio, work = (figures[key] / first_figures[key] for key in ("clock_s", "processor_s"))
         sentence = f"{first} is {ratio:.2f} times as fast as {name} by the clock, {work:.2f} times by the processor"
-        if "start_clock_s" in own:
+        if "start_clock_s" in figures:
             ratio, work = (
-                _later(own, key) / _later(fewest, key) for key in ("clock_s", "processor_s")
+                _later(figures, key) / _later(first_figures, key)
+                for key in ("clock_s", "processor_s")
             )
             sentence += f"; without the start {ratio:.2f} and {work:.2f} times"
         typer.echo(f"{sentence}.")
-    if "start_clock_s" in fewest:
-        starts = (f"{name} {own['start_clock_s']:.1f} s" for name, own in result["runs"].items())
+    if "start_clock_s" in first_figures:
+        starts = (
+            f"{name} {figures['start_clock_s']:.1f} s" for name, figures in result["runs"].items()
+        )
         typer.echo(
             f"The start, which is the prediction of one structure, by the clock: {', '.join(starts)}."
         )

@@ -10,7 +10,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
-from benchmarks.commands.parts import PartsFile, say_kept
+from benchmarks.commands.parts import PartsFile, report_resumed_parts
 
 
 def sgmcmc(
@@ -61,7 +61,7 @@ def sgmcmc(
             data, config, parts=parts, cache=descriptor_cache(), progress=progress
         )
     print_sgmcmc(result)
-    say_kept(parts.found)
+    report_resumed_parts(parts.n_resumed)
     write_figures(json_file, result)
 
 
@@ -90,7 +90,7 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
             {"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"]
         )
     agreement = result["agreement"]
-    between = agreement["difference"]
+    difference = agreement["difference"]
     for name in ("btl_pcp_pe", "btl_pcp_sg"):
         row = agreement[name]
         typer.echo(
@@ -98,14 +98,14 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
             f"90 % {100 * row['coverage']:.1f} %, R-hat {row['rhat_max']:.2f}, {row['seconds']:.0f} s."
         )
     typer.echo(
-        f"Their means differ by {between['means_in_sd']:.3f} posterior sd and {between['means_in_errors']:.2f} "
-        f"Monte-Carlo errors (medians over test molecules); ratio of sds {between['sd_ratio']:.3f}."
+        f"Their means differ by {difference['means_in_sd']:.3f} posterior sd and {difference['means_in_errors']:.2f} "
+        f"Monte-Carlo errors (medians over test molecules); ratio of sds {difference['sd_ratio']:.3f}."
     )
-    each = ", ".join(f"{int(n):,}: {value:.2f}" for n, value in result["ms_per_iteration"].items())
-    typer.echo(f"Milliseconds of an iteration of 4 chains by number of rows: {each}.")
+    times = ", ".join(f"{int(n):,}: {value:.2f}" for n, value in result["ms_per_iteration"].items())
+    typer.echo(f"Milliseconds of an iteration of 4 chains by number of rows: {times}.")
 
 
-def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> None:
+def print_pruned(figures_by_share: Mapping[str, Mapping[str, float]], *, n_test: int) -> None:
     """Print what each share of pruned weights costs in error, and saves in bytes and time."""
     columns = (
         "pruned",
@@ -126,7 +126,7 @@ def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> No
             f"{row['stored_MB']:.1f}",
             f"{row['prediction_seconds']:.1f}",
         )
-        for share, row in found.items()
+        for share, row in figures_by_share.items()
     ]
     print_table(columns, rows, width=110)
     typer.echo(f"Weights sent back to the source's, of the hidden layers. {n_test:,} predictions.")

@@ -11,7 +11,7 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
 from benchmarks.commands.options import DataFolder
-from benchmarks.commands.parts import PartsFile, say_kept
+from benchmarks.commands.parts import PartsFile, report_resumed_parts
 
 
 def vecchia(
@@ -85,7 +85,7 @@ def vecchia(
                 data, config, parts=parts, cache=cache, progress=progress
             )
     print_vecchia(result)
-    say_kept(parts.found)
+    report_resumed_parts(parts.n_resumed)
     write_figures(json_file, result)
 
 
@@ -104,7 +104,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
         "fields in the plane."
     )
     print_engines(result["engines"])
-    found = result["chains"]
+    chains = result["chains"]
     speeds = [
         (
             name,
@@ -113,21 +113,21 @@ def print_vecchia(result: dict[str, Any]) -> None:
             f"{side['worst_ess']:,.0f}",
             f"{side['worst_ess_per_s']:.2f}",
         )
-        for name, side in found["sides"].items()
+        for name, side in chains["sides"].items()
     ]
     print_table(("", "s", "draws", "effective draws, worst", "a second"), speeds)
-    apart = max(found["apart"].values())
+    largest_difference = max(chains["apart"].values())
     typer.echo(
-        f"{found['sites']:,} sites, step {found['step']:g}, {found['batch']} sites a batch: SGRLD has "
-        f"{found['ratio']:.1f} times as many effective draws a second; means are at most {apart:.1f} standard errors "
-        f"apart (the median is {max(found['apart_sd'].values()):.3f} posterior standard deviations). Medians of "
+        f"{chains['sites']:,} sites, step {chains['step']:g}, {chains['batch']} sites a batch: SGRLD has "
+        f"{chains['ratio']:.1f} times as many effective draws a second; means are at most {largest_difference:.1f} standard errors "
+        f"apart (the median is {max(chains['apart_sd'].values()):.3f} posterior standard deviations). Medians of "
         f"{result['settings']['repeats']}."
     )
 
 
 def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
     """Print a table for every device on which batched tensors ran."""
-    for device, found in devices.items():
+    for device, rows_of_device in devices.items():
         rows = [
             (
                 f"{row['n']:,.0f}",
@@ -137,7 +137,7 @@ def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
                 *(f"{1e3 * row[f'{side}_step_s']:.2f}" for side in ("loops", "batched")),
                 f"{row['step_ratio']:.2f}",
             )
-            for row in found
+            for row in rows_of_device
         ]
         columns = (
             "sites",
@@ -181,9 +181,9 @@ def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any])
     )
 
 
-def print_fewer_rows(found: dict[str, dict[str, Any]]) -> None:
+def print_fewer_rows(fits_by_rows: dict[str, dict[str, Any]]) -> None:
     """Print a sentence for every number of rows."""
-    for n, fit in found.items():
+    for n, fit in fits_by_rows.items():
         likelihood = "exact" if fit["exact"] else "Vecchia's"
         typer.echo(
             f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s."

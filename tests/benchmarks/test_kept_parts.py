@@ -20,11 +20,11 @@ def test_parts_with_the_same_name_and_settings_are_measured_once(tmp_path):
     parts = Parts(file)
     assert (
         parts.get("split", {"sizes": (1, 2), "n": 8}, measure) == first
-        and parts.found == len(measured) == 1
+        and parts.n_resumed == len(measured) == 1
     )
     parts.get("split", about | {"n": 9}, measure)
     parts.get("other", about, measure)
-    assert parts.found == 1 and len(measured) == 3 and len(file.read_text().splitlines()) == 3
+    assert parts.n_resumed == 1 and len(measured) == 3 and len(file.read_text().splitlines()) == 3
 
 
 def test_what_fails_is_not_kept_and_without_a_file_nothing_is(tmp_path):

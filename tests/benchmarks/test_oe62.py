@@ -145,5 +145,5 @@ def test_file_of_the_published_size_is_read_in_less_than_one_and_a_half_gigabyte
     real = Path(os.environ["BANDGAP_TEST_DATA"]) / ROWS
     assert write_large(tmp_path / "df_62k.json", real, progress=no_progress) > 380e6
     found = measure((tmp_path / "df_62k.json",), program=_READ)
-    assert "61,489 rows read, 61,489 kept." in found.said
+    assert "61,489 rows read, 61,489 kept." in found.output
     assert found.peak_bytes < 1e6 * READING_MB

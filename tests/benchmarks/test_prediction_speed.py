@@ -37,7 +37,7 @@ def test_command_of_another_checkout_runs_the_code_of_that_checkout(tmp_path: Pa
     cli.mkdir(parents=True)
     (cli.parent / "__init__.py").touch()
     (cli / "__init__.py").write_text("def main() -> None:\n    print('the other checkout')\n")
-    assert measure(["predict"], checkout=tmp_path).said == "the other checkout\n"
+    assert measure(["predict"], checkout=tmp_path).output == "the other checkout\n"
 
 
 def test_copies_fill_up_the_number_and_are_displaced(tmp_path: Path) -> None:

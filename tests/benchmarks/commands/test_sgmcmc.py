@@ -1,7 +1,7 @@
 """`python -m benchmarks sgmcmc`: what it prints, and what it refuses."""
 
 from benchmarks.commands import sgmcmc
-from benchmarks.commands.parts import say_kept
+from benchmarks.commands.parts import report_resumed_parts
 
 
 def row(rmse, **more):
@@ -34,7 +34,7 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
         "ms_per_iteration": {"1000": 5.0, "8000": 5.25},
     }
     sgmcmc.print_sgmcmc(result)
-    say_kept(2)
+    report_resumed_parts(2)
     shown = " ".join(capsys.readouterr().out.split())
     assert "0.2100" in shown and "0.2300" in shown and "91.0 %" in shown and "12" in shown
     assert "0 % 0.2000" in shown and "50 % 0.2200 0.1000 91.0 % 1.10 24.0 3.0" in shown
