@@ -1,4 +1,4 @@
-"""Figures of a measurement that was repeated: medians, place by place."""
+"""Medians of the figures of repeated measurements."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -6,12 +6,13 @@ from typing import Any
 
 
 def medians(values: Sequence[Any]) -> Any:
-    """Return the median of every number of equally built mappings, lists and numbers; what is equal in all stays.
+    """Return the medians of numbers in mappings and lists of the same structure.
 
-    >>> medians([{"a": 1.0, "each": [3.0, 5.0]}, {"a": 3.0, "each": [4.0, 4.0]}, {"a": 2.0, "each": [9.0, 6.0]}])
-    {'a': 2.0, 'each': [4.0, 5.0]}
+    A value that is equal in all is returned as it is. If only some mappings have a key, the median
+    is that of these.
 
-    What only some hold is the median of those.
+    >>> medians([{"a": 1.0, "b": [3, 5]}, {"a": 3.0, "b": [4, 4]}, {"a": 2.0, "b": [9, 6]}])
+    {'a': 2.0, 'b': [4, 5]}
     """
     first = values[0]
     if isinstance(first, Mapping):

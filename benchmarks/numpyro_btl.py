@@ -1,11 +1,13 @@
-r"""BTL-PCP-PE for NumPyro's NUTS: the joint density of all weights, tau, sigma and c, and one chain of it.
+r"""BTL-PCP-PE for NumPyro's NUTS: the joint density of weights, tau, sigma and c, and a chain.
 
-The density as the method's authors wrote it (Abba 2023, section 2.3.3), non-centred: theta_l = theta_hat_l + sqrt(tau
-c_l) z_l, over z, log tau, log sigma and w with c = softmax(w), w_l the logarithm of a Gamma(c0, 1) variable. With
-`rows` "all" the first layer has every input; with "row space" its coordinates in the space of the training rows, which
-is the same posterior of everything returned here, given normal draws of the rest.
+The density is that of Abba (2023), section 2.3.3, non-centred:
+theta_l = theta_hat_l + sqrt(tau c_l) z_l, over z, log tau, log sigma and w with c = softmax(w),
+where w_l is the logarithm of a Gamma(c0, 1) variable. With `rows` "all" the first layer has all
+inputs; with "row space" it has the coordinates in the row space of the training rows. Both give the
+same posterior of the returned quantities; weights outside the row space are drawn from their normal
+prior.
 
-jax and numpyro are imported here alone, and only when a chain is made.
+jax and numpyro are imported only when a chain is made.
 """
 
 import os
@@ -22,23 +24,26 @@ from bandgap.inference.network.whitened_network import row_space
 from benchmarks.posterior_problem import Floats, PosteriorProblem, TestInputs, with_one
 
 Rows = Literal["all", "row space"]
-State = dict[str, Any]  # z1 ... z_L, log_tau, log_sigma, w
+State = dict[str, Any]  # Keys: z1 ... z_L, log_tau, log_sigma, w.
 
 MAX_TREE_DEPTH: Final = 7
-BLOCK: Final = 5  # transitions
-START_SPREAD: Final = 0.3  # of z, as the product starts
+BLOCK: Final = 5  # Transitions.
+START_SPREAD: Final = 0.3  # Standard deviation of z at the start, as in bandgap.
 ONE_THREAD: Final = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-_MEETING, _TERMS = 0.5, 8  # of the series of psi in float32
+# psi is a series of _TERMS terms below _MEETING, accurate in float32.
+_MEETING = 0.5
+_TERMS = 8
 
 
 def check_numpyro() -> None:
-    """Raise ConfigError that says what to install where numpyro or jax are missing."""
+    """Raise ConfigError if numpyro or jax is not installed."""
     try:
         import jax  # noqa: F401
         import numpyro  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            f'benchmark posterior: {error.name} is not installed. Install the rival with: pip install "bandgap[bench]".'
+            f"benchmark posterior: {error.name} is not installed. "
+            'Install it with: pip install "bandgap[bench]".'
         ) from error
 
 
@@ -48,11 +53,9 @@ class NumpyroChain:
     def __init__(
         self, problem: PosteriorProblem, *, seed: int, warmup: int, rows: Rows = "all"
     ) -> None:
-        os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"] = (
-            ONE_THREAD,
-            "cpu",
-            "1",
-        )
+        os.environ["XLA_FLAGS"] = ONE_THREAD
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        os.environ["NPROC"] = "1"
         from jax import random
         from numpyro.infer import NUTS
 
@@ -65,7 +68,7 @@ class NumpyroChain:
         self._key, self._run = random.key(seed + 1), None
 
     def prepare(self) -> None:
-        """Compile what runs a block."""
+        """Compile the function of a block."""
         import jax
 
         def block(state: Any, key: Any) -> Any:
@@ -78,12 +81,12 @@ class NumpyroChain:
         self._run = jax.jit(block).lower(self._state, self._key).compile()
 
     def warm_up(self) -> None:
-        """Run the transitions of warm-up, to the next full block."""
+        """Run warm-up, to the end of a block."""
         while int(self._state.i) < self._warmup:
             self.block()
 
     def block(self) -> Floats:
-        """Return the next quantities, (transition, quantity)."""
+        """Return the quantities of the next transitions (transition, quantity)."""
         import jax
 
         assert self._run is not None, "prepare comes first"
@@ -93,12 +96,12 @@ class NumpyroChain:
 
 
 def make_chain(rows: Rows) -> Callable[..., NumpyroChain]:
-    """Return what makes chains of these rows."""
+    """Return a function that makes chains with these rows."""
     return partial(NumpyroChain, rows=rows)
 
 
 class JointDensity:
-    """The log density of a state, up to a constant, and the quantities that it means."""
+    """The log density of a state, up to a constant, and its quantities."""
 
     def __init__(self, problem: PosteriorProblem, rows: Rows) -> None:
         import jax.numpy as jnp
@@ -141,7 +144,10 @@ class JointDensity:
         )
 
     def quantities(self, state: State, key: Any) -> Any:
-        """Return log tau, log sigma, c and f at the test inputs; `key` draws what no row of the training set sees."""
+        """Return log tau, log sigma, c and f at the test inputs.
+
+        `key` draws weights outside the row space.
+        """
         import jax
         import jax.numpy as jnp
 
@@ -176,7 +182,10 @@ class JointDensity:
 
 
 def _pcp_log_density(t: Any, rates: Any, lam: float) -> Any:
-    """Return log p(t) of the penalized-complexity prior with rates a (n,) of equal weights, without log(lam / 2)."""
+    """Return log p(t) of the penalized-complexity prior without log(lam / 2).
+
+    `rates` (n,) have equal weights.
+    """
     import jax.numpy as jnp
 
     x = rates * t
@@ -197,7 +206,7 @@ def _psi(x: Any) -> Any:
 
 
 def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State:
-    """Return a start as the product makes one."""
+    """Return a start as in bandgap."""
     import jax.numpy as jnp
 
     rng = np.random.default_rng(seed)
@@ -206,7 +215,7 @@ def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State
     prior = problem.scale_prior()
     state = prior.start(1, log_sd=log_sd, generator=generator)
     tau, c = prior.tau_and_weights(state[0])
-    w = torch.log(c) + np.log(len(c) * problem.c0)  # the sum of exp(w) at its prior mean
+    w = torch.log(c) + np.log(len(c) * problem.c0)  # The sum of exp(w) has its prior mean.
     z = {
         f"z{i + 1}": START_SPREAD * rng.normal(size=shape) for i, shape in enumerate(density.shapes)
     }

@@ -1,11 +1,15 @@
-r"""Gaussian processes by a Vecchia likelihood: accuracy beside rivals, the cost of a pass, and of an effective draw.
+r"""Gaussian processes with a Vecchia likelihood: accuracy, time of a pass, and effective draws.
 
-Three parts. QM9 gaps on a source's last hidden features: RMSE, CRPS, coverage of the 95 % interval and processor
-seconds, beside SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`). Seconds of a pass over all
-sites, and of a step by batches, for growing fields in the plane, by compiled loops (`vecchia_engines` has batched
-tensors beside them). Effective draws a second of SGRLD and of a Metropolis walk on all sites (NNGP), the same density.
-Seconds are the processor's, one thread. All is measured `repeats` times, QM9 on as many splits and the chains on as
-many fields, and medians are returned.
+There are three parts:
+
+- QM9 gaps on the last hidden features of a source: RMSE, CRPS, coverage of the 95 % interval and
+  time, compared with SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`).
+- Time of a pass over all sites and of a step with a batch, for growing fields in the plane, with
+  compiled loops (`vecchia_engines` compares them with batched tensors).
+- Effective draws per second of SGRLD and of Metropolis on all sites (NNGP), for the same density.
+
+Times are CPU times of one thread. Each part is measured `repeats` times, QM9 on different splits
+and the chains on different fields, and medians are returned.
 """
 
 import functools
@@ -37,18 +41,16 @@ from benchmarks.medians import medians
 from benchmarks.vecchia_rivals import RivalPrediction, gpytorch_process, sklearn_exact
 from benchmarks.vecchia_rows import FILE, Rows, read_rows
 
-TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
+TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # Of the fields in the unit square.
 FIELD_NEIGHBOURS: Final = 15
 LEVEL: Final = 0.95
-FEWER_ROWS: Final = (
-    500,
-    5_000,
-)  # to which a process is fitted too, its likelihood left to `gp.fit`
+# Numbers of rows of additional fits, for which `gp.fit` chooses the likelihood.
+FEWER_ROWS: Final = (500, 5_000)
 
 
 @dataclass(frozen=True)
 class VecchiaBenchmark:
-    """Rows to train and test on, neighbours, the rivals' sizes, sizes of the fields, sites of the chains' field."""
+    """Rows, neighbours, sizes of the other libraries' models, sizes of fields, and chains."""
 
     n: int = 14_000
     n_test: int = 2_000
@@ -71,7 +73,8 @@ class VecchiaBenchmark:
             or self.chain_sites < 50
         ):
             raise ConfigError(
-                "benchmark vecchia: accepted are whole numbers from 1, and at least 50 sites for the chains."
+                f"benchmark vecchia: {self}. "
+                "Accepted: whole numbers from 1, at least 50 sites for the chains."
             )
 
 
@@ -83,11 +86,12 @@ def accuracy(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's.
+    """Return the figures of each library on QM9, in eV and CPU seconds, as medians over splits.
 
-    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too. Splits are parts that `parts` may keep.
+    `fewer_rows` has the medians of `fits_of_fewer_rows`. `parts` stores finished splits.
     """
-    parts, digest = parts or Parts(), file_digest(data / FILE)
+    parts = parts or Parts()
+    digest = file_digest(data / FILE)
 
     def of_split(split_config: VecchiaBenchmark) -> dict[str, Any]:
         train, test = read_rows(
@@ -117,7 +121,7 @@ def accuracy(
 def fits_of_fewer_rows(
     train: Rows, *, settings: gp.GPConfig, seed: int, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
+    """Return seconds of a fit and whether its likelihood was exact, by number of rows."""
     fits = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
         part, started = train.part(slice(n)), time.process_time()
@@ -137,7 +141,7 @@ def fits_of_fewer_rows(
 def compare_sides(
     train: Rows, test: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress
 ) -> dict[str, dict[str, float]]:
-    """Return figures of every side on these rows; rivals are given the smoothness that ours has found."""
+    """Return figures of each library. The others get the smoothness fitted by bandgap."""
     settings = gp.GPConfig(neighbours=config.neighbours, likelihood="vecchia")
     started = time.process_time()
     fitted = gp.fit(
@@ -187,13 +191,13 @@ def compare_sides(
 
 
 def _gradients(blocks: Any, index: Any, count: int) -> None:
-    """Compute the gradient of the sites `index` a number of times."""
+    """Compute the gradient of the sites `index` `count` times."""
     for _ in range(count):
         _gradient(blocks, index)
 
 
 def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
-    """Return seconds of a pass with gradient and of a step of 250 sites at every size, and the slope on log-log."""
+    """Return seconds of a pass and of a step of 250 sites by size, and the log-log slope."""
     rows: list[dict[str, float]] = []
     for done, n in enumerate(config.sizes):
         blocks = field_of(n, seed=config.seed, order="random")
@@ -210,9 +214,9 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
 def chains(
     config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's.
+    """Return medians of `chains_on_field` over fields, the largest `apart`, and all fields.
 
-    Fields are parts that `parts` may keep.
+    `parts` stores finished fields.
     """
     parts = parts or Parts()
     fields = [
@@ -234,18 +238,16 @@ def chains(
 def chains_on_field(
     config: VecchiaBenchmark, *, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return effective draws a second of SGRLD and Metropolis on one density, and how far their means are apart.
+    """Return effective draws per second of SGRLD and Metropolis, and the difference of their means.
 
-    Seconds are those of the draws: both warm up, which a long chain of either forgets. `apart` is in Monte-Carlo
-    standard errors of the difference, `apart_sd` in posterior standard deviations.
+    Seconds are those of the draws, without warm-up. `apart` is the difference in Monte-Carlo
+    standard errors, `apart_sd` in posterior standard deviations.
     """
     blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
-    warmup, lengths = (
-        200,
-        {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1},
-    )
+    warmup = 200
+    lengths = {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
     fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
     slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
     draws, seconds = {}, {}
@@ -301,7 +303,7 @@ def _rates(draws: Draws, seconds: float) -> dict[str, float]:
 
 
 def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:
-    """Return a field in the unit square, its observations drawn one after the other from their neighbours."""
+    """Return a field in the unit square; observations are drawn given their neighbours."""
     rng = np.random.default_rng([seed, n])
     points, rows = rng.random((n, 2)), np.ones((n, 1))
     empty = build_blocks(points, rows, np.zeros(n), m=neighbours, order=order, seed=seed)

@@ -1,8 +1,9 @@
-"""What one would use instead of a Vecchia likelihood: SVGP and VNNGP of GPyTorch, scikit-learn's exact process.
+"""Alternatives to a Vecchia likelihood: SVGP and VNNGP of GPyTorch, scikit-learn's exact process.
 
-All get the same isotropic Matern kernel and what a straight line in the trend leaves. GPyTorch's learn by Adam at 0.01,
-batch by batch; 1,000 training rows are kept apart, and they end when the log density there has not risen for `patience`
-passes. Their seconds are those to the best pass, which is the state that predicts.
+All have the same isotropic Matern kernel and are fitted to the residuals of a linear trend.
+GPyTorch's models are trained by Adam at 0.01 with batches. 1,000 training rows are for validation:
+training ends when their log density has not increased for `patience` passes. The state of the best
+pass predicts, and the seconds are those up to it.
 """
 
 import copy
@@ -21,12 +22,13 @@ from bandgap.inference.vecchia.ordering import Floats
 from benchmarks.vecchia_rows import Rows
 
 VALIDATION_ROWS: Final = 1000
-BATCH, RATE = 256, 0.01
+BATCH: Final = 256
+RATE: Final = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class RivalPrediction:
-    """Mean and sd (n,) of a new observation, processor seconds of fit and prediction, and passes."""
+    """Mean and sd (n,) of a new observation, CPU seconds of fit and prediction, and passes."""
 
     mean: Floats
     sd: Floats
@@ -36,7 +38,7 @@ class RivalPrediction:
 
 
 def subtract_line(train: Rows, test: Rows) -> tuple[Floats, Floats]:
-    """Return what a straight line in the trend leaves of the training rows, and its value at the test rows."""
+    """Return residuals of a linear trend at the training rows, and its values at the test rows."""
     beta = np.linalg.lstsq(train.trend, train.y, rcond=None)[0]
     return train.y - train.trend @ beta, test.trend @ beta
 
@@ -53,12 +55,15 @@ def gpytorch_process(
     seed: int,
     progress: Progress = no_progress,
 ) -> RivalPrediction:
-    """Fit "svgp" with so many inducing points, "vnngp" with so many neighbours; raises ConfigError without GPyTorch."""
+    """Fit "svgp" with `inducing` points, or "vnngp" with `inducing` neighbours.
+
+    Raises ConfigError if GPyTorch is not installed.
+    """
     try:
         import gpytorch
     except ImportError as error:
         raise ConfigError(
-            "benchmark vecchia needs GPyTorch: pip install bandgap[bench]. Or give --no-rivals."
+            "benchmark vecchia needs GPyTorch. Run pip install bandgap[bench], or use --no-rivals."
         ) from error
     residuals, line = subtract_line(train, test)
     torch.manual_seed(seed)
@@ -66,7 +71,7 @@ def gpytorch_process(
     x, y = torch.from_numpy(train.points).float(), torch.from_numpy(residuals).float()
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
+        warnings.simplefilter("ignore")  # GPyTorch warns if faiss is missing.
         model, step = (_svgp if kind == "svgp" else _vnngp)(
             gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing
         )
@@ -74,7 +79,7 @@ def gpytorch_process(
     best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
     done = best_pass = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GPyTorch tells of jitters
+        warnings.simplefilter("ignore")  # GPyTorch warns of added jitter.
         while done < passes and since < patience:
             started = time.process_time()
             model.train()
@@ -105,7 +110,7 @@ def gpytorch_process(
 
 
 def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> RivalPrediction:
-    """Fit scikit-learn's exact process to the first rows."""
+    """Fit scikit-learn's exact process to the first `rows` rows."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
@@ -116,7 +121,7 @@ def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> RivalPred
     )
     started = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a scale at its bound
+        warnings.simplefilter("ignore")  # A length scale is at its bound.
         process = GaussianProcessRegressor(kernel).fit(subset.points, residuals)
     middle = time.process_time()
     mean, sd = process.predict(test.points, return_std=True)

@@ -69,7 +69,6 @@ NOT_YET_PLAIN = (
     "bandgap/transfer",
     "data/making",
     "tests/app",
-    "tests/benchmarks",
     "tests/data",
     "tests/e2e",
     "tests/hamiltonian",
