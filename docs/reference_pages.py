@@ -17,7 +17,7 @@ REQUESTS: tuple[type[Request], ...] = (TransferRequest, PredictRequest, SourceRe
 
 
 def write(folder: Path) -> None:
-    """Write commands.md and settings.md; unchanged files are not written, so that builds are quick."""
+    """Write commands.md and settings.md. Unchanged files are left as they are."""
     for name, lines in (("commands.md", commands()), ("settings.md", settings())):
         path = folder / name
         text = "\n".join(lines) + "\n"
