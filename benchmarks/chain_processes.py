@@ -59,7 +59,8 @@ class _Progress:
 
     def take(self, kind: str, spent: float, block: Floats | None) -> None:
         if kind == "prepared":
-            self.prepare_s, self.ready = spent, True
+            self.prepare_s = spent
+            self.ready = True
         elif kind == "warm":
             self.warmup_s = spent
         elif block is not None:

@@ -72,15 +72,17 @@ def best_of_both(
     )
     if not ours or not theirs:
         return None
-    pair = [min(side, key=side.__getitem__) for side in (ours, theirs)]
+    best_ours = min(ours, key=ours.__getitem__)
+    best_peer = min(theirs, key=theirs.__getitem__)
+    pair = (best_ours, best_peer)
     seeds = [_seeds(fits, name, n) for name in pair]
     values_of_pair = [
         {s: v for s, v in values_by_fit.get((name, n), {}).items() if s in seeds_of_fits}
         for name, seeds_of_fits in zip(pair, seeds, strict=True)
     ]
     if [set(values) for values in values_of_pair] == seeds:
-        return Best(*pair, _DIFFERENCES[figure](*values_of_pair))
-    return Best(*pair, None)
+        return Best(best_ours, best_peer, _DIFFERENCES[figure](*values_of_pair))
+    return Best(best_ours, best_peer, None)
 
 
 def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | None:

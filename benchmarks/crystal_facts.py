@@ -45,6 +45,6 @@ def report_recomputed_fits(
     why = (
         f"were made with {' and '.join(differences)}"
         if all_have_facts
-        else "do not say what they were made of"
+        else "have no record of their inputs"
     )
     _log.warning("%s: fits of %s %s and are recomputed (%d)", file, fits[0].method, why, len(fits))

@@ -244,7 +244,8 @@ def _fits_of(
 
     Splits are of all labelled structures. Structures that cannot be described are left out.
     """
-    entrant_name, n_test = keys[0][0], made_of["n_test"]
+    entrant_name = keys[0][0]
+    n_test = made_of["n_test"]
     note = progress_of(entrant_name, job.progress)
     table = learnable(
         labelled.records,
@@ -310,7 +311,8 @@ def _own_draws(
     seed: int,
 ) -> PredictiveDraws:
     """Fit a method, with the source's networks (extended to new elements) or without a source."""
-    method, data = get_method(name), TargetData(train.features, train.gaps_eV)
+    method = get_method(name)
+    data = TargetData(train.features, train.gaps_eV)
     start = grown_members(members, descriptor, data.features) or [
         {"none": no_source(descriptor, data.features, data.gaps_eV)}
     ]

@@ -161,7 +161,9 @@ def _train(
     numbers: Any,
     place: torch.device,
 ) -> None:
-    count, n, last = len(numbers), config.n, config.hidden[-1]
+    count = len(numbers)
+    n = config.n
+    last = config.hidden[-1]
     rng = np.random.default_rng(config.seed)
     samples = Samples(
         layer=np.zeros(count, dtype=np.int64),

@@ -207,7 +207,8 @@ def _fits(
     task: LastLayerTask, sampler: HorseshoeConfig, seed: int
 ) -> dict[str, Callable[[], Posterior]]:
     """Return a function for each method that fits it."""
-    source, data = task.source, task.data
+    source = task.source
+    data = task.data
     horseshoe = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
     pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
     pcp_source = last_layer_pcp.LastLayerPcpConfig(**UNSCALED, structure="source")

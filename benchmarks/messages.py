@@ -127,7 +127,8 @@ def squared_distance(a: Floats, b: Floats) -> float:
     def shares(sample: Floats) -> Floats:
         place = (sample - lowest) / STEP
         below = np.floor(place).astype(np.int64)
-        fraction, weights = place - below, np.zeros(points)
+        fraction = place - below
+        weights = np.zeros(points)
         np.add.at(weights, below, (1.0 - fraction) / sample.size)
         np.add.at(weights, below + 1, fraction / sample.size)
         return weights

@@ -79,7 +79,8 @@ def run_benchmark(
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Measure on the crystals and the source of the demo; return plain values."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -270,5 +271,6 @@ def _split(
     table: Table, n: int, config: NptlBenchmark, *, seed: int
 ) -> tuple[TargetData, Floats, Floats]:
     split = permuted_split(table.ids, n_test=config.n_test, n_train=n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    train = table.rows(split.train)
+    test = table.rows(split.test)
     return TargetData(train.features, train.gaps_eV), test.features.astype(np.float64), test.gaps_eV

@@ -60,12 +60,14 @@ class NumpyroChain:
         from numpyro.infer import NUTS
 
         density = JointDensity(problem, rows)
-        self._density, self._warmup = density, warmup
+        self._density = density
+        self._warmup = warmup
         self._kernel = NUTS(potential_fn=lambda q: -density(q), max_tree_depth=MAX_TREE_DEPTH)
         self._state = self._kernel.init(
             random.key(seed), warmup, _start(problem, density, seed), (), {}
         )
-        self._key, self._run = random.key(seed + 1), None
+        self._key = random.key(seed + 1)
+        self._run = None
 
     def prepare(self) -> None:
         """Compile the function of a block."""
@@ -106,20 +108,23 @@ class JointDensity:
     def __init__(self, problem: PosteriorProblem, rows: Rows) -> None:
         import jax.numpy as jnp
 
-        wide, wide_test = with_one(problem.x), with_one(problem.x_test)
+        wide = with_one(problem.x)
+        wide_test = with_one(problem.x_test)
         first = problem.theta_hat[0].astype(np.float64)
         test = TestInputs(wide_test @ first.T, wide_test, np.zeros((wide_test.shape[0], 0)))
         inputs = wide
         if rows == "row space":
-            inputs, test = (
-                row_space(torch.from_numpy(wide)).coordinates.numpy(),
-                problem.test_inputs(),
-            )
-        self._inputs, self._base = jnp.asarray(inputs), jnp.asarray(wide @ first.T)
-        self._y, self._alpha = jnp.asarray(problem.y), jnp.asarray(problem.alpha)
+            inputs = row_space(torch.from_numpy(wide)).coordinates.numpy()
+            test = problem.test_inputs()
+        self._inputs = jnp.asarray(inputs)
+        self._base = jnp.asarray(wide @ first.T)
+        self._y = jnp.asarray(problem.y)
+        self._alpha = jnp.asarray(problem.alpha)
         self._test = tuple(map(jnp.asarray, (test.coordinates, test.base, test.outside)))
         self._upper = [jnp.asarray(layer) for layer in problem.theta_hat[1:]]
-        self._lam, self._noise_b, self._c0 = problem.lam, problem.noise_b, problem.c0
+        self._lam = problem.lam
+        self._noise_b = problem.noise_b
+        self._c0 = problem.c0
         self.shapes = [
             (first.shape[0], inputs.shape[1]),
             *(layer.shape for layer in problem.theta_hat[1:]),
@@ -129,7 +134,8 @@ class JointDensity:
         """Return the log density."""
         import jax.numpy as jnp
 
-        log_sigma, w = state["log_sigma"], state["w"]
+        log_sigma = state["log_sigma"]
+        w = state["w"]
         t, c, scales = self._scales(state)
         f = self._forward(state, scales, self._inputs, self._base)
         value = _pcp_log_density(t, self._alpha @ c, self._lam) + jnp.log(t)
@@ -198,7 +204,8 @@ def _psi(x: Any) -> Any:
     """Return (x - log(1 + x)) / x^2."""
     import jax.numpy as jnp
 
-    low, high = jnp.minimum(x, _MEETING), jnp.maximum(x, _MEETING)
+    low = jnp.minimum(x, _MEETING)
+    high = jnp.maximum(x, _MEETING)
     r = low / (2.0 + low)
     series = sum(r ** (2 * k) / (2 * k + 3) for k in range(_TERMS))
     near = 1.0 / (2.0 + low) - 2.0 * r * series / (2.0 + low) ** 2

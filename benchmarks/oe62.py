@@ -220,7 +220,8 @@ def cross_validate(
         errors: dict[str, Floats] = {}
         for k in range(config.folds):
             progress(Update(f"cross-validation with {preset}", k, config.folds))
-            train_rows, test_rows = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            train_rows = np.flatnonzero(fold != k)
+            test_rows = np.flatnonzero(fold == k)
             for name, predicted in _predictions(
                 table, train_rows, test_rows, preset=preset, config=config, progress=progress
             ):
@@ -251,7 +252,9 @@ def _predictions(
     progress: Progress,
 ) -> Iterator[tuple[str, Floats]]:
     """Yield the name of each model and its predictions in eV for `test_rows`."""
-    x, y, new = table.features[train_rows], table.gaps_eV[train_rows], table.features[test_rows]
+    x = table.features[train_rows]
+    y = table.gaps_eV[train_rows]
+    new = table.features[test_rows]
     yield "the mean gap", np.full(test_rows.size, y.mean())
     predictions = []
     for seed in range(config.networks):
@@ -278,7 +281,8 @@ def kernel_ridge(x: NDArray[np.floating[Any]], y: Floats, new: NDArray[np.floati
 
     Leave-one-out errors choose length and penalty from those of the method `kernel_ridge`.
     """
-    config, rows = KernelRidgeConfig(), TrainingRows.of(x)
+    config = KernelRidgeConfig()
+    rows = TrainingRows.of(x)
     with few_blas_threads():
         distances = rows.own_distances("cityblock")
         lengths = typical_distance(distances) * np.array(config.lengths)

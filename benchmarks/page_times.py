@@ -64,7 +64,8 @@ class PageScale:
 
     def __init__(self, folder: Path, pages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
-        self._home, self._pages = Home(folder), pages
+        self._home = Home(folder)
+        self._pages = pages
         self._workspace, self._run = add_trained(self._home)
 
     def __call__(

@@ -63,7 +63,8 @@ def run_benchmark(
     config: PbpDemo, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Measure on the crystals and the source of the demo; return plain values of each split."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -98,7 +99,8 @@ def compare_sides(
     variance, and seconds.
     """
     split = permuted_split(table.ids, n_test=config.n_test, n_train=config.n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    train = table.rows(split.train)
+    test = table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
 
     def method(name: str, settings: dict[str, Any]) -> Callable[[], Any]:
@@ -111,7 +113,8 @@ def compare_sides(
     fits[SCRATCH] = lambda: from_scratch(data, widths=source.network.hidden, seed=seed)
     figures_of_sides = {}
     for name, fit in fits.items():
-        clock, started = time.perf_counter(), time.process_time()
+        clock = time.perf_counter()
+        started = time.process_time()
         posterior = fit()
         spent = {
             "seconds": time.perf_counter() - clock,
@@ -126,7 +129,8 @@ def from_scratch(
 ) -> FactorisedNetworkPosterior:
     """Fit a network from a random start, without a source."""
     scale = fit_standardiser(data.features, data.gaps_eV)
-    x, y = np.clip(scale.features(data.features), -CLIP, CLIP), scale.gaps(data.gaps_eV)
+    x = np.clip(scale.features(data.features), -CLIP, CLIP)
+    y = scale.gaps(data.gaps_eV)
     rng = np.random.default_rng(seed)
     belief, _ = take_in(fresh_belief((x.shape[1], *widths, 1), rng=rng), x, y, rng=rng)
     belief = refine_prior(belief)

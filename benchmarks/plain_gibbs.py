@@ -71,5 +71,6 @@ def gibbs_sweep(
 
 def gibbs_start(problem: ReducedRegression) -> GibbsState:
     """Return a state with zero coefficients and tau = 1 / p."""
-    p, sigma2 = problem.moment.size, max(problem.square / max(problem.n, 1), 1e-12)
+    p = problem.moment.size
+    sigma2 = max(problem.square / max(problem.n, 1), 1e-12)
     return GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))

@@ -165,7 +165,8 @@ def measure_side(
 
 def side_figures(run: ChainRun, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the figures of a side from its draws (chain, draw, quantity)."""
-    ess, rhat = diagnostics.ess_bulk(run.draws), diagnostics.rhat(run.draws)
+    ess = diagnostics.ess_bulk(run.draws)
+    rhat = diagnostics.rhat(run.draws)
     error = diagnostics.mean_error(run.draws)
     ess_by_name = ess_of_quantities(ess, names)
     worst = min(ess_by_name, key=lambda name: ess_by_name[name])

@@ -21,8 +21,10 @@ class ProductChain:
     def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
         few_blas_threads(1)  # Until the process ends: the context is never left.
-        self._net, self._prior = problem.network(), problem.scale_prior()
-        self._test, self._warmup = PredictingNetwork(problem), warmup
+        self._net = problem.network()
+        self._prior = problem.scale_prior()
+        self._test = PredictingNetwork(problem)
+        self._warmup = warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
         config = SamplerConfig(warmup=warmup, draws=ENDLESS, coordinates="partially centred")

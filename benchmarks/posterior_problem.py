@@ -60,7 +60,8 @@ class PosteriorProblem:
     def network(self) -> WhitenedNetwork:
         """Return bandgap's network for sampling."""
         layers = [torch.from_numpy(layer) for layer in self.theta_hat]
-        x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+        x = torch.from_numpy(self.x)
+        y = torch.from_numpy(self.y)
         return whiten(layers, x, y, device=torch.device("cpu"), dtype=torch.float32)
 
     def test_inputs(self) -> "TestInputs":
@@ -106,7 +107,8 @@ def demo_problem(
     n: int, *, n_test: int, seed: int, cache: DescriptorCache | None, progress: Progress
 ) -> PosteriorProblem:
     """Return the problem of `n` crystals of the demo with the default settings of BTL-PCP-PE."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -116,7 +118,9 @@ def demo_problem(
         progress=progress,
     )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test, config = table.rows(split.train), table.rows(split.test), BtlPcpConfig()
+    train = table.rows(split.train)
+    test = table.rows(split.test)
+    config = BtlPcpConfig()
     assert config.lam != "corr"
     source = centred(source, config.centre)
     data = TargetData(train.features, train.gaps_eV)

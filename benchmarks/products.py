@@ -67,10 +67,17 @@ def factors_of_step(config: ProductsBenchmark) -> Sequence[tuple[Reals, Reals]]:
     def matrix(*shape: int) -> Reals:
         return generator.standard_normal(shape, dtype=np.float32)
 
-    x, h, wide = matrix(config.n, config.inputs), matrix(config.n, k + 1), matrix(config.n, q + 2)
-    first, second, tail = matrix(k, config.inputs), matrix(q, k + 1), matrix(q + 2, q)
-    by_first, by_second = matrix(config.n, k), matrix(config.n, q)
-    left_1, left_2, right_2 = matrix(k, k), matrix(q, q), matrix(k + 1, k + 1)
+    x = matrix(config.n, config.inputs)
+    h = matrix(config.n, k + 1)
+    wide = matrix(config.n, q + 2)
+    first = matrix(k, config.inputs)
+    second = matrix(q, k + 1)
+    tail = matrix(q + 2, q)
+    by_first = matrix(config.n, k)
+    by_second = matrix(config.n, q)
+    left_1 = matrix(k, k)
+    left_2 = matrix(q, q)
+    right_2 = matrix(k + 1, k + 1)
     return (
         *((x, first.T), (h, second.T), (wide.T, wide)),  # forward
         *((wide, tail), (by_second.T, h), (by_second, second[:, :-1]), (by_first.T, x)),  # back

@@ -72,7 +72,9 @@ def build_workspace(
             f"{structures} structures and {runs} runs. "
             f"Accepted: at least {CHECKED} structures and {len(METHODS)} runs."
         )
-    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    library = Library(home)
+    store = JobStore(home)
+    workspace = str(uuid.uuid4())
     register_all(str(home.folder))
     progress(Update("checking crystals", 0, 1))
     dataset = add_crystals(home, workspace)
@@ -94,7 +96,9 @@ def build_workspace(
 
 def add_trained(home: Home) -> tuple[str, str]:
     """Create a workspace, train a run on crystals of the demo, and return the ids of both."""
-    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    library = Library(home)
+    store = JobStore(home)
+    workspace = str(uuid.uuid4())
     register_all(str(home.folder))
     dataset = add_crystals(home, workspace)
     return workspace, _train(library, store, workspace, dataset, METHODS[1], {})
@@ -102,7 +106,8 @@ def add_trained(home: Home) -> tuple[str, str]:
 
 def add_predicted(home: Home, workspace: str, run: str, file: Path) -> tuple[str, str]:
     """Add a data set of the file's structures, predict them, and return the ids of both."""
-    library, store = Library(home), JobStore(home)
+    library = Library(home)
+    store = JobStore(home)
     data = file.read_bytes()
     stored = [StoredFile(file.name, home.save_upload(data), len(data))]
     dataset = library.add_dataset(workspace, file.name, purpose="prediction", stored=stored)
@@ -114,7 +119,8 @@ def add_predicted(home: Home, workspace: str, run: str, file: Path) -> tuple[str
 
 def add_crystals(home: Home, workspace: str) -> str:
     """Add the first crystals of the demo, checked and with gaps; return the data set's id."""
-    library, store = Library(home), JobStore(home)
+    library = Library(home)
+    store = JobStore(home)
     dataset = library.add_dataset(workspace, NAME, files=[("crystals.extxyz", _first_crystals())])
     _run_job(store, workspace, "check", dataset.id, {"dataset": dataset.id})
     gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(
@@ -181,7 +187,8 @@ def _copy(library: Library, store: JobStore, workspace: str, original: str, numb
     """Copy the folder of a run into a new finished run, and return its id."""
     run = library.run(workspace, original)
     assert run is not None
-    request, title = run.request.changed(seed=number + 1), f"{run.title}, copy {number + 1}"
+    request = run.request.changed(seed=number + 1)
+    title = f"{run.title}, copy {number + 1}"
     target = library.dataset(workspace, run.dataset)
     started = start_transfer(
         store, library, target, source=run.source, request=request, title=title

@@ -129,7 +129,8 @@ def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) ->
 def _send(port: int, bodies: Sequence[bytes], requests: int) -> tuple[list[float], int]:
     """Send requests in sequence; return the seconds of each and the number without a gap."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    times, errors = [], 0
+    times = []
+    errors = 0
     for number in range(requests):
         started = time.perf_counter()
         connection.request("POST", "/predict?name=crystal.extxyz", bodies[number % len(bodies)])

@@ -188,7 +188,8 @@ def equal_time(
     figures_of_sides = {OURS: measured(source, data, ours(config), test, config)}
     seconds = figures_of_sides[OURS]["seconds"]
     for name in config.rivals:
-        count, tried = FEW, []
+        count = FEW
+        tried = []
         for _ in range(1 + REFITS):
             rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
             tried.append((count, spent))
@@ -208,7 +209,8 @@ def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
     >>> affordable([(8, 103.0), (16, 118.0)], 218.0)
     69
     """
-    (before, quicker), (count, spent) = tried[-2] if len(tried) > 1 else (0, 0.0), tried[-1]
+    before, quicker = tried[-2] if len(tried) > 1 else (0, 0.0)
+    count, spent = tried[-1]
     seconds_each = (spent - quicker) / (count - before)
     return min(
         MANY, GROWTH * count, count + int((seconds - spent) / max(seconds_each, 1e-3 * spent))
@@ -259,7 +261,8 @@ def timed_fit(
 def figures(posterior: Posterior, test: Table) -> dict[str, float]:
     """Return RMSE and CRPS in eV and the coverage of 90 % on the test rows."""
     draws = posterior.predictive_draws(test.features)
-    mean, sd = draws.flat_means_eV.mean(0), mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean = draws.flat_means_eV.mean(0)
+    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])
     return {
         "rmse_eV": rmse(test.gaps_eV, mean),
@@ -273,7 +276,9 @@ def compare_with_exact(
 ) -> dict[str, Any]:
     """Return figures of both samplers on `n_exact` rows, and how their predictions differ."""
     subset = train.rows(np.arange(config.n_exact))
-    data, result, means_eV = TargetData(subset.features, subset.gaps_eV), {}, {}
+    data = TargetData(subset.features, subset.gaps_eV)
+    result = {}
+    means_eV = {}
     for name, settings in ((EXACT, {}), (OURS, ours(config))):
         started = time.perf_counter()  # Wall clock: HMC may run its chains in other processes.
         posterior, _ = timed_fit(name, source, data, settings, seed=config.seed)
@@ -309,7 +314,8 @@ def cost_of_a_step(source: SourceModel, train: Table, config: SgmcmcBenchmark) -
     ms_by_rows = {}
     for n in config.sizes:
         part = train.rows(np.arange(n))
-        data, spent = TargetData(part.features, part.gaps_eV), []
+        data = TargetData(part.features, part.gaps_eV)
+        spent = []
         for draws in (20, 20 + config.timed):
             settings = {
                 "sampler": {"warmup": 10, "draws": draws, "search": 10, "keep": 8, "step": 1e-8}

@@ -100,7 +100,8 @@ def run_uci(data: Path, config: UciStudy, *, progress: Progress = no_progress) -
 def read_split(data: Path, name: str, number: int) -> Split:
     """Return a split of a set in `data`, or in its folder `uci_regression`."""
     folder = data / FOLDER if (data / FOLDER).is_dir() else data
-    table, splits = folder / f"{name}.csv.gz", folder / f"{name}.test_indices.json.gz"
+    table = folder / f"{name}.csv.gz"
+    splits = folder / f"{name}.test_indices.json.gz"
     for path in (table, splits):
         if not path.is_file():
             raise InputError(
@@ -124,14 +125,16 @@ def fit_belief(
     split: Split, config: UciStudy, *, number: int
 ) -> tuple[Belief, Callable[[Floats], Floats]]:
     """Fit the training rows of a split; return the belief and the function that scales inputs."""
-    mean, sd = split.x.mean(0), split.x.std(0)
+    mean = split.x.mean(0)
+    sd = split.x.std(0)
     sd[sd == 0] = 1.0
 
     def scaled(x: Floats) -> Floats:
         rows: Floats = (x - mean) / sd
         return rows
 
-    x, y = scaled(split.x), (split.y - split.y.mean()) / split.y.std()
+    x = scaled(split.x)
+    y = (split.y - split.y.mean()) / split.y.std()
     rng = np.random.default_rng([config.seed, number])
     atoms = config.method == "sspbp"
     averaged = config.likelihood == "sep"

@@ -124,7 +124,8 @@ def fits_of_fewer_rows(
     """Return seconds of a fit and whether its likelihood was exact, by number of rows."""
     fits = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
-        part, started = train.part(slice(n)), time.process_time()
+        part = train.part(slice(n))
+        started = time.process_time()
         gp.fit(
             part.points,
             part.y,
@@ -206,7 +207,8 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
         steps_s = _seconds(functools.partial(_gradients, blocks, index, 20), config.repeats)
         rows.append({"n": float(n), "pass_s": pass_s, "step_s": steps_s / 20})
         progress(Update("passes", done + 1, len(config.sizes)))
-    x, y = np.log([row["n"] for row in rows]), np.log([row["pass_s"] for row in rows])
+    x = np.log([row["n"] for row in rows])
+    y = np.log([row["pass_s"] for row in rows])
     slope = float(np.polyfit(x, y, 1)[0]) if len(rows) > 1 else float("nan")
     return {"sizes": rows, "slope": slope, "neighbours": FIELD_NEIGHBOURS}
 
@@ -250,7 +252,8 @@ def chains_on_field(
     lengths = {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
     fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
     slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
-    draws, seconds = {}, {}
+    draws = {}
+    seconds = {}
     runs: dict[str, Callable[[], Draws]] = {
         "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
         "Metropolis": lambda: sample_metropolis(
@@ -305,9 +308,11 @@ def _rates(draws: Draws, seconds: float) -> dict[str, float]:
 def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:
     """Return a field in the unit square; observations are drawn given their neighbours."""
     rng = np.random.default_rng([seed, n])
-    points, rows = rng.random((n, 2)), np.ones((n, 1))
+    points = rng.random((n, 2))
+    rows = np.ones((n, 1))
     empty = build_blocks(points, rows, np.zeros(n), m=neighbours, order=order, seed=seed)
-    y, noise = np.zeros(n), rng.standard_normal(n)
+    y = np.zeros(n)
+    noise = rng.standard_normal(n)
     for i in range(n):
         near = empty.neighbours[i][empty.neighbours[i] >= 0]
         indices = np.append(near, i)

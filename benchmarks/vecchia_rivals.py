@@ -68,7 +68,8 @@ def gpytorch_process(
     residuals, line = subtract_line(train, test)
     torch.manual_seed(seed)
     n = max(len(residuals) - VALIDATION_ROWS, len(residuals) // 2)
-    x, y = torch.from_numpy(train.points).float(), torch.from_numpy(residuals).float()
+    x = torch.from_numpy(train.points).float()
+    y = torch.from_numpy(residuals).float()
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GPyTorch warns if faiss is missing.
@@ -76,7 +77,11 @@ def gpytorch_process(
             gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing
         )
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
-    best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
+    best = -np.inf
+    best_state = None
+    since = 0
+    spent = 0.0
+    fit_s = 0.0
     done = best_pass = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GPyTorch warns of added jitter.
@@ -91,15 +96,14 @@ def gpytorch_process(
             mean, sd = _predicted(model, likelihood, x[n:])
             y_validation = y[n:].numpy()
             score = float(np.mean(-np.log(sd) - 0.5 * ((y_validation - mean) / sd) ** 2))
-            done, since = done + 1, since + 1
+            done += 1
+            since += 1
             if score > best + 1e-3:
-                best, best_state, since, best_pass, fit_s = (
-                    score,
-                    _state(model, likelihood),
-                    0,
-                    done,
-                    spent,
-                )
+                best = score
+                best_state = _state(model, likelihood)
+                since = 0
+                best_pass = done
+                fit_s = spent
             progress(Update(kind, done, passes, values={"log density": score}))
         if best_state is not None:
             model.load_state_dict(best_state[0])
@@ -134,7 +138,8 @@ def _state(*parts: Any) -> list[Any]:
 
 def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
     model.eval()
-    means, sds = [], []
+    means = []
+    sds = []
     with torch.no_grad():
         for first in range(0, len(x), 500):
             predictive = likelihood(model(x[first : first + 500]))

@@ -61,7 +61,8 @@ def read_rows(
             "Ask for fewer rows."
         )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    train = table.rows(split.train)
+    test = table.rows(split.test)
     train_rows = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
     unit = train_rows.standardiser.y_sd_eV
     points, trend = train_rows.seen(test.features)

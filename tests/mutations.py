@@ -136,7 +136,8 @@ def wrapped(rng: Random, data: bytes, name: str) -> tuple[bytes, str]:
     name = name or "x"
     kind = rng.choice(("gz", "zip", "lie", "nested", "bomb"))
     if kind == "gz":
-        data, name = gzip.compress(data, 1, mtime=0), rng.choice((f"{name}.gz", name))
+        data = gzip.compress(data, 1, mtime=0)
+        name = rng.choice((f"{name}.gz", name))
     else:
         members = {
             rng.choice((name, f"a/{name}", "../x", "/x.cif", "a\x00b", "x.gz")): data,
@@ -218,7 +219,8 @@ def _cut(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
 def _lines(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     """Swap, drop, repeat or shuffle lines."""
     lines = data.split(b"\n")
-    i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+    i = rng.randrange(len(lines))
+    j = rng.randrange(len(lines))
     kind = rng.choice(("swap", "drop", "repeat", "many", "shuffle", "thin"))
     if kind == "swap":
         lines[i], lines[j] = lines[j], lines[i]

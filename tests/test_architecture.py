@@ -123,7 +123,8 @@ def test_import_from_a_lower_layer_is_reported_however_it_is_written(line: str) 
 
 def modules_loaded_by(path: Path) -> set[str]:
     """Return the modules of the package that a file imports, with their parent packages."""
-    this_module, modules = module_name(path), set()
+    this_module = module_name(path)
+    modules = set()
     for _, name in imports_of(path):
         parts = name.split(".")
         for k in range(2, len(parts) + 1):

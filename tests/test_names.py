@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bandgap", "app", "benchmarks", "data/making", "docs", "tests")
 
-# Words that say nothing about a value when they stand alone. `kept_draws` and `left_edge` are fine.
+# Words that say nothing about a value without a noun. `kept_draws` and `left_edge` are fine.
 VAGUE_NAMES = {
     "anew",
     "asked",

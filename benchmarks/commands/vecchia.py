@@ -73,7 +73,8 @@ def vecchia(
         repeats=repeats,
         seed=seed,
     )
-    parts, settings = Parts(parts_file), asdict(config)
+    parts = Parts(parts_file)
+    settings = asdict(config)
     result: dict[str, Any] = {"settings": settings}
     with progress_bars() as progress:
         result["costs"] = parts.get("costs", settings, partial(costs, config, progress=progress))

@@ -51,7 +51,8 @@ def closest_contact(
     near = cKDTree(positions).sparse_distance_matrix(
         cKDTree(images), reach, output_type="coo_matrix"
     )
-    i, j = near.row, source[near.col]
+    i = near.row
+    j = source[near.col]
     same_molecule = home[near.col] & (i // atoms_per_molecule == j // atoms_per_molecule)
     ratios = (near.data / (radii[i] + radii[j]))[~same_molecule]
     return float(ratios.min()) if len(ratios) else float("inf")

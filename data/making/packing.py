@@ -166,7 +166,8 @@ def _relax(
         solution: Any = minimize(
             to_minimise, x0, jac=True, method="L-BFGS-B", bounds=bounds, options=settings
         )
-        previous, value = value, float(solution.fun)
+        previous = value
+        value = float(solution.fun)
         placement = _unpack(solution.x, rows, columns)
         if abs(previous - value) < _CONVERGED:
             break

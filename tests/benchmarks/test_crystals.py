@@ -32,7 +32,8 @@ from benchmarks.crystals import (
 )
 from benchmarks.paired import read_errors, read_scores
 
-N, N_TEST = 20, 12
+N = 20
+N_TEST = 12
 CONFIG = CrystalsBenchmark(
     ("gaussian_process", "fine_tune"),
     sets=("perovskites", "organic"),
@@ -163,7 +164,7 @@ def test_stored_fits_with_another_number_of_test_rows_are_recomputed(
     [
         (lambda row: row["made_of"].update(descriptor="0"), "were made with another descriptor"),
         (lambda row: row["made_of"].update(data="0"), "were made with other data"),
-        (lambda row: row.pop("made_of"), "do not say what they were made of"),
+        (lambda row: row.pop("made_of"), "have no record of their inputs"),
     ],
     ids=["descriptor", "data", "no record"],
 )

@@ -22,7 +22,8 @@ from benchmarks.nptl import LOOP, OURS, VARIANTS, NptlBenchmark, measure_pairs, 
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
 
-P, CPU = 5, torch.device("cpu")
+P = 5
+CPU = torch.device("cpu")
 TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=10, epochs=2)
 DESCRIPTOR = MBTRConfig(
     species=("H",),

@@ -113,8 +113,10 @@ def test_each_molecule_is_predicted_once_and_models_are_better_than_the_mean(
 def test_kernel_ridge_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 4)).astype(np.float32)
-    y, new = np.sin(x[:, 0]) + 0.1 * rng.normal(size=50), rng.normal(size=(7, 4)).astype(np.float32)
-    rows, config = TrainingRows.of(x), KernelRidgeConfig()
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=50)
+    new = rng.normal(size=(7, 4)).astype(np.float32)
+    rows = TrainingRows.of(x)
+    config = KernelRidgeConfig()
     distances = rows.own_distances("cityblock")
     lengths = typical_distance(distances) * np.array(config.lengths)
     fits = [

@@ -25,7 +25,9 @@ from benchmarks.posterior_chain import PredictingNetwork, ProductChain
 from benchmarks.posterior_problem import PosteriorProblem
 from tests.unit.inference.network.problems import plain, raw, state_of
 
-N, P, HIDDEN = 8, 5, (4, 3)
+N = 8
+P = 5
+HIDDEN = (4, 3)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,9 @@ def plain_f(problem, state):
 def test_predictions_from_row_space_coordinates_are_those_of_the_weights(problem):
     """There are more rows than inputs, so that the row space is the whole input space."""
     assert problem.test_inputs().outside.shape == (3, 0)
-    net, prior, state = problem.network(), problem.scale_prior(), draw_state(problem, 3)
+    net = problem.network()
+    prior = problem.scale_prior()
+    state = draw_state(problem, 3)
     _, theta = theta_of(problem, state)
     row = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
     z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
@@ -182,7 +186,8 @@ def figures(*, seconds, shift=0.0, names=("tau", "sigma", "c1", "f1", "f2")):
 
 
 def test_samplers_are_compared_by_smallest_ess_and_by_means():
-    ours, theirs = figures(seconds=10.0), figures(seconds=100.0, shift=1.0)
+    ours = figures(seconds=10.0)
+    theirs = figures(seconds=100.0, shift=1.0)
     assert set(ours["ess"]) == {"tau", "sigma", "c1", "prediction"}
     comparison = compare_sides(ours, theirs)
     assert comparison["ratio"] == pytest.approx(10.0)

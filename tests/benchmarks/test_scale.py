@@ -96,7 +96,8 @@ def test_all_commands_and_pages_are_measured(
     from bandgap.datasets.demo import data_folder
     from benchmarks.__main__ import app as benchmarks
 
-    crystals, model = data_folder() / "crystals.extxyz.gz", tmp_path / "run"
+    crystals = data_folder() / "crystals.extxyz.gz"
+    model = tmp_path / "run"
     labels = ("--labels", str(data_folder() / "crystals.csv"), "--n", "40", "--n-test", "20")
     words = [
         "transfer",
@@ -112,7 +113,8 @@ def test_all_commands_and_pages_are_measured(
     file = tmp_path / "few.extxyz"
     records = [record for record in read_paths([crystals])[:5] if record.atoms is not None]
     file.write_text("".join(extxyz_blocks(records, [{"id": record.id} for record in records])))
-    json_file, figure = tmp_path / "scale.json", tmp_path / "scale.png"
+    json_file = tmp_path / "scale.json"
+    figure = tmp_path / "scale.png"
     command = ["scale", "--model", str(model), "--structures", str(file), "--n", "5", "--n", "10"]
     result = CliRunner().invoke(
         benchmarks, [*command, "--json", str(json_file), "--figure", str(figure)]

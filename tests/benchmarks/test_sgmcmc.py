@@ -22,8 +22,10 @@ def test_differences_of_means_have_the_units_of_sd_and_monte_carlo_error():
 
 def test_pruned_weights_are_not_stored_for_each_draw():
     theta_hat, x, _ = raw(80, 5, hidden=(20, 15))
-    rows, gaps = x.numpy().astype(np.float32), plain(theta_hat, x).numpy()
-    data, test = TargetData(rows[:60], gaps[:60]), Table([], rows[60:], gaps[60:])
+    rows = x.numpy().astype(np.float32)
+    gaps = plain(theta_hat, x).numpy()
+    data = TargetData(rows[:60], gaps[:60])
+    test = Table([], rows[60:], gaps[60:])
     settings = {
         "sampler": {"warmup": 40, "draws": 160, "search": 40, "keep": 160, "batch_size": 20}
     }

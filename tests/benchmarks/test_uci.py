@@ -113,7 +113,10 @@ def test_share_of_weights_vanishes_only_if_rows_are_counted_in_each_pass(test_da
 def test_both_orders_of_the_prior_step_give_the_same_network(test_data):
     """Yacht, split 0, 40 passes from one start: RMSE within 5 %, lambda within 10 %."""
     split = read_split(test_data, "yacht", 0)
-    mean, sd, y_mean, y_sd = split.x.mean(0), split.x.std(0), split.y.mean(), split.y.std()
+    mean = split.x.mean(0)
+    sd = split.x.std(0)
+    y_mean = split.y.mean()
+    y_sd = split.y.std()
     figures_of_orders = {}
     for order in ("one by one", "together"):
         rng = np.random.default_rng(0)

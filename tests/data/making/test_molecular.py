@@ -86,7 +86,8 @@ def test_shipped_gaps_are_those_of_the_shipped_geometries():
 
 @pytest.mark.slow
 def test_twenty_regenerated_molecules_are_the_shipped_ones():
-    demo, seed = load_demo("molecules"), read_demo_manifest()["seed"]
+    demo = load_demo("molecules")
+    seed = read_demo_manifest()["seed"]
     for row in np.random.default_rng(0).choice(len(demo.records), 20, replace=False):
         item = make_molecule(candidate_of(demo.table.iloc[row]), seed)
         atoms = demo.records[row].atoms
@@ -98,7 +99,8 @@ def test_twenty_regenerated_molecules_are_the_shipped_ones():
 
 @pytest.mark.slow
 def test_ten_regenerated_crystals_are_the_shipped_ones():
-    demo, seed = load_demo("crystals"), read_demo_manifest()["seed"]
+    demo = load_demo("crystals")
+    seed = read_demo_manifest()["seed"]
     same = []
     for row in np.random.default_rng(1).choice(len(demo.records), 10, replace=False):
         shipped = demo.table.iloc[row]

@@ -10,7 +10,8 @@ from data.making.xtb import GenerationFailed, checked_gap, conformer, electrons
 
 
 def test_conformer_is_reproducible_and_centred():
-    one, two = conformer("c1ccccc1C=O", 5), conformer("c1ccccc1C=O", 5)
+    one = conformer("c1ccccc1C=O", 5)
+    two = conformer("c1ccccc1C=O", 5)
     assert np.array_equal(one.positions, two.positions)
     assert one.positions.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-4)
     assert sorted(one.numbers) == [1] * 6 + [6] * 7 + [8]
