@@ -1,4 +1,4 @@
-"""Use an installed wheel on its own demo data: a transfer, a prediction, and the files that travel with it."""
+"""Check an installed wheel with its own demo data: files, a transfer run and a prediction."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Measurements of speed, each with its rival in the same run on the same machine: `python -m benchmarks NAME`.
+"""Benchmarks of speed and accuracy: `python -m benchmarks NAME`.
 
-Not here: what the product needs at run time.
+Every benchmark measures a method and its alternatives in the same run on the same machine.
+
+Not here: code that the package `bandgap` needs at run time.
 """

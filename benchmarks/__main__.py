@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME`: measurements of speed and accuracy, each beside its rival in the same run."""
+"""The command line of the benchmarks: `python -m benchmarks NAME`."""
 
 import typer
 
@@ -30,10 +30,10 @@ app = typer.Typer(
 
 @app.callback()
 def _root() -> None:
-    """Measure speed beside what one would use instead; an idle machine tells the truth."""
+    """Compare speed and accuracy with alternatives. Run on an idle machine: load distorts times."""
 
 
-# every command with an example of its options
+# Every command with the options of its example.
 for _command, _options in (
     (networks.nptl, "--repeats 1 --splits 0 --json nptl.json"),
     (networks.gpu, "--json gpu.json"),

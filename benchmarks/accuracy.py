@@ -1,8 +1,8 @@
-"""Accuracy on real data: organic crystals from the OMDB, sources QM9, conjugated molecules and OE62 with GW gaps.
+"""Accuracy of methods on organic crystals of the OMDB with PBE gaps.
 
-Networks are trained once on the three sets together; then all methods are compared on the same splits, one network for
-what people use today and all of them where a method gains from that. The data are not shipped: a folder with the files
-named here is needed.
+Source networks are trained once on three sets together: QM9, conjugated molecules and OE62 with GW
+gaps. All methods are then compared on the same splits. The data are not shipped: a folder with the
+files named here is needed.
 """
 
 import logging
@@ -52,7 +52,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AccuracyBenchmark:
-    """Methods, sizes, seeds, test rows, and how many source networks are trained, and on which displaced copies."""
+    """Methods, sizes, seeds, number of test rows, and the training of the source networks."""
 
     methods: tuple[str, ...]
     sizes: tuple[int, ...] = (100, 250, 500, 1000)
@@ -74,9 +74,12 @@ def run_accuracy(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """Yield every fit, those of an earlier call in `out` first where they were made of the same.
+    """Yield each fit. Stored fits of `out` come first if their inputs are unchanged.
 
-    Raises InputError when a file is missing in `data`, and where `out` is the folder of a run or source model.
+    Raises
+    ------
+    InputError
+        If a file is missing in `data`, or `out` is the folder of a run or source model.
     """
     comparison = Comparison(
         {name: {} for name in config.methods}, config.sizes, config.seeds, config.n_test
@@ -87,7 +90,9 @@ def run_accuracy(
         if not (data / name).is_file()
     ]
     if missing:
-        raise InputError(f"{data} has no {missing[0]}. Give the folder that holds the data sets.")
+        raise InputError(
+            f"{data} has no {missing[0]}. Give the folder that contains the data sets."
+        )
     check_table_folder(out, RESULTS, "source")
     settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
 
@@ -123,10 +128,11 @@ def run_accuracy(
     descriptor = replace(PRESETS[PRESET], levels=levels_of(config.methods))
     table = learnable(target.records, target.gaps_eV, descriptor=descriptor, **settings)
     members = open_sources(source).load(verify=False)
-    kept, facts = read_fits(out / RESULTS), facts_by_method(compared_of(members, table), comparison)
-    if sentence := recomputed_sentence(kept, facts, where=out / RESULTS):
+    stored_fits = read_fits(out / RESULTS)
+    facts = facts_by_method(compared_of(members, table), comparison)
+    if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
         _LOG.warning("%s", sentence)
-    done = reusable_fits(kept, facts)
+    done = reusable_fits(stored_fits, facts)
     yield from done
     for fit in compare(members, table, comparison, done=done, progress=progress):
         append_fit(out / RESULTS, fit)

@@ -1,7 +1,7 @@
-"""Chains of a sampler, each in a process of its own with one thread, run until their draws suffice or time is up.
+"""Chains of a sampler in separate processes of one thread, run until a condition or a time limit.
 
-Time is counted twice: processor seconds of a process, which are what an idle core would take, and the wall clock's,
-from which the limit is counted. What is compiled first counts as neither.
+CPU time is measured for each process. The limit is on wall-clock time. Compilation before the first
+iteration is not counted in either.
 """
 
 import time
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import BandgapError
 
 Floats = NDArray[np.float64]
-CHECK_EVERY_S = 10.0  # between two looks at what there is
+CHECK_EVERY_S = 10.0  # Between two evaluations of the condition.
 
 
 class ChainSide(Protocol):
     """A chain that can be run block by block."""
 
     def prepare(self) -> None:
-        """Compile what needs it."""
+        """Compile code before the time is measured."""
 
     def warm_up(self) -> None:
         """Run warm-up."""
@@ -38,7 +38,7 @@ MakeChain = Callable[..., ChainSide]
 
 @dataclass(frozen=True, eq=False)
 class ChainRun:
-    """Draws of all chains, (chain, draw, quantity), and the mean chain's seconds; `wall_s` is that of the whole run."""
+    """Draws (chain, draw, quantity), CPU seconds as means over chains, and wall-clock seconds."""
 
     draws: Floats
     prepare_s: float
@@ -49,7 +49,7 @@ class ChainRun:
 
 @dataclass
 class _Progress:
-    """What one process has sent."""
+    """Messages that a process has sent."""
 
     prepare_s: float = 0.0
     warmup_s: float = 0.0
@@ -59,7 +59,8 @@ class _Progress:
 
     def take(self, kind: str, spent: float, block: Floats | None) -> None:
         if kind == "prepared":
-            self.prepare_s, self.ready = spent, True
+            self.prepare_s = spent
+            self.ready = True
         elif kind == "warm":
             self.warmup_s = spent
         elif block is not None:
@@ -75,12 +76,25 @@ def run_chains(
     warmup: int,
     limit_s: float,
     enough: Callable[[Floats], bool],
-    look: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> ChainRun:
-    """Run a chain for every seed until `enough(draws)` or `limit_s` on the wall clock after all are compiled.
+    """Run a chain for each seed until `enough(draws)` is true or `limit_s` is reached.
 
-    `look` is told the seconds so far. Raises BandgapError where a process ends early, or where there are no draws at
-    the limit.
+    Parameters
+    ----------
+    make
+        Function that makes a chain.
+    limit_s
+        Limit of wall-clock time after all chains are compiled.
+    enough
+        Condition on the draws (chain, draw, quantity).
+    on_progress
+        Called with the seconds so far.
+
+    Raises
+    ------
+    BandgapError
+        If a process ends early, or a chain has no draws at the limit.
     """
     context = get_context("spawn")
     pipes = [context.Pipe() for _ in seeds]
@@ -93,7 +107,7 @@ def run_chains(
         for process, (_, theirs) in zip(processes, pipes, strict=True):
             process.start()
             theirs.close()
-        return _collect(ours, limit_s=limit_s, enough=enough, look=look)
+        return _collect(ours, limit_s=limit_s, enough=enough, on_progress=on_progress)
     finally:
         for process in processes:
             if process.pid is not None:
@@ -106,27 +120,27 @@ def _collect(
     *,
     limit_s: float,
     enough: Callable[[Floats], bool],
-    look: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> ChainRun:
     chains = [_Progress() for _ in ours]
     while not all(chain.ready for chain in chains):
         _receive(ours, chains, timeout=CHECK_EVERY_S)
     for pipe in ours:
-        pipe.send("go")  # no chain begins while another one compiles
-    begun = checked = time.perf_counter()
-    while (now := time.perf_counter()) - begun < limit_s:
-        _receive(ours, chains, timeout=min(CHECK_EVERY_S, limit_s - (now - begun)))
+        pipe.send("go")  # No chain starts while another one compiles.
+    started = checked = time.perf_counter()
+    while (now := time.perf_counter()) - started < limit_s:
+        _receive(ours, chains, timeout=min(CHECK_EVERY_S, limit_s - (now - started)))
         if time.perf_counter() - checked > CHECK_EVERY_S:
-            look(time.perf_counter() - begun)
+            on_progress(time.perf_counter() - started)
             checked = time.perf_counter()
             if all(chain.blocks for chain in chains) and enough(_draws(chains)):
                 break
     if not all(chain.blocks for chain in chains):
         raise BandgapError(
-            f"benchmark posterior: {limit_s / 60:g} minutes were over before every chain had a draw after warm-up. "
-            "Raise --minutes or lower --warmup."
+            f"benchmark posterior: after {limit_s / 60:g} minutes a chain had no draw after "
+            "warm-up. Raise --minutes or lower --warmup."
         )
-    return _finished(chains, time.perf_counter() - begun)
+    return _finished(chains, time.perf_counter() - started)
 
 
 def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
@@ -145,10 +159,10 @@ def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
 
 
 def _draws(chains: list[_Progress]) -> Floats:
-    """Return (chain, draw, quantity), as many draws of each as all have."""
-    each = [np.concatenate(c.blocks) for c in chains]
-    least = min(len(draws) for draws in each)
-    return np.stack([draws[:least] for draws in each])
+    """Return draws (chain, draw, quantity), cut to the length of the shortest chain."""
+    draws_of_chains = [np.concatenate(c.blocks) for c in chains]
+    least = min(len(draws) for draws in draws_of_chains)
+    return np.stack([draws[:least] for draws in draws_of_chains])
 
 
 def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float) -> None:
@@ -157,7 +171,7 @@ def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float)
             message = ours[ours.index(pipe)].recv()  # type: ignore[arg-type]
         except EOFError as error:
             raise BandgapError(
-                "benchmark posterior: a chain's process ended early; its error is above."
+                "benchmark posterior: the process of a chain ended early; its error is above."
             ) from error
         chains[ours.index(pipe)].take(*message)  # type: ignore[arg-type]
 

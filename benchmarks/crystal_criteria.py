@@ -1,7 +1,8 @@
-"""What the benchmark on crystals is judged by: best against best, and the method that the page Train proposes.
+"""Criteria of the benchmark on crystals.
 
-By RMSE and by CRPS the best of our methods stands beside the best peer, with the paired bootstrap of their difference
-(`paired`); the proposed method should be within 3 % of the best, and its 95 % intervals hold 93 to 97 %.
+The best method is compared with the best peer by RMSE and by CRPS, with a paired bootstrap of the
+difference (`paired`). The method that the page Train proposes should be within 3 % of the best, and
+the coverage of its 95 % intervals should be between 93 and 97 %.
 """
 
 import math
@@ -26,7 +27,7 @@ _DIFFERENCES: Final[Mapping[str, Callable[[Errors, Errors], Difference]]] = {
 
 @dataclass(frozen=True)
 class Best:
-    """The best of our methods and the best peer by a figure, and their difference; None where it was not kept."""
+    """The best method and the best peer by a figure, and their difference if it is available."""
 
     ours: str
     peer: str
@@ -35,9 +36,10 @@ class Best:
 
 @dataclass(frozen=True)
 class Proposed:
-    """By how many percent the figures of the proposed method are above the best of all, whose name stands beside it.
+    """Comparison of the proposed method with the best method or peer.
 
-    Every method that took part is among all. `coverage` is the share of its 95 % intervals that hold the gap.
+    `above` has, by figure, how many percent it is above the best, and the name of the best.
+    `coverage` is that of its 95 % intervals.
     """
 
     above: Mapping[str, tuple[float, str]]
@@ -45,41 +47,46 @@ class Proposed:
 
     @property
     def near(self) -> bool:
-        """Whether it is near the best by every figure."""
+        """Whether it is near the best by each figure."""
         return all(percent <= NEAR_PERCENT for percent, _ in self.above.values())
 
     @property
     def covers(self) -> bool:
-        """Whether its intervals hold about as much as they say."""
+        """Whether the coverage of its intervals is within the limits."""
         return COVERAGE[0] <= self.coverage <= COVERAGE[1]
 
 
-def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: int) -> Best | None:
-    """Return the best of our methods and the best peer of size n; None where only one kind took part.
+def best_of_both(
+    fits: Sequence[ComparedFit], values_by_fit: ByFit, *, figure: str, n: int
+) -> Best | None:
+    """Return the best method and the best peer at size n, None if either kind is missing.
 
-    `each` holds what the figure is a mean of, by structure, of which other splits than those of the fits are left
-    out. There is no difference where a split of either lacks it.
+    `values_by_fit` has the values of single structures; splits without a fit are ignored. The
+    difference is None if values of a split are missing.
     """
     means = _means(fits, figure, n)
     peers = {peer.name for peer in PEERS}
     ours, theirs = (
-        {name: mean for name, mean in means.items() if (name in peers) == kind}
-        for kind in (False, True)
+        {name: mean for name, mean in means.items() if (name in peers) == is_peer}
+        for is_peer in (False, True)
     )
     if not ours or not theirs:
         return None
-    pair = [min(side, key=side.__getitem__) for side in (ours, theirs)]
+    best_ours = min(ours, key=ours.__getitem__)
+    best_peer = min(theirs, key=theirs.__getitem__)
+    pair = (best_ours, best_peer)
     seeds = [_seeds(fits, name, n) for name in pair]
-    found = [
-        {s: v for s, v in each.get((name, n), {}).items() if s in these}
-        for name, these in zip(pair, seeds, strict=True)
+    values_of_pair = [
+        {s: v for s, v in values_by_fit.get((name, n), {}).items() if s in seeds_of_fits}
+        for name, seeds_of_fits in zip(pair, seeds, strict=True)
     ]
-    kept = all(set(values) == these for values, these in zip(found, seeds, strict=True))
-    return Best(pair[0], pair[1], _DIFFERENCES[figure](found[0], found[1]) if kept else None)
+    if [set(values) for values in values_of_pair] == seeds:
+        return Best(best_ours, best_peer, _DIFFERENCES[figure](*values_of_pair))
+    return Best(best_ours, best_peer, None)
 
 
 def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | None:
-    """Return how the `method` that the page Train proposes stands at size n; None where it took no part."""
+    """Compare `method`, which the page Train proposes, at size n; None if it was not fitted."""
     above = {}
     for figure in FIGURES:
         means = _means(fits, figure, n)
@@ -91,9 +98,9 @@ def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | 
 
 
 def _means(fits: Sequence[ComparedFit], figure: str, n: int) -> dict[str, float]:
-    """Return the mean of a figure at size n by entrant, without those that have none."""
-    found = {name: sizes[n][0] for name, sizes in summary(fits, figure).items() if n in sizes}
-    return {name: mean for name, mean in found.items() if not math.isnan(mean)}
+    """Return the mean of a figure at size n by method; methods without it are left out."""
+    means = {name: sizes[n][0] for name, sizes in summary(fits, figure).items() if n in sizes}
+    return {name: mean for name, mean in means.items() if not math.isnan(mean)}
 
 
 def _seeds(fits: Sequence[ComparedFit], name: str, n: int) -> set[int]:

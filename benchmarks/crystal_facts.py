@@ -1,4 +1,4 @@
-"""What a kept fit of the benchmark on crystals was made of, so that only fits of the same are gone on from."""
+"""Inputs of a stored fit of the benchmark on crystals: only fits of the same inputs are reused."""
 
 import importlib.metadata
 import logging
@@ -17,9 +17,9 @@ _log = logging.getLogger(__name__)
 def facts_of(
     labelled: LabelledSet, n_test: int, descriptor: DescriptorConfig, *, source: str = ""
 ) -> dict[str, Any]:
-    """Return what fits depend on beside method, size and seed, by the names of `DIFFERENCES`.
+    """Return what fits depend on besides method, size and seed, by the names of `DIFFERENCES`.
 
-    `source` is the fingerprint of the networks that a method starts from, "" where it starts from none.
+    `source` is the fingerprint of the source's networks, "" if there is no source.
     """
     rows = [
         [r.id, r.content, float(gap)]
@@ -30,15 +30,21 @@ def facts_of(
     return facts | ({"source": source} if source else {})
 
 
-def tell_of_others(fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: Path) -> None:
-    """Say in the log that these kept fits of one method are made again, and why; nothing where there are none."""
+def report_recomputed_fits(
+    fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: Path
+) -> None:
+    """Log that stored fits of a method are recomputed, and why."""
     if not fits:
         return
-    other = [
+    differences = [
         words
         for name, words in DIFFERENCES.items()
         if any(f.made_of.get(name) != facts.get(name) for f in fits)
     ]
-    known = all(fit.made_of for fit in fits)
-    why = f"were made with {' and '.join(other)}" if known else "do not say what they were made of"
-    _log.warning("%s: fits of %s %s and are made again (%d)", file, fits[0].method, why, len(fits))
+    all_have_facts = all(fit.made_of for fit in fits)
+    why = (
+        f"were made with {' and '.join(differences)}"
+        if all_have_facts
+        else "have no record of their inputs"
+    )
+    _log.warning("%s: fits of %s %s and are recomputed (%d)", file, fits[0].method, why, len(fits))

@@ -1,7 +1,7 @@
-"""What one would use instead on crystals of any elements, from scikit-learn: the peers of `crystals.py`.
+"""Peers of the benchmark on crystals: established features with models of scikit-learn.
 
-A peer without intervals of its own is given those of a normal distribution whose standard deviation is the root mean
-square error of five-fold cross-validation on its training rows.
+A model without intervals gets those of a normal distribution. Its standard deviation is the root
+mean square error of five-fold cross-validation on the training rows.
 """
 
 import importlib.util
@@ -20,26 +20,27 @@ Rows = NDArray[np.floating[Any]]
 Fit = Callable[[Rows, Floats, Rows, int], tuple[Floats, Floats]]
 
 FOLDS: Final = 5
-LENGTHS: Final = (1.0, 3.0, 10.0, 30.0)  # in units of the median distance
+LENGTHS: Final = (1.0, 3.0, 10.0, 30.0)  # In units of the median distance.
 PENALTIES: Final = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer: what it is called, whose features, and its fit.
+    """A peer: name, descriptor and fit.
 
-    `fit` takes training features (n, p), gaps (n,) in eV, test features (m, p) and a seed, and returns the means and
-    the standard deviations (m,) in eV of the test gaps. `package` is what it needs to be installed, "" for nothing.
+    `fit` takes training features (n, p), gaps (n,) in eV, test features (m, p) and a seed. It
+    returns means and standard deviations (m,) in eV of the test gaps. `package` is the optional
+    package that the peer needs, "" for none.
     """
 
     name: str
-    descriptor: Callable[[tuple[str, ...]], DescriptorConfig]  # for a data set of these elements
+    descriptor: Callable[[tuple[str, ...]], DescriptorConfig]  # From the elements of a set.
     fit: Fit
     package: str = ""
 
     @property
     def installed(self) -> bool:
-        """Whether the package that it needs is there."""
+        """Whether the package that it needs is installed."""
         return not self.package or importlib.util.find_spec(self.package) is not None
 
 
@@ -65,10 +66,10 @@ def _gaussian_process(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Flo
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler().fit(x)
-    inputs, wide = scaler.transform(x), float(np.sqrt(x.shape[1]))
-    kernel = ConstantKernel(1.0) * Matern(wide, (0.05 * wide, 100.0 * wide), nu=1.5) + WhiteKernel(
-        0.1, (1e-4, 4.0)
-    )
+    inputs = scaler.transform(x)
+    length = float(np.sqrt(x.shape[1]))
+    kernel = ConstantKernel(1.0) * Matern(length, (0.05 * length, 100.0 * length), nu=1.5)
+    kernel += WhiteKernel(0.1, (1e-4, 4.0))
     process = GaussianProcessRegressor(
         kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed
     )
@@ -79,28 +80,32 @@ def _gaussian_process(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Flo
 
 
 def _kernel_ridge(x: Rows, gaps: Floats, test: Rows, seed: int) -> tuple[Floats, Floats]:
-    """A Laplacian kernel; length and penalty are those of the smallest error of cross-validation."""
+    """Fit a Laplacian kernel; cross-validation chooses length and penalty."""
     from scipy.spatial.distance import cdist
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.model_selection import KFold, cross_val_predict
 
     columns = np.flatnonzero(x.std(axis=0) > 0)
-    own, far = (cdist(rows[:, columns], x[:, columns], "cityblock") for rows in (x, test))
-    unit, shift = float(np.median(own[np.triu_indices(len(x), 1)])), float(gaps.mean())
+    distances, test_distances = (
+        cdist(rows[:, columns], x[:, columns], "cityblock") for rows in (x, test)
+    )
+    unit = float(np.median(distances[np.triu_indices(len(x), 1)]))
+    shift = float(gaps.mean())
     folds = KFold(FOLDS, shuffle=True, random_state=seed)
-    found = []
+    candidates = []
     with few_blas_threads():
         for length in unit * np.array(LENGTHS):
-            kernel = np.exp(-own / length)
+            kernel = np.exp(-distances / length)
             for penalty in PENALTIES:
                 model = KernelRidge(alpha=penalty, kernel="precomputed")
                 left_out = cross_val_predict(model, kernel, gaps - shift, cv=folds) + shift
-                found.append((float(np.sqrt(np.mean((left_out - gaps) ** 2))), length, penalty))
-        error, length, penalty = min(found)
+                rmse = float(np.sqrt(np.mean((left_out - gaps) ** 2)))
+                candidates.append((rmse, length, penalty))
+        error, length, penalty = min(candidates)
         model = KernelRidge(alpha=penalty, kernel="precomputed").fit(
-            np.exp(-own / length), gaps - shift
+            np.exp(-distances / length), gaps - shift
         )
-        mean = np.asarray(model.predict(np.exp(-far / length)) + shift, dtype=np.float64)
+        mean = np.asarray(model.predict(np.exp(-test_distances / length)) + shift, dtype=np.float64)
     return mean, np.full(len(test), error)
 
 

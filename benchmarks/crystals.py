@@ -1,10 +1,13 @@
-"""Accuracy on crystals of any elements: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
+"""Accuracy on crystals of any elements.
 
-Our methods without a source have the descriptor of the set (`own_descriptor`). A method that transfers starts on the
-perovskites from a network that is trained once on the inorganic crystals, on the organic crystals from the shipped
-source on molecules, and takes no part on the inorganic ones. The peers of `crystal_peers.py` see the same splits. The
-data are not shipped: a folder with the files named here is needed. A kept fit counts while what it was made of is the
-same: data, number of test rows, descriptor, and source where it transfers.
+There are three sets: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
+Methods without a source use the descriptor of the set (`own_descriptor`). Transfer methods start
+from a network on the inorganic crystals (perovskites) or from the shipped source on molecules
+(organic crystals), and are left out on the inorganic crystals. The peers of `crystal_peers.py` are
+fitted on the same splits.
+
+The data are not shipped: a folder with the files named here is needed. A stored fit is reused if
+data, number of test rows, descriptor and source are unchanged.
 """
 
 import functools
@@ -44,7 +47,7 @@ from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method
-from benchmarks.crystal_facts import facts_of, tell_of_others
+from benchmarks.crystal_facts import facts_of, report_recomputed_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
 from benchmarks.paired import append_errors
@@ -54,10 +57,10 @@ LABEL: Final = "gap_eV"
 
 @dataclass(frozen=True)
 class CrystalSet:
-    """A set of labelled crystals: its files, level of theory, sizes of the training set, and test rows.
+    """A set of labelled crystals: files, level of theory, training sizes, number of test rows.
 
-    Gaps stand in a table, or where `table` is "" in the structure files. Methods that transfer start from `source`:
-    a network trained on the inorganic crystals, the shipped one on molecules, or there is none and they take no part.
+    Gaps are in the file `table`, or in the structure files if `table` is "". `source` is the source
+    of transfer methods, "" if they are left out.
     """
 
     structures: str
@@ -69,7 +72,7 @@ class CrystalSet:
 
     @property
     def proposed(self) -> str:
-        """The method without levels that is proposed for the set: a transfer where the shipped molecules know most."""
+        """The method without electron levels that the dashboard proposes for the set."""
         return propose(
             Target({}, self.level_of_theory), transfers=self.source == "molecules"
         ).method
@@ -99,28 +102,27 @@ METHODS: Final = (
     "random_forest",
     "gradient_boosting",
 )
-PRESET: Final = "any-elements"  # of the source
+PRESET: Final = "any-elements"  # Of the source.
 SOURCE_SET: Final = "inorganic"
-WITH_EXTRAS: Final = SourceConfig(
-    variational=kl_weights_to_try(), snapshots=SnapshotConfig()
-)  # for every method
+# Has what every transfer method needs.
+WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=SnapshotConfig())
 
 
 @dataclass(frozen=True)
 class CrystalsBenchmark:
-    """Our methods, the sets, seeds, whether peers take part, and how the source of methods that transfer is trained."""
+    """Methods, sets, seeds, whether peers are compared, and the training of the source."""
 
     methods: tuple[str, ...] = METHODS
     sets: tuple[str, ...] = tuple(SETS)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    sizes: tuple[int, ...] = ()  # in place of those of the sets
-    n_test: int | None = None  # likewise
+    sizes: tuple[int, ...] = ()  # Empty: those of the sets.
+    n_test: int | None = None  # None: those of the sets.
     peers: bool = True
     source: SourceConfig = WITH_EXTRAS
     source_seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise InputError for a set, ConfigError for a method that there is not."""
+        """Raise InputError for an unknown set, ConfigError for an unknown method."""
         for name in self.methods:
             get_method(name)
         for name in self.sets:
@@ -130,22 +132,22 @@ class CrystalsBenchmark:
 
 @dataclass(frozen=True)
 class _Job:
-    """What every fit of a call needs."""
+    """Inputs of all fits of a call."""
 
     data: Path
     out: Path
     config: CrystalsBenchmark
-    settings: Mapping[str, Any]  # of descriptors: cache, n_jobs
+    settings: Mapping[str, Any]  # Of descriptors: cache, n_jobs.
     progress: Progress
 
 
 @dataclass(frozen=True)
 class _Entrant:
-    """Who takes part: the descriptor, and a fit from training and test rows and a seed to the test predictions."""
+    """A method or peer: its descriptor, and a function that fits it and predicts the test rows."""
 
     descriptor: DescriptorConfig
     predict: Callable[[Table, Table, int], PredictiveDraws]
-    source: str = ""  # its fingerprint, where the entrant transfers
+    source: str = ""  # Fingerprint of the source of a transfer method.
 
 
 def run_crystals(
@@ -157,17 +159,22 @@ def run_crystals(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Iterator[tuple[str, ComparedFit]]:
-    """Yield every fit with its set as it comes, those of an earlier call in `out` first.
+    """Yield each fit with the name of its set. Stored fits of `out` come first.
 
-    Raises InputError before any work when a file is missing in `data`.
+    Raises
+    ------
+    InputError
+        If a file is missing in `data`, before any fit.
     """
-    trained = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(
+    trains_source = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(
         get_method(name).transfers for name in config.methods
     )
-    for name in (*config.sets, *([SOURCE_SET] if trained else [])):
+    for name in (*config.sets, *([SOURCE_SET] if trains_source else [])):
         for file in filter(None, (SETS[name].structures, SETS[name].table)):
             if not (data / file).is_file():
-                raise InputError(f"{data} has no {file}. Give the folder that holds the data sets.")
+                raise InputError(
+                    f"{data} has no {file}. Give the folder that contains the data sets."
+                )
     check_table_folder(out, *(f"{name}.jsonl" for name in SETS), "source")
     out.mkdir(parents=True, exist_ok=True)
     job = _Job(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
@@ -177,58 +184,69 @@ def run_crystals(
 
 
 def errors_file(out: Path, name: str) -> Path:
-    """Return where the errors and the CRPS of every fit on a set are (`paired`)."""
+    """Return the file with errors and CRPS of all fits on a set (`paired`)."""
     return out / f"{name}-errors.jsonl"
 
 
-def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
-    """Return who takes part on a set: our methods, and the peers whose packages are installed."""
-    own = [name for name in config.methods if not get_method(name).transfers or SETS[where].source]
-    return own + [peer.name for peer in PEERS if config.peers and peer.installed]
+def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
+    """Return the methods of a set, and the peers whose packages are installed."""
+    methods = [
+        name for name in config.methods if not get_method(name).transfers or SETS[set_name].source
+    ]
+    return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
 
 
 def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
-    file, sizes = job.out / f"{name}.jsonl", job.config.sizes or SETS[name].sizes
-    kept = {
-        (fit.method, fit.n, fit.seed): fit for fit in read_fits(file)
-    }  # the last ones, as errors are
+    file = job.out / f"{name}.jsonl"
+    sizes = job.config.sizes or SETS[name].sizes
+    # If a fit is stored twice, the last one counts, as in the file of errors.
+    stored_fits = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
     labelled = _labelled(SETS[name], job)
-    for who in entrants(job.config, name):
-        wanted = [(who, n, seed) for n in sizes for seed in job.config.seeds]
-        entrant = _entrant(who, labelled, SETS[name], job)
+    for entrant_name in entrants(job.config, name):
+        keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
+        entrant = _entrant(entrant_name, labelled, SETS[name], job)
         made_of = facts_of(
             labelled,
             job.config.n_test or SETS[name].n_test,
             entrant.descriptor,
             source=entrant.source,
         )
-        done = {key: kept[key] for key in wanted if key in kept and kept[key].made_of == made_of}
-        tell_of_others(
-            [kept[key] for key in wanted if key in kept and key not in done], made_of, file
+        done = {
+            key: stored_fits[key]
+            for key in keys
+            if key in stored_fits and stored_fits[key].made_of == made_of
+        }
+        report_recomputed_fits(
+            [stored_fits[key] for key in keys if key in stored_fits and key not in done],
+            made_of,
+            file,
         )
         yield from done.values()
-        left = [key for key in wanted if key not in done]
-        if not left:
+        missing_keys = [key for key in keys if key not in done]
+        if not missing_keys:
             continue
-        for fit, errors_eV, crps_eV in _fits_of(entrant, left, labelled, made_of, job):
-            append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV, crps_eV)
+        for fit, errors_eV, crps_eV in _fits_of(entrant, missing_keys, labelled, made_of, job):
+            append_errors(
+                errors_file(job.out, name), entrant_name, fit.n, fit.seed, errors_eV, crps_eV
+            )
             append_fit(file, fit)
             yield fit
 
 
 def _fits_of(
     entrant: _Entrant,
-    wanted: Sequence[tuple[str, int, int]],
+    keys: Sequence[tuple[str, int, int]],
     labelled: LabelledSet,
     made_of: Mapping[str, Any],
     job: _Job,
 ) -> Iterator[tuple[ComparedFit, dict[str, float], dict[str, float]]]:
-    """Yield the fits of one entrant, with their errors and CRPS in eV by id, on splits of all labelled structures.
+    """Yield the fits of a method or peer, with errors and CRPS in eV by id.
 
-    What its descriptor does not take it does without.
+    Splits are of all labelled structures. Structures that cannot be described are left out.
     """
-    who, n_test = wanted[0][0], made_of["n_test"]
-    note = progress_of(who, job.progress)
+    entrant_name = keys[0][0]
+    n_test = made_of["n_test"]
+    note = progress_of(entrant_name, job.progress)
     table = learnable(
         labelled.records,
         labelled.gaps_eV,
@@ -238,19 +256,23 @@ def _fits_of(
     )
     ids = [record.id for record in labelled.records]
     row = {name: k for k, name in enumerate(table.ids)}
-    for position, (_, n, seed) in enumerate(wanted):
-        note(Update("comparing", position, len(wanted), message=f"n = {n}, seed {seed}"))
+    for position, (_, n, seed) in enumerate(keys):
+        note(Update("comparing", position, len(keys), message=f"n = {n}, seed {seed}"))
         split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
         parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
         train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
         started = time.perf_counter()
         draws = entrant.predict(train, test, seed)
         seconds = time.perf_counter() - started
-        lost = n + n_test - len(train) - len(test)
-        warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
+        n_missing = n + n_test - len(train) - len(test)
+        warnings = (
+            (f"{n_missing} of {n + n_test} structures cannot be described.",) if n_missing else ()
+        )
         errors = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
         figures = heldout_figures(draws, test.gaps_eV)
-        fit = ComparedFit(who, n, seed, figures, seconds, warnings=warnings, made_of=made_of)
+        fit = ComparedFit(
+            entrant_name, n, seed, figures, seconds, warnings=warnings, made_of=made_of
+        )
         scores = crps_mixture_each(test.gaps_eV, draws.centres_eV, sds=draws.sds_eV)
         errors_eV, crps_eV = (
             dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores)
@@ -258,22 +280,26 @@ def _fits_of(
         yield fit, errors_eV, crps_eV
 
 
-def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _Entrant:
+def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Job) -> _Entrant:
     elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
-    peer = next((peer for peer in PEERS if peer.name == who), None)
+    peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
-    if get_method(who).transfers:
-        folder = _trained_source(job) if where.source == SOURCE_SET else demo_source_folder()
+    if get_method(name).transfers:
+        folder = _trained_source(job) if crystal_set.source == SOURCE_SET else demo_source_folder()
         members = open_sources(folder).load(verify=False)
-        own = next(iter(members[0].values())).descriptor
-        taken = descriptor_taken(own, get_method(who), elements) or own
+        source_descriptor = next(iter(members[0].values())).descriptor
+        descriptor = (
+            descriptor_taken(source_descriptor, get_method(name), elements) or source_descriptor
+        )
         weights = fingerprint(
             [source_fingerprint(model) for member in members for model in member.values()]
         )
-        return _Entrant(taken, functools.partial(_own_draws, who, taken, members), weights)
+        return _Entrant(
+            descriptor, functools.partial(_own_draws, name, descriptor, members), weights
+        )
     descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
-    return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
+    return _Entrant(descriptor, functools.partial(_own_draws, name, descriptor, ()))
 
 
 def _own_draws(
@@ -284,8 +310,9 @@ def _own_draws(
     test: Table,
     seed: int,
 ) -> PredictiveDraws:
-    """Fit one of our methods on a descriptor, from the source's networks (grown by new elements) or without any."""
-    method, data = get_method(name), TargetData(train.features, train.gaps_eV)
+    """Fit a method, with the source's networks (extended to new elements) or without a source."""
+    method = get_method(name)
+    data = TargetData(train.features, train.gaps_eV)
     start = grown_members(members, descriptor, data.features) or [
         {"none": no_source(descriptor, data.features, data.gaps_eV)}
     ]
@@ -301,11 +328,11 @@ def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveD
 
 
 def _trained_source(job: _Job) -> Path:
-    """Return the folder of the source on the inorganic crystals, trained where none was made of the same."""
-    where = SETS[SOURCE_SET]
+    """Return the folder of the source on inorganic crystals; train it if its inputs changed."""
+    crystal_set = SETS[SOURCE_SET]
 
     def train() -> Path:
-        labelled = _labelled(where, job)
+        labelled = _labelled(crystal_set, job)
         return train_source_folder(
             labelled.records,
             labelled.gaps_eV,
@@ -319,7 +346,11 @@ def _trained_source(job: _Job) -> Path:
         )
 
     made_of = {
-        "data": [file_digest(job.data / file) for file in (where.structures, where.table) if file],
+        "data": [
+            file_digest(job.data / file)
+            for file in (crystal_set.structures, crystal_set.table)
+            if file
+        ],
         "descriptor": fingerprint(PRESETS[PRESET]),
         "config": to_dict(job.config.source),
         "seed": job.config.source_seed,
@@ -327,17 +358,17 @@ def _trained_source(job: _Job) -> Path:
     return kept_source(job.out / "source", made_of, train)
 
 
-def _labelled(where: CrystalSet, job: _Job) -> LabelledSet:
-    """Return the structures of a set that can be used and have a gap."""
+def _labelled(crystal_set: CrystalSet, job: _Job) -> LabelledSet:
+    """Return the usable structures of a set that have a gap."""
     records: list[StructureRecord] = read_paths(
-        [job.data / where.structures], progress=job.progress
+        [job.data / crystal_set.structures], progress=job.progress
     )
-    if where.table:
+    if crystal_set.table:
         labels = read_labels(
-            job.data / where.table, column=LABEL, level_of_theory=where.level_of_theory
+            job.data / crystal_set.table, column=LABEL, level_of_theory=crystal_set.level_of_theory
         )
         gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
     else:
         gaps = labels_from_info(records, LABEL, unit="eV")
     usable = [k for k, r in enumerate(records) if r.status != "refused" and np.isfinite(gaps[k])]
-    return LabelledSet([records[k] for k in usable], gaps[usable], where.level_of_theory)
+    return LabelledSet([records[k] for k in usable], gaps[usable], crystal_set.level_of_theory)

@@ -1,9 +1,11 @@
-"""What a GPU gains: gradients of the sampler of networks, and NPTL one sample after the other against all at once.
+"""Speed on a GPU: gradients of the network sampler, and NPTL one by one and batched.
 
-Rows, labels and source weights are random: only shapes matter for time. Runs on the CPU as well, for comparison.
+Rows, labels and source weights are random, because only shapes matter for time. The benchmark also
+runs on a CPU, for comparison.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +29,7 @@ from benchmarks.stopwatch import timed
 
 @dataclass(frozen=True)
 class GpuBenchmark:
-    """Shapes: rows n, features p, hidden widths; chains and numbers of samples to measure; repeats (medians)."""
+    """Rows n, features p, hidden widths; numbers of chains and samples to measure; repeats."""
 
     n: int = 180
     p: int = 1260
@@ -57,11 +59,12 @@ class GpuBenchmark:
 def run_benchmark(
     config: GpuBenchmark, *, device: str = "cuda", progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Measure on one device; raises ConfigError that says so where it is "cuda" and there is none."""
+    """Measure on one device; raise ConfigError if it is "cuda" and there is none."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            f"benchmark gpu: torch {torch.__version__} finds no CUDA device here. Nothing was measured. Run it where "
-            "there is one, or measure this processor with --device cpu."
+            f"benchmark gpu: torch {torch.__version__} finds no CUDA device here. "
+            "Nothing was measured. Run it on a machine with a GPU, or measure the CPU with "
+            "--device cpu."
         )
     place = choose_device(device)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU, one thread"
@@ -76,7 +79,7 @@ def run_benchmark(
 def measure_gradients(
     config: GpuBenchmark, place: torch.device, *, progress: Progress = no_progress
 ) -> dict[int, dict[str, float]]:
-    """Return milliseconds of one gradient of all chains, and of one chain's share, by number of chains."""
+    """Return milliseconds of a gradient, of all chains and per chain, by number of chains."""
     layers, x = _problem(config)
     y = torch.randn(
         config.n, generator=torch.Generator().manual_seed(config.seed), dtype=torch.float64
@@ -96,9 +99,10 @@ def measure_gradients(
         sigma = torch.full((chains,), 0.4, dtype=torch.float64, device=place)
         scales = Scales(s, (s[:, -1] / sigma) ** 2, sigma)
 
+        # The closures are called before the variables of the loop change.
         def steps(count: int) -> None:
             for _ in range(count):
-                hidden = hidden_features(net, z, scales)  # noqa: B023 - called in this turn of the loop
+                hidden = hidden_features(net, z, scales)  # noqa: B023
                 output = integrate_output(net, hidden, scales)  # noqa: B023
                 gradient(net, z, scales, hidden, output)  # noqa: B023
 
@@ -106,8 +110,8 @@ def measure_gradients(
         spent = [
             timed(lambda: steps(config.gradients), device=place)[1] for _ in range(config.repeats)
         ]
-        each = 1e3 * float(np.median(spent)) / config.gradients
-        result[chains] = {"all_chains": each, "each_chain": each / chains}
+        all_chains_ms = 1e3 * float(np.median(spent)) / config.gradients
+        result[chains] = {"all_chains": all_chains_ms, "each_chain": all_chains_ms / chains}
         progress(Update("gradients of the sampler", len(result), len(config.chains)))
     return result
 
@@ -115,30 +119,33 @@ def measure_gradients(
 def measure_nptl(
     config: GpuBenchmark, place: torch.device, *, progress: Progress = no_progress
 ) -> dict[str, dict[str, float]]:
-    """Return seconds a sample one by one and together, their ratio, and MB a sample (CUDA: torch's own peak)."""
+    """Return seconds per sample one by one and batched, their ratio, and on CUDA MB per sample."""
     layers, x = _problem(config)
     layer = first_layer(
         layers[0], x, trained=np.ones(config.n, dtype=np.bool_), coordinates="row_space"
     )
     between = [t.T.float().contiguous() for t in layers[1:-1]]
-    _train(config, layer, between, [0], place)  # the first use of a device loads its libraries
+    _train(config, layer, between, [0], place)  # The first use of a device loads its libraries.
 
     def one_by_one() -> None:
         for number in range(config.one_by_one):
             _train(config, layer, between, [number], place)
 
-    singly = [timed(one_by_one, device=place)[1] for _ in range(config.repeats)]
-    alone = float(np.median(singly)) / config.one_by_one
-    result = {"one by one": {"seconds_each": alone}}
+    times = [timed(one_by_one, device=place)[1] for _ in range(config.repeats)]
+    seconds_one_by_one = float(np.median(times)) / config.one_by_one
+    result = {"one by one": {"seconds_each": seconds_one_by_one}}
     for number, count in enumerate(config.samples, start=1):
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
         spent = [
-            timed(lambda: _train(config, layer, between, range(count), place), device=place)[1]  # noqa: B023
+            timed(partial(_train, config, layer, between, range(count), place), device=place)[1]
             for _ in range(config.repeats)
         ]
-        each = float(np.median(spent)) / count
-        result[f"{count} at once"] = {"seconds_each": each, "ratio": alone / each}
+        seconds_each = float(np.median(spent)) / count
+        result[f"{count} at once"] = {
+            "seconds_each": seconds_each,
+            "ratio": seconds_one_by_one / seconds_each,
+        }
         if place.type == "cuda":
             result[f"{count} at once"]["MB_each"] = (
                 torch.cuda.max_memory_allocated(place) / 1e6 / count
@@ -154,7 +161,9 @@ def _train(
     numbers: Any,
     place: torch.device,
 ) -> None:
-    count, n, last = len(numbers), config.n, config.hidden[-1]
+    count = len(numbers)
+    n = config.n
+    last = config.hidden[-1]
     rng = np.random.default_rng(config.seed)
     samples = Samples(
         layer=np.zeros(count, dtype=np.int64),

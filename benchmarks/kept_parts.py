@@ -1,7 +1,7 @@
-"""Parts of a long measurement, kept in a file as they are done: killed in between, it goes on with those left.
+"""Parts of a long benchmark, stored in a file as they finish: a later call resumes after them.
 
-A part holds all sides that are compared, so that no ratio is made of two runs. A source model that a benchmark trains
-once is kept likewise, with what it was made of.
+A part has all methods that are compared, so that no ratio mixes two runs. A source model that a
+benchmark trains once is stored too, with a record of its inputs.
 """
 
 import hashlib
@@ -16,35 +16,41 @@ from bandgap.foundation.json_lines import append_line, read_lines
 from bandgap.storage.manifests import manifest_kind
 
 Figures = dict[str, Any]
-MADE_OF = "-made-of.json"  # after the name of a source's folder: what the source was trained from
+# Suffix of the record next to a source's folder: the inputs of its training.
+MADE_OF = "-made-of.json"
 
 _LOG = logging.getLogger(__name__)
 
 
 class Parts:
-    """Figures of parts by name, in a file of JSON lines; without a file nothing is kept.
+    """Figures of parts by name, in a file of JSON lines; without a file nothing is stored.
 
-    A part counts as done where the file holds it with the same settings, measured by the same version of this package;
-    the log says how many are of another version. Raises InputError on a file of anything else.
+    A part is reused if the file has it with the same settings and the same version of this
+    package. The log says how many parts are of another version. Raises InputError if the file has
+    other content.
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file, self.found = file, 0
-        self._kept: dict[str, Figures] = {}
+        self._file = file
+        self.n_resumed = 0
+        self._stored: dict[str, Figures] = {}
         if file is not None:
-            self._kept = dict(read_lines(file, _part, what="part of a measurement"))
-            if others := sum(json.loads(key)[2] != _version() for key in self._kept):
-                words = "parts of another version of bandgap, measured again where asked for"
-                _LOG.warning("%s: %s: %d", file, words, others)
+            self._stored = dict(read_lines(file, _part, what="part of a measurement"))
+            if n_other_versions := sum(json.loads(key)[2] != _version() for key in self._stored):
+                _LOG.warning(
+                    "%s: %d parts are of another version of bandgap and are not reused",
+                    file,
+                    n_other_versions,
+                )
 
     def get(
         self, name: str, settings: Mapping[str, Any], measure: Callable[[], Figures]
     ) -> Figures:
-        """Return the figures of a part, measured where the file does not hold them; `found` counts where it does."""
+        """Return the stored figures of a part, or measure and store them."""
         key = _key(name, settings, _version())
-        if key in self._kept:
-            self.found += 1
-            return self._kept[key]
+        if key in self._stored:
+            self.n_resumed += 1
+            return self._stored[key]
         figures = measure()
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -58,19 +64,19 @@ class Parts:
         return figures
 
 
-def kept_source(folder: Path, made_of: Mapping[str, Any], train: Callable[[], Path]) -> Path:
-    """Return the folder of a source model, trained unless there is one that was made of the same.
+def kept_source(folder: Path, facts: Mapping[str, Any], train: Callable[[], Path]) -> Path:
+    """Return the folder of a source model, and train it unless its record has the same inputs.
 
-    `made_of` are plain values: the data, the request and the seed; the version of this package is added. The log says
-    where a source is trained again because these differ.
+    `facts` are the inputs as plain values: data, request and seed. The version of this package is
+    added. The log says if a source is trained again.
     """
     record = folder.with_name(folder.name + MADE_OF)
-    now = json.loads(json.dumps({**made_of, "version": _version()}))
+    now = json.loads(json.dumps({**facts, "version": _version()}))
     if manifest_kind(folder) is not None:
         if _read_record(record) == now:
             return folder
         _LOG.warning(
-            "%s: made of other data, with other settings or by another version, and trained again",
+            "%s: data, settings or version of bandgap differ; the source is trained again",
             folder,
         )
     record.unlink(missing_ok=True)
@@ -80,7 +86,7 @@ def kept_source(folder: Path, made_of: Mapping[str, Any], train: Callable[[], Pa
 
 
 def file_digest(path: Path) -> str:
-    """Return SHA-256 (hexadecimal) of a file, "" where there is none: other data make another part."""
+    """Return the SHA-256 of a file as hexadecimal digits, "" if there is no file."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -92,7 +98,7 @@ def _key(name: str, settings: Mapping[str, Any], version: str) -> str:
 
 
 def _part(line: Figures) -> tuple[str, Figures]:
-    return _key(line["part"], line["settings"], str(line.get("version", ""))), dict(line["figures"])
+    return _key(line["part"], line["settings"], line["version"]), dict(line["figures"])
 
 
 def _version() -> str:
@@ -100,7 +106,7 @@ def _version() -> str:
 
 
 def _read_record(path: Path) -> Any:
-    """Return what a source was made of, None where there is no readable record."""
+    """Return the record of a source's inputs, None if there is no readable one."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

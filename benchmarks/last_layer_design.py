@@ -1,8 +1,9 @@
-r"""A synthetic last layer: a source with one hidden layer of random ReLU units, a target of changed output weights.
+r"""A synthetic problem for the output layer: a source network and a target with changed weights.
 
-A source of n1 rows gives output weights by ridge regression, with the moments of its hidden units. The target has the
-same hidden units, another level, and a change of some or all of its weights whose effect has a given variance. Units
-that are dead on the target's training rows fire on half of the source's and of the test rows, and have no change.
+The source has one hidden layer of random ReLU units. Its output weights are fitted by ridge
+regression. The target has the same hidden units, another mean level, and a change of some or all
+output weights whose effect has a given variance. Dead units are zero on the target's training rows;
+they are active on half of the source rows and of the test rows, and their weights do not change.
 """
 
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from bandgap.transfer.shared.method import TargetData
 
 LEVEL_SHIFT = 0.5
 BIAS_SD = 0.5
-L2 = 1e-6  # the source's penalty, per row
-NOT_OF_STRUCTURES = MBTRConfig(  # the rows are numbers: a source needs some descriptor
+L2 = 1e-6  # The source's penalty per row.
+# A source needs a descriptor; this one is not used, because rows are random numbers.
+UNUSED_DESCRIPTOR = MBTRConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(
@@ -38,9 +40,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LastLayerDesign:
-    """Hidden units, of which `dead` are; inputs; rows of the source and of the test; the change and the noise.
+    """Sizes of the networks and data sets, and variances of the change and of the noise.
 
-    Gaps have no unit here: `noise_variance` is that of a gap, `change_variance` that of the change's effect on one.
+    Gaps have no unit here. `noise_variance` is that of a gap, `change_variance` that of the effect
+    of the change on a gap. `dead` is the number of dead units, `changed` that of changed weights.
     """
 
     units: int = 512
@@ -57,19 +60,20 @@ class LastLayerDesign:
         most = self.units - self.dead
         if not 1 <= self.changed <= most or min(self.dead, self.test_rows - 2, self.inputs - 2) < 0:
             raise ConfigError(
-                f"benchmark last-layer: {self.changed} of {self.units} weights change, {self.dead} units are dead, "
-                f"{self.inputs} inputs, {self.test_rows} test rows. Accepted: 1 to units - dead changes, at least 2 "
-                "inputs and test rows."
+                f"benchmark last-layer: {self.changed} of {self.units} weights change, "
+                f"{self.dead} units are dead, {self.inputs} inputs, {self.test_rows} test rows. "
+                "Accepted: 1 to units - dead changes, at least 2 inputs and test rows."
             )
         if self.source_rows <= self.units:
             raise ConfigError(
-                f"benchmark last-layer: {self.source_rows} source rows for {self.units} units. Accepted: more rows."
+                f"benchmark last-layer: {self.source_rows} source rows for {self.units} units. "
+                "Accepted: more rows."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class LastLayerTask:
-    """A source, the target's training rows, and its test rows: inputs (m, inputs) and gaps (m,)."""
+    """A source, training rows of the target, and test rows: inputs (m, inputs) and gaps (m,)."""
 
     source: SourceModel
     data: TargetData
@@ -78,32 +82,32 @@ class LastLayerTask:
 
 
 def make_task(design: LastLayerDesign, n: int, *, seed: int) -> LastLayerTask:
-    """Draw the source and n training rows; source, change and test rows do not depend on n."""
+    """Draw a source and n training rows; source, change and test rows do not depend on n."""
     rng = np.random.default_rng([seed, 1])
     hidden = _hidden_layer(design, rng)
     x = _inputs(design, design.source_rows, rng)
-    h, first = _features(hidden, x), rng.standard_normal(design.units)
+    h = _features(hidden, x)
+    weights = rng.standard_normal(design.units) / np.sqrt(design.units)
     sigma = float(np.sqrt(design.noise_variance))
-    y = h @ first / np.sqrt(design.units) + sigma * rng.standard_normal(len(x))
+    y = h @ weights + sigma * rng.standard_normal(len(x))
     source = _source(design, hidden, x, h, y)
     change = _change(design, h, rng)
     x_test = _inputs(design, design.test_rows, rng)
 
     def gaps(rows: NDArray[np.float32], noise: np.random.Generator) -> Floats:
-        result: Floats = (
-            _features(hidden, rows) @ (first / np.sqrt(design.units) + change) + LEVEL_SHIFT
-        )
+        result: Floats = _features(hidden, rows) @ (weights + change) + LEVEL_SHIFT
         return result + sigma * noise.standard_normal(len(rows))
 
-    y_test, own = gaps(x_test, rng), np.random.default_rng([seed, 2, n])
-    x_train = _inputs(design, n, own)
+    y_test = gaps(x_test, rng)
+    rng_of_size = np.random.default_rng([seed, 2, n])
+    x_train = _inputs(design, n, rng_of_size)
     if design.dead:
         x_train[:, 0] = -np.abs(x_train[:, 0])
-    return LastLayerTask(source, TargetData(x_train, gaps(x_train, own)), x_test, y_test)
+    return LastLayerTask(source, TargetData(x_train, gaps(x_train, rng_of_size)), x_test, y_test)
 
 
 def _hidden_layer(design: LastLayerDesign, rng: np.random.Generator) -> Params:
-    """Return random units; dead ones, the first, see the first input alone, all others only the rest."""
+    """Return random units. The first `dead` units use only the first input, others all others."""
     weight = np.zeros((design.units, design.inputs))
     weight[: design.dead, 0] = 1.0 + rng.random(design.dead)
     alive = (design.units - design.dead, design.inputs - 1)
@@ -116,7 +120,8 @@ def _hidden_layer(design: LastLayerDesign, rng: np.random.Generator) -> Params:
 def _source(
     design: LastLayerDesign, hidden: Params, x: NDArray[np.float32], h: Floats, y: Floats
 ) -> SourceModel:
-    mean, level = h.mean(axis=0), float(y.mean())
+    mean = h.mean(axis=0)
+    level = float(y.mean())
     scatter = (h - mean).T @ (h - mean) + len(y) * L2 * np.eye(design.units)
     weights = np.linalg.solve(scatter, (h - mean).T @ (y - level))
     bias = level - float(mean @ weights)
@@ -127,7 +132,7 @@ def _source(
         params=params,
         network=NetworkConfig(design.inputs, (design.units,)),
         standardiser=Standardiser(np.zeros(design.inputs), np.ones(design.inputs), 0.0, 1.0),
-        descriptor=NOT_OF_STRUCTURES,
+        descriptor=UNUSED_DESCRIPTOR,
         card=SourceCard((), len(y), ("H",)),
         config=SourceConfig((design.units,), TrainingConfig(l2=L2)),
         features=feature_statistics(params, torch.from_numpy(x), residual_variance=variance),
@@ -135,14 +140,15 @@ def _source(
 
 
 def _change(design: LastLayerDesign, h: Floats, rng: np.random.Generator) -> Floats:
-    """Return the change of the output weights (units,), drawn in units of the features' standard deviations."""
-    sd, change = h.std(axis=0), np.zeros(design.units)
+    """Return the change of the output weights (units,), scaled by the features' sds."""
+    sd = h.std(axis=0)
+    change = np.zeros(design.units)
     alive = np.arange(design.dead, design.units)
-    chosen = (
+    changed_units = (
         rng.choice(alive, design.changed, replace=False) if design.change == "sparse" else alive
     )
-    chosen = chosen[sd[chosen] > 0]
-    change[chosen] = rng.standard_normal(chosen.size) / sd[chosen]
+    changed_units = changed_units[sd[changed_units] > 0]
+    change[changed_units] = rng.standard_normal(changed_units.size) / sd[changed_units]
     result: Floats = change * np.sqrt(design.change_variance) / float((h @ change).std())
     return result
 

@@ -1,8 +1,9 @@
-r"""Sweeps of the horseshoe's sampler and of plain Gibbs sampling, timed beside bare Cholesky factorisations (dpotrf).
+r"""Speed of the horseshoe's sampler, of plain Gibbs sampling and of Cholesky factorisations.
 
-The sides take turns every few sweeps, so that whatever else the machine does meets all alike, and are compared by
-ratios. Plain Gibbs sampling has the same model, the same reduced problem and the same linear algebra, and draws all
-coefficients jointly; ours may draw them in halves (`coefficient_updates`), so that effective draws count, not sweeps.
+The three are timed in turn every few sweeps, so that load on the machine affects all of them, and
+compared by ratios. Plain Gibbs sampling has the same model, reduced problem and linear algebra, and
+draws all coefficients jointly. bandgap's sampler may draw them in halves (`coefficient_updates`),
+so effective draws are compared, not sweeps.
 """
 
 import math
@@ -26,17 +27,19 @@ from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 from benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 from benchmarks.stopwatch import timed
 
-OURS, PLAIN, CHOLESKY = "bandgap", "plain Gibbs", "dpotrf"
-TURN = 20  # sweeps of a side before it is the next one's turn
+OURS = "bandgap"
+PLAIN = "plain Gibbs"
+CHOLESKY = "dpotrf"
+TURN = 20  # Sweeps of a sampler before the next one is timed.
 CPU = torch.device("cpu")
 
 Floats = NDArray[np.float64]
-Walk = Callable[[], tuple[float, Floats]]  # makes a sweep and returns log tau and delta (p,)
+Walk = Callable[[], tuple[float, Floats]]  # Makes a sweep and returns log tau and delta (p,).
 
 
 @dataclass(frozen=True)
 class SpeedRun:
-    """Chains of each side, their warm-up and timed sweeps, and the parts of these whose rates give the median."""
+    """Chains of each sampler, warm-up and timed sweeps, and parts whose rates give the median."""
 
     chains: int = 2
     warmup: int = 400
@@ -45,7 +48,7 @@ class SpeedRun:
 
 
 class Factorisations:
-    """Bare Cholesky factorisations of one size, in place; the copy that restores the matrix is not timed."""
+    """Cholesky factorisations in place; the copy that restores the matrix is not timed."""
 
     def __init__(self, size: int, *, seed: int) -> None:
         rows = np.random.default_rng(seed).standard_normal((2 * size, size))
@@ -73,9 +76,9 @@ def measure_sweeps(
     seed: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return rates of sweeps and of (units x units) factorisations, and effective draws by side.
+    """Return rates of sweeps and of (units x units) factorisations, and effective draws.
 
-    Those are of log tau, and of the changes of some predictions, at `rows` (k, p).
+    Effective draws are those of log tau and of the change of the predictions at `rows` (k, p).
     """
     factorisations = Factorisations(units, seed=seed)
     rngs = [np.random.default_rng([seed, chain]).spawn(2) for chain in range(run.chains)]
@@ -83,16 +86,16 @@ def measure_sweeps(
         OURS: [_our_walk(problem, run.warmup, rng) for rng, _ in rngs],
         PLAIN: [_plain_walk(problem, run.warmup, rng) for _, rng in rngs],
     }
-    watched = {side: np.empty((run.chains, run.sweeps, 1 + len(rows))) for side in sides}
+    draws = {side: np.empty((run.chains, run.sweeps, 1 + len(rows))) for side in sides}
     seconds = {side: np.zeros(run.repeats) for side in (*sides, CHOLESKY)}
     parts = np.array_split(np.arange(run.sweeps), run.repeats)
     for repeat, part in enumerate(parts):
         for turn in np.array_split(part, max(1, part.size // TURN)):
             for chain in range(run.chains):
                 for side, walks in sides.items():
-                    found, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
-                    watched[side][chain, turn] = [
-                        np.append(log_tau, rows @ delta) for log_tau, delta in found
+                    states, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
+                    draws[side][chain, turn] = [
+                        np.append(log_tau, rows @ delta) for log_tau, delta in states
                     ]
                     seconds[side][repeat] += spent
                 seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
@@ -107,7 +110,7 @@ def measure_sweeps(
         "in_halves": {OURS: halves, PLAIN: False},
         "changes": problem.moment.size,
         "dpotrf_per_second": float(np.median(rates[CHOLESKY])),
-        "sides": {side: _figures(watched[side], rates[side], rates[CHOLESKY]) for side in sides},
+        "sides": {side: _figures(draws[side], rates[side], rates[CHOLESKY]) for side in sides},
     }
 
 
@@ -119,13 +122,18 @@ def measure_fits(
     seed: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return the seconds of `fit`, the median, and in (units x units) factorisations, timed before each fit."""
-    factorisations, spent, each = Factorisations(units, seed=seed), [], []
+    """Return the median seconds of `fit`, and their ratio to (units x units) factorisations.
+
+    Factorisations are timed before each fit.
+    """
+    factorisations = Factorisations(units, seed=seed)
+    spent = []
+    factorisation_s = []
     for repeat in range(repeats):
-        each.append(factorisations.seconds(TURN) / TURN)
+        factorisation_s.append(factorisations.seconds(TURN) / TURN)
         spent.append(timed(fit, device=CPU)[1])
         progress(Update("measuring fits", repeat + 1, repeats))
-    in_dpotrf = np.array(spent) / np.array(each)
+    in_dpotrf = np.array(spent) / np.array(factorisation_s)
     return {
         "seconds": float(np.median(spent)),
         "in_dpotrf": float(np.median(in_dpotrf)),
@@ -133,10 +141,14 @@ def measure_fits(
     }
 
 
-def _figures(watched: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
-    """Return rates and effective draws of one side, from draws (chain, sweep, 1 + k) of log tau and k predictions."""
-    rate, sweeps = float(np.median(rates)), watched.shape[0] * watched.shape[1]
-    tau, *fits = (diagnostics.ess_bulk(watched) / sweeps).tolist()
+def _figures(draws: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
+    """Return rates and effective draws of a sampler.
+
+    `draws` (chain, sweep, 1 + k) are those of log tau and of k predictions.
+    """
+    rate = float(np.median(rates))
+    sweeps = draws.shape[0] * draws.shape[1]
+    tau, *fits = (diagnostics.ess_bulk(draws) / sweeps).tolist()
     return {
         "sweeps_per_second": rate,
         "of_dpotrf": float(np.median(rates / of_dpotrf)),
@@ -146,8 +158,8 @@ def _figures(watched: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any
         "ess_fit_per_1000": 1000.0 * float(np.median(fits)),
         "ess_fit_per_second": float(np.median(fits)) * rate,
         "ess_least_fit_per_second": min(fits) * rate,
-        "mean_log_tau": float(watched[..., 0].mean()),
-        "rhat_log_tau": float(diagnostics.rhat(watched[..., 0])),
+        "mean_log_tau": float(draws[..., 0].mean()),
+        "rhat_log_tau": float(diagnostics.rhat(draws[..., 0])),
     }
 
 
@@ -168,11 +180,9 @@ def _our_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator)
 
 
 def _plain_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
-    form, response, state = (
-        form_of(problem),
-        Response(problem.square, problem.n, NoisePrior()),
-        gibbs_start(problem),
-    )
+    form = form_of(problem)
+    response = Response(problem.square, problem.n, NoisePrior())
+    state = gibbs_start(problem)
 
     def walk() -> tuple[float, Floats]:
         nonlocal state

@@ -1,10 +1,10 @@
-r"""Messages of PBP and SSPBP against draws: how far a rectified product is from them, and how often a layer is off.
+r"""Messages of PBP and SSPBP compared with draws: tables 3.1 and 3.2 of a thesis.
 
-"Probabilistic neural networks" (thesis, 2022), tables 3.1 and 3.2. The first: T = max(X W, 0) of two normal numbers,
-10,000 draws, against a normal with the mean and the variance that PBP's message has, and against SSPBP's atom and slab,
-by the squared maximum mean discrepancy with kernel exp(-(x - y)^2) (Gretton et al., 2012; the biased estimate, with the
-diagonal). The second: the probability 1 - rho that everything behind a layer is exactly zero, of networks without
-biases that were learned by 40 passes.
+"Probabilistic neural networks" (thesis, 2022). Table 3.1: T = max(X W, 0) of two normal variables,
+10,000 draws, compared with the normal message of PBP and with the atom and slab of SSPBP. The
+distance is the squared maximum mean discrepancy with kernel exp(-(x - y)^2) (Gretton et al., 2012;
+the biased estimate, with the diagonal). Table 3.2: the probability 1 - rho that everything after a
+layer is exactly zero, in networks without biases after 40 passes.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,14 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.assumed_density.belief import Floats
 from bandgap.inference.assumed_density.moments import layer_moments
 from bandgap.inference.assumed_density.rectified import rectified_moments, truncated_moments
-from benchmarks.uci import UciStudy, learned, read_split
+from benchmarks.uci import UciStudy, fit_belief, read_split
 
-STEP: Final = (
-    0.002  # of the grid; the kernel's curvature makes an error of STEP^2 / 4 of the difference
-)
-REACH: Final = 6.0  # beyond it the kernel is below 3e-16
+# Step of the grid. The kernel's curvature causes a relative error of STEP^2 / 4.
+STEP: Final = 0.002
+REACH: Final = 6.0  # The kernel is below 3e-16 beyond it.
 LEAST_DRAWS: Final = 2
 
-# of X and of W mean and variance; percent of zeros, and squared distances of draws, PBP and SSPBP, as printed
+# Mean and variance of X and of W; percent of zeros, distances of draws, PBP and SSPBP, as printed.
 TABLE_3_1: Final = {
     (0.0, 1.0, 0.0, 1.0): (49.86, 2.8e-5, 0.066, 0.02),
     (1.0, 1.0, 3.0, 1.0): (16.24, 9e-5, 0.031, 0.015),
@@ -37,7 +36,7 @@ TABLE_3_1: Final = {
     (3.0, 1.0, 3.0, 1.0): (0.22, 0.00025, 0.0043, 0.0051),
     (3.0, 1.0, -3.0, 1.0): (99.72, 5.8e-7, 0.017, 0.00024),
 }
-# rho in front of every layer behind the first, and of the output, as printed; by hidden widths
+# rho before each layer after the first, and before the output, as printed; by hidden widths.
 TABLE_3_2: Final = {
     (5,): (0.976,),
     (50,): (1.0,),
@@ -50,7 +49,7 @@ TABLE_3_2: Final = {
 
 @dataclass(frozen=True)
 class Distances:
-    """One row of table 3.1: percent of zeros among the draws, squared distances to other draws, PBP and SSPBP."""
+    """A row of table 3.1: percent of zeros, and squared distances from draws, PBP and SSPBP."""
 
     x_mean: float
     x_variance: float
@@ -64,7 +63,7 @@ class Distances:
 
 @dataclass(frozen=True)
 class Shares:
-    """rho in front of every layer behind the first and of the output, of a net on one set's first split."""
+    """rho before each layer after the first and before the output, on the first split of a set."""
 
     name: str
     hidden: tuple[int, ...]
@@ -72,10 +71,11 @@ class Shares:
 
 
 def message_distances(*, draws: int = 10_000, seed: int = 0) -> list[Distances]:
-    """Return table 3.1; raises ConfigError for fewer than two draws."""
+    """Return table 3.1; raise ConfigError for fewer than two draws."""
     if draws < LEAST_DRAWS:
         raise ConfigError(
-            f"benchmark messages: {draws} draws. Accepted: {LEAST_DRAWS} or more; the thesis has 10,000."
+            f"benchmark messages: {draws} draws. "
+            f"Accepted: {LEAST_DRAWS} or more; the thesis has 10,000."
         )
     rng = np.random.default_rng(seed)
     return [_row(row, draws, rng) for row in TABLE_3_1]
@@ -87,8 +87,8 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
     def rectified() -> Floats:
         x = x_mean + np.sqrt(x_variance) * rng.standard_normal(draws)
         w = w_mean + np.sqrt(w_variance) * rng.standard_normal(draws)
-        found: Floats = np.maximum(x * w, 0.0)
-        return found
+        values: Floats = np.maximum(x * w, 0.0)
+        return values
 
     mean = np.array(x_mean * w_mean)
     variance = np.array(x_variance * w_mean**2 + w_variance * (x_mean**2 + x_variance))
@@ -96,19 +96,21 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
     r = np.sqrt(variance)
     slab = truncated_moments(mean / r)
     on = rng.random(draws) < ndtr(mean / r)
-    truth, again = rectified(), rectified()
+    draws_of_product = rectified()
+    other_draws = rectified()
     plain = normal_mean + np.sqrt(normal_variance) * rng.standard_normal(draws)
     atom = np.where(on, r * (slab.delta + np.sqrt(slab.s) * rng.standard_normal(draws)), 0.0)
-    zeros = 100.0 * float(np.mean(truth == 0.0))
-    return Distances(
-        *row, zeros, *(squared_distance(truth, other) for other in (again, plain, atom))
+    zeros = 100.0 * float(np.mean(draws_of_product == 0.0))
+    distances = (
+        squared_distance(draws_of_product, sample) for sample in (other_draws, plain, atom)
     )
+    return Distances(*row, zeros, *distances)
 
 
 def squared_distance(a: Floats, b: Floats) -> float:
-    """Return the squared maximum mean discrepancy of two samples (n,) and (m,), the biased estimate, on a fine grid.
+    """Return the squared maximum mean discrepancy of samples (n,) and (m,), the biased estimate.
 
-    Every number is shared by the two points of the grid beside it.
+    It is computed on a fine grid: each number is distributed over the two neighbouring points.
 
     >>> x = np.array([0.0, 0.5, 2.0])
     >>> squared_distance(x, x)
@@ -116,7 +118,8 @@ def squared_distance(a: Floats, b: Floats) -> float:
     """
     if min(a.size, b.size) == 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError(
-            f"squared distance of samples of {a.size} and {b.size} numbers. Accepted: finite, one or more."
+            f"squared distance of samples of {a.size} and {b.size} numbers. "
+            "Accepted: one or more finite numbers."
         )
     lowest = min(a.min(), b.min())
     points = int((max(a.max(), b.max()) - lowest) / STEP) + 3
@@ -124,10 +127,11 @@ def squared_distance(a: Floats, b: Floats) -> float:
     def shares(sample: Floats) -> Floats:
         place = (sample - lowest) / STEP
         below = np.floor(place).astype(np.int64)
-        rest, found = place - below, np.zeros(points)
-        np.add.at(found, below, (1.0 - rest) / sample.size)
-        np.add.at(found, below + 1, rest / sample.size)
-        return found
+        fraction = place - below
+        weights = np.zeros(points)
+        np.add.at(weights, below, (1.0 - fraction) / sample.size)
+        np.add.at(weights, below + 1, fraction / sample.size)
+        return weights
 
     difference = shares(a) - shares(b)
     offsets = STEP * np.arange(-int(REACH / STEP), int(REACH / STEP) + 1)
@@ -143,12 +147,12 @@ def run_shares(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Iterator[Shares]:
-    """Yield rho of table 3.2's nets, means over the test rows of each set's first split, learned without biases."""
+    """Yield rho of the networks of table 3.2: means over test rows of the first split of a set."""
     for done, hidden in enumerate(TABLE_3_2):
         study = UciStudy(sets, "sspbp", hidden, biased=False, passes=passes, splits=1, seed=seed)
         for name in sets:
             split = read_split(data, name, 0)
-            belief, scale = learned(split, study, number=0)
+            belief, scale = fit_belief(split, study, number=0)
             moments = layer_moments(belief.weights, scale(split.x_test), atoms=True)
             yield Shares(name, hidden, tuple(float(np.mean(layer.share)) for layer in moments[1:]))
-        progress(Update("nets", done + 1, len(TABLE_3_2)))
+        progress(Update("networks", done + 1, len(TABLE_3_2)))

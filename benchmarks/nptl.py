@@ -1,9 +1,11 @@
-r"""What batching, collapsing and the row space gain NPTL over a textbook loop, and what NPTL gains over an ensemble.
+r"""Speed of NPTL compared with a plain loop, and accuracy compared with an ensemble.
 
-Speed: both sides train the same samples of alpha = 1 on 9/10 of the rows, from the same start, with the same
-optimiser, epochs and number of steps (a mini-batch of 32 crystals has both of their rows: 64), and fit their noise to
-the rows held out; scales, basis and probe are charged to our side. Accuracy: NPTL beside an ensemble of as many
-networks that differ in the order of their rows alone, same start, optimiser and rule for the noise, paired by split.
+Speed: both train the same samples of alpha = 1 on 9/10 of the rows, from the same start, with the
+same optimiser, epochs and number of steps. A mini-batch of 32 crystals has two rows of each: 64.
+Both fit their noise to the held-out rows. The time of scales, basis and probe counts for bandgap.
+
+Accuracy: the ensemble has the same number of networks, which differ only in the order of their
+rows, with the same start, optimiser and rule for the noise. Differences are paired by split.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,8 @@ from bandgap.transfer.shared.method import TargetData
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
 
-LOOP, LOOP_SMALL = "textbook loop", "textbook loop, batches of 32 of the 2n rows"
+LOOP = "textbook loop"
+LOOP_SMALL = "textbook loop, batches of 32 of the 2n rows"
 OURS = "bandgap"
 SGD = StackTraining(optimiser="sgd", learning_rate=1e-3)
 VARIANTS = {
@@ -44,7 +47,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class NptlBenchmark:
-    """Rows to train on, samples, repeats (medians are shown); splits of the comparison, its rows; test rows."""
+    """Training rows, samples and repeats; splits and rows of the comparison; test rows."""
 
     n: int = 180
     samples: int = 20
@@ -62,8 +65,9 @@ class NptlBenchmark:
             or self.splits < 0
         ):
             raise ConfigError(
-                f"benchmark nptl: {self.n} and {self.n_paired} rows, {self.samples} samples, {self.repeats} repeats, "
-                f"{self.splits} splits, {self.epochs} epochs. Accepted: at least 10 rows, whole numbers from 1."
+                f"benchmark nptl: {self.n} and {self.n_paired} rows, {self.samples} samples, "
+                f"{self.repeats} repeats, {self.splits} splits, {self.epochs} epochs. "
+                "Accepted: at least 10 rows, whole numbers from 1."
             )
 
 
@@ -74,8 +78,9 @@ def run_benchmark(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Measure on the demo's crystals and source; return plain values."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    """Measure on the crystals and the source of the demo; return plain values."""
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -104,7 +109,7 @@ def run_benchmark(
 def measure_speed(
     config: NptlBenchmark, source: SourceModel, table: Table, *, device: str, progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """Return seconds (medians, and all), seconds a sample, ratio to the loop, RMSE, NLL and noise of every variant."""
+    """Return times, their ratio to the loop, RMSE, NLL and noise of each variant."""
     data, x_test, y_test = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
     place = choose_device(device)
     seconds: dict[str, list[float]] = {}
@@ -130,31 +135,34 @@ def measure_speed(
 
 
 def measure_memory(config: NptlBenchmark, source: SourceModel, table: Table) -> dict[str, float]:
-    """Return the MB that one more sample needs when all are trained at once: peak memory of two new processes.
+    """Return the memory in MB of one additional sample in batched training.
 
-    The difference of the processes' peaks by the difference of their numbers of samples.
+    It is the difference between the peak memory of two processes, divided by the difference
+    between their numbers of samples.
     """
     data, _, _ = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
-    few, many = 20, 120
+    n_small = 20
+    n_large = 120
     result = {}
     for name, training in (
         ("row space", StackTraining()),
         ("all coordinates", StackTraining(coordinates="full")),
     ):
-        brief = replace(training, chunk=many, epochs=1)
+        short_training = replace(training, chunk=n_large, epochs=1)
         peaks = [
-            peak_memory_MB(_fit, source, data, count, brief, config.seed) for count in (few, many)
+            peak_memory_MB(_fit, source, data, count, short_training, config.seed)
+            for count in (n_small, n_large)
         ]
-        result[name] = (peaks[1] - peaks[0]) / (many - few)
+        result[name] = (peaks[1] - peaks[0]) / (n_large - n_small)
     return result
 
 
 def measure_pairs(
     config: NptlBenchmark, source: SourceModel, table: Table, *, device: str, progress: Progress
 ) -> dict[str, Any]:
-    """Return figures of NPTL and of the ensemble for every split, and the mean difference in NLL with its error.
+    """Return figures of NPTL and of the ensemble for each split, and mean differences.
 
-    Splits share one pool of crystals, so that the standard error is somewhat too small.
+    Splits share one pool of crystals, so the standard error is somewhat too small.
     """
     training = StackTraining(epochs=config.epochs)
     rows: list[dict[str, dict[str, float]]] = []
@@ -198,12 +206,12 @@ def _sides(
     device: str,
     progress: Progress,
 ) -> dict[str, Callable[[], tuple[Floats, float]]]:
-    """Return the variants by name; each trains, fits its noise and returns gaps of the test rows (m, n) and sigma."""
+    """Return the variants: functions that train and return test gaps (sample, m) and sigma."""
     mask = held_out_masks(data.gaps_eV.size, rule="val", seed=config.seed)[0]
     start = start_of(
         source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full"
     )
-    x, new = (start.standardiser.features(rows) for rows in (data.features, x_test))
+    x, new_rows = (start.standardiser.features(rows) for rows in (data.features, x_test))
 
     def loop(batch_size: int) -> tuple[Floats, float]:
         networks = textbook_nptl(
@@ -220,7 +228,7 @@ def _sides(
             progress=progress,
         )
         sigma = fit_sigma(data.gaps_eV[~mask], predict_eV(networks, start, x[~mask]))
-        return predict_eV(networks, start, new), sigma
+        return predict_eV(networks, start, new_rows), sigma
 
     def ours(training: StackTraining) -> tuple[Floats, float]:
         changed = replace(training, epochs=config.epochs)
@@ -242,13 +250,13 @@ def _fit(
     seed: int,
     device: str = "cpu",
 ) -> NetworkPosterior:
-    """Fit NPTL at alpha = 1, with its noise by a hold-out."""
+    """Fit NPTL at alpha = 1, with the noise from held-out rows."""
     config = nptl.NptlConfig(samples=samples, alphas=(1.0,), sigma="val", training=training)
     return nptl.fit(source, data, config, seed=seed, device=device)
 
 
 def _figures(y: Floats, means: Floats, sigma: float) -> dict[str, float]:
-    """Return errors of the mixture on test rows: also the NLL at the sigma that is best for them (not to be had)."""
+    """Return errors on the test rows. `nll_best_sigma` uses the sigma that is best for them."""
     best = fit_sigma(y, means)
     return {
         "rmse_eV": rmse(y, means.mean(0)),
@@ -263,5 +271,6 @@ def _split(
     table: Table, n: int, config: NptlBenchmark, *, seed: int
 ) -> tuple[TargetData, Floats, Floats]:
     split = permuted_split(table.ids, n_test=config.n_test, n_train=n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    train = table.rows(split.train)
+    test = table.rows(split.test)
     return TargetData(train.features, train.gaps_eV), test.features.astype(np.float64), test.gaps_eV

@@ -1,11 +1,13 @@
-r"""BTL-PCP-PE for NumPyro's NUTS: the joint density of all weights, tau, sigma and c, and one chain of it.
+r"""BTL-PCP-PE for NumPyro's NUTS: the joint density of weights, tau, sigma and c, and a chain.
 
-The density as the method's authors wrote it (Abba 2023, section 2.3.3), non-centred: theta_l = theta_hat_l + sqrt(tau
-c_l) z_l, over z, log tau, log sigma and w with c = softmax(w), w_l the logarithm of a Gamma(c0, 1) variable. With
-`rows` "all" the first layer has every input; with "row space" its coordinates in the space of the training rows, which
-is the same posterior of everything returned here, given normal draws of the rest.
+The density is that of Abba (2023), section 2.3.3, non-centred:
+theta_l = theta_hat_l + sqrt(tau c_l) z_l, over z, log tau, log sigma and w with c = softmax(w),
+where w_l is the logarithm of a Gamma(c0, 1) variable. With `rows` "all" the first layer has all
+inputs; with "row space" it has the coordinates in the row space of the training rows. Both give the
+same posterior of the returned quantities; weights outside the row space are drawn from their normal
+prior.
 
-jax and numpyro are imported here alone, and only when a chain is made.
+jax and numpyro are imported only when a chain is made.
 """
 
 import os
@@ -22,23 +24,26 @@ from bandgap.inference.network.whitened_network import row_space
 from benchmarks.posterior_problem import Floats, PosteriorProblem, TestInputs, with_one
 
 Rows = Literal["all", "row space"]
-State = dict[str, Any]  # z1 ... z_L, log_tau, log_sigma, w
+State = dict[str, Any]  # Keys: z1 ... z_L, log_tau, log_sigma, w.
 
 MAX_TREE_DEPTH: Final = 7
-BLOCK: Final = 5  # transitions
-START_SPREAD: Final = 0.3  # of z, as the product starts
+BLOCK: Final = 5  # Transitions.
+START_SPREAD: Final = 0.3  # Standard deviation of z at the start, as in bandgap.
 ONE_THREAD: Final = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-_MEETING, _TERMS = 0.5, 8  # of the series of psi in float32
+# psi is a series of _TERMS terms below _MEETING, accurate in float32.
+_MEETING = 0.5
+_TERMS = 8
 
 
 def check_numpyro() -> None:
-    """Raise ConfigError that says what to install where numpyro or jax are missing."""
+    """Raise ConfigError if numpyro or jax is not installed."""
     try:
         import jax  # noqa: F401
         import numpyro  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            f'benchmark posterior: {error.name} is not installed. Install the rival with: pip install "bandgap[bench]".'
+            f"benchmark posterior: {error.name} is not installed. "
+            'Install it with: pip install "bandgap[bench]".'
         ) from error
 
 
@@ -48,24 +53,24 @@ class NumpyroChain:
     def __init__(
         self, problem: PosteriorProblem, *, seed: int, warmup: int, rows: Rows = "all"
     ) -> None:
-        os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"] = (
-            ONE_THREAD,
-            "cpu",
-            "1",
-        )
+        os.environ["XLA_FLAGS"] = ONE_THREAD
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        os.environ["NPROC"] = "1"
         from jax import random
         from numpyro.infer import NUTS
 
         density = JointDensity(problem, rows)
-        self._density, self._warmup = density, warmup
+        self._density = density
+        self._warmup = warmup
         self._kernel = NUTS(potential_fn=lambda q: -density(q), max_tree_depth=MAX_TREE_DEPTH)
         self._state = self._kernel.init(
             random.key(seed), warmup, _start(problem, density, seed), (), {}
         )
-        self._key, self._run = random.key(seed + 1), None
+        self._key = random.key(seed + 1)
+        self._run = None
 
     def prepare(self) -> None:
-        """Compile what runs a block."""
+        """Compile the function of a block."""
         import jax
 
         def block(state: Any, key: Any) -> Any:
@@ -78,12 +83,12 @@ class NumpyroChain:
         self._run = jax.jit(block).lower(self._state, self._key).compile()
 
     def warm_up(self) -> None:
-        """Run the transitions of warm-up, to the next full block."""
+        """Run warm-up, to the end of a block."""
         while int(self._state.i) < self._warmup:
             self.block()
 
     def block(self) -> Floats:
-        """Return the next quantities, (transition, quantity)."""
+        """Return the quantities of the next transitions (transition, quantity)."""
         import jax
 
         assert self._run is not None, "prepare comes first"
@@ -93,30 +98,33 @@ class NumpyroChain:
 
 
 def make_chain(rows: Rows) -> Callable[..., NumpyroChain]:
-    """Return what makes chains of these rows."""
+    """Return a function that makes chains with these rows."""
     return partial(NumpyroChain, rows=rows)
 
 
 class JointDensity:
-    """The log density of a state, up to a constant, and the quantities that it means."""
+    """The log density of a state, up to a constant, and its quantities."""
 
     def __init__(self, problem: PosteriorProblem, rows: Rows) -> None:
         import jax.numpy as jnp
 
-        wide, wide_test = with_one(problem.x), with_one(problem.x_test)
+        wide = with_one(problem.x)
+        wide_test = with_one(problem.x_test)
         first = problem.theta_hat[0].astype(np.float64)
         test = TestInputs(wide_test @ first.T, wide_test, np.zeros((wide_test.shape[0], 0)))
         inputs = wide
         if rows == "row space":
-            inputs, test = (
-                row_space(torch.from_numpy(wide)).coordinates.numpy(),
-                problem.test_inputs(),
-            )
-        self._inputs, self._base = jnp.asarray(inputs), jnp.asarray(wide @ first.T)
-        self._y, self._alpha = jnp.asarray(problem.y), jnp.asarray(problem.alpha)
+            inputs = row_space(torch.from_numpy(wide)).coordinates.numpy()
+            test = problem.test_inputs()
+        self._inputs = jnp.asarray(inputs)
+        self._base = jnp.asarray(wide @ first.T)
+        self._y = jnp.asarray(problem.y)
+        self._alpha = jnp.asarray(problem.alpha)
         self._test = tuple(map(jnp.asarray, (test.coordinates, test.base, test.outside)))
         self._upper = [jnp.asarray(layer) for layer in problem.theta_hat[1:]]
-        self._lam, self._noise_b, self._c0 = problem.lam, problem.noise_b, problem.c0
+        self._lam = problem.lam
+        self._noise_b = problem.noise_b
+        self._c0 = problem.c0
         self.shapes = [
             (first.shape[0], inputs.shape[1]),
             *(layer.shape for layer in problem.theta_hat[1:]),
@@ -126,7 +134,8 @@ class JointDensity:
         """Return the log density."""
         import jax.numpy as jnp
 
-        log_sigma, w = state["log_sigma"], state["w"]
+        log_sigma = state["log_sigma"]
+        w = state["w"]
         t, c, scales = self._scales(state)
         f = self._forward(state, scales, self._inputs, self._base)
         value = _pcp_log_density(t, self._alpha @ c, self._lam) + jnp.log(t)
@@ -141,7 +150,10 @@ class JointDensity:
         )
 
     def quantities(self, state: State, key: Any) -> Any:
-        """Return log tau, log sigma, c and f at the test inputs; `key` draws what no row of the training set sees."""
+        """Return log tau, log sigma, c and f at the test inputs.
+
+        `key` draws weights outside the row space.
+        """
         import jax
         import jax.numpy as jnp
 
@@ -176,7 +188,10 @@ class JointDensity:
 
 
 def _pcp_log_density(t: Any, rates: Any, lam: float) -> Any:
-    """Return log p(t) of the penalized-complexity prior with rates a (n,) of equal weights, without log(lam / 2)."""
+    """Return log p(t) of the penalized-complexity prior without log(lam / 2).
+
+    `rates` (n,) have equal weights.
+    """
     import jax.numpy as jnp
 
     x = rates * t
@@ -189,7 +204,8 @@ def _psi(x: Any) -> Any:
     """Return (x - log(1 + x)) / x^2."""
     import jax.numpy as jnp
 
-    low, high = jnp.minimum(x, _MEETING), jnp.maximum(x, _MEETING)
+    low = jnp.minimum(x, _MEETING)
+    high = jnp.maximum(x, _MEETING)
     r = low / (2.0 + low)
     series = sum(r ** (2 * k) / (2 * k + 3) for k in range(_TERMS))
     near = 1.0 / (2.0 + low) - 2.0 * r * series / (2.0 + low) ** 2
@@ -197,7 +213,7 @@ def _psi(x: Any) -> Any:
 
 
 def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State:
-    """Return a start as the product makes one."""
+    """Return a start as in bandgap."""
     import jax.numpy as jnp
 
     rng = np.random.default_rng(seed)
@@ -206,7 +222,7 @@ def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State
     prior = problem.scale_prior()
     state = prior.start(1, log_sd=log_sd, generator=generator)
     tau, c = prior.tau_and_weights(state[0])
-    w = torch.log(c) + np.log(len(c) * problem.c0)  # the sum of exp(w) at its prior mean
+    w = torch.log(c) + np.log(len(c) * problem.c0)  # The sum of exp(w) has its prior mean.
     z = {
         f"z{i + 1}": START_SPREAD * rng.normal(size=shape) for i, shape in enumerate(density.shapes)
     }

@@ -1,4 +1,4 @@
-"""Pages of a workspace, visited again and again in a process of their own: times of a visit and memory."""
+"""Times and memory of repeated visits of pages, in a separate process."""
 
 import json
 import os
@@ -16,17 +16,27 @@ from bandgap.jobs.home import Home
 from benchmarks.sample_workspace import add_predicted, add_trained
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-VISITS = 5  # of a page with the result of many structures
+VISITS = 5  # Of a page with the result of many structures.
 
 
 def visit(
     home: Home, choices: Mapping[str, str], *, visits: int, pages: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return times of visits by page, the process's peak memory (MB) and heavy modules, of the pages named or of all.
+    """Return times of visits by page, peak memory (MB) and heavy modules of the process.
 
-    `choices` are the query parameters of the pages. Raises BandgapError where a page shows an error.
+    Parameters
+    ----------
+    choices
+        Query parameters of the pages.
+    pages
+        Names of the pages; all pages if it is empty.
+
+    Raises
+    ------
+    BandgapError
+        If a page shows an error.
     """
-    found = subprocess.run(
+    completed = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -41,30 +51,32 @@ def visit(
         text=True,
         check=False,
     )
-    if found.returncode:
+    if completed.returncode:
         raise BandgapError(
-            f"The pages could not be visited: {found.stderr.strip().splitlines()[-1:]}"
+            f"The pages could not be visited: {completed.stderr.strip().splitlines()[-1:]}"
         )
-    result: dict[str, Any] = json.loads(found.stdout.strip().splitlines()[-1])
+    result: dict[str, Any] = json.loads(completed.stdout.strip().splitlines()[-1])
     return result
 
 
 class PageScale:
-    """A workspace of the dashboard with one run, where structures are predicted and pages are visited."""
+    """A workspace of the dashboard with one run, for predictions and visits of pages."""
 
     def __init__(self, folder: Path, pages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
-        self._home, self._pages = Home(folder), pages
+        self._home = Home(folder)
+        self._pages = pages
         self._workspace, self._run = add_trained(self._home)
 
     def __call__(
         self, file: Path, size: int, progress: Progress
     ) -> Iterator[tuple[str, float, float, int]]:
-        """Yield every page with the result of the file: its name, seconds of clock and processor, peak memory (bytes).
+        """Yield name, wall-clock seconds, CPU seconds and peak memory (bytes) of each page.
 
-        The structures are checked and predicted by the jobs of the dashboard before; seconds are medians of visits.
+        Jobs of the dashboard first check and predict the structures of the file. Seconds are
+        medians over visits.
         """
-        progress(Update(f"the jobs of {size:,} structures"))
+        progress(Update(f"jobs with {size:,} structures"))
         dataset, prediction = add_predicted(self._home, self._workspace, self._run, file)
         choices = {
             "ws": self._workspace,
@@ -73,10 +85,10 @@ class PageScale:
             "prediction": prediction,
         }
         for page in self._pages:
-            progress(Update(f"the page {page} with {size:,} structures"))
-            found = visit(self._home, choices, visits=VISITS, pages=[page])
-            times = found["pages"][page]
+            progress(Update(f"page {page} with {size:,} structures"))
+            result = visit(self._home, choices, visits=VISITS, pages=[page])
+            times = result["pages"][page]
             clock, processor = (
                 float(np.median(times[name])) for name in ("clock_s", "processor_s")
             )
-            yield f"page {page}", clock, processor, int(1e6 * found["memory_MB"])
+            yield f"page {page}", clock, processor, int(1e6 * result["memory_MB"])

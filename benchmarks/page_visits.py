@@ -1,6 +1,6 @@
-"""Times of script runs: visits the pages of a workspace again and again in this process and prints them as JSON.
+"""Visit the pages of a workspace in this process, and print times of script runs as JSON.
 
-For `python -m benchmarks pages`, which runs this module in a process of its own. Streamlit's test runner runs
+`python -m benchmarks pages` runs this module in a separate process. Streamlit's test runner runs
 the script as the server does, without a browser.
 """
 
@@ -19,12 +19,14 @@ TIMEOUT_S = 120.0
 
 
 def main() -> None:
-    """Read the query parameters, the number of visits and the pages (none: all of them) from the command line."""
-    choices, visits, wanted = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    """Read query parameters, number of visits and pages (none: all) from the command line."""
+    choices = json.loads(sys.argv[1])
+    visits = int(sys.argv[2])
+    page_names = sys.argv[3:]
     paths = [
         path
         for path in sorted((app_folder() / "views").glob("*.py"))
-        if not wanted or path.stem in wanted
+        if not page_names or path.stem in page_names
     ]
     pages = {path.stem: visited(path, choices, visits) for path in paths}
     peak = peak_memory_bytes()["process"]
@@ -37,23 +39,25 @@ def main() -> None:
 
 
 def visited(page: Path, choices: dict[str, str], visits: int) -> dict[str, list[float] | float]:
-    """Return the seconds on the clock and of the processor of every visit, and those of the first one."""
-    at = AppTest.from_file(str(app_folder() / "main.py"), default_timeout=TIMEOUT_S)
+    """Return wall-clock and CPU seconds of each visit, and the seconds of the first one."""
+    app_test = AppTest.from_file(str(app_folder() / "main.py"), default_timeout=TIMEOUT_S)
     for key, value in choices.items():
-        at.query_params[key] = value
-    at.run()
+        app_test.query_params[key] = value
+    app_test.run()
     started = time.perf_counter()
     if page.stem != "home":
-        at.switch_page(f"views/{page.name}").run()
+        app_test.switch_page(f"views/{page.name}").run()
     first = time.perf_counter() - started
-    clock, processor = [], []
+    clock = []
+    processor = []
     for _ in range(visits):
-        before, used = time.perf_counter(), time.process_time()
-        at.run()
-        clock.append(time.perf_counter() - before)
-        processor.append(time.process_time() - used)
-    if at.exception:
-        raise SystemExit(f"{page.stem}: {at.exception[0].value}")
+        clock_before = time.perf_counter()
+        processor_before = time.process_time()
+        app_test.run()
+        clock.append(time.perf_counter() - clock_before)
+        processor.append(time.process_time() - processor_before)
+    if app_test.exception:
+        raise SystemExit(f"{page.stem}: {app_test.exception[0].value}")
     return {"first_s": first, "clock_s": clock, "processor_s": processor}
 
 

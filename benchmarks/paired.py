@@ -1,7 +1,8 @@
-"""Whether one method errs less than another: a paired bootstrap over the structures on which both were tested.
+"""Paired bootstrap of the difference in error between two methods on the same test structures.
 
-B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13: the test structures of every
-split are drawn anew with replacement, for both methods alike, and the difference of the errors is taken each time.
+B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13. The test
+structures of each split are resampled with replacement, the same for both methods, and the
+difference of the errors is computed for each resampling.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +18,15 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.json_lines import append_line, read_lines
 
 Floats = NDArray[np.float64]
-Errors = Mapping[
-    int, Mapping[str, float]
-]  # eV, by seed of the split and by id of the structure; scores likewise
+# Errors or scores in eV, by seed of the split and by id of the structure.
+Errors = Mapping[int, Mapping[str, float]]
 
 RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of errors or of scores in eV, and the interval that holds 95 % of its resamplings."""
+    """A difference of errors or scores in eV, and the interval of 95 % of its resamplings."""
 
     difference_eV: float
     lower_eV: float
@@ -36,9 +36,14 @@ class Difference:
 def rmse_difference(
     first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Difference:
-    """Return the RMSE of the first minus that of the second, means over the splits that both were tested on.
+    """Return the RMSE of the first minus that of the second, as means over common splits.
 
-    Structures that only one of them has predicted are left out. Raises InputError where no split has two in common.
+    Structures that only one of them predicted are left out.
+
+    Raises
+    ------
+    InputError
+        If no split has two structures in common.
     """
     return _difference(first, second, np.square, np.sqrt, resamples=resamples, seed=seed)
 
@@ -46,7 +51,7 @@ def rmse_difference(
 def mean_difference(
     first: Errors, second: Errors, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Difference:
-    """Return the mean of the first minus that of the second, of scores such as the CRPS, as `rmse_difference` does."""
+    """Return the mean score of the first minus that of the second; see `rmse_difference`."""
     return _difference(first, second, np.asarray, np.asarray, resamples=resamples, seed=seed)
 
 
@@ -58,32 +63,31 @@ def append_errors(
     errors_eV: Mapping[str, float],
     crps_eV: Mapping[str, float],
 ) -> None:
-    """Add the errors of one fit and its CRPS on its test structures, by id, to a file of JSON lines."""
+    """Append errors and CRPS of a fit on its test structures, by id, to a file of JSON lines."""
     values = {"errors_eV": dict(errors_eV), "crps_eV": dict(crps_eV)}
     append_line(path, {"method": method, "n": n, "seed": seed, **values})
 
 
 def read_errors(path: Path) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
-    """Return the errors of a file by method and size, then by seed and id; raises InputError on a damaged line."""
+    """Return errors by method and size, then by seed and id; raise InputError on a bad line."""
     return _by_fit(path, "errors_eV")
 
 
 def read_scores(path: Path) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
-    """Return the CRPS of a file as `read_errors` does, without fits of an earlier version, which did not keep it."""
+    """Return the CRPS of a file; see `read_errors`."""
     return _by_fit(path, "crps_eV")
 
 
 def _by_fit(path: Path, name: str) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
-    found: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
+    errors_by_fit: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
     for values in read_lines(path, _line_of_fit, what="errors of a fit"):
-        if name in values:
-            found.setdefault((values["method"], values["n"]), {})[values["seed"]] = values[name]
-    return found
+        by_seed = errors_by_fit.setdefault((values["method"], values["n"]), {})
+        by_seed[values["seed"]] = values[name]
+    return errors_by_fit
 
 
 def _line_of_fit(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a line as it is, which has errors at least."""
-    return {name: values[name] for name in ("method", "n", "seed", "errors_eV")} | values
+    return {name: values[name] for name in ("method", "n", "seed", "errors_eV", "crps_eV")}
 
 
 def _difference(
@@ -95,22 +99,22 @@ def _difference(
     resamples: int,
     seed: int,
 ) -> Difference:
-    """Return the difference of a figure of mean losses, which are those of every value, with its interval."""
+    """Return the difference of `figure` of the mean `loss`, with its interval."""
     splits = [_common(first[key], second[key]) for key in sorted(set(first) & set(second))]
     if not splits or min(len(one) for one, _ in splits) < 2:
         raise InputError(
             "The two methods were tested on no common structures. Compare them on the same splits."
         )
     generator = np.random.default_rng(seed)
-    found, drawn = 0.0, np.zeros(resamples)
+    difference = 0.0
+    resampled = np.zeros(resamples)
     for one, other in splits:
         losses = loss(np.stack([one, other], axis=1))
-        found += _first_minus_second(figure(losses.mean(axis=0))).item() / len(splits)
-        drawn += _first_minus_second(figure(resampled_means(losses, resamples, generator))) / len(
-            splits
-        )
-    lower, upper = np.quantile(drawn, [0.025, 0.975])
-    return Difference(found, float(lower), float(upper))
+        difference += _first_minus_second(figure(losses.mean(axis=0))).item() / len(splits)
+        figures = figure(resampled_means(losses, resamples, generator))
+        resampled += _first_minus_second(figures) / len(splits)
+    lower, upper = np.quantile(resampled, [0.025, 0.975])
+    return Difference(difference, float(lower), float(upper))
 
 
 def _common(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence[Floats]:

@@ -1,7 +1,7 @@
-r"""Probabilistic backpropagation on the demo: from the source and from a random start, beside what is usually done.
+r"""Probabilistic backpropagation on the demo, from the source and from a random start.
 
-All sides learn from the same crystals of the demo and predict the same others. A random start has the source's widths,
-scales of the target's training rows alone, one prior precision and one pass.
+All methods have the same training and test crystals. A network from a random start has the widths
+of the source, scales of the target's training rows, one prior precision and one pass.
 """
 
 import time
@@ -30,7 +30,8 @@ from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.moment_transfer import CLIP
 
-OURS, SCRATCH = "pbp", "PBP from a random start"
+OURS = "pbp"
+SCRATCH = "PBP from a random start"
 SIDES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     OURS: ("pbp", {}),
     "pbp, 6 passes": ("pbp", {"passes": 6}),
@@ -43,7 +44,7 @@ SIDES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 @dataclass(frozen=True)
 class PbpDemo:
-    """Crystals to train on and to test on, and number of splits."""
+    """Numbers of training and test crystals, and of splits."""
 
     n: int = 300
     n_test: int = 700
@@ -53,16 +54,17 @@ class PbpDemo:
     def __post_init__(self) -> None:
         if self.n < 10 or min(self.n_test, self.splits) < 1:
             raise ConfigError(
-                f"benchmark pbp: {self.n} rows, {self.n_test} for testing, {self.splits} splits. Accepted: at least 10 "
-                "rows, whole numbers from 1."
+                f"benchmark pbp: {self.n} rows, {self.n_test} for testing, {self.splits} splits. "
+                "Accepted: at least 10 rows, whole numbers from 1."
             )
 
 
 def run_benchmark(
     config: PbpDemo, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Measure on the demo's crystals and source; return plain values, a list over splits for every side."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    """Measure on the crystals and the source of the demo; return plain values of each split."""
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -91,35 +93,44 @@ def run_benchmark(
 def compare_sides(
     source: SourceModel, table: Table, config: PbpDemo, *, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Return figures of every side on one split: RMSE and CRPS in eV, coverage of 90 %, the weights' share, seconds."""
+    """Return figures of each method on a split.
+
+    RMSE and CRPS in eV, coverage of 90 % intervals, share of the weights in the predictive
+    variance, and seconds.
+    """
     split = permuted_split(table.ids, n_test=config.n_test, n_train=config.n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    train = table.rows(split.train)
+    test = table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
 
     def method(name: str, settings: dict[str, Any]) -> Callable[[], Any]:
-        chosen = METHODS[name]
-        return lambda: chosen.fit(source, data, chosen.configure(settings), seed=seed, device="cpu")
+        fitted_method = METHODS[name]
+        return lambda: fitted_method.fit(
+            source, data, fitted_method.configure(settings), seed=seed, device="cpu"
+        )
 
     fits = {name: method(*which) for name, which in SIDES.items()}
     fits[SCRATCH] = lambda: from_scratch(data, widths=source.network.hidden, seed=seed)
-    found = {}
+    figures_of_sides = {}
     for name, fit in fits.items():
-        clock, started = time.perf_counter(), time.process_time()
+        clock = time.perf_counter()
+        started = time.process_time()
         posterior = fit()
         spent = {
             "seconds": time.perf_counter() - clock,
             "cpu_seconds": time.process_time() - started,
         }
-        found[name] = _figures(posterior, test.features, test.gaps_eV) | spent
-    return found
+        figures_of_sides[name] = _figures(posterior, test.features, test.gaps_eV) | spent
+    return figures_of_sides
 
 
 def from_scratch(
     data: TargetData, *, widths: tuple[int, ...], seed: int
 ) -> FactorisedNetworkPosterior:
-    """Take rows in from a random start, standardised by themselves: a network that knows of no source."""
+    """Fit a network from a random start, without a source."""
     scale = fit_standardiser(data.features, data.gaps_eV)
-    x, y = np.clip(scale.features(data.features), -CLIP, CLIP), scale.gaps(data.gaps_eV)
+    x = np.clip(scale.features(data.features), -CLIP, CLIP)
+    y = scale.gaps(data.gaps_eV)
     rng = np.random.default_rng(seed)
     belief, _ = take_in(fresh_belief((x.shape[1], *widths, 1), rng=rng), x, y, rng=rng)
     belief = refine_prior(belief)

@@ -1,15 +1,19 @@
-r"""The Gibbs sampler of Makalic and Schmidt (2016) for the horseshoe regression, to which ours is compared.
+r"""The Gibbs sampler of Makalic and Schmidt (2016) for the horseshoe regression.
 
-x ~ C+(0, 1) is x^2 | xi ~ InvGamma(1/2, 1/xi), xi ~ InvGamma(1/2, 1), for every lambda_j with zeta_j and tau with nu:
+The benchmark `last-layer` compares bandgap's sampler with it.
+
+x ~ C+(0, 1) is x^2 | xi ~ InvGamma(1/2, 1/xi), xi ~ InvGamma(1/2, 1). xi is zeta_j for lambda_j and
+nu for tau:
 
     delta      | .  N(A^-1 g, s2 A^-1)
-    s2         | .  InvGamma(a + (n + p) / 2, b + (zz - 2 g'delta + delta'G delta + sum delta_j^2 / d_j) / 2)
+    s2         | .  InvGamma(a + (n + p) / 2, b + Q / 2)
     lambda_j^2 | .  InvGamma(1, 1 / zeta_j + delta_j^2 / (2 tau^2 s2))
     tau^2      | .  InvGamma((p + 1) / 2, 1 / nu + sum delta_j^2 / lambda_j^2 / (2 s2))
     zeta_j     | .  InvGamma(1, 1 + 1 / lambda_j^2)
     nu         | .  InvGamma(1, 1 + 1 / tau^2)
 
-with d_j = tau^2 lambda_j^2 and A = G + diag(1 / d_j).
+with d_j = tau^2 lambda_j^2, A = G + diag(1 / d_j) and
+Q = zz - 2 g'delta + delta'G delta + sum delta_j^2 / d_j.
 """
 
 from dataclasses import dataclass
@@ -27,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GibbsState:
-    """Coefficients, noise variance, tau^2 and lambda^2 (p,), and their mixing variables nu and zeta (p,)."""
+    """Coefficients, noise variance, tau^2, lambda^2, and mixing variables nu and zeta."""
 
     delta: Floats
     sigma2: float
@@ -44,7 +48,7 @@ def gibbs_sweep(
     response: Response,
     rng: np.random.Generator,
 ) -> GibbsState:
-    """Draw every block once from its full conditional."""
+    """Draw each block once from its full conditional."""
     p = moment.size
     form.factor(np.clip(state.tau2 * state.local, SMALLEST, LARGEST))
     delta = form.draw(float(np.sqrt(state.sigma2)), rng)
@@ -66,6 +70,7 @@ def gibbs_sweep(
 
 
 def gibbs_start(problem: ReducedRegression) -> GibbsState:
-    """Return a start without changes, tau at 1 / p."""
-    p, sigma2 = problem.moment.size, max(problem.square / max(problem.n, 1), 1e-12)
+    """Return a state with zero coefficients and tau = 1 / p."""
+    p = problem.moment.size
+    sigma2 = max(problem.square / max(problem.n, 1), 1e-12)
     return GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))

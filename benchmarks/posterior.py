@@ -1,11 +1,14 @@
-r"""Effective draws per second of BTL-PCP-PE: the product's sampler beside NumPyro's NUTS on the same density.
+r"""Effective draws per second of BTL-PCP-PE, compared with NumPyro's NUTS on the same density.
 
-A side is four chains, each a process with one thread, and all sides end by the same rule: where the worst ESS and R-hat
-suffice, or at the limit of time; short chains with a high R-hat report more effective draws than they have. What counts
-is the smallest of the bulk ESS per second of tau, sigma, every c and the median test prediction (arviz-stats; Vehtari
-et al., 2021), with warm-up and without; a second is one of the mean chain's processor time. Equal posterior means,
-within their Monte-Carlo errors, say that both sides sample the same posterior. Every side is written to the file of
-results as it ends, from where a later call goes on.
+A side is a sampler with four chains, each a process of one thread. All sides end by the same rule:
+when the smallest ESS and every R-hat are good enough, or at the time limit. R-hat is checked
+because short chains with a high R-hat overestimate their ESS.
+
+The result is the smallest bulk ESS per second of tau, sigma, each c and the median test prediction
+(arviz-stats; Vehtari et al., 2021), with and without warm-up. Seconds are CPU time, the mean over
+chains. Posterior means that agree within their Monte-Carlo errors show that both sides sample the
+same posterior. Each side is written to the file of results when it ends; a later call resumes
+there.
 """
 
 import json
@@ -29,22 +32,27 @@ from benchmarks.numpyro_btl import check_numpyro, make_chain
 from benchmarks.posterior_chain import ProductChain
 from benchmarks.posterior_problem import Floats, PosteriorProblem, demo_problem
 
-OURS, ALL, ROW_SPACE = "bandgap", "NumPyro NUTS, all inputs", "NumPyro NUTS, row space"
+OURS = "bandgap"
+ALL = "NumPyro NUTS, all inputs"
+ROW_SPACE = "NumPyro NUTS, row space"
 SIDES: Mapping[str, MakeChain] = {
     OURS: ProductChain,
     ALL: make_chain("all"),
     ROW_SPACE: make_chain("row space"),
 }
-MEDIAN = "prediction"  # the median over test predictions
-RHAT_PREDICTION, RHAT_SCALE = 1.01, 1.05  # what chains must reach
-MIN_DRAWS = 20  # of every chain
+MEDIAN = "prediction"  # The median over test predictions.
+# Largest R-hat at which a side ends.
+RHAT_PREDICTION = 1.01
+RHAT_SCALE = 1.05
+MIN_DRAWS = 20  # Per chain.
 
 
 @dataclass(frozen=True)
 class PosteriorBenchmark:
-    """Crystals to train on, test predictions, chains, repeats, warm-up, and where a side ends.
+    """Numbers of training crystals, test predictions, chains and repeats; warm-up; end of a side.
 
-    `warmup` is that of NUTS; `own_warmup` is the product's own default.
+    `warmup` is that of NUTS, `own_warmup` that of bandgap. A side ends at the smallest ESS `ess` or
+    after `minutes`.
     """
 
     n: int = 500
@@ -64,13 +72,15 @@ class PosteriorBenchmark:
             or self.warmup < 20
         ):
             raise ConfigError(
-                f"benchmark posterior: {self.n} crystals, {self.n_test} test predictions, {self.chains} chains, "
-                f"{self.repeats} repeats, {self.warmup} iterations of warm-up. Accepted: at least 10 crystals and test "
-                "predictions, 2 chains, 1 repeat and 20 iterations."
+                f"benchmark posterior: {self.n} crystals, {self.n_test} test predictions, "
+                f"{self.chains} chains, {self.repeats} repeats, {self.warmup} iterations of "
+                "warm-up. Accepted: at least 10 crystals and test predictions, 2 chains, 1 repeat "
+                "and 20 iterations."
             )
         if not (self.ess > 0 and self.minutes > 0):
             raise ConfigError(
-                f"benchmark posterior: ess {self.ess:g}, minutes {self.minutes:g}. Accepted: above 0."
+                f"benchmark posterior: ess {self.ess:g}, minutes {self.minutes:g}. "
+                "Accepted: above 0."
             )
 
 
@@ -81,12 +91,20 @@ def run_benchmark(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Measure all sides in turn, `repeats` times; return plain values, which `file` holds too as far as they go.
+    """Measure all sides in turn, `repeats` times; return plain values.
 
-    Raises ConfigError where NumPyro is missing, or where `file` holds a run with other settings, or an unfinished one
-    of another version.
+    Parameters
+    ----------
+    file
+        File of results, updated after each side. A later call resumes from it.
+
+    Raises
+    ------
+    ConfigError
+        If NumPyro is missing, or `file` has a run with other settings or an unfinished run of
+        another version.
     """
-    result = _begun(config, file)
+    result = _stored_result(config, file)
     repeats = result["repeats"]
     repeats += [{} for _ in range(config.repeats - len(repeats))]
     missing = [
@@ -99,8 +117,8 @@ def run_benchmark(
         return result
     if any(repeats) and result.get("bandgap") != version("bandgap"):
         raise ConfigError(
-            f"{file} holds figures of version {result.get('bandgap', 'unknown')} of bandgap, and this is "
-            f"{version('bandgap')}: they cannot be resumed. Give another file."
+            f"{file} has figures of version {result.get('bandgap', 'unknown')} of bandgap and "
+            f"cannot be resumed by version {version('bandgap')}. Give another file."
         )
     check_numpyro()
     result |= _machine()
@@ -123,62 +141,57 @@ def measure_side(
     repeat: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Run the chains of a side; return seconds, and ESS, R-hat, mean, sd and its Monte-Carlo error by quantity."""
-    places = np.random.SeedSequence([config.seed, repeat, list(SIDES).index(name)]).generate_state(
-        config.chains
-    )
+    """Run the chains of a side; return seconds, and ESS, R-hat, mean and sd of each quantity."""
+    sequence = np.random.SeedSequence([config.seed, repeat, list(SIDES).index(name)])
+    seeds = [int(seed) for seed in sequence.generate_state(config.chains)]
     names = problem.names
 
-    def look(spent_s: float) -> None:
+    def report(spent_s: float) -> None:
         minutes = max(1, round(config.minutes))
-        progress(
-            Update(
-                f"{name}, run {repeat + 1} of {config.repeats}",
-                min(minutes, int(spent_s / 60)),
-                minutes,
-            )
-        )
+        phase = f"{name}, run {repeat + 1} of {config.repeats}"
+        progress(Update(phase, min(minutes, int(spent_s / 60)), minutes))
 
     run = run_chains(
         SIDES[name],
         problem,
-        seeds=[int(place) for place in places],
+        seeds=seeds,
         warmup=config.own_warmup if name == OURS else config.warmup,
         limit_s=60 * config.minutes,
-        enough=lambda draws: suffice(draws, names, config.ess),
-        look=look,
+        enough=lambda draws: has_converged(draws, names, config.ess),
+        on_progress=report,
     )
     return side_figures(run, names)
 
 
 def side_figures(run: ChainRun, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return what is reported of the draws (chain, draw, quantity) of a side."""
-    ess, rhat = diagnostics.ess_bulk(run.draws), diagnostics.rhat(run.draws)
+    """Return the figures of a side from its draws (chain, draw, quantity)."""
+    ess = diagnostics.ess_bulk(run.draws)
+    rhat = diagnostics.rhat(run.draws)
     error = diagnostics.mean_error(run.draws)
-    shown = shown_ess(ess, names)
-    worst = min(shown, key=lambda name: shown[name])
+    ess_by_name = ess_of_quantities(ess, names)
+    worst = min(ess_by_name, key=lambda name: ess_by_name[name])
     return {
         "draws": int(run.draws.shape[1]),
         "prepare_s": run.prepare_s,
         "warmup_s": run.warmup_s,
         "sampling_s": run.sampling_s,
         "wall_s": run.wall_s,
-        "ess": shown,
+        "ess": ess_by_name,
         "rhat": {
             **_by_name(rhat[: _scales(names)], names),
             MEDIAN: float(rhat[_scales(names) :].max()),
         },
         "worst": worst,
-        "ess_per_s": shown[worst] / run.sampling_s,
-        "ess_per_s_with_warmup": shown[worst] / (run.sampling_s + run.warmup_s),
+        "ess_per_s": ess_by_name[worst] / run.sampling_s,
+        "ess_per_s_with_warmup": ess_by_name[worst] / (run.sampling_s + run.warmup_s),
         "mean": _by_name(run.draws.mean((0, 1)), names),
         "sd": _by_name(run.draws.std((0, 1)), names),
         "mean_error": _by_name(error, names),
     }
 
 
-def shown_ess(ess: Floats, names: tuple[str, ...]) -> dict[str, float]:
-    """Return the ESS of every scale and, as `prediction`, the median of those of the predictions."""
+def ess_of_quantities(ess: Floats, names: tuple[str, ...]) -> dict[str, float]:
+    """Return the ESS of each scale and, as `prediction`, the median ESS of the predictions."""
     return {
         **_by_name(ess[: _scales(names)], names),
         MEDIAN: float(np.median(ess[_scales(names) :])),
@@ -186,7 +199,7 @@ def shown_ess(ess: Floats, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def compare_sides(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """Return ratios of ESS per second, and differences of the posterior means in their Monte-Carlo errors."""
+    """Return ratios of ESS per second, and differences of means in Monte-Carlo errors."""
     scores = {
         name: (ours["mean"][name] - theirs["mean"][name])
         / float(np.hypot(ours["mean_error"][name], theirs["mean_error"][name]))
@@ -215,27 +228,27 @@ def _by_name(values: Floats, names: tuple[str, ...]) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, values, strict=False)}
 
 
-def suffice(draws: Floats, names: tuple[str, ...], ess: float) -> bool:
-    """Return whether the smallest ESS and every R-hat suffice."""
-    if (
-        draws.shape[1] < MIN_DRAWS
-        or min(shown_ess(diagnostics.ess_bulk(draws), names).values()) < ess
-    ):
+def has_converged(draws: Floats, names: tuple[str, ...], ess: float) -> bool:
+    """Return whether the smallest ESS is at least `ess` and every R-hat is low enough."""
+    if draws.shape[1] < MIN_DRAWS:
         return False
-    rhat, scales = diagnostics.rhat(draws), _scales(names)
+    if min(ess_of_quantities(diagnostics.ess_bulk(draws), names).values()) < ess:
+        return False
+    rhat = diagnostics.rhat(draws)
+    scales = _scales(names)
     return bool(rhat[:scales].max() <= RHAT_SCALE and rhat[scales:].max() <= RHAT_PREDICTION)
 
 
-def _begun(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
-    """Return the results to go on from."""
+def _stored_result(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
+    """Return the results of `file`, or empty ones if there is no file."""
     settings = {key: value for key, value in asdict(config).items() if key != "repeats"}
     if file is None or not file.exists():
         return {"settings": settings, "repeats": []}
     result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     if result.get("settings") != settings:
         raise ConfigError(
-            f"{file} holds a run with settings {result.get('settings')}, not {settings}. Give the same settings to go "
-            "on with it, or another file."
+            f"{file} has a run with settings {result.get('settings')}, not {settings}. "
+            "Give the same settings to resume it, or another file."
         )
     return result
 

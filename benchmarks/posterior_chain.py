@@ -1,4 +1,4 @@
-"""One chain of the product's sampler on the posterior of `python -m benchmarks posterior`, block by block."""
+"""A chain of bandgap's sampler on the posterior of `python -m benchmarks posterior`."""
 
 from collections.abc import Iterator
 
@@ -11,18 +11,20 @@ from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.scales import ScalePrior
 from benchmarks.posterior_problem import Floats, PosteriorProblem
 
-BLOCK = 50  # iterations
-ENDLESS = 10**9  # draws: the run is stopped from outside
+BLOCK = 50  # Iterations.
+ENDLESS = 10**9  # Draws: the parent process stops the chain.
 
 
 class ProductChain:
-    """A chain of the product, alone in its process with one torch thread."""
+    """A chain of bandgap's sampler, alone in its process with one torch thread."""
 
     def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
-        few_blas_threads(1)  # until the process ends: nothing leaves the context
-        self._net, self._prior = problem.network(), problem.scale_prior()
-        self._test, self._warmup = PredictingNetwork(problem), warmup
+        few_blas_threads(1)  # Until the process ends: the context is never left.
+        self._net = problem.network()
+        self._prior = problem.scale_prior()
+        self._test = PredictingNetwork(problem)
+        self._warmup = warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
         config = SamplerConfig(warmup=warmup, draws=ENDLESS, coordinates="partially centred")
@@ -31,26 +33,26 @@ class ProductChain:
         ).iterate()
 
     def prepare(self) -> None:
-        """Do nothing: loops that no earlier process has compiled and kept are compiled in warm-up, and count."""
+        """Do nothing: loops without a compiled copy in the cache are compiled in warm-up."""
 
     def warm_up(self) -> None:
-        """Run the iterations of warm-up."""
+        """Run warm-up."""
         for _ in range(self._warmup):
             next(self._records)
 
     def block(self) -> Floats:
-        """Return the next quantities, (iteration, quantity)."""
+        """Return the quantities of the next iterations (iteration, quantity)."""
         rows = [self._quantities(next(self._records)) for _ in range(BLOCK)]
         return np.stack(rows)
 
     def _quantities(self, record: Record) -> Floats:
-        judged = self._prior.judged(record.state.numpy())
+        scales = self._prior.judged(record.state.numpy())
         f = self._test.predict(record, self._prior, generator=self._generator)
-        return np.concatenate([*judged.values(), f.double().numpy()[0]])
+        return np.concatenate([*scales.values(), f.double().numpy()[0]])
 
 
 class PredictingNetwork:
-    """f at the test inputs of one state; the part of the first layer outside the row space is drawn."""
+    """f at the test inputs; weights of the first layer outside the row space are drawn."""
 
     def __init__(self, problem: PosteriorProblem) -> None:
         test = problem.test_inputs()

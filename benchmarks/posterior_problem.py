@@ -1,7 +1,7 @@
-r"""The posterior that `python -m benchmarks posterior` samples: the demo's crystals, BTL-PCP-PE, as plain arrays.
+r"""The posterior of `python -m benchmarks posterior`: BTL-PCP-PE on the demo, as plain arrays.
 
-Both sides are given these arrays and return draws of the same quantities, which no parametrisation changes: log tau,
-log sigma, every c_l, and f at test inputs, all on the standardised scales.
+Both samplers get these arrays and return draws of the same quantities, which do not depend on the
+parametrisation: log tau, log sigma, each c_l, and f at test inputs, on the standardised scales.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,15 @@ from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.sampled_network import centred, rows_for_source
 
 Floats = NDArray[np.float64]
-SMALLEST_VARIANCE = (
-    1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding
-)
+# Smallest variance of test inputs outside the row space, relative to the largest; less is rounding.
+SMALLEST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorProblem:
-    """Standardised rows x (n, p), y (n,) and test inputs (m, p); source weights; settings of the prior."""
+    """Standardised rows x (n, p), y (n,), test inputs (m, p), source weights, prior settings."""
 
-    theta_hat: tuple[
-        NDArray[np.float32], ...
-    ]  # (out, in + 1) a layer, the bias being the last column
+    theta_hat: tuple[NDArray[np.float32], ...]  # (out, in + 1) per layer, the bias last
     x: Floats
     y: Floats
     x_test: Floats
@@ -50,20 +47,21 @@ class PosteriorProblem:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the quantities, in their order: tau, sigma, c1 ... cL, and f at every test input."""
+        """Names of the quantities in order: tau, sigma, c1 ... cL, and f at each test input."""
         layers = tuple(f"c{i + 1}" for i in range(self.n_layers))
         return ("tau", "sigma", *layers, *(f"f{i + 1}" for i in range(self.x_test.shape[0])))
 
     def scale_prior(self) -> PointEstimateScales:
-        """Return the product's prior of the scales."""
+        """Return bandgap's prior of the scales."""
         return point_estimate_scales(
             torch.from_numpy(self.alpha), lam=self.lam, noise_b=self.noise_b, c0=self.c0
         )
 
     def network(self) -> WhitenedNetwork:
-        """Return the product's network, ready for sampling."""
+        """Return bandgap's network for sampling."""
         layers = [torch.from_numpy(layer) for layer in self.theta_hat]
-        x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+        x = torch.from_numpy(self.x)
+        y = torch.from_numpy(self.y)
         return whiten(layers, x, y, device=torch.device("cpu"), dtype=torch.float32)
 
     def test_inputs(self) -> "TestInputs":
@@ -74,23 +72,24 @@ class PosteriorProblem:
 
 @dataclass(frozen=True, eq=False)
 class TestInputs:
-    """Test inputs (m, p + 1) in the training rows' coordinates: what a posterior in the row space predicts from.
+    """Test inputs (m, p + 1) in the coordinates of the training rows' row space.
 
-    `outside` (m, k) is a factor of the inner products of what lies outside the row space: times normal draws (k, width)
-    it has the law of the first layer's weights there, which the data leave to the prior.
+    `outside` (m, k) is a factor of the inner products of the parts outside the row space. Its
+    product with normal draws (k, width) has the distribution of the contribution of the weights
+    there, which have their prior.
     """
 
-    base: Floats  # (m, width), the first pre-activation at theta_hat
+    base: Floats  # (m, width), first pre-activation at theta_hat
     coordinates: Floats  # (m, r)
     outside: Floats
 
 
 def test_inputs(rows: RowSpace, wide: Floats, theta_hat_1: NDArray[np.float32]) -> TestInputs:
-    """Return test inputs (m, p + 1) by the row space of the training inputs."""
+    """Return test inputs `wide` (m, p + 1) in the coordinates of `rows`."""
     basis = rows.basis.numpy()
     coordinates = wide @ basis
-    rest = wide - coordinates @ basis.T
-    values, vectors = np.linalg.eigh(rest @ rest.T)
+    outside = wide - coordinates @ basis.T
+    values, vectors = np.linalg.eigh(outside @ outside.T)
     keep = values > SMALLEST_VARIANCE * float((wide**2).sum(1).max())
     return TestInputs(
         wide @ theta_hat_1.astype(np.float64).T,
@@ -100,15 +99,16 @@ def test_inputs(rows: RowSpace, wide: Floats, theta_hat_1: NDArray[np.float32]) 
 
 
 def with_one(x: Floats) -> Floats:
-    """Return (x, 1), (n, p + 1)."""
+    """Return x (n, p) with a column of ones (n, p + 1)."""
     return np.concatenate([x, np.ones((x.shape[0], 1))], 1)
 
 
 def demo_problem(
     n: int, *, n_test: int, seed: int, cache: DescriptorCache | None, progress: Progress
 ) -> PosteriorProblem:
-    """Return the problem of `n` crystals of the demo and its source network, at the defaults of BTL-PCP-PE."""
-    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    """Return the problem of `n` crystals of the demo with the default settings of BTL-PCP-PE."""
+    source = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(
         crystals.records,
         crystals.gaps_eV,
@@ -118,7 +118,9 @@ def demo_problem(
         progress=progress,
     )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test, config = table.rows(split.train), table.rows(split.test), BtlPcpConfig()
+    train = table.rows(split.train)
+    test = table.rows(split.test)
+    config = BtlPcpConfig()
     assert config.lam != "corr"
     source = centred(source, config.centre)
     data = TargetData(train.features, train.gaps_eV)

@@ -1,4 +1,4 @@
-"""Matrix products of one step of the sampler on a CPU: torch's beside numpy's, on one thread, in turns."""
+"""Matrix products of a step of the sampler by torch and by numpy, on one CPU thread, in turn."""
 
 import statistics
 import time
@@ -18,7 +18,7 @@ SIDES = {"torch": by_torch, "numpy": by_numpy}
 
 @dataclass(frozen=True)
 class ProductsBenchmark:
-    """Rows, leading inputs and units of the two hidden layers; steps timed together; how often both sides are timed."""
+    """Rows, inputs, units of the two hidden layers, steps of a timing, and number of timings."""
 
     n: int = 500
     inputs: int = 64
@@ -29,13 +29,13 @@ class ProductsBenchmark:
     def __post_init__(self) -> None:
         if min(self.n, self.inputs, *self.units, self.steps, self.repeats) < 1:
             raise ConfigError(
-                f"benchmark products: {self.n} rows, {self.inputs} inputs, {self.units} units, {self.steps} steps, "
-                f"{self.repeats} repeats. Accepted: at least 1 of each."
+                f"benchmark products: {self.n} rows, {self.inputs} inputs, {self.units} units, "
+                f"{self.steps} steps, {self.repeats} repeats. Accepted: at least 1 of each."
             )
 
 
 def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
-    """Return the median milliseconds of a step by side, which side the sampler takes, and OpenBLAS' kernels."""
+    """Return median milliseconds of a step, the library of the sampler, and OpenBLAS' kernels."""
     set_threads(1)
     factors = factors_of_step(config)
     into = [np.empty((a.shape[0], b.shape[1]), np.float32) for a, b in factors]
@@ -47,7 +47,7 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
                 for _ in range(config.steps):
                     for (a, b), out in zip(factors, into, strict=True):
                         product(a, b, out=out)
-                if repeat:  # the first warms up
+                if repeat:  # The first one is warm-up.
                     spent[side].append(1000.0 * (time.perf_counter() - started) / config.steps)
     return {
         "settings": asdict(config),
@@ -60,16 +60,24 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
 
 
 def factors_of_step(config: ProductsBenchmark) -> Sequence[tuple[Reals, Reals]]:
-    """Return the pairs of matrices that one force of the sampler multiplies, of the same shapes and layouts."""
-    (k, q), generator = config.units, np.random.default_rng(0)
+    """Return pairs of matrices with the shapes and layouts of a step of the sampler."""
+    k, q = config.units
+    generator = np.random.default_rng(0)
 
     def matrix(*shape: int) -> Reals:
         return generator.standard_normal(shape, dtype=np.float32)
 
-    x, h, wide = matrix(config.n, config.inputs), matrix(config.n, k + 1), matrix(config.n, q + 2)
-    first, second, tail = matrix(k, config.inputs), matrix(q, k + 1), matrix(q + 2, q)
-    by_first, by_second = matrix(config.n, k), matrix(config.n, q)
-    left_1, left_2, right_2 = matrix(k, k), matrix(q, q), matrix(k + 1, k + 1)
+    x = matrix(config.n, config.inputs)
+    h = matrix(config.n, k + 1)
+    wide = matrix(config.n, q + 2)
+    first = matrix(k, config.inputs)
+    second = matrix(q, k + 1)
+    tail = matrix(q + 2, q)
+    by_first = matrix(config.n, k)
+    by_second = matrix(config.n, q)
+    left_1 = matrix(k, k)
+    left_2 = matrix(q, q)
+    right_2 = matrix(k + 1, k + 1)
     return (
         *((x, first.T), (h, second.T), (wide.T, wide)),  # forward
         *((wide, tail), (by_second.T, h), (by_second, second[:, :-1]), (by_first.T, x)),  # back

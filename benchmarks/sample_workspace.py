@@ -1,7 +1,7 @@
-"""A workspace of any size for measurements of the pages: many structures, many finished runs.
+"""A workspace with many structures and finished runs, for the benchmark of the pages.
 
-Two runs are really trained and one prediction is really made, on crystals of the demo; the other runs are copies of
-their folders, and the structures of the large data set repeat those that were checked.
+Two runs are trained and one prediction is computed, on crystals of the demo. The other runs are
+copies of their folders. The structures of the large data set repeat those that were checked.
 """
 
 import gzip
@@ -28,16 +28,16 @@ from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
 from bandgap.structures.shapes import load_shape, save_shapes
 
-CHECKED = 120  # crystals of the demo that are really checked and learned from
+CHECKED = 120  # Crystals of the demo that are checked and learned from.
 NAME = "demo crystals"
-BRIEF: Mapping[str, object] = {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}
+SHORT_CHAINS: Mapping[str, object] = {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}
 SPLIT = TransferRequest(n=60, n_test=50, device="cpu")
 METHODS = ("btl_pcp_pe", "last_layer_ridge")
 
 
 @dataclass(frozen=True)
 class SampleWorkspace:
-    """Ids: the workspace, its data set of many structures, its runs (the trained ones first), and a prediction."""
+    """Ids of a workspace, its large data set, its runs (trained ones first) and a prediction."""
 
     id: str
     dataset: str
@@ -50,18 +50,31 @@ def build_workspace(
     *,
     structures: int,
     runs: int,
-    sampler: Mapping[str, object] = BRIEF,
+    sampler: Mapping[str, object] = SHORT_CHAINS,
     progress: Progress,
 ) -> SampleWorkspace:
-    """Fill a new workspace; `sampler` are the settings of the Bayesian run, whose chains the default is too short for.
+    """Create and fill a workspace.
 
-    Raises InputError on fewer runs or structures than are really made.
+    Parameters
+    ----------
+    structures, runs
+        Numbers of structures of the large data set and of finished runs.
+    sampler
+        Settings of the sampler of the Bayesian run.
+
+    Raises
+    ------
+    InputError
+        If `structures` or `runs` is below the number of those that are computed.
     """
     if runs < len(METHODS) or structures < CHECKED:
         raise InputError(
-            f"{structures} structures and {runs} runs. Accepted: at least {CHECKED} structures and {len(METHODS)} runs."
+            f"{structures} structures and {runs} runs. "
+            f"Accepted: at least {CHECKED} structures and {len(METHODS)} runs."
         )
-    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    library = Library(home)
+    store = JobStore(home)
+    workspace = str(uuid.uuid4())
     register_all(str(home.folder))
     progress(Update("checking crystals", 0, 1))
     dataset = add_crystals(home, workspace)
@@ -72,7 +85,7 @@ def build_workspace(
         trained.append(_train(library, store, workspace, dataset, method, settings))
     progress(Update("predicting", 0, 1))
     payload = {"run": trained[0], "dataset": dataset, "name": NAME}
-    prediction = _do(store, workspace, "predict", dataset, payload)
+    prediction = _run_job(store, workspace, "predict", dataset, payload)
     copies = []
     for number in range(runs - len(trained)):
         progress(Update("copying runs", number, runs - len(trained)))
@@ -82,30 +95,34 @@ def build_workspace(
 
 
 def add_trained(home: Home) -> tuple[str, str]:
-    """Return the ids of a new workspace and of a run in it that was really trained, on crystals of the demo."""
-    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    """Create a workspace, train a run on crystals of the demo, and return the ids of both."""
+    library = Library(home)
+    store = JobStore(home)
+    workspace = str(uuid.uuid4())
     register_all(str(home.folder))
     dataset = add_crystals(home, workspace)
     return workspace, _train(library, store, workspace, dataset, METHODS[1], {})
 
 
 def add_predicted(home: Home, workspace: str, run: str, file: Path) -> tuple[str, str]:
-    """Return the ids of a data set of the file's structures and of their prediction, both made by the jobs."""
-    library, store = Library(home), JobStore(home)
+    """Add a data set of the file's structures, predict them, and return the ids of both."""
+    library = Library(home)
+    store = JobStore(home)
     data = file.read_bytes()
     stored = [StoredFile(file.name, home.save_upload(data), len(data))]
     dataset = library.add_dataset(workspace, file.name, purpose="prediction", stored=stored)
     del data
-    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
+    _run_job(store, workspace, "check", dataset.id, {"dataset": dataset.id})
     payload = {"run": run, "dataset": dataset.id, "name": file.name}
-    return dataset.id, _do(store, workspace, "predict", dataset.id, payload)
+    return dataset.id, _run_job(store, workspace, "predict", dataset.id, payload)
 
 
 def add_crystals(home: Home, workspace: str) -> str:
-    """Give a workspace the first crystals of the demo, checked here and with their gaps; return the data set's id."""
-    library, store = Library(home), JobStore(home)
+    """Add the first crystals of the demo, checked and with gaps; return the data set's id."""
+    library = Library(home)
+    store = JobStore(home)
     dataset = library.add_dataset(workspace, NAME, files=[("crystals.extxyz", _first_crystals())])
-    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
+    _run_job(store, workspace, "check", dataset.id, {"dataset": dataset.id})
     gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(
         dtype=np.float64
     )
@@ -130,20 +147,23 @@ def _first_crystals() -> bytes:
     return text.getvalue()
 
 
-def _do(store: JobStore, workspace: str, kind: str, subject: str, payload: dict[str, str]) -> str:
-    """Do one job here and return its id; raises BandgapError where it fails."""
+def _run_job(
+    store: JobStore, workspace: str, kind: str, subject: str, payload: dict[str, str]
+) -> str:
+    """Run a job in this process and return its id; raise BandgapError if it fails."""
     job = store.submit(workspace, kind, title=kind, payload=payload, subject=subject)
     _work(store, job)
     return job.id
 
 
 def _work(store: JobStore, job: Job) -> None:
-    """Do the queued jobs, this one the last; raises BandgapError where it fails."""
+    """Run the queued jobs, of which `job` is the last; raise BandgapError if it fails."""
     work_all(store.home)
     ended = store.job(job.workspace, job.id)
     if ended is None or ended.state != "finished":
         raise BandgapError(
-            f"The job {job.title} of the sample workspace did not finish: {ended and ended.error}"
+            f"The job {job.title} of the sample workspace did not finish: "
+            f"{ended.error if ended else 'it was deleted'}"
         )
 
 
@@ -164,10 +184,11 @@ def _train(
 
 
 def _copy(library: Library, store: JobStore, workspace: str, original: str, number: int) -> str:
-    """Return the id of a finished run whose folder is a copy of another one's."""
+    """Copy the folder of a run into a new finished run, and return its id."""
     run = library.run(workspace, original)
     assert run is not None
-    request, title = run.request.changed(seed=number + 1), f"{run.title}, copy {number + 1}"
+    request = run.request.changed(seed=number + 1)
+    title = f"{run.title}, copy {number + 1}"
     target = library.dataset(workspace, run.dataset)
     started = start_transfer(
         store, library, target, source=run.source, request=request, title=title
@@ -181,7 +202,7 @@ def _copy(library: Library, store: JobStore, workspace: str, original: str, numb
 def _repeat(
     library: Library, workspace: str, dataset: str, structures: int, *, progress: Progress
 ) -> str:
-    """Return the id of a data set of that many structures, which repeat those of another one."""
+    """Add a data set that repeats the structures of another one, and return its id."""
     progress(Update("repeating structures", 0, 1))
     verdicts = library.verdicts(dataset)
     large = library.add_dataset(workspace, f"{structures:,} structures")

@@ -1,7 +1,7 @@
-"""How time and memory grow with the number of structures: of commands, and of the pages that show the result.
+"""Growth of time and memory with the number of structures, for commands and pages.
 
-Every command runs in a process of its own with an empty data directory. What pages take is measured by a function that
-is given (`page_times`), with the same structures.
+Each command runs in a separate process with an empty data directory. The caller gives a function
+that measures pages with the same structures (`page_times`).
 """
 
 import itertools
@@ -17,15 +17,17 @@ from bandgap.structures import StructureRecord, read_paths
 from benchmarks.prediction_speed import measure, slopes, write_copies
 
 COMMANDS: Final = ("check", "featurize", "train-source", "predict")
-EPOCHS: Final = 5  # of train-source, so that early stopping at another epoch is no growth
+EPOCHS: Final = 5  # Of train-source: early stopping would change the time.
 LABEL: Final = "gap_eV"
-MOST_TIME, MOST_MEMORY = 1.05, 0.2  # slopes that are aimed at; that of memory is of predict
+# Largest slopes that are accepted: of time, and of the memory of predict.
+MOST_TIME = 1.05
+MOST_MEMORY = 0.2
 _MB = 1e6
 
 
 @dataclass(frozen=True)
 class ScaleBenchmark:
-    """The run that predicts, the file of structures, the numbers of structures, and which tasks are measured."""
+    """Run folder, file of structures, numbers of structures, and commands to measure."""
 
     model: Path
     structures: Path
@@ -33,15 +35,15 @@ class ScaleBenchmark:
     commands: tuple[str, ...] = COMMANDS
 
     def __post_init__(self) -> None:
-        unknown = sorted({*self.commands} - {*COMMANDS})
-        if unknown or min(self.sizes, default=0) < 1:
+        if not {*self.commands} <= {*COMMANDS} or min(self.sizes, default=0) < 1:
             raise ConfigError(
-                f"benchmark scale: {', '.join(unknown) or 'no tasks are wrong'}; sizes "
-                f"{', '.join(map(str, self.sizes))}. Accepted: {', '.join(COMMANDS)}, sizes from 1."
+                f"benchmark scale: commands {', '.join(self.commands)}; "
+                f"sizes {', '.join(map(str, self.sizes))}. "
+                f"Accepted: {', '.join(COMMANDS)}; sizes from 1."
             )
 
 
-Tell = Callable[[dict[str, Any]], None]
+OnRow = Callable[[dict[str, Any]], None]
 Pages = Callable[[Path, int, Progress], Iterable[tuple[str, float, float, int]]]
 
 
@@ -49,13 +51,19 @@ def run_scale(
     config: ScaleBenchmark,
     *,
     pages: Pages | None = None,
-    tell: Tell = lambda row: None,
+    on_row: OnRow = lambda row: None,
     progress: Progress = no_progress,
 ) -> list[dict[str, Any]]:
-    """Return a row for every task and size: seconds by the clock and of the processor, and peak memory.
+    """Return a row for each task and size: wall-clock seconds, CPU seconds and peak memory.
 
-    Structures beyond those of the file are copies with displaced atoms; gaps to train on are made up. `pages` yields,
-    for the file of a size, names with seconds and bytes. `tell` is given every row as soon as it is there.
+    If the file has too few structures, copies with displaced atoms are added. Gaps are made up.
+
+    Parameters
+    ----------
+    pages
+        Yields name, wall-clock seconds, CPU seconds and bytes of each page for a file of a size.
+    on_row
+        Called with each row when it is measured.
     """
     records = [record for record in read_paths([config.structures]) if record.status != "refused"]
     rows: list[dict[str, Any]] = []
@@ -63,11 +71,11 @@ def run_scale(
         for size in config.sizes:
             file = Path(folder) / f"{size}.extxyz"
             write_copies(file, records, size, gaps=True)
-            found = _commands(config, file, records, size, progress=progress)
-            measured = pages(file, size, progress) if pages is not None else ()
-            for task, clock_s, processor_s, peak_bytes in itertools.chain(found, measured):
+            command_rows = _commands(config, file, records, size, progress=progress)
+            page_rows = pages(file, size, progress) if pages is not None else ()
+            for task, clock_s, processor_s, peak_bytes in itertools.chain(command_rows, page_rows):
                 rows.append(_row(task, size, clock_s, processor_s, peak_bytes))
-                tell(rows[-1])
+                on_row(rows[-1])
             file.unlink()
     return rows
 
@@ -86,15 +94,29 @@ def _commands(
     out = file.with_suffix("")
     settings: dict[str, tuple[object, ...]] = {
         "check": (file,),
-        "featurize": ("--structures", file, "--species", *elements, "--out", out.with_suffix(".npz")),
-        "train-source": ("--structures", file, "--label", LABEL, "--species", *elements, "--max-epochs", EPOCHS,
-                         "--device", "cpu", "--out", out / "source"),
-        "predict": ("--model", config.model, "--structures", file, "--out", out.with_suffix(".csv")),
-    }  # fmt: skip
+        "featurize": (
+            *("--structures", file),
+            *("--species", *elements),
+            *("--out", out.with_suffix(".npz")),
+        ),
+        "train-source": (
+            *("--structures", file),
+            *("--label", LABEL),
+            *("--species", *elements),
+            *("--max-epochs", EPOCHS),
+            *("--device", "cpu"),
+            *("--out", out / "source"),
+        ),
+        "predict": (
+            *("--model", config.model),
+            *("--structures", file),
+            *("--out", out.with_suffix(".csv")),
+        ),
+    }
     for task in config.commands:
         progress(Update(f"{task} of {size:,} structures"))
-        found = measure((task, *settings[task]))
-        yield task, found.clock_s, found.processor_s, found.peak_bytes
+        measured = measure((task, *settings[task]))
+        yield task, measured.clock_s, measured.processor_s, measured.peak_bytes
 
 
 def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int) -> dict[str, Any]:
@@ -108,24 +130,24 @@ def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int)
 
 
 def above(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences on slopes above those that are aimed at; times are those of the processor."""
+    """Return a sentence for each slope that is too large; times are CPU times."""
     memory = slopes(rows, "peak_MB").get("predict", 0.0)
-    found = [
-        f"{task}: time grows with the power {slope:g}; at most {MOST_TIME:g} is aimed at."
+    sentences = [
+        f"{task}: time grows with the power {slope:g}. Accepted: at most {MOST_TIME:g}."
         for task, slope in slopes(rows, "processor_s").items()
         if slope > MOST_TIME
     ]
     if memory > MOST_MEMORY:
-        found.append(
-            f"predict: memory grows with the power {memory:g}; at most {MOST_MEMORY:g} is aimed at."
+        sentences.append(
+            f"predict: memory grows with the power {memory:g}. Accepted: at most {MOST_MEMORY:g}."
         )
-    return found
+    return sentences
 
 
 def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw time of the processor and peak memory over the number of structures, on logarithmic scales, to a file.
+    """Draw CPU time and peak memory over the number of structures, on logarithmic scales.
 
-    The file's ending says the kind: .png or .svg. Raises ConfigError where matplotlib is not installed.
+    `path` ends with .png or .svg. Raises ConfigError if matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
@@ -136,20 +158,20 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(11.0, 3.4), layout="constrained")
     axes = figure.subplots(1, 2)
     for axis, name, label in zip(
-        axes, ("processor_s", "peak_MB"), ("processor time (s)", "peak memory (MB)"), strict=True
+        axes, ("processor_s", "peak_MB"), ("CPU time (s)", "peak memory (MB)"), strict=True
     ):
         slope_of = slopes(rows, name)
         for task in dict.fromkeys(str(row["task"]) for row in rows):
-            own = [row for row in rows if row["task"] == task]
-            words = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
+            rows_of_task = [row for row in rows if row["task"] == task]
+            label_of_line = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
             style = "--" if task.startswith("page") else "-"
             axis.plot(
-                [row["n"] for row in own],
-                [row[name] for row in own],
+                [row["n"] for row in rows_of_task],
+                [row[name] for row in rows_of_task],
                 style,
                 marker="o",
                 ms=4,
-                label=words,
+                label=label_of_line,
             )
         axis.set(xscale="log", yscale="log", xlabel="structures", ylabel=label)
         axis.grid(alpha=0.3)

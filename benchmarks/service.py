@@ -1,6 +1,7 @@
-"""Latency and throughput of `bandgap serve`: one structure a request, by several clients at once, over a real socket.
+"""Latency and throughput of `bandgap serve` with one structure per request and several clients.
 
-The service is a process of its own. Clients are threads that send a request, wait for its answer, and send the next.
+The service is a separate process, reached over a socket. Clients are threads: each sends a request,
+waits for the answer, and sends the next one.
 """
 
 import contextlib
@@ -26,14 +27,14 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import StructureRecord
 from bandgap.structures.formats.xyz import extxyz_blocks
 
-WARM_UP = 20  # requests before the first that counts
+WARM_UP = 20  # Requests that do not count.
 TARGET_ATOMS = 60
-STRUCTURES = 40  # crystals of the demo, those nearest to that size, in turns
+STRUCTURES = 40  # Crystals of the demo nearest to TARGET_ATOMS.
 
 
 @dataclass(frozen=True)
 class ServiceBenchmark:
-    """Clients at once, and requests of each number of clients."""
+    """Numbers of simultaneous clients, and requests for each number."""
 
     clients: tuple[int, ...] = (1, 8, 32)
     requests: int = 3_400
@@ -42,18 +43,20 @@ class ServiceBenchmark:
 def run_benchmark(
     config: ServiceBenchmark, *, model: Path, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return times (ms), requests per second, errors and memory (MB) for every number of clients, and the atoms.
+    """Return times (ms), requests per second, errors and memory (MB) by number of clients.
 
-    `processor_ms` is the service's own time on a core for a request, which other work on the machine hardly changes.
+    `processor_ms` is the CPU time of the service per request.
     """
-    rows, done, total = [], 0, len(config.clients) * config.requests
+    rows = []
+    done = 0
+    total = len(config.clients) * config.requests
     with _served(model) as (port, process):
         records = _crystals(_elements(port))
         bodies = [
             block.encode()
             for block in extxyz_blocks(records, [{"id": record.id} for record in records])
         ]
-        _ask(port, bodies, WARM_UP)
+        _send(port, bodies, WARM_UP)
         start_MB = _memory_MB(process)
         for clients in config.clients:
             progress(Update(f"{clients} clients", done, total))
@@ -62,10 +65,10 @@ def run_benchmark(
             spent = (
                 None if before is None else 1e3 * (_processor_s(process) or before) - 1e3 * before
             )
-            own = None if spent is None else spent / config.requests
-            rows.append(row | {"processor_ms": own, "memory_MB": _memory_MB(process)})
+            cpu_ms = None if spent is None else spent / config.requests
+            rows.append(row | {"processor_ms": cpu_ms, "memory_MB": _memory_MB(process)})
             done += config.requests
-        progress(Update("asked", done, total))
+        progress(Update("finished", done, total))
     atoms = [record.n_atoms for record in records]
     return {
         "settings": asdict(config),
@@ -76,7 +79,7 @@ def run_benchmark(
 
 
 def _elements(port: int) -> set[str]:
-    """Return the elements of the model that is served."""
+    """Return the elements of the served model."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/models")
     (model,) = json.loads(connection.getresponse().read())["models"]
@@ -85,23 +88,24 @@ def _elements(port: int) -> set[str]:
 
 
 def _crystals(elements: set[str]) -> list[StructureRecord]:
-    """Return crystals of the demo of these elements, those nearest to the size that is asked for."""
+    """Return crystals of the demo with these elements, nearest to TARGET_ATOMS."""
     fitting = [
         record for record in load_demo("crystals").records if elements_of(record) <= elements
     ]
     if not fitting:
         raise BandgapError(
-            f"No crystal of the demo consists of the model's elements: {' '.join(sorted(elements))}."
+            "No crystal of the demo consists of the model's elements: "
+            f"{' '.join(sorted(elements))}."
         )
     return sorted(fitting, key=lambda record: abs(record.n_atoms - TARGET_ATOMS))[:STRUCTURES]
 
 
 def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) -> dict[str, Any]:
     shares = [requests // clients + (i < requests % clients) for i in range(clients)]
-    found: list[tuple[list[float], int]] = []
+    answers: list[tuple[list[float], int]] = []
     threads = [
         threading.Thread(
-            target=lambda n=n, i=i: found.append(_ask(port, bodies[i:] + bodies[:i], n))
+            target=lambda n=n, i=i: answers.append(_send(port, bodies[i:] + bodies[:i], n))
         )
         for i, n in enumerate(shares)
     ]
@@ -111,21 +115,22 @@ def _measured(port: int, bodies: list[bytes], *, clients: int, requests: int) ->
     for thread in threads:
         thread.join()
     elapsed = time.perf_counter() - started
-    times = 1e3 * np.concatenate([np.array(one) for one, _ in found])
+    times = 1e3 * np.concatenate([np.array(one) for one, _ in answers])
     return {
         "clients": clients,
         "requests": int(times.size),
-        "errors": sum(errors for _, errors in found) + requests - int(times.size),
+        "errors": sum(errors for _, errors in answers) + requests - int(times.size),
         "p50_ms": float(np.quantile(times, 0.5)),
         "p95_ms": float(np.quantile(times, 0.95)),
         "per_s": requests / elapsed,
     }
 
 
-def _ask(port: int, bodies: Sequence[bytes], requests: int) -> tuple[list[float], int]:
-    """Send requests one after the other; return the seconds of each and how many had no predicted gap."""
+def _send(port: int, bodies: Sequence[bytes], requests: int) -> tuple[list[float], int]:
+    """Send requests in sequence; return the seconds of each and the number without a gap."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    times, errors = [], 0
+    times = []
+    errors = 0
     for number in range(requests):
         started = time.perf_counter()
         connection.request("POST", "/predict?name=crystal.extxyz", bodies[number % len(bodies)])
@@ -153,29 +158,28 @@ def _served(model: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        found = re.search(r"at http://127\.0\.0\.1:(\d+) ", process.stdout.readline())
-        if found is None:
-            raise BandgapError("The service did not start; its last lines above say why.")
-        yield int(found.group(1)), process
+        match = re.search(r"at http://127\.0\.0\.1:(\d+) ", process.stdout.readline())
+        if match is None:
+            raise BandgapError("The service did not start. Its output above says why.")
+        yield int(match.group(1)), process
     finally:
         process.terminate()
         process.communicate()
 
 
 def _processor_s(process: "subprocess.Popen[str]") -> float | None:
-    """Return the seconds that all threads of a process have computed, None where the system does not say."""
+    """Return the CPU seconds of a process, None if the system does not report them."""
     try:
         text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
-        ticks = [
-            int(number) for number in text.rpartition(")")[2].split()[11:13]
-        ]  # in user and in system mode
+        # User and system time.
+        ticks = [int(number) for number in text.rpartition(")")[2].split()[11:13]]
         return sum(ticks) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
         return None
 
 
 def _memory_MB(process: "subprocess.Popen[str]") -> float | None:
-    """Return the resident memory of a process, None where the system does not say."""
+    """Return the resident memory of a process in MB, None if the system does not report it."""
     try:
         text = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
     except OSError:

@@ -1,11 +1,13 @@
-r"""Stochastic-gradient MCMC where labels are many: accuracy at equal time, agreement with HMC, and the cost of a step.
+r"""Stochastic-gradient MCMC with many labels: accuracy, agreement with HMC, and time of a step.
 
-QM9 molecules described as the demo's source describes them. `btl_pcp_sg`, `nptl` and `ensemble` learn from the same
-rows and predict the same others; the rivals get as many networks as fit into the processor's time that `btl_pcp_sg`
-took, found by fits of several numbers: a part of their time does not depend on how many there are. At a number of rows
-where `btl_pcp_pe` is affordable, both sample the same posterior: their predictive means are compared in posterior
-standard deviations and in Monte-Carlo errors. What is timed is measured `repeats` times, on as many splits, and medians
-are returned.
+The molecules are those of QM9 with the descriptor of the demo's source. `btl_pcp_sg`, `nptl` and
+`ensemble` have the same training and test rows. `nptl` and `ensemble` get as many networks as fit
+into the CPU time of `btl_pcp_sg`. The number is found by several fits, because part of their time
+does not depend on it.
+
+On few rows `btl_pcp_sg` and `btl_pcp_pe` (HMC) sample the same posterior. Their predictive means
+are compared in posterior standard deviations and in Monte-Carlo errors. Times and errors are
+medians over `repeats` splits.
 """
 
 import tempfile
@@ -37,28 +39,24 @@ from bandgap.transfer import METHODS, TargetData
 from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
 
-OURS, EXACT = "btl_pcp_sg", "btl_pcp_pe"
-RIVALS: Final[Mapping[str, str]] = {
-    "ensemble": "members",
-    "nptl": "samples",
-}  # setting that holds their networks
-FEW, MANY, GROWTH = (
-    8,
-    400,
-    8,
-)  # networks of the first fit, at most, and at most times as many as in the fit before
-REFITS, NEAR = (
-    3,
-    0.9,
-)  # fits after the first, which end once a rival takes this share of the sampler's time
+OURS = "btl_pcp_sg"
+EXACT = "btl_pcp_pe"
+# Setting of the number of networks.
+RIVALS: Final[Mapping[str, str]] = {"ensemble": "members", "nptl": "samples"}
+FEW = 8  # Networks of the first fit.
+MANY = 400  # Largest number of networks.
+GROWTH = 8  # Largest ratio of the numbers of networks of consecutive fits.
+REFITS = 3  # Fits after the first one.
+NEAR = 0.9  # Fits end when a method takes this share of the sampler's time.
 FILE = Path("qm9_gap") / "qm9_gap.extxyz.gz"
 
 
 @dataclass(frozen=True)
 class SgmcmcBenchmark:
-    """Rows to train on and to test on, rows of the comparison with HMC, sizes at which a step is timed, its iterations.
+    """Training rows, test rows, rows of the comparison with HMC, and timing of a step.
 
-    `draws` and `warmup` are iterations of `btl_pcp_sg`, None for its own.
+    A step is timed by `timed` iterations at the numbers of rows `sizes`. `draws` and `warmup` are
+    iterations of `btl_pcp_sg`, None for its defaults.
     """
 
     n: int = 8000
@@ -80,9 +78,9 @@ class SgmcmcBenchmark:
             or max(self.sizes) > self.n
         ):
             raise ConfigError(
-                f"benchmark sgmcmc: {self.n} rows, {self.n_test} for testing, {self.n_exact} with HMC, sizes "
-                f"{self.sizes}, {self.timed} timed iterations. Accepted: at least 50 rows, 20 for testing, 20 "
-                "iterations, sizes up to the number of rows."
+                f"benchmark sgmcmc: {self.n} rows, {self.n_test} for testing, {self.n_exact} with "
+                f"HMC, sizes {self.sizes}, {self.timed} timed iterations. Accepted: at least 50 "
+                "rows, 20 for testing, 20 iterations, sizes up to the number of rows."
             )
 
 
@@ -94,11 +92,17 @@ def run_benchmark(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Measure all three; return plain values. What `parts` keeps of an earlier run is not measured again.
+    """Measure accuracy, agreement with HMC and time of a step; return plain values.
 
-    Raises InputError where the data are not in the folder.
+    Parts that `parts` has from an earlier run are not measured again.
+
+    Raises
+    ------
+    InputError
+        If the data are not in the folder.
     """
-    parts, digest = parts or Parts(), file_digest(data / FILE)
+    parts = parts or Parts()
+    digest = file_digest(data / FILE)
     source = load_source(demo_source_folder())
 
     @lru_cache(maxsize=1)
@@ -107,32 +111,33 @@ def run_benchmark(
         table = read_rows(data, source, count=count, seed=seed, cache=cache, progress=progress)
         return table.rows(np.arange(config.n)), table.rows(np.arange(config.n, len(table)))
 
-    def of_split(own: SgmcmcBenchmark) -> dict[str, Any]:
-        train, test = rows(own.seed)
+    def measure_split(split_config: SgmcmcBenchmark) -> dict[str, Any]:
+        train, test = rows(split_config.seed)
         return {
-            "sides": equal_time(source, train, test, own),
-            "steps": cost_of_a_step(source, train, own),
+            "sides": equal_time(source, train, test, split_config),
+            "steps": cost_of_a_step(source, train, split_config),
         }
 
-    def of_share(share: float) -> dict[str, float]:
+    def measure_share(share: float) -> dict[str, float]:
         train, test = rows(config.seed)
         settings = ours(config) | {"prune_share": share}
         return measured(source, TargetData(train.features, train.gaps_eV), settings, test, config)
 
-    own = replace(config, repeats=1, prune_shares=())
-    about = asdict(own) | {"data": digest}  # what the figures of a part depend on
+    split_config = replace(config, repeats=1, prune_shares=())
+    about = asdict(split_config) | {"data": digest}  # The figures depend on these.
     splits: list[dict[str, Any]] = []
-    for repeat in reversed(
-        range(config.repeats)
-    ):  # the first split last, as the rest is measured on it
+    # The first split comes last, because the other parts are measured on it.
+    for repeat in reversed(range(config.repeats)):
         progress(Update("equal time", len(splits), config.repeats))
-        split = replace(own, seed=config.seed + repeat)
-        splits.insert(0, parts.get("split", about | {"seed": split.seed}, partial(of_split, split)))
+        split = replace(split_config, seed=config.seed + repeat)
+        splits.insert(
+            0, parts.get("split", about | {"seed": split.seed}, partial(measure_split, split))
+        )
     pruned = {}
     for share in config.prune_shares:
         progress(Update("pruning", message=f"share {share:g}"))
         pruned[f"{share:g}"] = parts.get(
-            "pruned", about | {"prune_share": share}, partial(of_share, share)
+            "pruned", about | {"prune_share": share}, partial(measure_share, share)
         )
     progress(Update("agreement with HMC"))
     agreement = parts.get(
@@ -160,32 +165,31 @@ def read_rows(
     cache: DescriptorCache | None,
     progress: Progress,
 ) -> Table:
-    """Return molecules in a random order, described as the source's are."""
+    """Return `count` molecules in random order with the descriptor of the source."""
     path = data / FILE
     if not path.is_file():
-        raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
+        raise InputError(f"{path}: no such file. Give the folder that contains {FILE}.")
     records = read_paths([path])
     if count > len(records):
-        raise InputError(
-            f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows."
-        )
+        raise InputError(f"{path} has {len(records)} molecules, not {count}. Ask for fewer rows.")
     order = np.random.default_rng(seed).permutation(len(records))[:count]
-    chosen = [records[i] for i in order]
-    gaps = labels_from_info(chosen, "gap_eV")
+    selected = [records[i] for i in order]
+    gaps = labels_from_info(selected, "gap_eV")
     return learnable(
-        chosen, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+        selected, gaps, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
     )
 
 
 def equal_time(
     source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark
 ) -> dict[str, dict[str, float]]:
-    """Return figures of every side, rivals with as many networks as fit into the time of the sampler."""
+    """Return figures of each method; others get as many networks as fit into the sampler's time."""
     data = TargetData(train.features, train.gaps_eV)
-    found = {OURS: measured(source, data, ours(config), test, config)}
-    seconds = found[OURS]["seconds"]
+    figures_of_sides = {OURS: measured(source, data, ours(config), test, config)}
+    seconds = figures_of_sides[OURS]["seconds"]
     for name in config.rivals:
-        count, tried = FEW, []
+        count = FEW
+        tried = []
         for _ in range(1 + REFITS):
             rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
             tried.append((count, spent))
@@ -193,19 +197,24 @@ def equal_time(
                 break
             count = more
         count, spent = tried[-1]
-        found[name] = figures(rival, test) | {"seconds": spent, "networks": float(count)}
-    return found
+        figures_of_sides[name] = figures(rival, test) | {"seconds": spent, "networks": float(count)}
+    return figures_of_sides
 
 
 def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
-    """Return how many networks fit into the seconds, by a line through the last two fits of (networks, seconds).
+    """Return how many networks fit into `seconds`, by a line through the last two fits.
+
+    `tried` has pairs of number of networks and seconds.
 
     >>> affordable([(8, 103.0), (16, 118.0)], 218.0)
     69
     """
-    (before, quicker), (count, spent) = tried[-2] if len(tried) > 1 else (0, 0.0), tried[-1]
-    each = (spent - quicker) / (count - before)
-    return min(MANY, GROWTH * count, count + int((seconds - spent) / max(each, 1e-3 * spent)))
+    before, quicker = tried[-2] if len(tried) > 1 else (0, 0.0)
+    count, spent = tried[-1]
+    seconds_each = (spent - quicker) / (count - before)
+    return min(
+        MANY, GROWTH * count, count + int((seconds - spent) / max(seconds_each, 1e-3 * spent))
+    )
 
 
 def measured(
@@ -215,17 +224,17 @@ def measured(
     test: Table,
     config: SgmcmcBenchmark,
 ) -> dict[str, float]:
-    """Return figures of the sampler: errors, seconds of fit and prediction, megabytes of its stored draws."""
+    """Return figures of the sampler: errors, seconds of fit and prediction, MB of stored draws."""
     posterior, seconds = timed_fit(OURS, source, data, settings, seed=config.seed)
-    posterior.predictive_draws(test.features[:4])  # compiles what evaluates draws
-    began = time.process_time()
-    found = figures(posterior, test)
-    found |= {"seconds": seconds, "prediction_seconds": time.process_time() - began}
+    posterior.predictive_draws(test.features[:4])  # Compiles the evaluation of draws.
+    started = time.process_time()
+    result = figures(posterior, test)
+    result |= {"seconds": seconds, "prediction_seconds": time.process_time() - started}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "draws.safetensors"
         save_tensors(packed(posterior.to_arrays()), path)
-        found["stored_MB"] = path.stat().st_size / 1e6
-    return found | dict(posterior.diagnostics.figures)
+        result["stored_MB"] = path.stat().st_size / 1e6
+    return result | dict(posterior.diagnostics.figures)
 
 
 def ours(config: SgmcmcBenchmark) -> dict[str, Any]:
@@ -235,23 +244,25 @@ def ours(config: SgmcmcBenchmark) -> dict[str, Any]:
 
 
 def networks(name: str, count: int) -> dict[str, Any]:
-    """Return the settings of a rival with so many networks."""
+    """Return the settings of a method with `count` networks."""
     return {RIVALS[name]: count}
 
 
 def timed_fit(
     name: str, source: SourceModel, data: TargetData, settings: Mapping[str, Any], *, seed: int
 ) -> tuple[Posterior, float]:
-    """Return a method's posterior and the seconds of the processor that it took in this process."""
-    method, began = METHODS[name], time.process_time()
+    """Fit a method; return its posterior and the CPU seconds of this process."""
+    method = METHODS[name]
+    started = time.process_time()
     posterior = method.fit(source, data, method.configure(settings), seed=seed, device="cpu")
-    return posterior, time.process_time() - began
+    return posterior, time.process_time() - started
 
 
 def figures(posterior: Posterior, test: Table) -> dict[str, float]:
     """Return RMSE and CRPS in eV and the coverage of 90 % on the test rows."""
     draws = posterior.predictive_draws(test.features)
-    mean, sd = draws.flat_means_eV.mean(0), mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean = draws.flat_means_eV.mean(0)
+    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])
     return {
         "rmse_eV": rmse(test.gaps_eV, mean),
@@ -263,48 +274,52 @@ def figures(posterior: Posterior, test: Table) -> dict[str, float]:
 def compare_with_exact(
     source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark
 ) -> dict[str, Any]:
-    """Return how predictions of both samplers of one posterior differ, at few rows."""
-    few = train.rows(np.arange(config.n_exact))
-    data, found, each = TargetData(few.features, few.gaps_eV), {}, {}
+    """Return figures of both samplers on `n_exact` rows, and how their predictions differ."""
+    subset = train.rows(np.arange(config.n_exact))
+    data = TargetData(subset.features, subset.gaps_eV)
+    result = {}
+    means_eV = {}
     for name, settings in ((EXACT, {}), (OURS, ours(config))):
-        began = time.perf_counter()  # HMC may run its chains in processes of their own
+        started = time.perf_counter()  # Wall clock: HMC may run its chains in other processes.
         posterior, _ = timed_fit(name, source, data, settings, seed=config.seed)
-        seconds = time.perf_counter() - began
-        each[name] = posterior.mean_draws_eV(test.features)
-        found[name] = figures(posterior, test) | {"seconds": seconds}
-        found[name]["rhat_max"] = posterior.diagnostics.figures["rhat_max"]
-    return found | {"difference": differences(each[EXACT], each[OURS])}
+        seconds = time.perf_counter() - started
+        means_eV[name] = posterior.mean_draws_eV(test.features)
+        result[name] = figures(posterior, test) | {"seconds": seconds}
+        result[name]["rhat_max"] = posterior.diagnostics.figures["rhat_max"]
+    return result | {"difference": differences(means_eV[EXACT], means_eV[OURS])}
 
 
-def differences(exact: np.ndarray[Any, Any], ours_: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Return medians over rows from draws (chain, draw, n) of the mean by both samplers.
+def differences(exact: np.ndarray[Any, Any], approximate: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Return medians over rows, from draws (chain, draw, n) of the mean by both samplers.
 
-    `means_in_sd`: the means' absolute difference over the exact sd; `means_in_errors`: over their combined Monte-Carlo
-    error; `sd_ratio`: ours over exact.
+    `means_in_sd` is the absolute difference of the means over the exact sd, `means_in_errors` that
+    over their combined Monte-Carlo error, and `sd_ratio` the approximate over the exact sd.
     """
     sd = exact.std((0, 1))
-    difference = np.abs(ours_.mean((0, 1)) - exact.mean((0, 1)))
-    error = np.hypot(diagnostics.mean_error(exact), diagnostics.mean_error(ours_))
+    difference = np.abs(approximate.mean((0, 1)) - exact.mean((0, 1)))
+    error = np.hypot(diagnostics.mean_error(exact), diagnostics.mean_error(approximate))
     return {
         "means_in_sd": float(np.median(difference / sd)),
         "means_in_errors": float(np.median(difference / error)),
-        "sd_ratio": float(np.median(ours_.std((0, 1)) / sd)),
+        "sd_ratio": float(np.median(approximate.std((0, 1)) / sd)),
     }
 
 
 def cost_of_a_step(source: SourceModel, train: Table, config: SgmcmcBenchmark) -> dict[str, float]:
-    """Return milliseconds of an iteration of the sampler by number of rows, the start's search left out.
+    """Return milliseconds of an iteration of the sampler, by number of rows.
 
-    The difference between runs of which one is longer by `timed` iterations.
+    The time is the difference between two runs, one of which has `timed` more iterations, so the
+    search for a start is not counted.
     """
-    found = {}
+    ms_by_rows = {}
     for n in config.sizes:
         part = train.rows(np.arange(n))
-        data, spent = TargetData(part.features, part.gaps_eV), []
+        data = TargetData(part.features, part.gaps_eV)
+        spent = []
         for draws in (20, 20 + config.timed):
             settings = {
                 "sampler": {"warmup": 10, "draws": draws, "search": 10, "keep": 8, "step": 1e-8}
             }
             spent.append(timed_fit(OURS, source, data, settings, seed=config.seed)[1])
-        found[str(n)] = 1e3 * (spent[1] - spent[0]) / config.timed
-    return found
+        ms_by_rows[str(n)] = 1e3 * (spent[1] - spent[0]) / config.timed
+    return ms_by_rows

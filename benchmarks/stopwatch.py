@@ -1,4 +1,4 @@
-"""Times of one computation on one device, and the memory that it needs."""
+"""Time and peak memory of a computation."""
 
 import time
 from collections.abc import Callable
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def timed(work: Callable[[], T], *, device: torch.device) -> tuple[T, float]:
-    """Return what `work` returns and its seconds: of this process on a CPU, of the wall clock on CUDA.
+    """Return the result of `work` and its seconds: CPU time, or wall-clock time on CUDA.
 
-    Processor seconds of one thread are what an idle core would take, whoever else uses the machine.
+    CPU time is that of this process. It hardly depends on the load of the machine.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -29,10 +29,15 @@ def timed(work: Callable[[], T], *, device: torch.device) -> tuple[T, float]:
 
 
 def peak_memory_MB(work: Callable[..., object], *arguments: Any) -> float:
-    """Return by how many MB (10^6 bytes) a new process peaks above its start while it calls work(*arguments).
+    """Return the peak memory of `work(*arguments)` in a new process, in MB (10^6 bytes).
 
-    torch allocates outside of Python, so that only the operating system knows. Linux keeps the peak as VmHWM; getrusage
-    would give that of the parent where it is larger. Raises RuntimeError where `work` fails or there is no /proc.
+    The memory at the start of the process is subtracted. The peak is VmHWM of Linux: torch
+    allocates outside of Python, and getrusage returns the parent's peak if that is larger.
+
+    Raises
+    ------
+    RuntimeError
+        If `work` fails, or there is no /proc.
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -43,7 +48,7 @@ def peak_memory_MB(work: Callable[..., object], *arguments: Any) -> float:
         peak = float(ours.recv())
     except EOFError as error:
         raise RuntimeError(
-            "The process whose memory was to be measured ended early; its error is above."
+            "The process whose memory is measured ended early; its error is printed above."
         ) from error
     finally:
         child.join()
@@ -60,7 +65,7 @@ def _measure(answer: Connection, work: Callable[..., object], arguments: tuple[A
 
 
 def _memory_MB(name: str) -> float:
-    """Return a figure of this process's memory that Linux keeps, in MB."""
+    """Return a memory figure of this process from /proc, in MB."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
             return float(line.split()[1]) * 1024 / 1e6

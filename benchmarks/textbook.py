@@ -1,7 +1,7 @@
-"""NPTL as a textbook writes it: one torch.nn network after the other, all its weights, every row twice.
+"""A plain loop for NPTL: one torch.nn network after the other, with all weights and 2n rows.
 
-Same start, weights, optimiser, schedule, clipping, epochs and number of steps as `transfer/nptl.py`; rows and pseudo
-rows are 2n rows of one data set.
+Start, weights, optimiser, schedule, clipping, epochs and number of steps are those of
+`transfer/nptl.py`. Rows and pseudo rows are 2n rows of one data set.
 """
 
 from collections.abc import Sequence
@@ -35,19 +35,18 @@ def textbook_nptl(
     device: torch.device,
     progress: Progress,
 ) -> list[nn.Sequential]:
-    """Train `samples` networks on the rows of a start, x (n, p) being all its rows, standardised.
+    """Train `samples` networks on the training rows of a start.
 
-    `batch_size` counts rows and pseudo rows.
+    `x` (n, p) has all rows of the start, standardised. `batch_size` counts rows and pseudo rows.
     """
 
     def place(values: Floats) -> Tensor:
         return torch.from_numpy(values).float().to(device)
 
-    y, used = start.y[start.trained], x[start.trained]
-    rows, labels = (
-        place(np.vstack([used, used])),
-        place(np.append(y, start.probe.predict(start.hidden[start.trained]))),
-    )
+    y = start.y[start.trained]
+    x_train = x[start.trained]
+    rows = place(np.vstack([x_train, x_train]))
+    labels = place(np.append(y, start.probe.predict(start.hidden[start.trained])))
     networks = []
     for m in range(samples):
         drawn = block_weights(y.size, blocks=blocks, alpha=alpha, rng=stream(seed, m, "weights"))
@@ -94,13 +93,12 @@ def train(
     batch_size: int,
     generator: torch.Generator,
 ) -> None:
-    """Train one network by torch.optim.Adam on half the weighted squared error, weights of mean 1."""
+    """Train a network by Adam on half the weighted squared error, with weights of mean 1."""
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.epochs)
     for _ in range(config.epochs):
-        for batch in torch.split(
-            torch.randperm(y.shape[0], generator=generator).to(y.device), batch_size
-        ):
+        order = torch.randperm(y.shape[0], generator=generator).to(y.device)
+        for batch in torch.split(order, batch_size):
             optimiser.zero_grad()
             loss = 0.5 * (weights[batch] * (y[batch] - network(x[batch]).squeeze(-1)) ** 2).mean()
             loss.backward()

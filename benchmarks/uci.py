@@ -1,10 +1,12 @@
-r"""PBP and SSPBP from a random start on the UCI regression sets, by the protocol of Hernandez-Lobato and Adams (2015).
+r"""PBP and SSPBP on the UCI regression sets by the protocol of Hernandez-Lobato and Adams (2015).
 
-Splits of 90/10 that are stored with the data; inputs and labels standardised with the training rows; 40 passes, a step
-of the prior after each, priors Gamma(6, 6). Figures in the labels' own units: RMSE, mean log density, share of labels
-in the central 90 % interval, and the share of the predictive variance that is the weights'. Passes of assumed-density
-filtering count rows again every time: after 40 of them that share is near zero, and intervals hardly differ between
-rows. "sep" counts them once.
+Splits of 90/10 are stored with the data. Inputs and labels are standardised with the training
+rows. There are 40 passes, a step of the prior after each, and priors Gamma(6, 6). Figures are in
+the units of the labels: RMSE, mean log density, coverage of the central 90 % interval, and the
+share of the weights in the predictive variance.
+
+Passes of assumed-density filtering ("adf") count each row in every pass. After 40 passes the share
+of the weights is near zero, and intervals hardly differ between rows. "sep" counts each row once.
 """
 
 import gzip
@@ -30,9 +32,9 @@ FOLDER: Final = "uci_regression"
 
 @dataclass(frozen=True)
 class UciStudy:
-    """Sets, method, widths of the hidden layers, and how rows are taken in; `splits` of each set, the first ones.
+    """Sets, method, hidden widths, settings of the passes, and number of splits of each set.
 
-    `seed` and the number of a split give the start and the order of its rows.
+    `seed` and the number of a split determine the start and the order of the rows.
     """
 
     sets: tuple[str, ...] = tuple(PAPER)
@@ -56,14 +58,15 @@ class UciStudy:
             or not 1 <= self.batch_size <= MOST_AT_ONCE
         ):
             raise ConfigError(
-                f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, batch_size "
-                f"{self.batch_size}. Accepted: whole numbers from 1, at most {MOST_AT_ONCE} rows at once."
+                f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, "
+                f"batch_size {self.batch_size}. "
+                f"Accepted: whole numbers from 1, at most {MOST_AT_ONCE} rows in a batch."
             )
 
 
 @dataclass(frozen=True)
 class UciFit:
-    """One split: errors and log density in the labels' units, coverage of 90 %, the weights' share, and seconds."""
+    """Figures of a split: error, log density, coverage of 90 %, share of the weights, seconds."""
 
     name: str
     split: int
@@ -78,7 +81,7 @@ class UciFit:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows of a set, as they are in its file: x (n, p) and y (n,)."""
+    """Training and test rows of a set, not standardised: x (n, p) and y (n,)."""
 
     x: Floats
     y: Floats
@@ -87,7 +90,7 @@ class Split:
 
 
 def run_uci(data: Path, config: UciStudy, *, progress: Progress = no_progress) -> Iterator[UciFit]:
-    """Yield one fit after the other; raises InputError when a set is missing in `data`, or a split in its file."""
+    """Yield each fit; raise InputError if a set is missing in `data`, or a split in its file."""
     for name in config.sets:
         for number in range(config.splits):
             yield fit_split(name, number, read_split(data, name, number), config)
@@ -95,38 +98,45 @@ def run_uci(data: Path, config: UciStudy, *, progress: Progress = no_progress) -
 
 
 def read_split(data: Path, name: str, number: int) -> Split:
-    """Return a split of a set in the folder of data sets, or in its folder `uci_regression`."""
+    """Return a split of a set in `data`, or in its folder `uci_regression`."""
     folder = data / FOLDER if (data / FOLDER).is_dir() else data
-    table, splits = folder / f"{name}.csv.gz", folder / f"{name}.test_indices.json.gz"
+    table = folder / f"{name}.csv.gz"
+    splits = folder / f"{name}.test_indices.json.gz"
     for path in (table, splits):
         if not path.is_file():
             raise InputError(
-                f"{folder} has no {path.name}. Give the folder that holds the UCI sets."
+                f"{folder} has no {path.name}. Give the folder that contains the UCI sets."
             )
     with gzip.open(table, "rt", encoding="utf-8") as file:
         rows = np.loadtxt(file, delimiter=",", skiprows=1)
     with gzip.open(splits, "rt", encoding="utf-8") as file:
-        known = json.load(file)
-    if number >= len(known):
-        raise InputError(f"{splits.name} has {len(known)} splits, number {number} was asked for.")
+        indices_of_splits = json.load(file)
+    if number >= len(indices_of_splits):
+        raise InputError(
+            f"{splits.name} has {len(indices_of_splits)} splits, but none with number {number}. "
+            "Ask for fewer splits."
+        )
     test = np.zeros(len(rows), dtype=bool)
-    test[known[number]] = True
+    test[indices_of_splits[number]] = True
     return Split(rows[~test, :-1], rows[~test, -1], rows[test, :-1], rows[test, -1])
 
 
-def learned(
+def fit_belief(
     split: Split, config: UciStudy, *, number: int
 ) -> tuple[Belief, Callable[[Floats], Floats]]:
-    """Take in the standardised training rows of a split of this number; return the belief, and the rows' scale."""
-    mean, sd = split.x.mean(0), split.x.std(0)
+    """Fit the training rows of a split; return the belief and the function that scales inputs."""
+    mean = split.x.mean(0)
+    sd = split.x.std(0)
     sd[sd == 0] = 1.0
 
     def scaled(x: Floats) -> Floats:
         rows: Floats = (x - mean) / sd
         return rows
 
-    x, y = scaled(split.x), (split.y - split.y.mean()) / split.y.std()
-    rng, atoms = np.random.default_rng([config.seed, number]), config.method == "sspbp"
+    x = scaled(split.x)
+    y = (split.y - split.y.mean()) / split.y.std()
+    rng = np.random.default_rng([config.seed, number])
+    atoms = config.method == "sspbp"
     averaged = config.likelihood == "sep"
     widths = (x.shape[1], *config.hidden, 1)
     belief = start = fresh_belief(widths, biased=config.biased, rng=rng)
@@ -140,23 +150,24 @@ def learned(
 
 
 def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
-    """Take in the training rows of one split and predict its test rows."""
+    """Fit the training rows of a split and predict its test rows."""
     started = time.perf_counter()
-    belief, scaled = learned(split, config, number=number)
+    belief, scaled = fit_belief(split, config, number=number)
     seconds = time.perf_counter() - started
-    y_mean, y_sd = float(split.y.mean()), float(split.y.std())
-    found = predict(
+    y_mean = float(split.y.mean())
+    y_sd = float(split.y.std())
+    predictive = predict(
         belief, scaled(split.x_test), atoms=config.method == "sspbp", y_mean=y_mean, y_sd=y_sd
     )
-    place = found.cdf(split.y_test)
+    place = predictive.cdf(split.y_test)
     return UciFit(
         name,
         number,
-        rmse=float(np.sqrt(np.mean((split.y_test - found.mean) ** 2))),
-        log_density=float(found.log_density(split.y_test).mean()),
+        rmse=float(np.sqrt(np.mean((split.y_test - predictive.mean) ** 2))),
+        log_density=float(predictive.log_density(split.y_test).mean()),
         coverage=float(np.mean((place > 0.05) & (place < 0.95))),
-        weights_share=float(found.weights_share.mean()),
-        slab_share=float(found.share.mean()),
+        weights_share=float(predictive.weights_share.mean()),
+        slab_share=float(predictive.share.mean()),
         prior_precision=belief.precisions[0].shape / belief.precisions[0].rate,
         seconds=seconds,
     )

@@ -1,15 +1,17 @@
-"""Published figures of PBP and SSPBP on the UCI sets, for `benchmarks.uci` to stand beside.
+"""Published figures of PBP and SSPBP on the UCI sets, for comparison with `benchmarks.uci`.
 
-Hernandez-Lobato and Adams (2015), tables 2 and 3: PBP with 50 hidden units, 20 splits of 90/10. The thesis
-"Probabilistic Neural Networks" (2022), tables 3.3, 3.4 and A.1 to A.6: both methods, four nets, with and without
-biases, means and standard errors of five splits of 80/20, so that the splits are not ours. Its set energy is left out:
-it predicts the cooling load with the heating load among its features.
+Hernandez-Lobato and Adams (2015), tables 2 and 3: PBP with 50 hidden units, 20 splits of 90/10.
+
+"Probabilistic Neural Networks" (thesis, 2022), tables 3.3, 3.4 and A.1 to A.6: both methods, four
+networks, with and without biases; means and standard errors of five splits of 80/20, which differ
+from the splits here. The set energy is left out: the thesis predicts the cooling load with the
+heating load as a feature.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-# RMSE and mean log density of PBP with 50 hidden units
+# RMSE and mean log density of PBP with 50 hidden units.
 PAPER: Final = {
     "bostonHousing": (3.014, -2.574),
     "concrete": (5.667, -3.161),
@@ -41,16 +43,16 @@ class Row:
 def published(
     name: str, *, method: Literal["pbp", "sspbp"], hidden: tuple[int, ...], biased: bool
 ) -> Row | None:
-    """Return the thesis's row of a set, None where it has none, as of other nets and of the set energy."""
-    found = _THESIS.get((hidden, biased), {}).get(name)
-    if found is None:
+    """Return the thesis's row of a set, None if it has no such network or set."""
+    numbers_of_set = _THESIS.get((hidden, biased), {}).get(name)
+    if numbers_of_set is None:
         return None
     first = 0 if method == "pbp" else 4
-    numbers = found[first : first + 4]
+    numbers = numbers_of_set[first : first + 4]
     return Row(Printed(*numbers[:2]), Printed(*numbers[2:]))
 
 
-# RMSE, its error, log density, its error of PBP, then the four of SSPBP, by net, biases and set
+# By network, biases and set: RMSE, its error, log density and its error of PBP, then of SSPBP.
 _THESIS: Final[dict[tuple[tuple[int, ...], bool], dict[str, tuple[float, ...]]]] = {
     ((50,), True): {
         "bostonHousing": (3.554, 0.179, -2.771, 0.076, 3.566, 0.198, -2.787, 0.087),

@@ -1,11 +1,15 @@
-r"""Gaussian processes by a Vecchia likelihood: accuracy beside rivals, the cost of a pass, and of an effective draw.
+r"""Gaussian processes with a Vecchia likelihood: accuracy, time of a pass, and effective draws.
 
-Three parts. QM9 gaps on a source's last hidden features: RMSE, CRPS, coverage of the 95 % interval and processor
-seconds, beside SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`). Seconds of a pass over all
-sites, and of a step by batches, for growing fields in the plane, by compiled loops (`vecchia_engines` has batched
-tensors beside them). Effective draws a second of SGRLD and of a Metropolis walk on all sites (NNGP), the same density.
-Seconds are the processor's, one thread. All is measured `repeats` times, QM9 on as many splits and the chains on as
-many fields, and medians are returned.
+There are three parts:
+
+- QM9 gaps on the last hidden features of a source: RMSE, CRPS, coverage of the 95 % interval and
+  time, compared with SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`).
+- Time of a pass over all sites and of a step with a batch, for growing fields in the plane, with
+  compiled loops (`vecchia_engines` compares them with batched tensors).
+- Effective draws per second of SGRLD and of Metropolis on all sites (NNGP), for the same density.
+
+Times are CPU times of one thread. Each part is measured `repeats` times, QM9 on different splits
+and the chains on different fields, and medians are returned.
 """
 
 import functools
@@ -34,21 +38,19 @@ from bandgap.inference.vecchia.target import Target
 from bandgap.predictions.mixtures import mixture_quantiles
 from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
-from benchmarks.vecchia_rivals import Found, gpytorch_process, sklearn_exact
+from benchmarks.vecchia_rivals import RivalPrediction, gpytorch_process, sklearn_exact
 from benchmarks.vecchia_rows import FILE, Rows, read_rows
 
-TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
+TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # Of the fields in the unit square.
 FIELD_NEIGHBOURS: Final = 15
 LEVEL: Final = 0.95
-FEWER_ROWS: Final = (
-    500,
-    5_000,
-)  # to which a process is fitted too, its likelihood left to `gp.fit`
+# Numbers of rows of additional fits, for which `gp.fit` chooses the likelihood.
+FEWER_ROWS: Final = (500, 5_000)
 
 
 @dataclass(frozen=True)
 class VecchiaBenchmark:
-    """Rows to train and test on, neighbours, the rivals' sizes, sizes of the fields, sites of the chains' field."""
+    """Rows, neighbours, sizes of the other libraries' models, sizes of fields, and chains."""
 
     n: int = 14_000
     n_test: int = 2_000
@@ -71,7 +73,8 @@ class VecchiaBenchmark:
             or self.chain_sites < 50
         ):
             raise ConfigError(
-                "benchmark vecchia: accepted are whole numbers from 1, and at least 50 sites for the chains."
+                f"benchmark vecchia: {self}. "
+                "Accepted: whole numbers from 1, at least 50 sites for the chains."
             )
 
 
@@ -83,36 +86,46 @@ def accuracy(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's.
+    """Return the figures of each library on QM9, in eV and CPU seconds, as medians over splits.
 
-    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too. Splits are parts that `parts` may keep.
+    `fewer_rows` has the medians of `fits_of_fewer_rows`. `parts` stores finished splits.
     """
-    parts, digest = parts or Parts(), file_digest(data / FILE)
+    parts = parts or Parts()
+    digest = file_digest(data / FILE)
 
-    def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
+    def of_split(split_config: VecchiaBenchmark) -> dict[str, Any]:
         train, test = read_rows(
-            data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress
+            data,
+            n=split_config.n,
+            n_test=split_config.n_test,
+            seed=split_config.seed,
+            cache=cache,
+            progress=progress,
         )
-        sides = compare_sides(train, test, own, progress=progress)
-        fewer = fits_of_fewer_rows(train, settings=gp.GPConfig(), seed=own.seed, progress=progress)
+        sides = compare_sides(train, test, split_config, progress=progress)
+        fewer = fits_of_fewer_rows(
+            train, settings=gp.GPConfig(), seed=split_config.seed, progress=progress
+        )
         return {"sides": sides, "fewer_rows": fewer}
 
     splits = [
         replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
     ]
-    found = [
-        parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits
+    figures_of_splits = [
+        parts.get("split", asdict(split_config) | {"data": digest}, partial(of_split, split_config))
+        for split_config in splits
     ]
-    return {**medians(found), "each": [split["sides"] for split in found]}
+    return {**medians(figures_of_splits), "each": [split["sides"] for split in figures_of_splits]}
 
 
 def fits_of_fewer_rows(
     train: Rows, *, settings: gp.GPConfig, seed: int, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
-    found = {}
+    """Return seconds of a fit and whether its likelihood was exact, by number of rows."""
+    fits = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
-        part, started = train.part(slice(n)), time.process_time()
+        part = train.part(slice(n))
+        started = time.process_time()
         gp.fit(
             part.points,
             part.y,
@@ -122,14 +135,14 @@ def fits_of_fewer_rows(
             device="cpu",
             progress=progress,
         )
-        found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
-    return found
+        fits[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
+    return fits
 
 
 def compare_sides(
     train: Rows, test: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress
 ) -> dict[str, dict[str, float]]:
-    """Return figures of every side on these rows; rivals are given the smoothness that ours has found."""
+    """Return figures of each library. The others get the smoothness fitted by bandgap."""
     settings = gp.GPConfig(neighbours=config.neighbours, likelihood="vecchia")
     started = time.process_time()
     fitted = gp.fit(
@@ -142,11 +155,11 @@ def compare_sides(
         progress=progress,
     )
     middle = time.process_time()
-    found = fitted.predict(test.points, test.trend)
+    prediction = fitted.predict(test.points, test.trend)
     ended = time.process_time()
-    sd = np.hypot(found.sds, found.noise[:, None])
+    sd = np.hypot(prediction.sds, prediction.noise[:, None])
     sides = {
-        "vecchia": _figures(test, found.means, sd)
+        "vecchia": _figures(test, prediction.means, sd)
         | {"fit_s": middle - started, "predict_s": ended - middle}
     }
     sides["vecchia"] |= {"smoothness": fitted.nu, "neighbours": float(config.neighbours)}
@@ -158,7 +171,7 @@ def compare_sides(
         "patience": config.patience,
         "seed": config.seed,
     }
-    rivals: dict[str, Callable[[], Found]] = {
+    rivals: dict[str, Callable[[], RivalPrediction]] = {
         "SVGP": lambda: gpytorch_process(
             "svgp", train, test, inducing=config.inducing, progress=progress, **common
         ),
@@ -168,33 +181,34 @@ def compare_sides(
         "scikit-learn": lambda: sklearn_exact(train, test, nu=fitted.nu, rows=config.exact_rows),
     }
     for name, rival in rivals.items():
-        other = rival()
-        figures = _figures(test, other.mean[None], other.sd[None])
+        prediction_of_rival = rival()
+        figures = _figures(test, prediction_of_rival.mean[None], prediction_of_rival.sd[None])
         sides[name] = figures | {
-            "fit_s": other.fit_s,
-            "predict_s": other.predict_s,
-            "passes": float(other.passes),
+            "fit_s": prediction_of_rival.fit_s,
+            "predict_s": prediction_of_rival.predict_s,
+            "passes": float(prediction_of_rival.passes),
         }
     return sides
 
 
 def _gradients(blocks: Any, index: Any, count: int) -> None:
-    """Compute the gradient of the sites `index` a number of times."""
+    """Compute the gradient of the sites `index` `count` times."""
     for _ in range(count):
         _gradient(blocks, index)
 
 
 def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
-    """Return seconds of a pass with gradient and of a step of 250 sites at every size, and the slope on log-log."""
+    """Return seconds of a pass and of a step of 250 sites by size, and the log-log slope."""
     rows: list[dict[str, float]] = []
     for done, n in enumerate(config.sizes):
         blocks = field_of(n, seed=config.seed, order="random")
         index = np.random.default_rng(n).choice(n, min(250, n), replace=False)
-        whole = _seconds(functools.partial(_gradient, blocks, None), config.repeats)
-        step = _seconds(functools.partial(_gradients, blocks, index, 20), config.repeats)
-        rows.append({"n": float(n), "pass_s": whole, "step_s": step / 20})
+        pass_s = _seconds(functools.partial(_gradient, blocks, None), config.repeats)
+        steps_s = _seconds(functools.partial(_gradients, blocks, index, 20), config.repeats)
+        rows.append({"n": float(n), "pass_s": pass_s, "step_s": steps_s / 20})
         progress(Update("passes", done + 1, len(config.sizes)))
-    x, y = np.log([row["n"] for row in rows]), np.log([row["pass_s"] for row in rows])
+    x = np.log([row["n"] for row in rows])
+    y = np.log([row["pass_s"] for row in rows])
     slope = float(np.polyfit(x, y, 1)[0]) if len(rows) > 1 else float("nan")
     return {"sizes": rows, "slope": slope, "neighbours": FIELD_NEIGHBOURS}
 
@@ -202,40 +216,44 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
 def chains(
     config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's.
+    """Return medians of `chains_on_field` over fields, the largest `apart`, and all fields.
 
-    Fields are parts that `parts` may keep.
+    `parts` stores finished fields.
     """
     parts = parts or Parts()
     fields = [
         replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)
     ]
-    each = [
-        parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress))
-        for own in fields
+    figures_of_fields = [
+        parts.get(
+            "field", asdict(field_config), partial(chains_on_field, field_config, progress=progress)
+        )
+        for field_config in fields
     ]
-    most = {name: max(found["apart"][name] for found in each) for name in each[0]["apart"]}
-    return {**medians(each), "apart": most, "each": each}
+    largest_differences = {
+        name: max(figures_of_field["apart"][name] for figures_of_field in figures_of_fields)
+        for name in figures_of_fields[0]["apart"]
+    }
+    return {**medians(figures_of_fields), "apart": largest_differences, "each": figures_of_fields}
 
 
 def chains_on_field(
     config: VecchiaBenchmark, *, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return effective draws a second of SGRLD and Metropolis on one density, and how far their means are apart.
+    """Return effective draws per second of SGRLD and Metropolis, and the difference of their means.
 
-    Seconds are those of the draws: both warm up, which a long chain of either forgets. `apart` is in Monte-Carlo
-    standard errors of the difference, `apart_sd` in posterior standard deviations.
+    Seconds are those of the draws, without warm-up. `apart` is the difference in Monte-Carlo
+    standard errors, `apart_sd` in posterior standard deviations.
     """
     blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
-    warmup, lengths = (
-        200,
-        {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1},
-    )
+    warmup = 200
+    lengths = {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
     fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
     slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
-    draws, seconds = {}, {}
+    draws = {}
+    seconds = {}
     runs: dict[str, Callable[[], Draws]] = {
         "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
         "Metropolis": lambda: sample_metropolis(
@@ -246,10 +264,10 @@ def chains_on_field(
         started = time.process_time()
         draws[name] = run()
         seconds[name] = (time.process_time() - started) * lengths[name] / (warmup + lengths[name])
-    sides = {name: _rates(found, seconds[name]) for name, found in draws.items()}
-    means = {name: found.eta.mean(axis=(0, 1)) for name, found in draws.items()}
+    sides = {name: _rates(draws_of_side, seconds[name]) for name, draws_of_side in draws.items()}
+    means = {name: draws_of_side.eta.mean(axis=(0, 1)) for name, draws_of_side in draws.items()}
     errors = np.hypot(mean_error(draws["SGRLD"].eta), mean_error(draws["Metropolis"].eta))
-    away = np.abs(means["SGRLD"] - means["Metropolis"])
+    difference = np.abs(means["SGRLD"] - means["Metropolis"])
     sd = draws["Metropolis"].eta.std(axis=(0, 1))
     return {
         "sides": sides,
@@ -257,8 +275,10 @@ def chains_on_field(
         "step": fast.step,
         "batch": fast.batch,
         "ratio": sides["SGRLD"]["worst_ess_per_s"] / sides["Metropolis"]["worst_ess_per_s"],
-        "apart": {name: float(v) for name, v in zip(target.names, away / errors, strict=True)},
-        "apart_sd": {name: float(v) for name, v in zip(target.names, away / sd, strict=True)},
+        "apart": {
+            name: float(v) for name, v in zip(target.names, difference / errors, strict=True)
+        },
+        "apart_sd": {name: float(v) for name, v in zip(target.names, difference / sd, strict=True)},
         "sd_ratio": {
             name: float(v)
             for name, v in zip(target.names, draws["SGRLD"].eta.std(axis=(0, 1)) / sd, strict=True)
@@ -286,17 +306,21 @@ def _rates(draws: Draws, seconds: float) -> dict[str, float]:
 
 
 def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:
-    """Return a field in the unit square, its observations drawn one after the other from their neighbours."""
+    """Return a field in the unit square; observations are drawn given their neighbours."""
     rng = np.random.default_rng([seed, n])
-    points, rows = rng.random((n, 2)), np.ones((n, 1))
+    points = rng.random((n, 2))
+    rows = np.ones((n, 1))
     empty = build_blocks(points, rows, np.zeros(n), m=neighbours, order=order, seed=seed)
-    y, noise = np.zeros(n), rng.standard_normal(n)
+    y = np.zeros(n)
+    noise = rng.standard_normal(n)
     for i in range(n):
         near = empty.neighbours[i][empty.neighbours[i] >= 0]
-        place = np.append(near, i)
-        distances = np.linalg.norm(empty.points[place][:, None] - empty.points[place], axis=-1)
-        whole = TRUTH.sigma2 * np.exp(-distances / TRUTH.rho) + TRUTH.tau2 * np.eye(len(place))
-        lower = np.linalg.cholesky(whole)
+        indices = np.append(near, i)
+        distances = np.linalg.norm(empty.points[indices][:, None] - empty.points[indices], axis=-1)
+        covariance = TRUTH.sigma2 * np.exp(-distances / TRUTH.rho) + TRUTH.tau2 * np.eye(
+            len(indices)
+        )
+        lower = np.linalg.cholesky(covariance)
         y[i] = lower[-1, :-1] @ np.linalg.solve(lower[:-1, :-1], y[near]) + lower[-1, -1] * noise[i]
     return replace(empty, y=y)
 

@@ -1,8 +1,9 @@
-"""What one would use instead of a Vecchia likelihood: SVGP and VNNGP of GPyTorch, scikit-learn's exact process.
+"""Alternatives to a Vecchia likelihood: SVGP and VNNGP of GPyTorch, scikit-learn's exact process.
 
-All get the same isotropic Matern kernel and what a straight line in the trend leaves. GPyTorch's learn by Adam at 0.01,
-batch by batch; 1,000 training rows are kept apart, and they end when the log density there has not risen for `patience`
-passes. Their seconds are those to the best pass, which is the state that predicts.
+All have the same isotropic Matern kernel and are fitted to the residuals of a linear trend.
+GPyTorch's models are trained by Adam at 0.01 with batches. 1,000 training rows are for validation:
+training ends when their log density has not increased for `patience` passes. The state of the best
+pass predicts, and the seconds are those up to it.
 """
 
 import copy
@@ -20,13 +21,14 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.vecchia.ordering import Floats
 from benchmarks.vecchia_rows import Rows
 
-KEPT_APART: Final = 1000
-BATCH, RATE = 256, 0.01
+VALIDATION_ROWS: Final = 1000
+BATCH: Final = 256
+RATE: Final = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Mean and sd (n,) of a new observation, processor seconds of fit and prediction, and passes."""
+class RivalPrediction:
+    """Mean and sd (n,) of a new observation, CPU seconds of fit and prediction, and passes."""
 
     mean: Floats
     sd: Floats
@@ -35,8 +37,8 @@ class Found:
     passes: int = 0
 
 
-def straight(train: Rows, test: Rows) -> tuple[Floats, Floats]:
-    """Return what a straight line in the trend leaves of the training rows, and its value at the test rows."""
+def subtract_line(train: Rows, test: Rows) -> tuple[Floats, Floats]:
+    """Return residuals of a linear trend at the training rows, and its values at the test rows."""
     beta = np.linalg.lstsq(train.trend, train.y, rcond=None)[0]
     return train.y - train.trend @ beta, test.trend @ beta
 
@@ -52,29 +54,37 @@ def gpytorch_process(
     patience: int,
     seed: int,
     progress: Progress = no_progress,
-) -> Found:
-    """Fit "svgp" with so many inducing points, "vnngp" with so many neighbours; raises ConfigError without GPyTorch."""
+) -> RivalPrediction:
+    """Fit "svgp" with `inducing` points, or "vnngp" with `inducing` neighbours.
+
+    Raises ConfigError if GPyTorch is not installed.
+    """
     try:
         import gpytorch
     except ImportError as error:
         raise ConfigError(
-            "benchmark vecchia needs GPyTorch: pip install bandgap[bench]. Or give --no-rivals."
+            "benchmark vecchia needs GPyTorch. Run pip install bandgap[bench], or use --no-rivals."
         ) from error
-    left, line = straight(train, test)
+    residuals, line = subtract_line(train, test)
     torch.manual_seed(seed)
-    n = max(len(left) - KEPT_APART, len(left) // 2)
-    x, y = torch.from_numpy(train.points).float(), torch.from_numpy(left).float()
+    n = max(len(residuals) - VALIDATION_ROWS, len(residuals) // 2)
+    x = torch.from_numpy(train.points).float()
+    y = torch.from_numpy(residuals).float()
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
+        warnings.simplefilter("ignore")  # GPyTorch warns if faiss is missing.
         model, step = (_svgp if kind == "svgp" else _vnngp)(
             gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing
         )
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
-    best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
+    best = -np.inf
+    best_state = None
+    since = 0
+    spent = 0.0
+    fit_s = 0.0
     done = best_pass = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GPyTorch tells of jitters
+        warnings.simplefilter("ignore")  # GPyTorch warns of added jitter.
         while done < passes and since < patience:
             started = time.process_time()
             model.train()
@@ -84,43 +94,42 @@ def gpytorch_process(
                 optimiser.step()
             spent += time.process_time() - started
             mean, sd = _predicted(model, likelihood, x[n:])
-            held = y[n:].numpy()
-            score = float(np.mean(-np.log(sd) - 0.5 * ((held - mean) / sd) ** 2))
-            done, since = done + 1, since + 1
+            y_validation = y[n:].numpy()
+            score = float(np.mean(-np.log(sd) - 0.5 * ((y_validation - mean) / sd) ** 2))
+            done += 1
+            since += 1
             if score > best + 1e-3:
-                best, best_state, since, best_pass, fit_s = (
-                    score,
-                    _state(model, likelihood),
-                    0,
-                    done,
-                    spent,
-                )
+                best = score
+                best_state = _state(model, likelihood)
+                since = 0
+                best_pass = done
+                fit_s = spent
             progress(Update(kind, done, passes, values={"log density": score}))
         if best_state is not None:
             model.load_state_dict(best_state[0])
             likelihood.load_state_dict(best_state[1])
         started = time.process_time()
         mean, sd = _predicted(model, likelihood, torch.from_numpy(test.points).float())
-    return Found(line + mean, sd, fit_s, time.process_time() - started, best_pass)
+    return RivalPrediction(line + mean, sd, fit_s, time.process_time() - started, best_pass)
 
 
-def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> Found:
-    """Fit scikit-learn's exact process to the first rows."""
+def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> RivalPrediction:
+    """Fit scikit-learn's exact process to the first `rows` rows."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    some = train.part(slice(rows))
-    left, line = straight(some, test)
-    kernel = ConstantKernel(float(left.var())) * Matern(3.0, nu=nu) + WhiteKernel(
-        0.1 * float(left.var())
+    subset = train.part(slice(rows))
+    residuals, line = subtract_line(subset, test)
+    kernel = ConstantKernel(float(residuals.var())) * Matern(3.0, nu=nu) + WhiteKernel(
+        0.1 * float(residuals.var())
     )
     started = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a scale at its bound
-        process = GaussianProcessRegressor(kernel).fit(some.points, left)
+        warnings.simplefilter("ignore")  # A length scale is at its bound.
+        process = GaussianProcessRegressor(kernel).fit(subset.points, residuals)
     middle = time.process_time()
     mean, sd = process.predict(test.points, return_std=True)
-    return Found(line + mean, sd, middle - started, time.process_time() - middle)
+    return RivalPrediction(line + mean, sd, middle - started, time.process_time() - middle)
 
 
 def _state(*parts: Any) -> list[Any]:
@@ -129,12 +138,13 @@ def _state(*parts: Any) -> list[Any]:
 
 def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
     model.eval()
-    means, sds = [], []
+    means = []
+    sds = []
     with torch.no_grad():
         for first in range(0, len(x), 500):
-            found = likelihood(model(x[first : first + 500]))
-            means.append(found.mean.double().numpy())
-            sds.append(found.stddev.double().numpy())
+            predictive = likelihood(model(x[first : first + 500]))
+            means.append(predictive.mean.double().numpy())
+            sds.append(predictive.stddev.double().numpy())
     return np.concatenate(means), np.concatenate(sds)
 
 
@@ -193,8 +203,8 @@ def _vnngp(
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
 
     def loss() -> Any:
-        found = model(None)
-        return -bound(found, y[model.variational_strategy.current_training_indices])
+        output = model(None)
+        return -bound(output, y[model.variational_strategy.current_training_indices])
 
     def one_pass() -> Any:
         for _ in range(model.variational_strategy._total_training_batches):

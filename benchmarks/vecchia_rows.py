@@ -1,4 +1,4 @@
-"""QM9 gaps on a source's last hidden features: the rows of the benchmark `vecchia`, as `vecchia_gp` sees them."""
+"""Rows of the benchmark `vecchia`: QM9 gaps on the last hidden features of a source."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ FILE: Final = "qm9_gap/qm9_gap.extxyz.gz"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Coordinates (n, q), trend (n, p) and gaps (n,) over `unit_eV`."""
+    """Coordinates (n, q), trend (n, p) and gaps (n,) in units of `unit_eV`."""
 
     points: Floats
     trend: Floats
@@ -32,7 +32,7 @@ class Rows:
     unit_eV: float
 
     def part(self, rows: slice) -> "Rows":
-        """Return some of the rows."""
+        """Return a slice of the rows."""
         return Rows(self.points[rows], self.trend[rows], self.y[rows], self.unit_eV)
 
 
@@ -45,10 +45,10 @@ def read_rows(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Rows, Rows]:
-    """Return training and test rows of the demo's source; raises InputError where the file is missing or too short."""
+    """Return training and test rows; raise InputError if the file is missing or too short."""
     path = data / FILE
     if not path.is_file():
-        raise InputError(f"{data} has no {FILE}. Give the folder that holds the data sets.")
+        raise InputError(f"{data} has no {FILE}. Give the folder that contains the data sets.")
     records = read_paths([path], progress=progress)
     gaps = np.asarray(labels_from_info(records, "gap_eV", unit="eV"), dtype=np.float64)
     source = load_source(demo_source_folder())
@@ -57,13 +57,15 @@ def read_rows(
     )
     if n + n_test > len(table.ids):
         raise InputError(
-            f"{n} rows and {n_test} for testing: {path.name} has {len(table.ids)} that can be learned from."
+            f"{path.name} has {len(table.ids)} usable molecules, not {n} and {n_test} for testing. "
+            "Ask for fewer rows."
         )
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
-    seen = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
-    unit = seen.standardiser.y_sd_eV
-    points, trend = seen.seen(test.features)
-    return Rows(seen.points, seen.trend, seen.gaps, unit), Rows(
-        points, trend, seen.standardiser.gaps(test.gaps_eV), unit
+    train = table.rows(split.train)
+    test = table.rows(split.test)
+    train_rows = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
+    unit = train_rows.standardiser.y_sd_eV
+    points, trend = train_rows.seen(test.features)
+    return Rows(train_rows.points, train_rows.trend, train_rows.gaps, unit), Rows(
+        points, trend, train_rows.standardiser.gaps(test.gaps_eV), unit
     )

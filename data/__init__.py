@@ -1,1 +1,1 @@
-"""The demo data, and `making`, which makes them; the wheel has the data alone."""
+"""The demo data, and the package `making`, which generates them. The wheel has only the data."""

@@ -9,10 +9,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("PLOTLY_RENDERER", "notebook_connected")  # of the figures of tutorials
+os.environ.setdefault("PLOTLY_RENDERER", "notebook_connected")  # For figures of tutorials.
 
 import plotly.offline  # noqa: E402
-import reference_pages  # noqa: E402 - the folder is on the path now
+import reference_pages  # noqa: E402
 
 import bandgap  # noqa: E402
 
@@ -58,19 +58,19 @@ html_show_sourcelink = False
 
 reference_pages.write(HERE / "reference")
 
-# Figures ask for plotly.js on the internet, as Plotly writes them. These pages use a copy in _static.
+# Plotly's figures load plotly.js from the internet. These pages use a copy in _static.
 PLOTLY_SCRIPT = re.compile(r'<script[^>]* src="https://cdn\.plot\.ly/[^"]*"[^>]*></script>')
 OTHER_SCRIPTS = re.compile(
     r'<script type="module">import "https://cdn\.plot\.ly/[^"]*"</script>'
     r'|<script src="https://cdnjs\.[^"]*/mathjax/[^"]*"></script>'
 )
 
-# Figures are drawn before the column of the page has its width.
+# Plotly draws figures before the page has its final width.
 FIT_FIGURES = '<script>addEventListener("load", () => dispatchEvent(new Event("resize")))</script>'
 
 
 def use_local_plotly(app: Any, error: Exception | None) -> None:
-    """Copy plotly.js into the built pages, and let the pages with figures load this copy."""
+    """Copy plotly.js into the built pages, and change pages with figures to load this copy."""
     if error is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir)
@@ -86,5 +86,5 @@ def use_local_plotly(app: Any, error: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    """Add the steps of this documentation to Sphinx."""
+    """Register the build step of this documentation with Sphinx."""
     app.connect("build-finished", use_local_plotly)

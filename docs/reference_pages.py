@@ -1,4 +1,4 @@
-"""Pages of the reference that are made from the code when the documentation is built: commands and settings."""
+"""Reference pages that are generated from the code: commands and settings."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -17,15 +17,16 @@ REQUESTS: tuple[type[Request], ...] = (TransferRequest, PredictRequest, SourceRe
 
 
 def write(folder: Path) -> None:
-    """Write commands.md and settings.md into a folder; unchanged files are left alone, so that builds are quick."""
+    """Write commands.md and settings.md. Unchanged files are left as they are."""
     for name, lines in (("commands.md", commands()), ("settings.md", settings())):
-        path, text = folder / name, "\n".join(lines) + "\n"
+        path = folder / name
+        text = "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 
 def commands() -> Iterator[str]:
-    """Yield the page of the command line: a heading for each command, with its text, example and options."""
+    """Yield the page of the command line: a section for each command."""
     yield "# Commands"
     yield ""
     yield "This page is made from the code. `bandgap COMMAND --help` prints the same."
@@ -79,7 +80,7 @@ def _default(parameter: click.Parameter) -> str:
 
 
 def settings() -> Iterator[str]:
-    """Yield the page of settings: a heading for each field of each request, and a table for each method."""
+    """Yield the page of settings: a section for each field of each request, and each method."""
     yield "# Settings"
     yield ""
     yield "This page is made from the code. A request is the description of one piece of work:"
@@ -94,7 +95,8 @@ def settings() -> Iterator[str]:
             yield ""
             yield f"### {field.name}"
             yield ""
-            yield f"{field.setting.help}{option} Accepted: {field.accepted}. Default: `{field.default!r}`."
+            accepted = f"Accepted: {field.accepted}. Default: `{field.default!r}`."
+            yield f"{field.setting.help}{option} {accepted}"
     yield ""
     yield "## Settings of the methods"
     yield ""

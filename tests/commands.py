@@ -1,4 +1,4 @@
-"""Commands of a typer application as tests call them, in this process and with a data directory of their own."""
+"""Call commands of a typer application in this process, with a temporary data directory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ Run = Callable[..., Result]
 
 
 def run_in_process(app: typer.Typer) -> Run:
-    """Return what calls a command of the application; exceptions that are no exit are raised."""
+    """Return a function that calls a command and raises its exceptions but SystemExit."""
 
     def call(*words: Any) -> Result:
         return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
@@ -21,7 +21,7 @@ def run_in_process(app: typer.Typer) -> Run:
 
 
 def use_own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set a data directory of the test's own and a wide terminal; return the directory."""
+    """Set a temporary data directory and a wide terminal; return the directory."""
     folder = tmp_path / "home"
     monkeypatch.setenv("BANDGAP_HOME", str(folder))
     monkeypatch.setenv("COLUMNS", "200")

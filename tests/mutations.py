@@ -1,6 +1,7 @@
-"""Files damaged at random, each by a seed and a number alone: what disks, editors, programs and mischief do to them.
+"""Random damage to files (mutations), reproducible by a seed and a number.
 
-`BANDGAP_MUTATION_SEED` sets the seed of all mutations, `BANDGAP_MUTATION` runs the one of that number.
+`BANDGAP_MUTATION_SEED` sets the seed of all mutations. `BANDGAP_MUTATION` runs only the mutation
+with that number.
 """
 
 import gzip
@@ -21,34 +22,37 @@ from typing import Any
 
 import pytest
 
-LIMIT_S = (
-    5.0  # of processor time, so that a busy machine is no hang; a mutation takes some milliseconds
-)
+# Limit of CPU time, which hardly depends on the load. A mutation takes milliseconds.
+LIMIT_S = 5.0
 QUICK_SEED = 18
-_SHOWN = 10
-_LARGEST = 1_000_000  # bytes that one change adds
-_NO_SENTENCE = re.compile(
-    r"cannot be read as|Traceback|\b[A-Z]\w+(?:Error|Exception|Warning)\b| object at 0x|<class |array\(|np\.float"
-    r"|\(b['\"]"  # bytes
+_MAX_FAILURES = 10  # Number of failures in the message of a test.
+_MAX_ADDED_BYTES = 1_000_000  # By one change.
+# Text of Python that a message for users must not have.
+_PYTHON_TEXT = re.compile(
+    r"cannot be read as|Traceback|\b[A-Z]\w+(?:Error|Exception|Warning)\b| object at 0x|<class "
+    r"|array\(|np\.float|\(b['\"]"
 )
 
 _NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 _TOKEN = re.compile(rb"[^\s,;:\"']+")
 EXTREMES = [
-    b"0", b"-1", b"1", b"-0.0", b"1e308", b"-1e308", b"1e999", b"nan", b"-nan", b"inf", b"-inf", b"1e-320", b"1e200",
-    b"-1e200", b"1e154", b"1e103", b"1e20", b"1e16", b"1e9", b"99999", b"100000", b"1e-5", b"1e-160", b"1.0D300",
-    b"1.0*^99", b"9" * 400, b"9" * 5000, b"0." + b"3" * 400, b"1_000", b"0x1F", b"1e", b"--1", b"1.2.3", b"4,2", b"007",
-    "\u0663".encode(), "\u00b2".encode(), b"180", b"179.9999", b"90.0001", b"2147483648", b"18446744073709551616",
+    b"0", b"-1", b"1", b"-0.0", b"1e308", b"-1e308", b"1e999", b"nan", b"-nan", b"inf", b"-inf",
+    b"1e-320", b"1e200", b"-1e200", b"1e154", b"1e103", b"1e20", b"1e16", b"1e9", b"99999",
+    b"100000", b"1e-5", b"1e-160", b"1.0D300", b"1.0*^99", b"9" * 400, b"9" * 5000,
+    b"0." + b"3" * 400, b"1_000", b"0x1F", b"1e", b"--1", b"1.2.3", b"4,2", b"007",
+    "\u0663".encode(), "\u00b2".encode(), b"180", b"179.9999", b"90.0001", b"2147483648",
+    b"18446744073709551616",
 ]  # fmt: skip
 TOKENS = [
-    b"", b"'", b'"', b";", b"=", b"#", b"!", b"?", b".", b"*", b"{", b"}", b"[", b"]", b"[[", b"null", b"true", b"T",
-    b"F", b"H", b"D", b"C", b"Xx", b"q", b"Zz", b"loop_", b"data_x", b"data_", b"save_x", b"_atom_site_fract_x",
-    b"_atom_site_label", b"x,y,z", b"-x,-y,-z", b"x+1/3,y,z", b"x/y", b"P 21/c", b"R -3 m", b"lattice_vector",
-    b"atom_frac", b"atom", b"empty", b"CRYST1", b"MODEL", b"ENDMDL", b"HETATM", b"SFAC", b"LATT", b"PART", b"=\n",
-    b"END", b"Direct", b"Cartesian", b"Selective", b"Lattice", b'Lattice="', b"Properties=", b"pbc=T", b"id", b"gap",
-    b"gap_eV", b"meV", b"Hartree", b"NaN", b"Infinity", b"-Infinity", b"\\u0000", b"\\", b"\xff", b"\x1b[2J", b"\t",
-    b"\n", b"\n\n", "\u00e9".encode(), "\u202e".encode(), "\U0001f600".encode(), b"%s%n", b"<b>", b"$x^2$",
-    b"../../etc/passwd",
+    b"", b"'", b'"', b";", b"=", b"#", b"!", b"?", b".", b"*", b"{", b"}", b"[", b"]", b"[[",
+    b"null", b"true", b"T", b"F", b"H", b"D", b"C", b"Xx", b"q", b"Zz", b"loop_", b"data_x",
+    b"data_", b"save_x", b"_atom_site_fract_x", b"_atom_site_label", b"x,y,z", b"-x,-y,-z",
+    b"x+1/3,y,z", b"x/y", b"P 21/c", b"R -3 m", b"lattice_vector", b"atom_frac", b"atom", b"empty",
+    b"CRYST1", b"MODEL", b"ENDMDL", b"HETATM", b"SFAC", b"LATT", b"PART", b"=\n", b"END", b"Direct",
+    b"Cartesian", b"Selective", b"Lattice", b'Lattice="', b"Properties=", b"pbc=T", b"id", b"gap",
+    b"gap_eV", b"meV", b"Hartree", b"NaN", b"Infinity", b"-Infinity", b"\\u0000", b"\\", b"\xff",
+    b"\x1b[2J", b"\t", b"\n", b"\n\n", "\u00e9".encode(), "\u202e".encode(), "\U0001f600".encode(),
+    b"%s%n", b"<b>", b"$x^2$", b"../../etc/passwd",
 ]  # fmt: skip
 
 Random = random.Random
@@ -56,23 +60,24 @@ Change = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
 
 class TooSlow(BaseException):
-    """A mutation took longer than the limit; not an Exception, so that nothing on the way takes it for a bad file."""
+    """A mutation took longer than the limit. It is no Exception, so that no code catches it."""
 
 
 def run_mutations(
     check: Callable[[Random], object], *, count: int, fresh: bool, capsys: Any
 ) -> None:
-    """Call `check` with the generator of every mutation; collect what it raises, a warning included, and show it all.
+    """Call `check` with the generator of each mutation, and fail with all exceptions and warnings.
 
-    The seed is `BANDGAP_MUTATION_SEED`, else a new one where `fresh`, and is printed.
+    The seed is `BANDGAP_MUTATION_SEED`, or a new one if `fresh`. It is printed.
     """
-    given = os.environ.get("BANDGAP_MUTATION_SEED")
-    seed = int(given) if given else secrets.randbelow(10**9) if fresh else QUICK_SEED
-    only = os.environ.get("BANDGAP_MUTATION")
+    seed_text = os.environ.get("BANDGAP_MUTATION_SEED")
+    seed = int(seed_text) if seed_text else secrets.randbelow(10**9) if fresh else QUICK_SEED
+    number_text = os.environ.get("BANDGAP_MUTATION")
     with capsys.disabled():
         sys.stdout.write(f" [{count:,} mutations of seed {seed}] ")
-    faults, n_faults = [], 0
-    for number in [int(only)] if only else range(count):
+    faults = []
+    n_faults = 0
+    for number in [int(number_text)] if number_text else range(count):
         try:
             with warnings.catch_warnings(), time_limit(LIMIT_S):
                 warnings.simplefilter("error")
@@ -82,57 +87,57 @@ def run_mutations(
                 check(Random(f"{seed}-{number}"))
         except (Exception, TooSlow):
             n_faults += 1
-            faults += [
-                f"BANDGAP_MUTATION_SEED={seed} BANDGAP_MUTATION={number}:\n{traceback.format_exc(-3)}"
-            ]
+            variables = f"BANDGAP_MUTATION_SEED={seed} BANDGAP_MUTATION={number}"
+            faults.append(f"{variables}:\n{traceback.format_exc(-3)}")
     if faults:
-        pytest.fail(
-            f"{n_faults} of {count:,} mutations:\n" + "\n".join(faults[:_SHOWN]), pytrace=False
-        )
+        text = "\n".join(faults[:_MAX_FAILURES])
+        pytest.fail(f"{n_faults} of {count:,} mutations:\n{text}", pytrace=False)
 
 
 def assert_sentence(text: str) -> None:
-    """Fail where what the user reads holds no words, or Python's own."""
+    """Fail if a message for users has no words, or text of Python."""
     assert len(text) >= 10 and len(text.split()) >= 3, text
     assert text.isprintable(), text
-    assert not _NO_SENTENCE.search(text), text
+    assert not _PYTHON_TEXT.search(text), text
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooSlow when what is inside takes more than so many seconds of processor time."""
+    """Raise TooSlow if the block takes more than `seconds` of CPU time."""
 
-    def late(*_: object) -> None:
+    def stop(*_: object) -> None:
         raise TooSlow(f"not done after {seconds:g} s")
 
     started = time.process_time()
-    alarm = hasattr(signal, "SIGPROF")  # Windows has none: there it is seen only when it is over
-    if alarm:
-        before = signal.signal(signal.SIGPROF, late)
+    # Without SIGPROF, as on Windows, the time is checked only at the end.
+    has_alarm = hasattr(signal, "SIGPROF")
+    if has_alarm:
+        previous_handler = signal.signal(signal.SIGPROF, stop)
         signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        if alarm:
+        if has_alarm:
             signal.setitimer(signal.ITIMER_PROF, 0.0)
-            signal.signal(signal.SIGPROF, before)
+            signal.signal(signal.SIGPROF, previous_handler)
     if time.process_time() - started > seconds:
-        late()
+        stop()
 
 
-def damaged(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """Return `data` after one to four changes; `others` are files that pieces may come from."""
+def damaged(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
+    """Return `data` after one to four changes, which may copy pieces of `other_files`."""
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
-        data = rng.choice(CHANGES)(rng, data, others)
+        data = rng.choice(CHANGES)(rng, data, other_files)
     return rng.choice(ENCODINGS)(rng, data) if rng.random() < 0.1 else data
 
 
 def wrapped(rng: Random, data: bytes, name: str) -> tuple[bytes, str]:
-    """Return the file packed, and often damaged again, with the name that it then has."""
+    """Return the file compressed, and often damaged again, and its new name."""
     name = name or "x"
     kind = rng.choice(("gz", "zip", "lie", "nested", "bomb"))
     if kind == "gz":
-        data, name = gzip.compress(data, 1, mtime=0), rng.choice((f"{name}.gz", name))
+        data = gzip.compress(data, 1, mtime=0)
+        name = rng.choice((f"{name}.gz", name))
     else:
         members = {
             rng.choice((name, f"a/{name}", "../x", "/x.cif", "a\x00b", "x.gz")): data,
@@ -165,13 +170,15 @@ def _zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
 
 
 def _lie(rng: Random, data: bytes) -> bytes:
-    """Overwrite sizes, flags, methods and offsets of a zip archive's entries."""
-    at = data.find(b"PK\x01\x02")
+    """Overwrite sizes, flags, methods or offsets of an entry of a zip archive."""
+    entry = data.find(b"PK\x01\x02")
     field, width = rng.choice(
         ((8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (38, 4), (42, 4))
     )
     value = rng.choice((0, 1, 8, 99, 2**16 - 1, 2**31, 2**32 - 1, rng.getrandbits(32)))
-    return data[: at + field] + value.to_bytes(4, "little")[:width] + data[at + field + width :]
+    return (
+        data[: entry + field] + value.to_bytes(4, "little")[:width] + data[entry + field + width :]
+    )
 
 
 def _span(rng: Random, data: bytes) -> tuple[int, int]:
@@ -179,38 +186,41 @@ def _span(rng: Random, data: bytes) -> tuple[int, int]:
     return start, min(len(data), start + rng.choice((1, 2, 10, 100, 1000)))
 
 
-def _flip(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _flip(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 3, 30)) if data else 0):
         changed[rng.randrange(len(data))] = rng.randrange(256)
     return bytes(changed)
 
 
-def _delete(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _delete(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     start, end = _span(rng, data)
     return data[:start] + data[end:]
 
 
-def _double(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _double(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     start, end = _span(rng, data)
     return data[:end] + data[start:end] * rng.choice((1, 1, 2, 20)) + data[end:]
 
 
-def _splice(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    other = rng.choice(others)
+def _splice(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
+    other = rng.choice(other_files)
     start, end = _span(rng, other)
-    here = rng.randrange(len(data) + 1)
-    return data[:here] + (other[start:end] + data[here:] if rng.random() < 0.5 else other[start:])
+    position = rng.randrange(len(data) + 1)
+    return data[:position] + (
+        other[start:end] + data[position:] if rng.random() < 0.5 else other[start:]
+    )
 
 
-def _cut(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _cut(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     return data[: rng.randrange(len(data) + 1)]
 
 
-def _lines(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _lines(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     """Swap, drop, repeat or shuffle lines."""
     lines = data.split(b"\n")
-    i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+    i = rng.randrange(len(lines))
+    j = rng.randrange(len(lines))
     kind = rng.choice(("swap", "drop", "repeat", "many", "shuffle", "thin"))
     if kind == "swap":
         lines[i], lines[j] = lines[j], lines[i]
@@ -219,7 +229,9 @@ def _lines(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     elif kind == "repeat":
         lines.insert(j, lines[i])
     elif kind == "many":
-        lines[i:i] = [lines[i]] * min(rng.choice((2, 50, 1500)), _LARGEST // (1 + len(lines[i])))
+        lines[i:i] = [lines[i]] * min(
+            rng.choice((2, 50, 1500)), _MAX_ADDED_BYTES // (1 + len(lines[i]))
+        )
     elif kind == "shuffle":
         rng.shuffle(lines)
     else:
@@ -234,35 +246,36 @@ def _replaced(
     if not places:
         return data
     count = rng.choice((1, 1, 1, 2, 3, len(places) // 3, len(places)))
-    chosen = sorted(
+    selected = sorted(
         rng.sample(places, min(max(count, 1), len(places))), key=lambda match: match.start()
     )
     value = rng.choice(values)
-    parts, at = [], 0
-    for place in chosen:
-        parts += [data[at : place.start()], value]
-        at = place.end()
+    parts = []
+    end = 0
+    for match in selected:
+        parts += [data[end : match.start()], value]
+        end = match.end()
         value = value if rng.random() < 0.5 else rng.choice(values)
-    return b"".join([*parts, data[at:]])
+    return b"".join([*parts, data[end:]])
 
 
-def _numbers(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _numbers(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     return _replaced(rng, data, _NUMBER, EXTREMES)
 
 
-def _tokens(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _tokens(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
     return _replaced(rng, data, _TOKEN, [*TOKENS, *EXTREMES])
 
 
-def _nudge(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """Give numbers a value near another of the file: doubled atoms, thin cells, wrong counts."""
+def _nudge(rng: Random, data: bytes, other_files: Sequence[bytes]) -> bytes:
+    """Replace numbers by others of the file: atoms at one place, thin cells, wrong counts."""
     numbers = _NUMBER.findall(data)
-    near = [
+    values = [
         *rng.sample(numbers, min(4, len(numbers))),
         b"%.3g" % rng.uniform(-2, 2),
         b"%d" % rng.randrange(20),
     ]
-    return _replaced(rng, data, _NUMBER, near)
+    return _replaced(rng, data, _NUMBER, values)
 
 
 def _utf16(rng: Random, data: bytes) -> bytes:
@@ -277,8 +290,8 @@ def _latin1(rng: Random, data: bytes) -> bytes:
 
 
 def _nul(rng: Random, data: bytes) -> bytes:
-    here = rng.randrange(len(data) + 1)
-    return data[:here] + b"\x00" * rng.choice((1, 4, 5000)) + data[here:]
+    position = rng.randrange(len(data) + 1)
+    return data[:position] + b"\x00" * rng.choice((1, 4, 5000)) + data[position:]
 
 
 def _ends(rng: Random, data: bytes) -> bytes:

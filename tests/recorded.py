@@ -1,7 +1,8 @@
-"""What statistical tests compare chains with: moments computed once, at length, by the code that stands beside them.
+"""Recorded moments of posteriors, which statistical tests compare with their chains.
 
-They are files of tests/recorded. `BANDGAP_RECORD=1 pytest -m soak -k recorded` computes and writes them anew; without
-the variable it computes them from another seed and compares.
+Each file in tests/recorded was computed by long chains of the test with the same name.
+`BANDGAP_RECORD=1 pytest -m soak -k recorded` recomputes and writes the files. Without the variable
+the same tests recompute the moments from another seed and compare them.
 """
 
 import json
@@ -12,23 +13,25 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "recorded"
 RECORDING = os.environ.get("BANDGAP_RECORD") == "1"
-SEED = 2 if RECORDING else 3  # of what is computed anew
+SEED = 2 if RECORDING else 3  # Of recomputed moments.
 
 
 def recorded(name: str, problem: np.ndarray) -> dict[str, np.ndarray]:
-    """Read what is recorded of a problem, which is known by some numbers (k,) of it."""
+    """Read the recorded moments of a problem; `problem` has numbers (k,) that identify it."""
     path = FOLDER / f"{name}.json"
-    found = {
+    moments = {
         key: np.array(values)
         for key, values in json.loads(path.read_text(encoding="utf-8")).items()
     }
     message = f"{path.name} is of another problem"
-    np.testing.assert_allclose(found.pop("problem"), problem, rtol=1e-5, atol=1e-6, err_msg=message)
-    return found
+    np.testing.assert_allclose(
+        moments.pop("problem"), problem, rtol=1e-5, atol=1e-6, err_msg=message
+    )
+    return moments
 
 
 def record(name: str, problem: np.ndarray, **moments: np.ndarray) -> None:
-    """Write moments (k,) of a problem, where recording is asked for."""
+    """Write moments (k,) of a problem if BANDGAP_RECORD=1."""
     if RECORDING:
         FOLDER.mkdir(exist_ok=True)
         digits = {

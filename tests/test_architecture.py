@@ -17,7 +17,7 @@ APP = ROOT / "app"
 BENCHMARKS = ROOT / "benchmarks"
 MAKING = ROOT / "data" / "making"
 
-# A module imports only what stands on its own line or above. The README draws the same order.
+# A module imports only from its own line and from lines above.
 LAYERS = (
     ("foundation",),
     ("structures", "networks", "priors"),
@@ -32,23 +32,23 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-# The app draws and reads the store; computing is the worker's.
+# The app reads the store and draws; workers compute.
 HEAVY = ("torch", "dscribe", "ase", "sklearn")
 
 
 def python_files(folder: Path) -> list[Path]:
-    """Every Python file under `folder`, sorted."""
+    """Return the Python files under `folder`, sorted."""
     return sorted(p for p in folder.rglob("*.py") if "__pycache__" not in p.parts)
 
 
 def module_name(path: Path) -> str:
-    """Dotted name of a file under the root of the repository."""
+    """Return the dotted name of a file of the repository."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imported_modules(source: str, *, package: str) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import in the text of a module of `package`, those inside functions included."""
+    """Yield line and dotted name of each import in a module of `package`, also in functions."""
     parents = package.split(".")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -61,28 +61,28 @@ def imported_modules(source: str, *, package: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def imports_of(path: Path) -> list[tuple[int, str]]:
-    """Line and dotted name of every import in a file."""
+    """Return line and dotted name of each import in a file."""
     package = ".".join(path.relative_to(ROOT).parent.parts)
     return list(imported_modules(path.read_text(encoding="utf-8"), package=package))
 
 
 def layer_of(module: str) -> str:
-    """The name in LAYERS that a module of the package belongs to: bandgap.priors.gaussian -> priors."""
+    """Return the name in LAYERS of a module, such as priors for bandgap.priors.gaussian."""
     return module.split(".")[1]
 
 
 def wrong_imports(module: str, imports: list[tuple[int, str]]) -> list[str]:
-    """Those imports of a module that point to a layer below its own line, as sentences."""
+    """Return a message for each import of a module from a layer below its own."""
     rank = RANK[layer_of(module)]
     return [
-        f"{module}, line {line}: imports {name}, which stands to its right"
+        f"{module}, line {line}: imports {name} from a lower layer"
         for line, name in imports
         if name.startswith("bandgap.") and RANK.get(layer_of(name), -1) > rank
     ]
 
 
 def package_files() -> list[Path]:
-    """Files that have a layer: all but `bandgap/__init__.py`, which imports its names lazily."""
+    """Return the files that have a layer: all but `bandgap/__init__.py` and `__main__.py`."""
     return [
         p
         for p in python_files(PACKAGE)
@@ -90,9 +90,9 @@ def package_files() -> list[Path]:
     ]
 
 
-def test_layers_every_module_of_the_package_has_one() -> None:
-    strangers = sorted({layer_of(module_name(p)) for p in package_files()} - set(RANK))
-    assert not strangers, f"give these a place in LAYERS (and in the README): {strangers}"
+def test_each_module_of_the_package_has_a_layer() -> None:
+    unknown = sorted({layer_of(module_name(p)) for p in package_files()} - set(RANK))
+    assert not unknown, f"add to LAYERS and to the page Architecture: {unknown}"
 
 
 def test_modules_import_only_from_their_layer_and_those_above() -> None:
@@ -115,77 +115,78 @@ def test_modules_import_only_from_their_layer_and_those_above() -> None:
         "from .. import runs",
     ],
 )
-def test_import_that_points_right_is_found_however_it_is_written(line: str) -> None:
+def test_import_from_a_lower_layer_is_reported_however_it_is_written(line: str) -> None:
     imports = list(imported_modules(line, package="bandgap.priors"))
     assert len(wrong_imports("bandgap.priors.gaussian", imports)) == 1
     assert wrong_imports("bandgap.jobs.tasks", imports) == []
 
 
-def modules_needed(path: Path) -> set[str]:
-    """Modules of the package that a file imports, with the packages that hold them, which are loaded first."""
-    own, found = module_name(path), set()
+def modules_loaded_by(path: Path) -> set[str]:
+    """Return the modules of the package that a file imports, with their parent packages."""
+    this_module = module_name(path)
+    modules = set()
     for _, name in imports_of(path):
         parts = name.split(".")
         for k in range(2, len(parts) + 1):
             module = ".".join(parts[:k])
-            if not own.startswith(f"{module}.") and own != module:
-                found.add(module)
-    return found & MODULES
+            if not this_module.startswith(f"{module}.") and this_module != module:
+                modules.add(module)
+    return modules & MODULES
 
 
 MODULES = {module_name(p) for p in package_files()}
 
 
-def check_for_circles(imported: Mapping[str, set[str]]) -> None:
-    """Raise CycleError where modules import each other in a circle; `imported` has the imports of every module."""
+def check_for_cycles(imported: Mapping[str, set[str]]) -> None:
+    """Raise CycleError for circular imports; `imported` has the imports of each module."""
     graphlib.TopologicalSorter(imported).prepare()
 
 
-def test_modules_import_each_other_in_no_circle() -> None:
-    check_for_circles({module_name(path): modules_needed(path) for path in package_files()})
+def test_modules_have_no_circular_imports() -> None:
+    check_for_cycles({module_name(path): modules_loaded_by(path) for path in package_files()})
 
 
-def test_circle_of_modules_is_found() -> None:
+def test_circular_import_is_reported() -> None:
     with pytest.raises(graphlib.CycleError):
-        check_for_circles({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+        check_for_cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}})
 
 
-def test_packages_say_what_belongs_in_them_and_what_does_not() -> None:
+def test_docstrings_of_packages_say_what_does_not_belong_in_them() -> None:
     modules = {
         name: ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8"))
         for name in RANK
     }
-    silent = [
+    incomplete = [
         name
         for name, module in modules.items()
         if "\nNot here: " not in (ast.get_docstring(module) or "")
     ]
-    assert silent == []
+    assert incomplete == []
 
 
 def test_package_never_imports_streamlit_or_the_app() -> None:
-    found = [
+    imports = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in python_files(PACKAGE)
         for line, module in imports_of(path)
         if module.split(".")[0] in ("streamlit", "app")
     ]
-    assert not found
+    assert not imports
 
 
 @pytest.mark.parametrize("folder", [PACKAGE, APP], ids=lambda folder: folder.name)
 def test_package_and_app_never_import_what_is_not_in_the_wheel(folder: Path) -> None:
-    found = [
+    imports = [
         f"{path.relative_to(ROOT)}:{line} {module}"
         for path in python_files(folder)
         for line, module in imports_of(path)
         if module.split(".")[0] in ("benchmarks", "data", "tests")
     ]
-    assert not found
+    assert not imports
 
 
-def test_patterns_of_the_wheel_match_at_the_top_level_alone() -> None:
-    """Hatch matches a pattern without a leading slash at any depth: `app` took tests/app into the wheel."""
+def test_patterns_of_the_wheel_match_only_at_the_top_level() -> None:
+    """Without a leading slash a pattern matches at any depth: `app` would match tests/app."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     patterns = [*wheel["include"], *wheel["exclude"]]
@@ -193,18 +194,18 @@ def test_patterns_of_the_wheel_match_at_the_top_level_alone() -> None:
 
 
 def test_app_imports_no_heavy_package_by_name() -> None:
-    found = [
+    imports = [
         f"{path.relative_to(ROOT)}:{line} {module}"
         for path in python_files(APP)
         for line, module in imports_of(path)
         if module.split(".")[0] in HEAVY
     ]
-    assert not found
+    assert not imports
 
 
 def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
-    """Import every module of the package that the app names, in a fresh process, and look at sys.modules."""
-    wanted = sorted(
+    """Import all modules of the package that the app imports, in a new process."""
+    modules = sorted(
         {m for path in python_files(APP) for _, m in imports_of(path) if m.startswith("bandgap")}
     )
     script = (
@@ -218,7 +219,7 @@ def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
         f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", script, *wanted],
+        [sys.executable, "-c", script, *modules],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -229,7 +230,8 @@ def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    script = f"import sys, bandgap; print(*sorted(set({(*HEAVY, 'numpy', 'pandas')!r}) & set(sys.modules)))"
+    heavy = (*HEAVY, "numpy", "pandas")
+    script = f"import sys, bandgap; print(*sorted(set({heavy!r}) & set(sys.modules)))"
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
     )

@@ -1,4 +1,4 @@
-"""Commands that README and documentation show: every command and every option of them exists."""
+"""Commands in README and documentation exist, with their options."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ CALL = re.compile(r"(?:^|&&) *(?:[A-Z_]+=\S+ +)*bandgap (.+)$", re.MULTILINE)
 
 @cache
 def options_of_commands() -> dict[str, set[str]]:
-    """Return the options of every command by its name, such as "data fetch"."""
+    """Return the options of each command by its name, such as "data fetch"."""
     options: dict[str, set[str]] = {}
 
     def collect(group: Any, prefix: str) -> None:
@@ -40,14 +40,14 @@ def options_of_commands() -> dict[str, set[str]]:
 
 
 def commands_of(text: str) -> list[list[str]]:
-    """Return the words of every line of a shell block that calls `bandgap`, without the name."""
+    """Return the arguments of each call of `bandgap` in shell blocks."""
     blocks = (block.replace("\\\n", " ") for block in BLOCK.findall(text))
     calls = (call for block in blocks for call in CALL.findall(block))
     return [shlex.split(call, comments=True) for call in calls]
 
 
 def problems_of(words: list[str]) -> list[str]:
-    """Return what is wrong with the command or its options."""
+    """Return messages about a command or options that do not exist."""
     options = options_of_commands()
     name = next((n for n in (" ".join(words[:2]), words[0]) if n in options), None)
     if name is None:
@@ -59,18 +59,23 @@ def problems_of(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])
-def test_commands_that_a_page_shows_exist_with_their_options(path: Path) -> None:
+def test_commands_of_a_page_exist_with_their_options(path: Path) -> None:
     if path.stem == "group-server" and "--behind-proxy" not in options_of_commands()["app"]:
         pytest.skip("bandgap app has no --behind-proxy in this checkout")
     commands = commands_of(path.read_text(encoding="utf-8"))
     assert [problem for words in commands for problem in problems_of(words)] == []
 
 
-def test_wrong_command_and_wrong_option_are_found() -> None:
-    text = "```shell\nBANDGAP_ENGINE=dask bandgap predict --modle run \\\n    --out x.csv\nbandgap train\n```\n"
-    found = [problem for words in commands_of(text) for problem in problems_of(words)]
-    assert found == ["bandgap predict --modle: no such option", "bandgap train: no such command"]
+def test_wrong_command_and_wrong_option_are_reported() -> None:
+    text = (
+        "```shell\n"
+        "BANDGAP_ENGINE=dask bandgap predict --modle run \\\n    --out x.csv\n"
+        "bandgap train\n"
+        "```\n"
+    )
+    problems = [problem for words in commands_of(text) for problem in problems_of(words)]
+    assert problems == ["bandgap predict --modle: no such option", "bandgap train: no such command"]
 
 
-def test_pages_of_the_documentation_show_commands() -> None:
+def test_commands_are_read_from_the_pages() -> None:
     assert sum(len(commands_of(page.read_text(encoding="utf-8"))) for page in PAGES) > 30

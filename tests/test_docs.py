@@ -1,7 +1,8 @@
-"""Every name that a user can meet has a heading in the documentation.
+"""Every public name has a heading in the documentation.
 
-Commands, settings, environment variables, CSV columns, methods, descriptor presets and file formats are taken from the
-code. Headings are read from the Markdown pages and from the pages that `docs/reference_pages.py` makes.
+Commands, settings, environment variables, CSV columns, methods, descriptor presets and file formats
+are read from the code. Headings are read from the Markdown pages and from the pages that
+`docs/reference_pages.py` generates.
 """
 
 import importlib.util
@@ -29,64 +30,67 @@ from bandgap.transfer import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-MADE = ("commands.md", "settings.md")  # in docs/reference, by reference_pages
+GENERATED_PAGES = ("commands.md", "settings.md")  # In docs/reference.
 HEADING = re.compile(r"#{1,6} +(.+?)\s*")
 VARIABLE = re.compile(r"\bBANDGAP_[A-Z]+(?:_[A-Z]+)*\b")
-NEXT_COLUMNS = ("rank", "reduction_share")  # of `NextStructures.columns`, and of no other table
+NEXT_COLUMNS = ("rank", "reduction_share")  # Only in `NextStructures.columns`.
 DETAIL_COLUMNS = ("warning", "nearest_known", "nearest_distance", "nearest_percentile")
 
 
 def headings(text: str) -> list[str]:
-    """Return the headings of a Markdown text; lines of code blocks are none."""
-    found = []
+    """Return the headings of a Markdown text, without lines of code blocks."""
+    names = []
     fence = ""
     for line in text.splitlines():
-        mark = line.strip()[:3]
-        if mark in ("```", "~~~", ":::"):
-            fence = "" if mark == fence else fence or mark
+        marker = line.strip()[:3]
+        if marker in ("```", "~~~", ":::"):
+            fence = "" if marker == fence else fence or marker
         elif not fence and (match := HEADING.fullmatch(line)):
-            found.append(match[1].strip("`"))
-    return found
+            names.append(match[1].strip("`"))
+    return names
 
 
-def loaded(path: Path) -> ModuleType:
-    """Return the module of a file that is in no package."""
+def load_module(path: Path) -> ModuleType:
+    """Import a file that is in no package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # where dataclasses look for annotations
+    sys.modules[path.stem] = module  # Dataclasses look up annotations there.
     spec.loader.exec_module(module)
     return module
 
 
 @cache
 def reference_pages() -> ModuleType:
-    """Return the module that makes the pages of commands and settings."""
-    return loaded(DOCS / "reference_pages.py")
+    """Return the module that generates the pages of commands and settings."""
+    return load_module(DOCS / "reference_pages.py")
 
 
 @cache
 def text_of(page: str) -> str:
-    """Return the text of a page of `docs`, those that are made from the code included."""
+    """Return the text of a page of `docs`, which may be generated."""
     folder, _, name = page.rpartition("/")
-    if folder == "reference" and name in MADE:
+    if folder == "reference" and name in GENERATED_PAGES:
         return "\n".join(getattr(reference_pages(), name.removesuffix(".md"))())
     return (DOCS / page).read_text(encoding="utf-8")
 
 
 def missing(names: Iterable[str], *pages: str) -> list[str]:
-    """Return the names that are no heading of any of these pages."""
-    found = {heading for page in pages for heading in headings(text_of(page))}
-    return [name for name in names if name not in found]
+    """Return the names that are no heading of any of the pages."""
+    known_headings = {heading for page in pages for heading in headings(text_of(page))}
+    return [name for name in names if name not in known_headings]
 
 
-def test_headings_are_found_outside_of_code_blocks() -> None:
-    text = "# One\n\n```shell\n# a comment\n```\n\n## `two`\n\n#no heading\n~~~\n```\n# code\n~~~\n### three four  \n"
+def test_headings_exclude_lines_of_code_blocks() -> None:
+    text = (
+        "# One\n\n```shell\n# a comment\n```\n\n## `two`\n\n#no heading\n"
+        "~~~\n```\n# code\n~~~\n### three four  \n"
+    )
     assert headings(text) == ["One", "two", "three four"]
 
 
 def command_names() -> list[str]:
-    """Return every command with the names of its groups, such as "bandgap data fetch"."""
+    """Return all commands with the names of their groups, such as "bandgap data fetch"."""
     names = []
     groups: list[tuple[str, Any]] = [("bandgap", typer.main.get_command(app))]
     while groups:
@@ -111,22 +115,24 @@ def test_every_setting_of_a_request_has_a_heading_and_its_help(name: str) -> Non
     request_type = getattr(bandgap, name)
     text = text_of("reference/settings.md")
     section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-    found = headings(section)
-    assert [field.name for field in request_type.fields() if field.name not in found] == []
+    headings_of_section = headings(section)
+    assert [
+        field.name for field in request_type.fields() if field.name not in headings_of_section
+    ] == []
     assert [
         field.name for field in request_type.fields() if field.setting.help not in section
     ] == []
 
 
-def tracked_files(*folders: str) -> list[Path]:
-    """Return the text files of the project in these folders."""
+def source_files(*folders: str) -> list[Path]:
+    """Return the Python and shell files of folders."""
     listed = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
     return [path for path in listed if path.suffix in (".py", ".sh", "") and path.is_file()]
 
 
 def test_every_environment_variable_has_a_heading() -> None:
     files = [
-        *tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"),
+        *source_files("bandgap", "app", "benchmarks", "tests", ".ci"),
         DOCS / "conf.py",
         *sorted((ROOT / "data").rglob("*.py")),
         ROOT / "Dockerfile",
@@ -140,11 +146,11 @@ def test_every_environment_variable_has_a_heading() -> None:
     assert missing(sorted(names), "reference/environment.md") == []
 
 
-def test_no_environment_variable_is_documented_that_the_code_does_not_read() -> None:
+def test_documented_environment_variables_are_read_by_the_code() -> None:
     documented = {
         name for name in headings(text_of("reference/environment.md")) if VARIABLE.fullmatch(name)
     }
-    files = [*tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"), DOCS / "conf.py"]
+    files = [*source_files("bandgap", "app", "benchmarks", "tests", ".ci"), DOCS / "conf.py"]
     texts = "\n".join(
         path.read_text(encoding="utf-8", errors="ignore")
         for path in files
@@ -180,7 +186,7 @@ def test_every_method_has_a_heading() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_description_of_a_method_names_its_standing(name: str) -> None:
+def test_description_of_a_method_states_its_standing(name: str) -> None:
     for path in sorted((DOCS / "explanation/methods").glob("*.md")):
         if name in headings(path.read_text(encoding="utf-8")):
             section = (
@@ -220,7 +226,7 @@ def test_every_public_name_is_in_the_python_reference() -> None:
         for name in bandgap.__all__
         if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)
     ]
-    assert undocumented == ["gp"]  # a module, which has a section of its own
+    assert undocumented == ["gp"]  # A module with its own section.
     assert "automodule:: bandgap.inference.vecchia.gp" in text
 
 
@@ -232,8 +238,8 @@ def test_pages_link_to_files_that_exist() -> None:
         for target in re.findall(
             r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")
         ):
-            made = target.rpartition("/")[2] in MADE
-            if "://" not in target and not made and not (page.parent / target).is_file():
+            is_generated = target.rpartition("/")[2] in GENERATED_PAGES
+            if "://" not in target and not is_generated and not (page.parent / target).is_file():
                 broken.append(f"{page.relative_to(DOCS)}: {target}")
     assert broken == []
 
@@ -253,14 +259,14 @@ def test_pages_name_no_absolute_path_of_a_machine() -> None:
     ] == []
 
 
-def test_commands_page_is_not_in_the_repository() -> None:
-    """Pages that are made from the code would be out of date in the repository."""
+def test_generated_pages_are_not_in_the_repository() -> None:
+    """Generated pages would be out of date in the repository."""
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
-    assert all(f"docs/reference/{name}" in ignored for name in MADE)
+    assert all(f"docs/reference/{name}" in ignored for name in GENERATED_PAGES)
 
 
 def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
-    """The file that the page on adding a method shows is a method."""
+    """The page on adding a method shows the file of a method."""
     import numpy as np
 
     from bandgap.sources.no_source import no_source
@@ -273,9 +279,9 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
     )
     path = tmp_path / "shifted_source.py"
     path.write_text(code, encoding="utf-8")
-    method = loaded(path).METHOD
+    method = load_module(path).METHOD
     rng = np.random.default_rng(0)
-    descriptor = PRESETS["chgnet"]  # the shortest
+    descriptor = PRESETS["chgnet"]  # Has the fewest features.
     features = rng.normal(size=(20, n_features(descriptor))).astype(np.float32)
     gaps = 3.0 + rng.normal(size=20)
     source = no_source(descriptor, features, gaps)
@@ -290,14 +296,14 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_python_of_the_reference_runs(tmp_path: Path) -> None:
-    """The example of the page Python leaves the run that the example of the page on run folders reads."""
+    """The example of the page on run folders reads the run of the example of the page Python."""
     pages = ("reference/python.md", "reference/run-folder.md")
     blocks = [
         re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
         for page in pages
     ]
-    assert [len(found) for found in blocks] == [1, 1]
-    script = "".join(block for found in blocks for block in found) + "print(request.method)\n"
+    assert [len(code) for code in blocks] == [1, 1]
+    script = "".join(block for code in blocks for block in code) + "print(request.method)\n"
     result = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
@@ -311,13 +317,13 @@ def test_python_of_the_reference_runs(tmp_path: Path) -> None:
 
 
 def pinned_versions() -> dict[str, str]:
-    """Return the versions of `constraints.txt` by name of the package, in lower case with hyphens."""
+    """Return the versions of `constraints.txt` by normalised name of the package."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
     return {name.lower().replace("_", "-"): version for name, version in pairs}
 
 
-def test_packages_of_the_documentation_have_a_pinned_version_that_is_accepted() -> None:
+def test_pinned_versions_of_the_documentation_packages_are_accepted() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
     assert {requirement.name for requirement in requirements} >= {
@@ -340,12 +346,12 @@ def test_citation_file_has_the_version_of_the_package_and_the_paper() -> None:
     )
 
 
-def test_pre_commit_runs_the_ruff_of_the_checks() -> None:
+def test_pre_commit_has_the_pinned_version_of_ruff() -> None:
     text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     assert f"rev: v{pinned_versions()['ruff']}\n" in text
 
 
-def test_tasks_that_the_guides_name_are_in_the_makefile() -> None:
+def test_tasks_of_the_guides_are_in_the_makefile() -> None:
     tasks = set(
         re.findall(
             r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
@@ -353,9 +359,9 @@ def test_tasks_that_the_guides_name_are_in_the_makefile() -> None:
     )
     guides = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "development").glob("*.md"))]
     guides += sorted((ROOT / ".github").rglob("*.*"))
-    named: set[str] = set()
+    names: set[str] = set()
     for path in guides:
         for words in re.findall(r"(?:`|run: )make ([a-z -]+)", path.read_text(encoding="utf-8")):
-            named |= set(words.split())
-    assert {"test", "lint", "docs"} <= named
-    assert named <= tasks
+            names |= set(words.split())
+    assert {"test", "lint", "docs"} <= names
+    assert names <= tasks

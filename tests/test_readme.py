@@ -1,4 +1,4 @@
-"""The README: its commands and Python run, its figures are those of the code, its links exist."""
+"""The README: its code runs, its figures are those of the code, and its links exist."""
 
 import re
 import subprocess
@@ -15,12 +15,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def code_blocks(language: str) -> list[str]:
-    """Return the fenced blocks of a language."""
+    """Return the fenced code blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
 def check_predictions(path: Path) -> None:
-    """Check a table of predictions of the new demo crystals."""
+    """Check the predictions of the new crystals of the demo."""
     table = read_predictions_csv(path)
     assert tuple(table.columns) == COLUMNS
     assert set(table["status"]) == {"ok", "warning", "refused"}
@@ -29,7 +29,7 @@ def check_predictions(path: Path) -> None:
     assert (predicted["mean_eV"] < predicted["upper_eV"]).all()
 
 
-def test_commands_are_the_two_that_a_newcomer_types() -> None:
+def test_readme_shows_the_commands_for_app_and_tests() -> None:
     environment = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt "
     app_command = f"{environment}. && bandgap app\n"
     test_command = f'{environment}-e ".[test]" && pytest\n'
@@ -37,7 +37,7 @@ def test_commands_are_the_two_that_a_newcomer_types() -> None:
 
 
 @pytest.mark.slow
-def test_python_of_the_readme_runs_and_leaves_a_table(tmp_path: Path) -> None:
+def test_python_of_the_readme_writes_predictions(tmp_path: Path) -> None:
     (script,) = code_blocks("python")
     assert len([line for line in script.splitlines() if line]) <= 12
     result = subprocess.run(
@@ -53,7 +53,7 @@ def test_python_of_the_readme_runs_and_leaves_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_shell_lines_of_the_readme_run_in_a_checkout(tmp_path: Path) -> None:
+def test_shell_commands_of_the_readme_write_predictions(tmp_path: Path) -> None:
     (script,) = code_blocks("shell")
     assert len(script.splitlines()) == 4
     (tmp_path / "data").symlink_to(ROOT / "data")
@@ -74,7 +74,7 @@ def test_shell_lines_of_the_readme_run_in_a_checkout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("levels_installed", [True, False])
-def test_error_of_organic_crystals_is_that_of_the_proposal(levels_installed: bool) -> None:
+def test_error_of_organic_crystals_is_that_of_the_proposed_method(levels_installed: bool) -> None:
     organic = Target({("C", "H", "N"): 100}, "PBE", n=100)
     proposal = propose(organic, transfers=True, levels_installed=levels_installed)
     row = "organic, PBE" if levels_installed else "organic, PBE, without electron levels"
@@ -86,7 +86,7 @@ def test_error_of_organic_crystals_is_that_of_the_proposal(levels_installed: boo
     assert f"RMSE {error} eV" in proposal.measured
 
 
-def test_error_without_a_source_is_that_of_the_proposal() -> None:
+def test_error_without_a_source_is_that_of_the_proposed_method() -> None:
     proposal = propose(Target({("C", "H", "Pb"): 140}, "PBE", n=140), transfers=False)
     assert f"| `none` | `{proposal.method}` | 0.92 (140 labels) |" in README
     assert "140 labelled" in proposal.measured
@@ -94,10 +94,10 @@ def test_error_without_a_source_is_that_of_the_proposal() -> None:
 
 
 def test_links_and_folders_of_the_readme_exist() -> None:
-    linked = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
-    named = re.findall(r"`((?:bandgap|app|data|docs|tests)(?:/[\w./-]+)?)`", README)
-    assert linked
-    missing = [name for name in {*linked, *named} if not (ROOT / name).exists()]
+    links = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
+    folders = re.findall(r"`((?:bandgap|app|data|docs|tests)(?:/[\w./-]+)?)`", README)
+    assert links
+    missing = [name for name in {*links, *folders} if not (ROOT / name).exists()]
     assert missing == []
 
 

@@ -12,31 +12,26 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import BandgapError, ConfigError
 
-REQUIRED: dict[str, Any] = {
-    "step": 0.01,
-    "n_features": 3,
-    "species": ("H", "C"),
-}  # fields without a default
-EMPTY = {"DescriptorConfig", "MBTRConfig"}  # a descriptor of nothing, which is refused
-MANY = 50  # settings classes at least, so that the search is known to find them
+# Values of fields without a default.
+REQUIRED: dict[str, Any] = {"step": 0.01, "n_features": 3, "species": ("H", "C")}
+EMPTY = {"DescriptorConfig", "MBTRConfig"}  # Their defaults describe nothing and are refused.
+MIN_CLASSES = 50  # The search must find at least so many classes.
 
 
 def settings_classes() -> Iterator[type]:
-    """Yield every dataclass of the package whose name says that it has settings."""
+    """Yield the dataclasses of the package whose names end with Config or Limits."""
     for module in pkgutil.walk_packages(bandgap.__path__, "bandgap."):
-        if module.name.endswith(("__main__", "_child")):  # scripts
+        if module.name.endswith(("__main__", "_child")):  # Scripts.
             continue
         try:
             names = vars(importlib.import_module(module.name)).values()
-        except (ImportError, BandgapError):  # of an extra that is not installed
+        except (ImportError, BandgapError):  # An extra is not installed.
             continue
         for value in names:
-            is_own = inspect.isclass(value) and value.__module__ == module.name
-            if (
-                is_own
-                and dataclasses.is_dataclass(value)
-                and value.__name__.endswith(("Config", "Limits"))
-            ):
+            is_defined_here = inspect.isclass(value) and value.__module__ == module.name
+            if not is_defined_here or not dataclasses.is_dataclass(value):
+                continue
+            if value.__name__.endswith(("Config", "Limits")):
                 yield value
 
 
@@ -58,4 +53,4 @@ def test_every_settings_class_accepts_its_defaults() -> None:
             constructed.append(settings(**missing))
         except BandgapError as error:
             pytest.fail(f"{settings.__module__}.{settings.__name__} refuses its defaults: {error}")
-    assert len(constructed) >= MANY
+    assert len(constructed) >= MIN_CLASSES

@@ -1,4 +1,4 @@
-"""Transfers in tests: records, gaps and the fields of a request in one call."""
+"""Transfer runs in tests, from records, gaps and the fields of a request."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def transfer_labelled(
     progress: Progress = no_progress,
     **fields: Any,
 ) -> Path:
-    """Run `transfer_run` on records with gaps (n,) in eV; `fields` are those of the request."""
+    """Call `transfer_run` on records with gaps (n,) in eV; `fields` are those of the request."""
     return transfer_run(
         source,
         LabelledSet(records, gaps_eV, level_of_theory, baseline_eV=baseline_eV),

@@ -1,1 +1,1 @@
-"""The commands of `python -m benchmarks`: each reads its options, runs one benchmark and prints its tables."""
+"""Commands of `python -m benchmarks`: read the options, run a benchmark, print its tables."""

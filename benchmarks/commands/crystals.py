@@ -1,5 +1,6 @@
-"""`python -m benchmarks crystals`: our methods and what one would use instead, on crystals of any elements."""
+"""`python -m benchmarks crystals`: methods and peers on crystals of any elements."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.crystal_criteria import ByFit, Proposed
     from benchmarks.paired import Difference
 
-# figure, title, digits behind the point, factor
+# Figure, title, decimals, factor.
 COLUMNS = (
     ("rmse_eV", "RMSE (eV)", 3, 1.0),
     ("crps_eV", "CRPS (eV)", 3, 1.0),
@@ -32,14 +33,14 @@ def crystals(
         list[str],
         typer.Option(
             "--method",
-            help="A method; one that transfers takes no part on inorganic. May be repeated.",
+            help="A method. Transfer methods are left out on inorganic. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[
         list[str],
         typer.Option(
             "--set",
-            help="perovskites, inorganic or organic; may be repeated. Default: all of them.",
+            help="perovskites, inorganic or organic. May be repeated. Default: all of them.",
         ),
     ] = [],  # noqa: B006
     sizes: Annotated[
@@ -49,12 +50,15 @@ def crystals(
         int | None, typer.Option(min=2, help="Number of test structures, for all sets.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,
-    peers: Annotated[bool, typer.Option(help="Whether scikit-learn's methods take part.")] = True,
+    peers: Annotated[
+        bool, typer.Option(help="Whether scikit-learn's methods are compared.")
+    ] = True,
     jobs: options.Jobs = 1,
 ) -> None:
-    """Compare methods on perovskites (HSE), inorganic and organic crystals (PBE), each with scikit-learn's beside them.
+    """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
 
-    Takes hours with all sets, sizes and seeds; interrupted, it goes on where it was.
+    Gaps are HSE for perovskites and PBE for the other sets. All sets, sizes and seeds take
+    hours. An interrupted call resumes when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.crystal_peers import PEERS
@@ -76,36 +80,42 @@ def crystals(
             data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
         ):
             fits.setdefault(name, []).append(fit)
-    for name, found in fits.items():
-        print_crystals(name, found)
-        kept = errors_file(out, name)
+    for name, fits_of_set in fits.items():
+        print_crystals(name, fits_of_set)
+        errors = errors_file(out, name)
         print_criteria(
-            found,
-            {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)},
+            fits_of_set,
+            {"rmse_eV": read_errors(errors), "crps_eV": read_scores(errors)},
             method=SETS[name].proposed,
         )
     for peer in PEERS if peers else ():
         if not peer.installed:
             typer.echo(
-                f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True
+                f"{peer.name}: left out, because the package {peer.package} is not installed.",
+                err=True,
             )
-    typer.echo(f"{out}: one line for every fit, in a file for every set.")
+    typer.echo(f"{out}: one file for each set, with one line for each fit.")
 
 
 def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
-    """Print one table for every size: a line for each entrant, a column for each figure, mean and standard error."""
+    """Print a table for each size: methods by figures, mean and standard error over splits."""
     from bandgap.runs.compared_fits import summary
 
-    found = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
+    summaries = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
     for n in sorted({fit.n for fit in fits}):
         seeds = len({fit.seed for fit in fits if fit.n == n})
-        who = [
+        methods = [
             method
-            for method in found["rmse_eV"]
+            for method in summaries["rmse_eV"]
             if any((f.method, f.n) == (method, n) for f in fits)
         ]
-        rows = [(method, *(_cell(*found[figure][method][n], digits, factor) for figure, _, digits, factor in COLUMNS))
-                for method in who]  # fmt: skip
+        rows = []
+        for method in methods:
+            cells = [
+                _cell(*summaries[figure][method][n], digits, factor)
+                for figure, _, digits, factor in COLUMNS
+            ]
+            rows.append((method, *cells))
         spread = " +- standard error" if seeds > 1 else ""
         typer.echo(
             f"\n{name}, n = {n}: mean over {seeds} {'split' if seeds == 1 else 'splits'}{spread}"
@@ -118,52 +128,51 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
 
 
 def print_criteria(
-    fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *, method: str
+    fits: "Sequence[ComparedFit]", values_by_fit: "Mapping[str, ByFit]", *, method: str
 ) -> None:
-    """Print for every size the best of our methods beside the best peer, and how the proposed `method` stands.
+    """Print for each size the best method against the best peer, and the proposed method.
 
-    `each` holds errors and scores by structure, by the name of the figure that they give.
+    `values_by_fit` has the errors and scores of single structures, by name of the figure.
     """
     from benchmarks.crystal_criteria import FIGURES, best_of_both, proposed
 
     for n in sorted({fit.n for fit in fits}):
         for figure, title in FIGURES.items():
-            if best := best_of_both(fits, each[figure], figure=figure, n=n):
-                typer.echo(
-                    f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}"
-                )
-        if stands := proposed(fits, n, method=method):
-            typer.echo(f"n = {n}: {method}, {_proposed(stands)}")
+            if best := best_of_both(fits, values_by_fit[figure], figure=figure, n=n):
+                difference = _difference(best.difference)
+                typer.echo(f"n = {n}: {best.ours} minus {best.peer}, {title}: {difference}.")
+        if comparison := proposed(fits, n, method=method):
+            typer.echo(f"n = {n}: {method}, {_proposed(comparison)}")
 
 
-def _difference(found: "Difference | None") -> str:
+def _difference(difference: "Difference | None") -> str:
     from benchmarks.paired import RESAMPLES
 
-    if found is None:
-        return "- eV, as an earlier version did not keep every structure's,"
+    if difference is None:
+        return "not available, because values of single structures are missing"
     return (
-        f"{found.difference_eV:+.3f} eV (95 % of {RESAMPLES:,} resamplings of the test structures from "
-        f"{found.lower_eV:+.3f} to {found.upper_eV:+.3f})"
+        f"{difference.difference_eV:+.3f} eV (95 % of {RESAMPLES:,} resamplings of the test "
+        f"structures: {difference.lower_eV:+.3f} to {difference.upper_eV:+.3f})"
     )
 
 
-def _proposed(stands: "Proposed") -> str:
+def _proposed(comparison: "Proposed") -> str:
     from benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT
 
     above = " and ".join(
         f"{percent:.1f} % above the best {FIGURES[figure]} ({best})"
-        for figure, (percent, best) in stands.above.items()
+        for figure, (percent, best) in comparison.above.items()
     )
     low, high = (f"{100 * end:.0f}" for end in COVERAGE)
+    near = "within" if comparison.near else "not within"
+    covers = "within" if comparison.covers else "not within"
     return (
-        f"which the page Train proposes, is {above}, {'' if stands.near else 'not '}within "
-        f"{NEAR_PERCENT:.0f} %; its coverage of {100 * stands.coverage:.1f} % is {'' if stands.covers else 'not '}"
-        f"within {low} to {high} %."
+        f"which the page Train proposes, is {above}, {near} {NEAR_PERCENT:.0f} %. "
+        f"Its coverage of {100 * comparison.coverage:.1f} % is {covers} {low} to {high} %."
     )
 
 
 def _cell(mean: float, error: float, digits: int, factor: float) -> str:
-    spread = (
-        "" if error != error else f" +- {factor * error:.{digits}f}"
-    )  # NaN where there is one split
+    # The error is NaN if there is only one split.
+    spread = "" if math.isnan(error) else f" +- {factor * error:.{digits}f}"
     return f"{factor * mean:.{digits}f}{spread}"

@@ -1,4 +1,4 @@
-"""The benchmark `last-layer`: the output layer's samplers beside bare factorisations and plain Gibbs sampling."""
+"""`python -m benchmarks last-layer`: samplers of the output layer against Gibbs sampling."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,12 +16,12 @@ def last_layer(
         list[int], typer.Option("--n", min=5, help="Training rows. May be repeated.")
     ] = ROWS,
     repeats: Annotated[
-        int, typer.Option(min=1, help="Parts of a run whose rates are compared; medians count.")
+        int, typer.Option(min=1, help="Parts of a run. Medians of their rates are shown.")
     ] = 5,
     sweeps: Annotated[int, typer.Option(min=20, help="Timed sweeps of each of two chains.")] = 2000,
     change: Annotated[
         Literal["sparse", "dense"],
-        typer.Option(help="Whether 25 output weights change or all of them."),
+        typer.Option(help="Whether 25 output weights change, or all of them."),
     ] = "sparse",
     accuracy: Annotated[
         bool, typer.Option(help="Also compare errors and intervals, and dead units.")
@@ -29,9 +29,9 @@ def last_layer(
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Sweeps of the horseshoe beside bare Cholesky factorisations, and beside plain Gibbs sampling.
+    """Compare the horseshoe's sampler with Cholesky factorisations and plain Gibbs sampling.
 
-    With the defaults it takes about 5 minutes on one idle core.
+    The defaults take about 5 minutes on one idle core.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.last_layer import LastLayerBenchmark, run_benchmark
@@ -53,13 +53,15 @@ def last_layer(
 
 
 def print_last_layer(result: dict[str, Any]) -> None:
-    """Print rates and effective draws, then errors and intervals of every number of rows."""
+    """Print rates and effective draws, then errors and intervals for each number of rows."""
     _print_speed(result)
     for n, size in result["sizes"].items():
-        fits, p = size["pcp"], result["units"]
+        fits = size["pcp"]
+        units = result["units"]
         typer.echo(
-            f"{n} rows: {size['n_dropped']} of {p} units dropped; fit by PCP {fits['seconds']:.2f} s, as long as "
-            f"{fits['in_dpotrf']:.0f} factorisations of {p} x {p}."
+            f"{n} rows: {size['n_dropped']} of {units} units dropped; "
+            f"fit by PCP {fits['seconds']:.2f} s, as long as "
+            f"{fits['in_dpotrf']:.0f} factorisations of {units} x {units}."
         )
         if size["methods"]:
             _print_methods(size["methods"])
@@ -92,10 +94,11 @@ def _print_speed(result: dict[str, Any]) -> None:
         "fit: ESS per s",
     )
     print_table(columns, rows, text_columns=("", "form"), width=120)
-    p = result["units"]
+    units = result["units"]
     typer.echo(
-        f"{result['sweeps']} sweeps of each; rates are medians of {result['repeats']} parts in which the sides take "
-        f"turns; dpotrf is a bare Cholesky factorisation of {p} x {p}; ESS of log tau, and the median of predictions."
+        f"{result['sweeps']} sweeps of each. Rates are medians of {result['repeats']} parts, "
+        f"timed in turn. dpotrf is a Cholesky factorisation of {units} x {units}. "
+        "ESS: of log tau, and the median over predictions."
     )
 
 
@@ -110,7 +113,8 @@ def _print_methods(methods: dict[str, Any]) -> None:
 
 def _print_dead(dead: dict[str, Any]) -> None:
     typer.echo(
-        f"{dead['units']} units dead on {dead['n']} training rows, alive on test rows; two runs of the horseshoe:"
+        f"{dead['units']} units are dead on {dead['n']} training rows and alive on test rows. "
+        "Two runs of the horseshoe:"
     )
     for name, runs in dead["runs"].items():
         dropped = {run["n_dropped"] for run in runs}
@@ -118,8 +122,8 @@ def _print_dead(dead: dict[str, Any]) -> None:
         widths = " and ".join(f"{run['width']:.3g}" for run in runs)
         shares = " and ".join(_share(run) for run in runs)
         typer.echo(
-            f"{name}: {', '.join(map(str, sorted(dropped)))} units dropped, test MSE {errors}, mean width {widths}, "
-            f"coverage {shares}."
+            f"{name}: {', '.join(map(str, sorted(dropped)))} units dropped, test MSE {errors}, "
+            f"mean width {widths}, coverage {shares}."
         )
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks nptl` and `python -m benchmarks gpu`: what batched training gains, on a CPU and on a GPU."""
+"""`python -m benchmarks nptl` and `gpu`: batched training of networks on a CPU and on a GPU."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,9 +23,9 @@ def nptl(
     device: options.Device = "auto",
     json_file: options.JsonFile = None,
 ) -> None:
-    """NPTL beside a textbook loop over torch.nn networks, and beside an ensemble of as many networks.
+    """Compare NPTL with a plain loop over torch.nn networks, and with an ensemble of the same size.
 
-    With the defaults it takes about 8 minutes on one idle core.
+    The defaults take about 8 minutes on one idle core.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.nptl import NptlBenchmark, run_benchmark
@@ -40,10 +40,10 @@ def nptl(
 
 def gpu(
     device: Annotated[
-        Literal["cuda", "cpu"], typer.Option(help="What to measure; cpu is for comparison.")
+        Literal["cuda", "cpu"], typer.Option(help="Device to measure. cpu is for comparison.")
     ] = "cuda",
     samples: Annotated[
-        list[int], typer.Option(min=1, help="Networks trained at once. May be repeated.")
+        list[int], typer.Option(min=1, help="Networks trained together. May be repeated.")
     ] = SAMPLES,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of NPTL's training.")] = 40,
     gradients: Annotated[
@@ -53,9 +53,9 @@ def gpu(
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Gradients of the sampler and NPTL's training on a GPU: one by one, and many at once, with peak memory.
+    """Time the sampler's gradients and NPTL's training on a GPU, one by one and batched.
 
-    Without a CUDA device it measures nothing and says so.
+    Also measures peak memory. Fails if there is no CUDA device.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.gpu import GpuBenchmark, run_benchmark
@@ -71,7 +71,7 @@ def gpu(
 
 
 def print_nptl(result: dict[str, Any]) -> None:
-    """Print time, errors and memory of every side, and the differences to the ensemble."""
+    """Print time, errors and memory of each variant, and the differences from the ensemble."""
     rows = []
     for name, row in result["speed"].items():
         numbers = (f"{row[k]:.3f}" for k in ("rmse_eV", "nll", "nll_best_sigma", "spread_eV"))
@@ -80,32 +80,34 @@ def print_nptl(result: dict[str, Any]) -> None:
         ("", "s a network", "ratio", "RMSE eV", "NLL", "NLL, best sigma", "spread eV"), rows
     )
     typer.echo(
-        f"{result['samples']} networks on {result['n']} crystals, {result['epochs']} epochs; {result['optimiser']}, "
-        f"where nothing else is said; on {result['device']}."
+        f"{result['samples']} networks on {result['n']} crystals, {result['epochs']} epochs; "
+        f"{result['optimiser']}, unless stated otherwise; on {result['device']}."
     )
     for name, size in (result["memory_MB_per_sample"] or {}).items():
-        typer.echo(f"Memory of one more network, {name}: {size:.2f} MB.")
+        typer.echo(f"Memory of one additional network, {name}: {size:.2f} MB.")
     if result["paired"]:
-        for key, what in (
+        for key, title in (
             ("nll", "NLL"),
             ("nll_best_sigma", "NLL at the best sigma"),
             ("rmse_eV", "RMSE in eV"),
         ):
             row = result["paired"][key]
             typer.echo(
-                f"{what}, NPTL minus ensemble: {row['mean']:+.4f} with standard error {row['standard_error']:.4f}; "
-                f"lower in {row['won']} of {len(result['paired']['splits'])} splits of one pool of crystals."
+                f"{title}, NPTL minus ensemble: {row['mean']:+.4f} with standard error "
+                f"{row['standard_error']:.4f}; lower in {row['won']} of "
+                f"{len(result['paired']['splits'])} splits of one pool of crystals."
             )
 
 
 def print_gpu(result: dict[str, Any]) -> None:
-    """Print what a gradient and what a network takes."""
+    """Print the time of a gradient and of a network, and the memory of a network."""
     typer.echo(f"{result['device']}, torch {result['torch']}")
     for chains, row in result["ms_per_gradient"].items():
         typer.echo(
-            f"gradient, {chains} chains: {row['all_chains']:.3f} ms, {row['each_chain']:.4f} ms a chain"
+            f"gradient, {chains} chains: {row['all_chains']:.3f} ms, "
+            f"{row['each_chain']:.4f} ms a chain"
         )
     for name, row in result["nptl"].items():
-        more = f", {row['ratio']:.1f} times as fast" if "ratio" in row else ""
+        ratio = f", {row['ratio']:.1f} times as fast" if "ratio" in row else ""
         size = f", {row['MB_each']:.2f} MB a network" if "MB_each" in row else ""
-        typer.echo(f"NPTL, {name}: {row['seconds_each']:.4f} s a network{more}{size}")
+        typer.echo(f"NPTL, {name}: {row['seconds_each']:.4f} s a network{ratio}{size}")

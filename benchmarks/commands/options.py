@@ -1,4 +1,4 @@
-"""The options that several benchmarks share."""
+"""Options that several benchmarks share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,5 +11,5 @@ DataFolder = Annotated[
 ]
 ResultsFolder = Annotated[
     Path,
-    typer.Option(metavar="DIR", help="Folder of source and results; a later call continues there."),
+    typer.Option(metavar="DIR", help="Folder of source and results. A later call resumes from it."),
 ]

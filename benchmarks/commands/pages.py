@@ -1,4 +1,4 @@
-"""`python -m benchmarks pages`: script runs of every page in a workspace of many structures and runs."""
+"""`python -m benchmarks pages`: times of the dashboard's pages in a large workspace."""
 
 import tempfile
 from pathlib import Path
@@ -16,12 +16,13 @@ COMPARED = 4  # runs on the page Compare
 def pages(
     structures: Annotated[int, typer.Option(help="Structures of the large data set.")] = 50_000,
     runs: Annotated[int, typer.Option(help="Finished runs.")] = 200,
-    visits: Annotated[int, typer.Option(min=1, help="Visits of every page.")] = 50,
+    visits: Annotated[int, typer.Option(min=1, help="Visits of each page.")] = 50,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Script runs of every page in a workspace of many structures and runs: median, p95, memory, modules.
+    """Time script runs of each page in a workspace of many structures and runs.
 
-    The workspace is made in a temporary folder; two runs are really trained, the others are copies.
+    Also measures memory and lists heavy modules that were loaded. The workspace is in a temporary
+    folder. Two runs are trained, the others are copies.
     """
     from bandgap.jobs.home import Home
     from benchmarks.page_times import visit
@@ -29,16 +30,16 @@ def pages(
 
     with tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
         with progress_bars() as progress:
-            made = build_workspace(
+            workspace = build_workspace(
                 Home(Path(folder)), structures=structures, runs=runs, progress=progress
             )
         choices = {
-            "ws": made.id,
-            "data": made.dataset,
-            "run": made.runs[0],
-            "prediction": made.prediction,
+            "ws": workspace.id,
+            "data": workspace.dataset,
+            "run": workspace.runs[0],
+            "prediction": workspace.prediction,
         }
-        choices["runs"] = ",".join(made.runs[:COMPARED])
+        choices["runs"] = ",".join(workspace.runs[:COMPARED])
         result = visit(Home(Path(folder)), choices, visits=visits)
     result["settings"] = {"structures": structures, "runs": runs, "visits": visits}
     print_pages(result)
@@ -46,13 +47,14 @@ def pages(
 
 
 def print_pages(result: dict[str, Any]) -> None:
-    """Print a row for every page, the memory and what should not be loaded."""
+    """Print a row for each page, the memory, and heavy packages that were loaded."""
     import numpy as np
 
-    columns = ("page", "first (ms)", "median (ms)", "p95 (ms)", "p95 of the processor (ms)")
+    columns = ("page", "first (ms)", "median (ms)", "p95 (ms)", "p95 of CPU time (ms)")
     rows = []
     for page, times in result["pages"].items():
-        clock, processor = 1e3 * np.array(times["clock_s"]), 1e3 * np.array(times["processor_s"])
+        clock = 1e3 * np.array(times["clock_s"])
+        processor = 1e3 * np.array(times["processor_s"])
         row = (
             1e3 * times["first_s"],
             np.median(clock),
@@ -63,7 +65,8 @@ def print_pages(result: dict[str, Any]) -> None:
     print_table(columns, rows)
     settings = result["settings"]
     typer.echo(
-        f"{settings['structures']:,} structures, {settings['runs']} finished runs, {settings['visits']} visits of each "
-        f"page. Peak memory of the process: {result['memory_MB']:.0f} MB. Heavy packages loaded: "
-        f"{', '.join(result['heavy']) or 'none'}."
+        f"{settings['structures']:,} structures, {settings['runs']} finished runs, "
+        f"{settings['visits']} visits of each page. "
+        f"Peak memory of the process: {result['memory_MB']:.0f} MB. "
+        f"Heavy packages loaded: {', '.join(result['heavy']) or 'none'}."
     )

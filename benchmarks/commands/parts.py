@@ -1,4 +1,4 @@
-"""The option --parts: a measurement of many parts keeps those that are done."""
+"""The option --parts: store finished parts of a benchmark, so that a later call resumes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,15 @@ PartsFile = Annotated[
     typer.Option(
         "--parts",
         metavar="FILE",
-        help="Keep parts here as they are done; measure those alone it lacks.",
+        help="Store finished parts in this file, and measure only those that it lacks.",
     ),
 ]
 
 
-def say_kept(parts: int) -> None:
-    """Say how many parts of a measurement an earlier run has made, where there are any."""
+def report_resumed_parts(parts: int) -> None:
+    """Print how many parts were measured by an earlier run, if there are any."""
     if parts:
         typer.echo(
-            f"{parts} parts are of an earlier run with --parts, with the seconds of its machine."
+            f"{parts} parts are from an earlier run with --parts; "
+            "their times were measured on its machine."
         )

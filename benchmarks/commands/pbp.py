@@ -1,4 +1,4 @@
-"""The benchmarks `uci`, `messages`, `pbp`: probabilistic backpropagation, its tables, and its transfer on the demo."""
+"""`python -m benchmarks uci`, `messages` and `pbp`: probabilistic backpropagation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from benchmarks.uci import UciFit, UciStudy
 
 SMALL_SETS = ("yacht", "bostonHousing", "energy", "concrete")
-SHOWN = {"RMSE": "rmse", "log density": "log_density"}
+FIGURES = {"RMSE": "rmse", "log density": "log_density"}
 
 
 def uci(
     data: DataFolder,
     sets: Annotated[
-        list[str], typer.Option("--set", help="A set; may be repeated. Default: all eight.")
+        list[str], typer.Option("--set", help="A data set. May be repeated. Default: all eight.")
     ] = [],  # noqa: B006
     method: Annotated[
-        Literal["pbp", "sspbp"], typer.Option(help="Messages without atoms at zero, or with.")
+        Literal["pbp", "sspbp"], typer.Option(help="Messages without or with an atom at zero.")
     ] = "pbp",
     hidden: Annotated[
         str, typer.Option(help="Widths of the hidden layers, as 50 or 10-10.")
@@ -38,21 +38,20 @@ def uci(
     ] = True,
     likelihood: Annotated[
         Literal["adf", "sep"],
-        typer.Option(help="adf counts rows in every pass, as published; sep counts them once."),
+        typer.Option(help="adf counts each row in every pass, as published; sep counts it once."),
     ] = "adf",
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows.")] = 40,
     batch_size: Annotated[
-        int, typer.Option(min=1, max=10, help="Rows at once after the first pass.")
+        int, typer.Option(min=1, max=10, help="Rows of a batch after the first pass.")
     ] = 1,
-    splits: Annotated[
-        int, typer.Option(min=1, max=20, help="Splits of each set, the first ones.")
-    ] = 20,
+    splits: Annotated[int, typer.Option(min=1, max=20, help="Number of splits of each set.")] = 20,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """PBP and SSPBP on the UCI regression sets: errors, log density, coverage and time, beside the published ones.
+    """Compare PBP or SSPBP with published results on the UCI regression sets.
 
-    With the defaults it takes some ten minutes on one idle core; small sets take seconds.
+    Prints errors, log density, coverage and time. The defaults take about ten minutes on one idle
+    core; small sets take seconds.
     """
     from bandgap.foundation.errors import ConfigError
     from bandgap.foundation.machine import set_threads
@@ -78,26 +77,30 @@ def uci(
     )
     with progress_bars() as progress:
         fits = list(run_uci(data, config, progress=progress))
-    published = published_beside(config)
+    published = published_columns(config)
     print_uci(fits, published)
-    kind = f"{method}, hidden {hidden}, {'with' if biased else 'without'} biases, {likelihood}, {passes} passes"
+    biases = "with biases" if biased else "without biases"
     typer.echo(
-        f"{kind}; mean over splits +- its standard error; seconds of one split, all passes, one thread."
+        f"{method}, hidden {hidden}, {biases}, {likelihood}, {passes} passes. "
+        "Means over splits +- standard error; seconds of one split, all passes, one thread."
     )
     if published:
         typer.echo(
-            "2022: the thesis's mean of five splits of 80/20, not these splits; of energy it has another task. 2015: "
-            "the paper's 20 splits of 90/10."
+            "2022: the thesis, means of five other splits of 80/20, without the set energy. "
+            "2015: the paper, 20 splits of 90/10."
         )
     if likelihood == "adf" and passes > 1:
         typer.echo(
-            f"Each row was counted {passes} times: what the weights leave open is understated."
+            f"Each row was counted {passes} times: the uncertainty of the weights is understated."
         )
     write_figures(json_file, {"settings": asdict(config), "fits": [asdict(fit) for fit in fits]})
 
 
-def published_beside(study: "UciStudy") -> dict[str, dict[str, str]]:
-    """Return the published columns of a study, by title and set; none of a net or a way that nobody published."""
+def published_columns(study: "UciStudy") -> dict[str, dict[str, str]]:
+    """Return published figures as columns, by title and set.
+
+    The result is empty if nothing was published for the settings of the study.
+    """
     from benchmarks.uci_published import PAPER, published
 
     columns: dict[str, dict[str, str]] = {}
@@ -106,7 +109,7 @@ def published_beside(study: "UciStudy") -> dict[str, dict[str, str]]:
     if study.method == "pbp" and study.hidden == (50,) and study.biased:
         columns = {
             f"{title} 2015": {name: f"{PAPER[name][k]:g}" for name in study.sets}
-            for k, title in enumerate(SHOWN)
+            for k, title in enumerate(FIGURES)
         }
     rows = {
         name: row
@@ -114,35 +117,35 @@ def published_beside(study: "UciStudy") -> dict[str, dict[str, str]]:
         if (row := published(name, method=study.method, hidden=study.hidden, biased=study.biased))
         is not None
     }
-    for title, key in SHOWN.items() if rows else ():
+    for title, key in FIGURES.items() if rows else ():
         columns[f"{title} 2022"] = {
-            name: f"{found.mean:g} +- {found.error:g}"
+            name: f"{value.mean:g} +- {value.error:g}"
             for name, row in rows.items()
-            if (found := getattr(row, key))
+            if (value := getattr(row, key))
         }
     return columns
 
 
 def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str]]) -> None:
-    """Print a row for every set: means with their standard errors, and what is published for it, by column and set."""
+    """Print a row for each set: means, standard errors and published figures."""
     import numpy as np
 
     rows = []
     for name in dict.fromkeys(fit.name for fit in fits):
-        own = [fit for fit in fits if fit.name == name]
-        shown = [name, str(len(own))]
-        for key in SHOWN.values():
-            values = np.array([getattr(fit, key) for fit in own])
+        fits_of_set = [fit for fit in fits if fit.name == name]
+        cells = [name, str(len(fits_of_set))]
+        for key in FIGURES.values():
+            values = np.array([getattr(fit, key) for fit in fits_of_set])
             error = (
                 f" +- {values.std(ddof=1) / np.sqrt(values.size):.2g}" if values.size > 1 else ""
             )
-            shown.append(f"{values.mean():.4g}{error}")
+            cells.append(f"{values.mean():.4g}{error}")
         for key in ("coverage", "weights_share"):
-            shown.append(f"{100 * np.mean([getattr(fit, key) for fit in own]):.0f} %")
-        shown.append(f"{np.median([fit.seconds for fit in own]):.2f}")
-        shown.extend(column.get(name, "") for column in published.values())
-        rows.append(tuple(shown))
-    columns = ("set", "splits", *SHOWN, "coverage of 90 %", "weights' share", "s", *published)
+            cells.append(f"{100 * np.mean([getattr(fit, key) for fit in fits_of_set]):.0f} %")
+        cells.append(f"{np.median([fit.seconds for fit in fits_of_set]):.2f}")
+        cells.extend(column.get(name, "") for column in published.values())
+        rows.append(tuple(cells))
+    columns = ("set", "splits", *FIGURES, "coverage of 90 %", "weights' share", "s", *published)
     print_table(columns, rows, width=180)
 
 
@@ -156,16 +159,18 @@ def messages(
         ),
     ] = None,
     sets: Annotated[
-        list[str], typer.Option("--set", help="A set; may be repeated. Default: four small ones.")
+        list[str],
+        typer.Option("--set", help="A data set. May be repeated. Default: four small ones."),
     ] = [],  # noqa: B006
     draws: Annotated[int, typer.Option(min=2, help="Draws of each side.")] = 10_000,
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows of the sets.")] = 40,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Messages of PBP and SSPBP beside draws, and how often layers without biases are off, beside the thesis's tables.
+    """Reproduce two tables of the thesis on PBP and SSPBP.
 
-    The first table takes seconds, the second some minutes on one idle core; without --data there is none.
+    The first table compares messages with draws and takes seconds. The second shows how often
+    layers without biases are exactly zero; it needs --data and some minutes on one idle core.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.messages import message_distances, run_shares
@@ -175,10 +180,10 @@ def messages(
     print_distances(distances)
     shares = []
     if data is not None:
-        chosen = tuple(sets) or SMALL_SETS
+        set_names = tuple(sets) or SMALL_SETS
         with progress_bars() as progress:
             shares = list(
-                run_shares(data, sets=chosen, passes=passes, seed=seed, progress=progress)
+                run_shares(data, sets=set_names, passes=passes, seed=seed, progress=progress)
             )
         print_shares(shares)
     figures = {
@@ -191,7 +196,7 @@ def messages(
 
 
 def print_distances(distances: "Sequence[Distances]") -> None:
-    """Print a row for every pair of normal numbers, ours beside the thesis's."""
+    """Print a row for each pair of normal variables, with the thesis's figures in brackets."""
     from benchmarks.messages import TABLE_3_1
 
     rows = []
@@ -201,34 +206,35 @@ def print_distances(distances: "Sequence[Distances]") -> None:
         rows.append((pair, *(f"{a:.4g} ({b:g})" for a, b in zip(ours, printed, strict=True))))
     print_table(("X W", "zeros %", "other draws", "PBP", "SSPBP"), rows, width=120)
     typer.echo(
-        "Squared maximum mean discrepancy of max(X W, 0) to other draws and to the messages; the thesis's after it."
+        "Squared maximum mean discrepancy of max(X W, 0) from other draws and from the messages. "
+        "In brackets: the thesis."
     )
 
 
 def print_shares(shares: "Sequence[Shares]") -> None:
-    """Print a row for every net: means over sets with their standard errors, ours beside the thesis's."""
+    """Print a row for each network: means over sets, with the thesis's figures in brackets."""
     import numpy as np
 
     from benchmarks.messages import TABLE_3_2
 
     rows = []
     for hidden, printed in TABLE_3_2.items():
-        own = np.array([row.shares for row in shares if row.hidden == hidden])
+        values = np.array([row.shares for row in shares if row.hidden == hidden])
         errors = (
-            [f" +- {e:.3f}" for e in own.std(0, ddof=1) / np.sqrt(len(own))]
-            if len(own) > 1
+            [f" +- {e:.3f}" for e in values.std(0, ddof=1) / np.sqrt(len(values))]
+            if len(values) > 1
             else [""] * len(printed)
         )
         cells = [
-            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)
+            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(values.mean(0), errors, printed, strict=True)
         ]
         rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
     print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
     names = ", ".join(dict.fromkeys(row.name for row in shares))
     typer.echo(
-        "Probability that a layer behind the first is not exactly zero, without biases; the last is the output. Means "
-        f"over test rows of one split of {names} +- standard error over sets; the thesis's after it, which does not "
-        "say on what data."
+        "Probability that a layer after the first is not exactly zero, without biases; the last "
+        f"layer is the output. Means over test rows of one split of {names} +- standard error over "
+        "sets. In brackets: the thesis, which does not name its data."
     )
 
 
@@ -238,9 +244,10 @@ def pbp(
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Probabilistic backpropagation on the demo: from the source, from a random start, and what is usually done.
+    """Compare probabilistic backpropagation on the demo with other methods.
 
-    With the defaults it takes about a minute on one idle core.
+    It starts from the source and from random weights. The defaults take about a minute on one idle
+    core.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.pbp_demo import PbpDemo, run_benchmark
@@ -255,12 +262,14 @@ def pbp(
 
 
 def print_pbp(result: dict[str, Any]) -> None:
-    """Print a row for every side: medians over splits."""
+    """Print a row for each method: medians over splits."""
     from benchmarks.pbp_demo import OURS, SCRATCH
 
-    middle = {
-        name: {key: median(split[key] for split in found) for key in found[0]}
-        for name, found in result["sides"].items()
+    medians = {
+        name: {
+            key: median(split[key] for split in figures_of_splits) for key in figures_of_splits[0]
+        }
+        for name, figures_of_splits in result["sides"].items()
     }
     rows = [
         (
@@ -272,16 +281,18 @@ def print_pbp(result: dict[str, Any]) -> None:
             f"{row['seconds']:.1f}",
             f"{row['cpu_seconds']:.1f}",
         )
-        for name, row in middle.items()
+        for name, row in medians.items()
     ]
     print_table(
-        ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "weights' share", "s", "s of the processor"),
+        ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "weights' share", "s", "CPU s"),
         rows,
         width=120,
     )
-    ratio = middle[OURS]["rmse_eV"] / middle[SCRATCH]["rmse_eV"]
+    ratio = medians[OURS]["rmse_eV"] / medians[SCRATCH]["rmse_eV"]
     typer.echo(
-        f"{result['n']} crystals of the demo, {result['n_test']} for testing, medians of {result['splits']} splits, "
-        f"one thread. From the source one pass errs {ratio:.2f} times as much as from a random start; a row of its "
-        f"{result['weights']:,} weights takes {1e3 * middle[OURS]['cpu_seconds'] / result['n']:.1f} ms."
+        f"{result['n']} crystals of the demo, {result['n_test']} for testing, "
+        f"medians of {result['splits']} splits, one thread. After one pass the RMSE from the "
+        f"source is {ratio:.2f} times that from a random start. A row takes "
+        f"{1e3 * medians[OURS]['cpu_seconds'] / result['n']:.1f} ms for "
+        f"{result['weights']:,} weights."
     )

@@ -1,4 +1,4 @@
-"""`python -m benchmarks posterior`: effective draws per second beside NumPyro's NUTS on the same posterior."""
+"""`python -m benchmarks posterior`: effective draws per second, compared with NumPyro's NUTS."""
 
 from statistics import median
 from typing import Annotated, Any
@@ -13,24 +13,25 @@ from bandgap.cli.report import print_table
 
 def posterior(
     n: Annotated[int, typer.Option(min=10, help="Crystals of the demo to train on.")] = 500,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each side.")] = 1,
-    minutes: Annotated[float, typer.Option(help="Limit of a side on the wall clock.")] = 30.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each sampler.")] = 1,
+    minutes: Annotated[float, typer.Option(help="Limit of wall-clock time of a sampler.")] = 30.0,
     ess: Annotated[
         float,
         typer.Option(
-            help="Effective draws of the worst quantity at which a side ends, R-hat sufficing."
+            help="A sampler ends at this smallest effective sample size, if R-hat is low enough."
         ),
     ] = 100.0,
     warmup: Annotated[
-        int, typer.Option(min=20, help="Iterations of warm-up of NUTS; bandgap takes its own.")
+        int, typer.Option(min=20, help="Warm-up iterations of NUTS. bandgap has its own number.")
     ] = 300,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
-    """BTL-PCP-PE's sampler beside NumPyro's NUTS: effective draws per second, R-hat and posterior means.
+    """Compare BTL-PCP-PE's sampler with NumPyro's NUTS on the same posterior.
 
-    Four chains, each in a process with one thread. Takes up to an hour a repeat; with --json, a call that was
-    interrupted goes on after the last side that ended. Needs the packages of the extra named bench (NumPyro, jax).
+    Prints effective draws per second, R-hat and posterior means of four chains, each in a process
+    with one thread. A repeat takes up to an hour. With --json, an interrupted call resumes after
+    the last sampler that ended. Needs the packages of the extra named bench (NumPyro, jax).
     """
     from benchmarks.posterior import PosteriorBenchmark, run_benchmark
 
@@ -43,7 +44,7 @@ def posterior(
 
 
 def print_posterior(result: dict[str, Any]) -> None:
-    """Print every side's quantities, the ratios and how far the posterior means are from each other."""
+    """Print the quantities of each sampler, and how the samplers differ."""
     for number, sides in enumerate(result["repeats"], start=1):
         typer.echo(f"Run {number} of {len(result['repeats'])}")
         for name, side in sides.items():
@@ -53,9 +54,10 @@ def print_posterior(result: dict[str, Any]) -> None:
         _print_medians(result["repeats"])
     settings = result["settings"]
     typer.echo(
-        f"{settings['n']} crystals, {settings['chains']} chains of one thread each on {result['cores']} cores, warm-up "
-        f"of {settings['own_warmup']} iterations of bandgap, {settings['warmup']} of NUTS; torch {result['torch']}, "
-        f"jax {result['jax']}, numpyro {result['numpyro']}. Seconds are processor seconds of the mean chain."
+        f"{settings['n']} crystals, {settings['chains']} chains of one thread each on "
+        f"{result['cores']} cores, warm-up of {settings['own_warmup']} iterations of bandgap, "
+        f"{settings['warmup']} of NUTS; torch {result['torch']}, jax {result['jax']}, "
+        f"numpyro {result['numpyro']}. Seconds are CPU seconds, means over chains."
     )
 
 
@@ -78,9 +80,11 @@ def _print_side(name: str, side: dict[str, Any]) -> None:
         )
     print_table((name, "ESS", "ESS/s", "R-hat", "mean", "error of the mean"), rows)
     typer.echo(
-        f"{side['draws']} draws a chain in {side['sampling_s']:.0f} s after a warm-up of {side['warmup_s']:.0f} s "
-        f"(compiled in {side['prepare_s']:.0f} s; {side['wall_s']:.0f} s on the clock). Worst: {side['worst']}, "
-        f"{side['ess_per_s']:.3g} effective draws a second, {side['ess_per_s_with_warmup']:.3g} with warm-up."
+        f"{side['draws']} draws per chain in {side['sampling_s']:.0f} s after a warm-up of "
+        f"{side['warmup_s']:.0f} s (compiled in {side['prepare_s']:.0f} s; "
+        f"{side['wall_s']:.0f} s of wall-clock time). Smallest: {side['worst']}, "
+        f"{side['ess_per_s']:.3g} effective draws per second, "
+        f"{side['ess_per_s_with_warmup']:.3g} with warm-up."
     )
 
 
@@ -90,13 +94,14 @@ def _print_comparison(sides: dict[str, Any]) -> None:
     for name, side in sides.items():
         if name == OURS:
             continue
-        against = compare_sides(sides[OURS], side)
-        scales = ", ".join(f"{key} {score:+.1f}" for key, score in against["z"].items())
+        comparison = compare_sides(sides[OURS], side)
+        scales = ", ".join(f"{key} {score:+.1f}" for key, score in comparison["z"].items())
         typer.echo(
-            f"{OURS} beside {name}: {against['ratio']:.1f} times the effective draws per second, "
-            f"{against['ratio_with_warmup']:.1f} times with warm-up. Differences of the means in Monte-Carlo errors: "
-            f"{scales}; predictions {against['z_predictions_rms']:.2f} in the mean square, largest "
-            f"{against['z_predictions_largest']:.1f}."
+            f"{OURS} compared with {name}: {comparison['ratio']:.1f} times the effective draws "
+            f"per second, {comparison['ratio_with_warmup']:.1f} times with warm-up. Differences of "
+            f"the means in Monte-Carlo errors: {scales}; predictions "
+            f"{comparison['z_predictions_rms']:.2f} in the root mean square, largest "
+            f"{comparison['z_predictions_largest']:.1f}."
         )
 
 
@@ -105,11 +110,12 @@ def _print_medians(repeats: list[dict[str, Any]]) -> None:
 
     for name in repeats[0]:
         if name != OURS:
-            each = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
-            after, whole = (
-                median(found[key] for found in each) for key in ("ratio", "ratio_with_warmup")
+            comparisons = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
+            ratio, ratio_with_warmup = (
+                median(comparison[key] for comparison in comparisons)
+                for key in ("ratio", "ratio_with_warmup")
             )
             typer.echo(
-                f"Median of {len(each)} runs beside {name}: {after:.1f} times the effective draws per second, "
-                f"{whole:.1f} times with warm-up."
+                f"Median of {len(comparisons)} runs compared with {name}: {ratio:.1f} times the "
+                f"effective draws per second, {ratio_with_warmup:.1f} times with warm-up."
             )

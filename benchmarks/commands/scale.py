@@ -1,4 +1,4 @@
-"""The benchmarks `predict` and `scale`: structures a second, and how work and memory grow."""
+"""`python -m benchmarks predict` and `scale`: speed of prediction, and growth with size."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.report import print_table, write_figures
 
 PAGES = ("data", "predict")
+SIZES = [1000, 4000, 16000, 64000]
 
-Model = Annotated[
-    Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
-]
+Model = Annotated[Path, typer.Option(metavar="DIR", help="Run folder of `bandgap transfer`.")]
 File = Annotated[
     Path, typer.Option(metavar="FILE", help="Structures, as `bandgap predict` takes them.")
 ]
@@ -28,20 +27,21 @@ def predict(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A checkout of another version, measured in turns with this one."
+            metavar="DIR", help="A checkout of another version, timed in turn with this one."
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(min=1, help="Times of each side; medians are compared.")
+        int, typer.Option(min=1, help="Runs of each version. Medians are compared.")
     ] = 3,
     jobs: Annotated[
-        list[int], typer.Option(min=1, help="Numbers of processes; may be repeated.")
+        list[int], typer.Option(min=1, help="Number of processes. May be repeated.")
     ] = [1],  # noqa: B006
     json_file: options.JsonFile = None,
 ) -> None:
-    """Structures that `bandgap predict` answers in a second, from files to the table, with nothing in the cache.
+    """Measure how many structures `bandgap predict` predicts per second, with an empty cache.
 
-    Ratios are given with the start of the command, and without it.
+    Time counts from the file of structures to the table. Ratios are printed with and without the
+    start of the command.
     """
     from benchmarks.prediction_speed import SpeedBenchmark, run_speed
 
@@ -53,74 +53,78 @@ def predict(
 
 
 def print_speed(result: dict[str, Any]) -> None:
-    """Print a row for every side and number of processes, and the ratios to this version with the fewest processes."""
-    rows, n = [], result["n"]
-    for name, own in result["runs"].items():
-        rates = (f"{n / own['clock_s']:,.0f}", f"{n / own['processor_s']:,.0f}")
+    """Print a row for each version and number of processes, and ratios to the first row."""
+    rows = []
+    n = result["n"]
+    for name, figures in result["runs"].items():
+        rates = (f"{n / figures['clock_s']:,.0f}", f"{n / figures['processor_s']:,.0f}")
         rows.append(
             (
                 name,
-                f"{own['clock_s']:.1f}",
-                f"{own['processor_s']:.1f}",
+                f"{figures['clock_s']:.1f}",
+                f"{figures['processor_s']:.1f}",
                 *rates,
-                f"{own['peak_MB']:.0f}",
+                f"{figures['peak_MB']:.0f}",
             )
         )
     columns = (
-        "side",
-        "clock (s)",
-        "processor (s)",
-        "a second",
-        "a second of the processor",
+        "version",
+        "wall clock (s)",
+        "CPU (s)",
+        "per second",
+        "per CPU second",
         "peak (MB)",
     )
     print_table(columns, rows)
-    (first, fewest), *others = result["runs"].items()
-    for name, own in others:
-        ratio, work = (own[key] / fewest[key] for key in ("clock_s", "processor_s"))
-        sentence = f"{first} is {ratio:.2f} times as fast as {name} by the clock, {work:.2f} times by the processor"
-        if "start_clock_s" in own:
+    (first, first_figures), *other_runs = result["runs"].items()
+    for name, figures in other_runs:
+        ratio, work = (figures[key] / first_figures[key] for key in ("clock_s", "processor_s"))
+        sentence = (
+            f"{first} is {ratio:.2f} times as fast as {name} in wall-clock time, "
+            f"{work:.2f} times in CPU time"
+        )
+        if "start_clock_s" in figures:
             ratio, work = (
-                _later(own, key) / _later(fewest, key) for key in ("clock_s", "processor_s")
+                _later(figures, key) / _later(first_figures, key)
+                for key in ("clock_s", "processor_s")
             )
             sentence += f"; without the start {ratio:.2f} and {work:.2f} times"
         typer.echo(f"{sentence}.")
-    if "start_clock_s" in fewest:
-        starts = (f"{name} {own['start_clock_s']:.1f} s" for name, own in result["runs"].items())
+    if "start_clock_s" in first_figures:
+        starts = (
+            f"{name} {figures['start_clock_s']:.1f} s" for name, figures in result["runs"].items()
+        )
         typer.echo(
-            f"The start, which is the prediction of one structure, by the clock: {', '.join(starts)}."
+            "Wall-clock time of the start, which is the prediction of one structure: "
+            f"{', '.join(starts)}."
         )
     typer.echo(
-        f"{n:,} structures; load of the machine {result['load']:.1f}; medians, the first run not counted."
+        f"{n:,} structures; load of the machine {result['load']:.1f}; "
+        "medians without the first run."
     )
 
 
 def _later(measured: dict[str, float], key: str) -> float:
-    """Return the seconds after the start."""
+    """Return the seconds after the start of the command."""
     return max(measured[key] - measured[f"start_{key}"], 1e-9)
 
 
 def scale(
     model: Model,
     structures: File,
-    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [  # noqa: B006
-        1000,
-        4000,
-        16000,
-        64000,
-    ],
-    pages: Annotated[
-        bool, typer.Option(help="Whether the pages Data and Predict are measured too.")
-    ] = True,
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = SIZES,
+    pages: Annotated[bool, typer.Option(help="Also measure the pages Data and Predict.")] = True,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the result to this file, .png or .svg."),
     ] = None,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Seconds and peak memory of check, featurize, train-source, predict and pages as structures grow, with slopes.
+    """Measure how time and peak memory grow with the number of structures.
 
-    What the file has fewer of is filled up with copies whose atoms are displaced. Takes half an hour or more.
+    Measures check, featurize, train-source, predict and pages of the dashboard, and prints slopes.
+    If the file has too few structures, copies with displaced atoms are added. Takes half an hour
+    or more.
     """
     from benchmarks.page_times import PageScale
     from benchmarks.scale import ScaleBenchmark, above, draw_scale, run_scale
@@ -128,7 +132,7 @@ def scale(
     config = ScaleBenchmark(model, structures, tuple(sizes))
     rows: list[dict[str, Any]] = []
 
-    def keep(row: dict[str, Any]) -> None:
+    def store_row(row: dict[str, Any]) -> None:
         rows.append(row)
         write_figures(json_file, {"rows": rows})
 
@@ -136,18 +140,18 @@ def scale(
         progress_bars() as progress,
         tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder,
     ):
-        visited = PageScale(Path(folder) / "home", PAGES) if pages else None
-        run_scale(config, pages=visited, tell=keep, progress=progress)
+        page_scale = PageScale(Path(folder) / "home", PAGES) if pages else None
+        run_scale(config, pages=page_scale, on_row=store_row, progress=progress)
     print_scale(rows)
     for sentence in above(rows):
         typer.echo(f"Warning: {sentence}", err=True)
     if figure is not None:
         draw_scale(rows, figure)
-        typer.echo(f"drawn to {figure}")
+        typer.echo(f"The figure is in {figure}.")
 
 
 def print_scale(rows: list[dict[str, Any]]) -> None:
-    """Print a row for every task and size, and the slopes of both logarithms."""
+    """Print a row for each task and size, and the slopes on logarithmic scales."""
     from benchmarks.prediction_speed import slopes
 
     cells = []
@@ -157,9 +161,10 @@ def print_scale(rows: list[dict[str, Any]]) -> None:
             for name in ("clock_s", "processor_s")
         )
         cells.append((row["task"], f"{row['n']:,}", *seconds, f"{row['peak_MB']:.0f}"))
-    print_table(("task", "structures", "clock (s)", "processor (s)", "peak (MB)"), cells)
+    print_table(("task", "structures", "wall clock (s)", "CPU (s)", "peak (MB)"), cells)
     memory = slopes(rows, "peak_MB")
     for task, slope in slopes(rows, "processor_s").items():
         typer.echo(
-            f"{task}: work grows with the number of structures to the power {slope:g}, memory to {memory[task]:g}."
+            f"{task}: CPU time grows with the number of structures to the power {slope:g}, "
+            f"memory to the power {memory[task]:g}."
         )

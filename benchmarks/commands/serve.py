@@ -1,4 +1,4 @@
-"""`python -m benchmarks serve`: how fast a service answers, and whether its memory grows."""
+"""`python -m benchmarks serve`: latency, throughput and memory of the service."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,16 +18,17 @@ def serve(
         typer.Option(metavar="DIR", help="Run folder, such as bandgap-demo/seed-0/btl_pcp_pe."),
     ],
     clients: Annotated[
-        list[int], typer.Option(min=1, help="Clients at once. May be repeated.")
+        list[int], typer.Option(min=1, help="Simultaneous clients. May be repeated.")
     ] = CLIENTS,
     requests: Annotated[
-        int, typer.Option(min=1, help="Requests of each number of clients.")
+        int, typer.Option(min=1, help="Requests for each number of clients.")
     ] = 3_400,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Latency and throughput of `bandgap serve` on crystals of the demo with about 60 atoms, one a request.
+    """Measure latency and throughput of `bandgap serve`.
 
-    The service is a process of its own, asked over a socket.
+    Each request has one crystal of the demo with about 60 atoms. The service is a separate
+    process, reached over a socket.
     """
     from benchmarks.service import ServiceBenchmark, run_benchmark
 
@@ -40,7 +41,7 @@ def serve(
 
 
 def print_service(result: dict[str, Any]) -> None:
-    """Print a row for every number of clients, and the sizes of the structures."""
+    """Print a row for each number of clients, and the sizes of the structures."""
     rows = []
     for row in result["rows"]:
         memory = "?" if row["memory_MB"] is None else f"{row['memory_MB']:.0f}"
@@ -49,7 +50,7 @@ def print_service(result: dict[str, Any]) -> None:
         rows.append(
             (str(row["clients"]), f"{row['requests']:,}", str(row["errors"]), *times, memory)
         )
-    times = ("p50 (ms)", "p95 (ms)", "processor (ms)", "requests/s")
+    times = ("p50 (ms)", "p95 (ms)", "CPU (ms)", "requests/s")
     print_table(("clients", "requests", "errors", *times, "memory after (MB)"), rows)
     low, high = result["atoms"]
     start = (
@@ -57,4 +58,4 @@ def print_service(result: dict[str, Any]) -> None:
         if result["start_MB"] is None
         else f" Memory after the first requests: {result['start_MB']:.0f} MB."
     )
-    typer.echo(f"One crystal of {low} to {high} atoms a request.{start}")
+    typer.echo(f"Each request has one crystal of {low} to {high} atoms.{start}")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks sgmcmc`: stochastic-gradient MCMC where labels are many."""
+"""`python -m benchmarks sgmcmc`: stochastic-gradient MCMC with many labels."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,11 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
-from benchmarks.commands.parts import PartsFile, say_kept
+from benchmarks.commands.parts import PartsFile, report_resumed_parts
 
 
 def sgmcmc(
-    data: Annotated[Path, typer.Option(help="Folder that holds qm9_gap/qm9_gap.extxyz.gz.")],
+    data: Annotated[Path, typer.Option(help="Folder that contains qm9_gap/qm9_gap.extxyz.gz.")],
     n: Annotated[int, typer.Option(min=50, help="Molecules to train on.")] = 8000,
     n_test: Annotated[int, typer.Option(min=20, help="Molecules to test on.")] = 4000,
     n_exact: Annotated[
@@ -24,26 +24,27 @@ def sgmcmc(
         int | None, typer.Option(min=10, help="Warm-up iterations (default: the method's).")
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(min=10, help="Iterations after it (default: the method's).")
+        int | None, typer.Option(min=10, help="Iterations after warm-up (default: the method's).")
     ] = None,
     prune_share: Annotated[
         list[float] | None,
         typer.Option(
-            min=0.0, max=0.99, help="Also with this share of the weights pruned. May be repeated."
+            min=0.0, max=0.99, help="Also prune this share of the weights. May be repeated."
         ),
     ] = None,
-    timed: Annotated[int, typer.Option(min=20, help="Iterations by which a step is timed.")] = 200,
+    timed: Annotated[int, typer.Option(min=20, help="Iterations that time a step.")] = 200,
     repeats: Annotated[
-        int, typer.Option(min=1, help="Splits on which all sides are timed; medians are shown.")
+        int, typer.Option(min=1, help="Splits on which all methods are timed. Medians are shown.")
     ] = 3,
     seed: options.Seed = 0,
     parts_file: PartsFile = None,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Bayesian transfer by mini-batches beside nptl and an ensemble in the same time, and beside HMC at few rows.
+    """Compare Bayesian transfer by mini-batches with nptl, an ensemble and HMC.
 
-    With the defaults it takes one to three hours of an idle core, split by split: give --parts. Pruning and HMC are
-    measured on the first split alone.
+    nptl and the ensemble get the same CPU time. HMC is compared on few rows. The defaults take one
+    to three hours of an idle core: use --parts to store finished splits. Pruning and HMC are
+    measured on the first split only.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.kept_parts import Parts
@@ -52,22 +53,30 @@ def sgmcmc(
     set_threads()
     sizes = tuple(size for size in (1000, 2000, 4000, 8000) if size <= n) or (n,)
     config = SgmcmcBenchmark(
-        n=n, n_test=n_test, n_exact=n_exact, sizes=sizes, timed=timed, warmup=warmup, draws=draws, seed=seed,
-        prune_shares=tuple(prune_share or ()), repeats=repeats,
-    )  # fmt: skip
+        n=n,
+        n_test=n_test,
+        n_exact=n_exact,
+        sizes=sizes,
+        timed=timed,
+        warmup=warmup,
+        draws=draws,
+        seed=seed,
+        prune_shares=tuple(prune_share or ()),
+        repeats=repeats,
+    )
     parts = Parts(parts_file)
     with progress_bars() as progress:
         result = run_benchmark(
             data, config, parts=parts, cache=descriptor_cache(), progress=progress
         )
     print_sgmcmc(result)
-    say_kept(parts.found)
+    report_resumed_parts(parts.n_resumed)
     write_figures(json_file, result)
 
 
 def print_sgmcmc(result: dict[str, Any]) -> None:
-    """Print the sides at equal time, the agreement with HMC, and what an iteration costs."""
-    columns = ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "networks", "processor s")
+    """Print methods at equal time, the agreement with HMC, and the time of an iteration."""
+    columns = ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "networks", "CPU s")
     rows = [
         (
             name,
@@ -82,31 +91,34 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
     print_table(columns, rows, width=100)
     ours = result["sides"]["btl_pcp_sg"]
     typer.echo(
-        f"{result['n']:,} molecules, {result['n_test']:,} for testing, medians of {result['repeats']}. Chains of "
-        f"btl_pcp_sg: R-hat {ours['rhat_max']:.2f} at worst, {ours['rhat_predictions']:.2f} of predictions."
+        f"{result['n']:,} molecules, {result['n_test']:,} for testing, "
+        f"medians of {result['repeats']}. Chains of btl_pcp_sg: largest R-hat "
+        f"{ours['rhat_max']:.2f}, of predictions {ours['rhat_predictions']:.2f}."
     )
     if result["pruned"]:
         print_pruned(
             {"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"]
         )
     agreement = result["agreement"]
-    between = agreement["difference"]
+    difference = agreement["difference"]
     for name in ("btl_pcp_pe", "btl_pcp_sg"):
         row = agreement[name]
         typer.echo(
-            f"{name} at {result['n_exact']:,}: RMSE {row['rmse_eV']:.4f} eV, CRPS {row['crps_eV']:.4f} eV, coverage of "
-            f"90 % {100 * row['coverage']:.1f} %, R-hat {row['rhat_max']:.2f}, {row['seconds']:.0f} s."
+            f"{name} at {result['n_exact']:,}: RMSE {row['rmse_eV']:.4f} eV, "
+            f"CRPS {row['crps_eV']:.4f} eV, coverage of 90 % {100 * row['coverage']:.1f} %, "
+            f"R-hat {row['rhat_max']:.2f}, {row['seconds']:.0f} s."
         )
     typer.echo(
-        f"Their means differ by {between['means_in_sd']:.3f} posterior sd and {between['means_in_errors']:.2f} "
-        f"Monte-Carlo errors (medians over test molecules); ratio of sds {between['sd_ratio']:.3f}."
+        f"Their means differ by {difference['means_in_sd']:.3f} posterior sd and "
+        f"{difference['means_in_errors']:.2f} Monte-Carlo errors (medians over test molecules); "
+        f"ratio of sds {difference['sd_ratio']:.3f}."
     )
-    each = ", ".join(f"{int(n):,}: {value:.2f}" for n, value in result["ms_per_iteration"].items())
-    typer.echo(f"Milliseconds of an iteration of 4 chains by number of rows: {each}.")
+    times = ", ".join(f"{int(n):,}: {value:.2f}" for n, value in result["ms_per_iteration"].items())
+    typer.echo(f"Milliseconds of an iteration of 4 chains by number of rows: {times}.")
 
 
-def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> None:
-    """Print what each share of pruned weights costs in error, and saves in bytes and time."""
+def print_pruned(figures_by_share: Mapping[str, Mapping[str, float]], *, n_test: int) -> None:
+    """Print errors, bytes and prediction times for each share of pruned weights."""
     columns = (
         "pruned",
         "RMSE eV",
@@ -114,7 +126,7 @@ def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> No
         "coverage of 90 %",
         "R-hat of predictions",
         "MB of draws",
-        "predicts in s",
+        "prediction s",
     )
     rows = [
         (
@@ -126,7 +138,7 @@ def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> No
             f"{row['stored_MB']:.1f}",
             f"{row['prediction_seconds']:.1f}",
         )
-        for share, row in found.items()
+        for share, row in figures_by_share.items()
     ]
     print_table(columns, rows, width=110)
-    typer.echo(f"Weights sent back to the source's, of the hidden layers. {n_test:,} predictions.")
+    typer.echo(f"Pruned weights of hidden layers equal the source's. {n_test:,} predictions.")

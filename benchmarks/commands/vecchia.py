@@ -1,4 +1,4 @@
-"""`python -m benchmarks vecchia`: Gaussian processes with a Vecchia likelihood beside GPyTorch and scikit-learn."""
+"""`python -m benchmarks vecchia`: Vecchia Gaussian processes against other libraries."""
 
 from dataclasses import asdict
 from functools import partial
@@ -11,44 +11,46 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
 from benchmarks.commands.options import DataFolder
-from benchmarks.commands.parts import PartsFile, say_kept
+from benchmarks.commands.parts import PartsFile, report_resumed_parts
 
 
 def vecchia(
     data: DataFolder,
     n: Annotated[int, typer.Option(min=10, help="Molecules to train on.")] = 14_000,
     n_test: Annotated[int, typer.Option(min=1, help="Molecules to test on.")] = 2_000,
-    neighbours: Annotated[int, typer.Option(min=1, help="Earlier neighbours of a molecule.")] = 60,
+    neighbours: Annotated[int, typer.Option(min=1, help="Number of conditioning neighbours.")] = 60,
     rivals: Annotated[
-        bool, typer.Option("--rivals/--no-rivals", help="Whether the other libraries run too.")
+        bool, typer.Option("--rivals/--no-rivals", help="Also run the other libraries.")
     ] = True,
     inducing: Annotated[int, typer.Option(min=10, help="Inducing points of SVGP.")] = 1_000,
     exact_rows: Annotated[
-        int, typer.Option(min=10, help="Rows of scikit-learn's exact process.")
+        int, typer.Option(min=10, help="Training rows of scikit-learn's exact process.")
     ] = 4_000,
     largest: Annotated[int, typer.Option(min=1_000, help="Sites of the largest field.")] = 64_000,
     chain_sites: Annotated[
         int, typer.Option(min=50, help="Sites of the field that chains run on.")
     ] = 5_000,
     chain_draws: Annotated[
-        int, typer.Option(min=20, help="Length of the chains (see above).")
+        int, typer.Option(min=20, help="Length of the chains, see above.")
     ] = 4_000,
     accuracy: Annotated[
-        bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")
+        bool, typer.Option("--accuracy/--no-accuracy", help="Also learn the gaps of QM9.")
     ] = True,
     repeats: Annotated[
-        int, typer.Option(min=1, help="Splits, fields and times of each; medians are shown.")
+        int, typer.Option(min=1, help="Number of splits, fields and timings. Medians are shown.")
     ] = 3,
     seed: options.Seed = 0,
     parts_file: PartsFile = None,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
+    """Compare Vecchia Gaussian processes with GPyTorch and scikit-learn.
 
-    A pass is timed by compiled loops, at the smaller sizes also by batched tensors, on CUDA too where there is one.
+    Measures accuracy on QM9 gaps, the time of a pass over all sites, and effective draws per
+    second. A pass is timed with compiled loops and, at the smaller sizes, with batched tensors, on
+    CUDA too if there is a device.
 
-    With the defaults it takes an hour or two, most of it for the rivals: begin with a small --n, or give --parts. SGRLD
-    takes ten times --chain-draws, Metropolis a quarter.
+    The defaults take one to two hours, most of it for the other libraries: start with a small --n,
+    or use --parts. SGRLD takes ten times --chain-draws, Metropolis a quarter of it.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.kept_parts import Parts
@@ -71,7 +73,8 @@ def vecchia(
         repeats=repeats,
         seed=seed,
     )
-    parts, settings = Parts(parts_file), asdict(config)
+    parts = Parts(parts_file)
+    settings = asdict(config)
     result: dict[str, Any] = {"settings": settings}
     with progress_bars() as progress:
         result["costs"] = parts.get("costs", settings, partial(costs, config, progress=progress))
@@ -85,12 +88,12 @@ def vecchia(
                 data, config, parts=parts, cache=cache, progress=progress
             )
     print_vecchia(result)
-    say_kept(parts.found)
+    report_resumed_parts(parts.n_resumed)
     write_figures(json_file, result)
 
 
 def print_vecchia(result: dict[str, Any]) -> None:
-    """Print the parts, as far as they were measured."""
+    """Print a table for each part that was measured."""
     if "accuracy" in result:
         print_accuracy(result["accuracy"]["sides"], result["settings"])
         print_fewer_rows(result["accuracy"]["fewer_rows"])
@@ -100,11 +103,11 @@ def print_vecchia(result: dict[str, Any]) -> None:
     ]
     print_table(("sites", "pass with gradient (s)", "step of 250 sites (ms)"), rows)
     typer.echo(
-        f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; {result['costs']['neighbours']} neighbours, "
-        "fields in the plane."
+        f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; "
+        f"{result['costs']['neighbours']} neighbours, fields in the plane."
     )
     print_engines(result["engines"])
-    found = result["chains"]
+    chains = result["chains"]
     speeds = [
         (
             name,
@@ -113,21 +116,22 @@ def print_vecchia(result: dict[str, Any]) -> None:
             f"{side['worst_ess']:,.0f}",
             f"{side['worst_ess_per_s']:.2f}",
         )
-        for name, side in found["sides"].items()
+        for name, side in chains["sides"].items()
     ]
-    print_table(("", "s", "draws", "effective draws, worst", "a second"), speeds)
-    apart = max(found["apart"].values())
+    print_table(("", "s", "draws", "smallest ESS", "per second"), speeds)
+    largest_difference = max(chains["apart"].values())
     typer.echo(
-        f"{found['sites']:,} sites, step {found['step']:g}, {found['batch']} sites a batch: SGRLD has "
-        f"{found['ratio']:.1f} times as many effective draws a second; means are at most {apart:.1f} standard errors "
-        f"apart (the median is {max(found['apart_sd'].values()):.3f} posterior standard deviations). Medians of "
-        f"{result['settings']['repeats']}."
+        f"{chains['sites']:,} sites, step {chains['step']:g}, {chains['batch']} sites a batch: "
+        f"SGRLD has {chains['ratio']:.1f} times as many effective draws per second. Means differ "
+        f"by at most {largest_difference:.1f} standard errors (the median is "
+        f"{max(chains['apart_sd'].values()):.3f} posterior standard deviations). "
+        f"Medians of {result['settings']['repeats']}."
     )
 
 
 def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
-    """Print a table for every device on which batched tensors ran."""
-    for device, found in devices.items():
+    """Print a table for each device of the batched tensors."""
+    for device, rows_of_device in devices.items():
         rows = [
             (
                 f"{row['n']:,.0f}",
@@ -137,7 +141,7 @@ def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
                 *(f"{1e3 * row[f'{side}_step_s']:.2f}" for side in ("loops", "batched")),
                 f"{row['step_ratio']:.2f}",
             )
-            for row in found
+            for row in rows_of_device
         ]
         columns = (
             "sites",
@@ -151,12 +155,13 @@ def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
         )
         print_table(columns, rows, width=120)
         typer.echo(
-            f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster."
+            f"Loops on one core, batched tensors on: {device}. "
+            "If the ratio is below 1, the tensors are faster."
         )
 
 
 def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:
-    """Print a row for every side."""
+    """Print a row for each library."""
     rows = [
         (
             name,
@@ -175,16 +180,18 @@ def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any])
         width=120,
     )
     typer.echo(
-        f"{settings['n']:,} molecules of QM9, {settings['n_test']:,} for testing, features of the demo's source; "
-        f"seconds of the processor, one thread. scikit-learn has {settings['exact_rows']:,} rows, SVGP "
-        f"{settings['inducing']:,} inducing points. Medians over {settings['repeats']} splits."
+        f"{settings['n']:,} molecules of QM9, {settings['n_test']:,} for testing, features of the "
+        "demo's source; CPU seconds, one thread. "
+        f"scikit-learn has {settings['exact_rows']:,} rows, SVGP {settings['inducing']:,} inducing "
+        f"points. Medians over {settings['repeats']} splits."
     )
 
 
-def print_fewer_rows(found: dict[str, dict[str, Any]]) -> None:
-    """Print a sentence for every number of rows."""
-    for n, fit in found.items():
+def print_fewer_rows(fits_by_rows: dict[str, dict[str, Any]]) -> None:
+    """Print the time of a fit for each number of rows."""
+    for n, fit in fits_by_rows.items():
         likelihood = "exact" if fit["exact"] else "Vecchia's"
         typer.echo(
-            f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s."
+            f"A fit to {int(n):,} rows with the default likelihood ({likelihood}): "
+            f"{fit['fit_s']:.1f} s."
         )

@@ -1,4 +1,4 @@
-"""What makes the demo data: molecules, packing, lattice energies, tight binding, files.
+"""Generation of the demo data: molecules, packing, lattice energies, tight binding, files.
 
-Not here: what anything but `python -m data.making` needs.
+Not here: code that is used outside of `python -m data.making`.
 """

@@ -1,6 +1,6 @@
-"""`python -m data.making NAME`: make the demo data again, in a checkout.
+"""`python -m data.making NAME`: regenerate the demo data in a checkout.
 
-The shipped files lie in `data/`; this package beside them is not in the wheel.
+The shipped files are in `data/`. The wheel has the files, but not this package.
 """
 
 import json
@@ -15,8 +15,12 @@ from bandgap.cli.commands import CheckedCommand, PlainErrors
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.foundation.errors import ConfigError
 
-PRESET = "any-elements"  # of the source of inorganic crystals
-HOW = "train-source --variational on the learned part of source.extxyz.gz, preset any-elements, seed 0"
+PRESET = "any-elements"  # Of the source on inorganic crystals.
+# Written to the manifest.
+HOW = (
+    "train-source --variational on the learned part of source.extxyz.gz, preset any-elements, "
+    "seed 0"
+)
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -29,7 +33,7 @@ app = typer.Typer(
 
 @app.callback()
 def _root() -> None:
-    """Make the data that the demo uses again, from its seed."""
+    """Regenerate the demo data from their seed."""
 
 
 @app.command(
@@ -39,16 +43,17 @@ def _root() -> None:
 )
 def make_molecular(
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")
+        Path,
+        typer.Option(metavar="DIR", help="Folder to write. An interrupted call resumes there."),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
+    seed: Annotated[int, typer.Option(min=0, help="Seed. The shipped data have 2026.")] = 2026,
     n_molecules: Annotated[int, typer.Option(min=1, help="Molecules of the source set.")] = 11_000,
     n_crystals: Annotated[
         int, typer.Option(min=1, help="Molecular crystals of the target set.")
     ] = 1_600,
     jobs: options.Jobs = 1,
 ) -> None:
-    """Make the demo molecules and crystals with their semi-empirical gaps, and sample CIF files.
+    """Generate molecules and crystals with semi-empirical gaps, and sample CIF files.
 
     Takes about 70 minutes on one core. Needs the extra datagen: pip install "bandgap[datagen]".
     """
@@ -67,7 +72,7 @@ def make_molecular(
             n_jobs=jobs,
             progress=progress,
         )
-    typer.echo(f"written to {manifest.parent}")
+    typer.echo(f"The data are in {manifest.parent}.")
 
 
 @app.command(
@@ -82,7 +87,7 @@ def make_inorganic(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     jobs: options.Jobs = 1,
 ) -> None:
-    """Make the demo of Materials Project crystals: both sets with their held-out parts, then the source network."""
+    """Generate the demo of Materials Project crystals: both sets, then the source network."""
     from bandgap.datasets.demo import HELD_OUT, load_inorganic
     from bandgap.datasets.table import LabelledSet
     from bandgap.runs.requests import SourceRequest
@@ -93,13 +98,13 @@ def make_inorganic(
 
     with progress_bars() as progress:
         make_inorganic_demo(raw, out, progress=progress)
-        found = load_inorganic("source", folder=out)
-        learned = (found.table["part"] != HELD_OUT).to_numpy().nonzero()[0].tolist()
+        demo = load_inorganic("source", folder=out)
+        learned = (demo.table["part"] != HELD_OUT).to_numpy().nonzero()[0].tolist()
         train_source_run(
             LabelledSet(
-                [found.records[row] for row in learned],
-                found.gaps_eV[learned],
-                level_of_theory=found.level_of_theory,
+                [demo.records[row] for row in learned],
+                demo.gaps_eV[learned],
+                level_of_theory=demo.level_of_theory,
                 licence=f"{LICENCE}. {ATTRIBUTION}",
             ),
             SourceRequest(preset=PRESET, variational=True, n_jobs=jobs),
@@ -107,11 +112,10 @@ def make_inorganic(
             cache=descriptor_cache(),
             progress=progress,
         )
-    (
-        out / SOURCE_MODEL / DOMAIN
-    ).unlink()  # 6 MB, made again from the source's structures where it is asked for
+    # 6 MB that are recomputed from the source's structures when they are needed.
+    (out / SOURCE_MODEL / DOMAIN).unlink()
     seal_source_model(out, how=HOW)
-    typer.echo(f"written to {out}")
+    typer.echo(f"The data are in {out}.")
 
 
 @app.command(
@@ -121,12 +125,12 @@ def make_inorganic(
 )
 def seal(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
-    how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
+    how: Annotated[str, typer.Option(help="How the source model was trained, in one sentence.")],
 ) -> None:
-    """Write the checksums of the source model that lies beside the demo data into their manifest."""
+    """Write the checksums of the source model into the manifest of the demo data."""
     from data.making.shipping import seal_source_model
 
-    typer.echo(f"written to {seal_source_model(out, how=how)}")
+    typer.echo(f"The checksums are in {seal_source_model(out, how=how)}.")
 
 
 @app.command(
@@ -136,16 +140,16 @@ def seal(
     "--out app/components/home/demo_result.json",
 )
 def result(
-    run: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of a run that `bandgap demo` has written.")
-    ],
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run of `bandgap demo`.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write.")],
 ) -> None:
-    """Write what the page Home shows of the demo before there is a run of one's own."""
-    from data.making.demo_result import shown_result
+    """Write the result of the demo that the page Home shows if the workspace has no run."""
+    from data.making.demo_result import home_page_result
 
-    out.write_text(json.dumps(shown_result(run), separators=(",", ":")) + "\n", encoding="utf-8")
-    typer.echo(f"written to {out}")
+    out.write_text(
+        json.dumps(home_page_result(run), separators=(",", ":")) + "\n", encoding="utf-8"
+    )
+    typer.echo(f"The result is in {out}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the page Home shows of the demo before there is a run of one's own."""
+"""The result of the demo that the page Home shows if the workspace has no run."""
 
 from pathlib import Path
 from typing import Any
@@ -6,19 +6,23 @@ from typing import Any
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.storage.manifests import read_manifest
 
-SHOWN_LEVEL = 0.95  # of the intervals on the page Home
-SHOWN_FIGURES = ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")
+INTERVAL_PROBABILITY = 0.95
+FIGURES = ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")
 
 
-def shown_result(run: Path) -> dict[str, Any]:
-    """Return what the page Home shows of a finished run: its figures, and its held-out crystals with 95 % intervals.
+def home_page_result(run: Path) -> dict[str, Any]:
+    """Return figures of a finished run, and its held-out crystals with 95 % intervals.
 
-    Gaps are in eV, rounded to 0.001. Raises ArtifactError or InputError where the folder is not that of a run with
-    held-out structures.
+    Gaps are in eV, rounded to 0.001.
+
+    Raises
+    ------
+    ArtifactError, InputError
+        If the folder is not that of a run with held-out structures.
     """
     manifest = read_manifest(run, kind="run")
     heldout = load_heldout(run, manifest)
-    lower, upper = heldout.predictions.interval(SHOWN_LEVEL)
+    lower, upper = heldout.predictions.interval(INTERVAL_PROBABILITY)
     ends = {
         "gap_eV": heldout.gaps_eV,
         "mean_eV": heldout.predictions.mean_eV,
@@ -30,7 +34,7 @@ def shown_result(run: Path) -> dict[str, Any]:
         **{name: manifest[name] for name in ("method", "title", "n", "level_of_theory")},
         "seed": manifest["request"]["seed"],
         "n_test": len(heldout),
-        "metrics": {name: round(manifest["metrics"][name], 4) for name in SHOWN_FIGURES},
+        "metrics": {name: round(manifest["metrics"][name], 4) for name in FIGURES},
         "crystals": {
             "id": list(heldout.predictions.ids),
             "formula": list(heldout.predictions.formulas),

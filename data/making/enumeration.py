@@ -1,7 +1,8 @@
-"""Random organic molecules from ring cores, linkers and substituents, in an order that the seed alone decides.
+"""Random organic molecules from ring cores, linkers and substituents, in a reproducible order.
 
-Candidate `i` of seed `s` depends on (s, i) and on nothing else. One fifth of all connectivities, chosen by a hash of
-the first block of the InChIKey, is reserved for crystals; so no molecule can be in both sets, whatever their sizes.
+Candidate `i` of seed `s` depends only on (s, i). One fifth of all connectivities, selected by a
+hash of the first block of the InChIKey, is reserved for crystals, so that no molecule is in both
+sets.
 """
 
 import hashlib
@@ -19,11 +20,11 @@ Purpose = Literal["molecules", "crystals"]
 
 ELEMENTS: Final = ("H", "C", "N", "O", "F", "S", "Cl")
 ATOMS: Final[dict[Purpose, tuple[int, int]]] = {"molecules": (5, 60), "crystals": (8, 38)}
-RESERVED_SHARE: Final = 5  # one connectivity in five belongs to the crystals
-MAX_ROTATABLE: Final = 2  # of a crystal's molecule, which is packed as a rigid body
-MIN_CONJUGATED: Final = 6  # bonds of a crystal's molecule
+RESERVED_SHARE: Final = 5  # One connectivity in five is reserved for crystals.
+MAX_ROTATABLE: Final = 2  # Of a molecule in a crystal, which is packed as a rigid body.
+MIN_CONJUGATED: Final = 6  # Bonds of a molecule in a crystal.
 
-# Shares of skeletons with one, two and three cores, and of 0, 1, 2, ... substituents on each of these.
+# Shares of skeletons with one, two and three cores, and of their numbers of substituents 0, 1, ...
 _CORE_COUNTS: Final[dict[Purpose, tuple[float, ...]]] = {
     "molecules": (0.42, 0.48, 0.10),
     "crystals": (0.72, 0.28, 0.0),
@@ -37,7 +38,7 @@ _SUBSTITUENT_COUNTS: Final = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A molecule by its canonical SMILES; `index` is its place in the seed's stream."""
+    """A molecule by its canonical SMILES; `index` is its position in the stream of a seed."""
 
     index: int
     smiles: str
@@ -47,7 +48,7 @@ class Candidate:
 
 
 def item_seed(seed: int, smiles: str) -> int:
-    """Return the 31-bit seed of one molecule, a hash of the set's seed and the molecule's SMILES."""
+    """Return the 31-bit seed of a molecule, a hash of `seed` and the SMILES."""
     return (
         int.from_bytes(hashlib.sha256(f"{seed}|{smiles}".encode()).digest()[:4], "little")
         & 0x7FFFFFFF
@@ -55,24 +56,24 @@ def item_seed(seed: int, smiles: str) -> int:
 
 
 def reserved_for_crystals(inchikey: str) -> bool:
-    """Return whether the connectivity of this InChIKey belongs to the crystals."""
+    """Return whether the connectivity of an InChIKey is reserved for crystals."""
     return hashlib.sha256(inchikey[:14].encode()).digest()[0] % RESERVED_SHARE == 0
 
 
 def candidates(seed: int, purpose: Purpose, *, start: int = 0) -> Iterator[Candidate]:
-    """Yield distinct molecules for one of the two sets, without end, in the order of their index."""
-    seen: set[str] = set()
+    """Yield distinct molecules of a set, without end, in the order of their index."""
+    yielded_keys: set[str] = set()
     index = start
     while True:
         candidate = candidate_at(seed, purpose, index=index)
         index += 1
-        if candidate is not None and candidate.inchikey not in seen:
-            seen.add(candidate.inchikey)
+        if candidate is not None and candidate.inchikey not in yielded_keys:
+            yielded_keys.add(candidate.inchikey)
             yield candidate
 
 
 def candidate_at(seed: int, purpose: Purpose, *, index: int) -> Candidate | None:
-    """Return candidate `index`, or None where the draw gives no molecule that this set accepts."""
+    """Return candidate `index`, or None if the draw is no valid molecule of this set."""
     stream = 0 if purpose == "molecules" else 1
     rng = np.random.default_rng([seed, stream, index])
     with rdBase.BlockLogs():
@@ -81,7 +82,7 @@ def candidate_at(seed: int, purpose: Purpose, *, index: int) -> Candidate | None
 
 
 def _accept(molecule: Chem.Mol, purpose: Purpose, *, index: int) -> Candidate | None:
-    """Return the molecule as a candidate, or None when it breaks one of the set's rules."""
+    """Return the molecule as a candidate, or None if it violates a rule of the set."""
     low, high = ATOMS[purpose]
     n_atoms = int(rdMolDescriptors.CalcNumHeavyAtoms(molecule)) + sum(
         a.GetTotalNumHs() for a in molecule.GetAtoms()
@@ -89,12 +90,14 @@ def _accept(molecule: Chem.Mol, purpose: Purpose, *, index: int) -> Candidate | 
     if not low <= n_atoms <= high:
         return None
     if not any(b.GetIsAromatic() or b.GetBondTypeAsDouble() >= 2 for b in molecule.GetBonds()):
-        return None  # GFN2-xTB puts the gaps of saturated molecules at 10 to 16 eV, far from every crystal
+        # GFN2-xTB gaps of saturated molecules are 10 to 16 eV, far above those of the crystals.
+        return None
     if purpose == "crystals" and not _rigid_and_conjugated(molecule):
         return None
     smiles = Chem.MolToSmiles(molecule)
     to_inchikey: Any = Chem.MolToInchiKey
-    # From the SMILES: on the joined molecule RDKit 2026.09 sometimes leaves the double bonds' geometry out of the key.
+    # From the SMILES: RDKit 2026.09 sometimes omits double-bond geometry from the key of the joined
+    # molecule.
     inchikey = str(to_inchikey(Chem.MolFromSmiles(smiles)))
     if not inchikey or reserved_for_crystals(inchikey) != (purpose == "crystals"):
         return None
@@ -110,7 +113,7 @@ def _rigid_and_conjugated(molecule: Chem.Mol) -> bool:
 
 
 def _draw(rng: np.random.Generator, purpose: Purpose) -> Chem.Mol | None:
-    """Join cores by linkers and put substituents on them; None where no site is left or valences do not fit."""
+    """Join cores by linkers and add substituents; None if no site is free or a valence is wrong."""
     n_cores = 1 + int(rng.choice(3, p=_CORE_COUNTS[purpose]))
     molecule = _core(rng)
     for _ in range(n_cores - 1):
@@ -145,15 +148,14 @@ def _pick(rng: np.random.Generator, choices: Sequence[tuple[float, str]]) -> str
 def _attach(
     rng: np.random.Generator, molecule: Chem.Mol, piece: Chem.Mol, *, other: Chem.Mol | None = None
 ) -> Chem.Mol | None:
-    """Put `piece` on a random site of `molecule` (and `other` on the piece's second open end)."""
+    """Attach `piece` to a random site of `molecule`, and `other` to the second open end."""
     parts = [_open_site(rng, molecule, label=1), piece] + (
         [] if other is None else [_open_site(rng, other, label=2)]
     )
     if any(p is None for p in parts):
         return None
-    if (
-        other is not None and piece.GetNumAtoms() == 2
-    ):  # the single bond: label the second core like the first
+    # The linker is a single bond: label the second core like the first one.
+    if other is not None and piece.GetNumAtoms() == 2:
         parts = [parts[0], _open_site(rng, other, label=1)]
     combined = parts[0]
     for part in parts[1:]:
@@ -167,7 +169,7 @@ def _attach(
 
 
 def _open_site(rng: np.random.Generator, molecule: Chem.Mol, *, label: int) -> Chem.Mol | None:
-    """Replace one hydrogen of a random core carbon by the dummy atom of this label."""
+    """Replace a hydrogen of a random core carbon by a dummy atom with this label."""
     sites = [
         a.GetIdx()
         for a in molecule.GetAtoms()

@@ -1,8 +1,10 @@
-"""Make the second demo from crystals of the Materials Project with PBE gaps: parts, files, manifest.
+"""The second demo: crystals of the Materials Project with PBE gaps.
 
-Source: the crystals without carbon and hydrogen together; target: those with both. Each has a held-out part, drawn by
-families: crystals whose formulas differ only by elements of one group of the periodic table (rare earths are one group)
-are never on both sides. The data are of the Materials Project (A. Jain et al., APL Mater. 1, 011002, 2013), CC BY 4.0.
+The target set has the crystals with both carbon and hydrogen, the source set all others. Each set
+has a held-out part, drawn by families: crystals whose formulas differ only by elements of one group
+of the periodic table (rare earths are one group) are never on both sides.
+
+The data are from the Materials Project (A. Jain et al., APL Mater. 1, 011002, 2013), CC BY 4.0.
 """
 
 import gzip
@@ -23,10 +25,9 @@ from bandgap.structures.formula import reduced_formula
 from data.making.contacts import DECIMALS
 from data.making.shipping import MANIFEST, Item, checksum, extxyz_frame, statistics
 
-CIFS, TABLE = (
-    "cifs.zip",
-    "mp_crystals_pbe.csv",
-)  # of the folder with what was taken from the Materials Project
+# Files of the folder of raw data.
+CIFS: Final = "cifs.zip"
+TABLE: Final = "mp_crystals_pbe.csv"
 GAP_COLUMN: Final = "gap_eV"
 SEED: Final = 2026
 HELD_OUT: Final = {"source": 191, "target": 69}
@@ -34,16 +35,18 @@ LICENCE: Final = "CC-BY-4.0"
 LEVEL_OF_THEORY: Final = "PBE"
 ATTRIBUTION: Final = (
     "Structures and gaps: Materials Project, https://materialsproject.org, CC BY 4.0 "
-    "(https://creativecommons.org/licenses/by/4.0/). A. Jain, S. P. Ong, G. Hautier, W. Chen, W. D. Richards, "
-    "S. Dacek, S. Cholia, D. Gunter, D. Skinner, G. Ceder and K. A. Persson, Commentary: The Materials Project: a "
-    "materials genome approach to accelerating materials innovation, APL Materials 1, 011002 (2013), "
+    "(https://creativecommons.org/licenses/by/4.0/). A. Jain, S. P. Ong, G. Hautier, W. Chen, "
+    "W. D. Richards, S. Dacek, S. Cholia, D. Gunter, D. Skinner, G. Ceder and K. A. Persson, "
+    "Commentary: The Materials Project: a materials genome approach to accelerating materials "
+    "innovation, APL Materials 1, 011002 (2013), "
     "https://doi.org/10.1063/1.4812323"
 )
 CHANGES: Final = (
-    f"a choice of 2,400 non-metals of up to 200 atoms; positions and cells rounded to {DECIMALS} decimals of an "
-    "angstrom; put into two sets with a held-out part each"
+    "a choice of 2,400 non-metals of up to 200 atoms; positions and cells rounded to "
+    f"{DECIMALS} decimals of an angstrom; put into two sets with a held-out part each"
 )
-GROUPS: Final = (  # of the periodic table; a family writes every element as the first of its group
+# Groups of the periodic table; a family replaces each element by the first of its group.
+GROUPS: Final = (
     "Li Na K Rb Cs",
     "Be Mg Ca Sr Ba",
     "Sc Y La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu",
@@ -67,7 +70,7 @@ _COLUMNS: Final = ("id", "formula", "family", "n_atoms", GAP_COLUMN, "part")
 
 
 def family(symbols: Sequence[str]) -> str:
-    """Return the formula of these atoms in lowest terms, with every element written as the first of its group.
+    """Return the reduced formula with each element replaced by the first of its group.
 
     >>> family(["K", "I"]), family(["Na", "Cl", "Na", "Cl"])
     ('FLi', 'FLi')
@@ -78,32 +81,35 @@ def family(symbols: Sequence[str]) -> str:
 def make_inorganic_demo(
     raw: Path, folder: Path, *, seed: int = SEED, progress: Progress = no_progress
 ) -> Path:
-    """Write both sets of the second demo from a folder with `CIFS` and `TABLE`; return the path of their manifest.
+    """Write both sets from the folder `raw`, and return the path of their manifest.
 
-    Raises InputError where a file is missing, or a structure is refused or has no gap in the table.
+    Raises
+    ------
+    InputError
+        If a file is missing, or a structure is refused or has no gap in the table.
     """
     for name in (CIFS, TABLE):
         if not (raw / name).is_file():
             raise InputError(
-                f"{raw} has no {name}. Give the folder with the structures and the table of their gaps."
+                f"{raw} has no {name}. "
+                "Give the folder with the structures and the table of their gaps."
             )
     records = read_paths([raw / CIFS], progress=progress)
     gaps = pd.read_csv(raw / TABLE, keep_default_na=False).set_index("id")[GAP_COLUMN]
     for record in records:
         if record.atoms is None or record.id not in gaps.index:
-            raise InputError(
-                f"{raw}: {record.id} {record.problem or f'has no gap in {TABLE}'}. Take it out."
-            )
+            problem = record.problem or f"has no gap in {TABLE}"
+            raise InputError(f"{raw}: {record.id} {problem}. Remove it.")
     folder.mkdir(parents=True, exist_ok=True)
     organic = [{"C", "H"} <= set(_symbols(record)) for record in records]
     sets: dict[str, Any] = {}
     for name in HELD_OUT:
-        own = [
+        records_of_set = [
             record
             for record, both in zip(records, organic, strict=True)
             if both == (name == "target")
         ]
-        sets[name] = _write(folder, name, own, gaps, seed)
+        sets[name] = _write(folder, name, records_of_set, gaps, seed)
     manifest = {
         "title": "bandgap demo of inorganic crystals",
         "licence": LICENCE,
@@ -125,7 +131,7 @@ def make_inorganic_demo(
 def _write(
     folder: Path, name: str, records: Sequence[StructureRecord], gaps: Any, seed: int
 ) -> dict[str, Any]:
-    """Write one set, sorted by id, and return what the manifest says of it."""
+    """Write a set, sorted by id, and return its entry of the manifest."""
     records = sorted(records, key=lambda record: record.id)
     rows = pd.DataFrame(
         {
@@ -148,7 +154,7 @@ def _write(
         extxyz_frame(_item(record, float(gap)), record.id)
         for record, gap in zip(records, rows[GAP_COLUMN], strict=True)
     )
-    # No time and no name in gzip's header: the same crystals give the same bytes.
+    # Without time and name in the gzip header the same crystals give the same bytes.
     (folder / f"{name}.extxyz.gz").write_bytes(
         gzip.compress(text.encode(), compresslevel=9, mtime=0)
     )

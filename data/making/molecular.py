@@ -1,7 +1,8 @@
-"""Make the demo data: every molecule and crystal from its own seed, in parallel, and resumable after a crash.
+"""Generate the molecules and crystals of the demo, in parallel and resumable.
 
-An item depends on (seed, SMILES) and on nothing else, neither on order nor on the number of processes; so any single
-one can be made again and compared with what is shipped. Needs the extra `datagen` (rdkit, tblite).
+An item depends only on (seed, SMILES), not on the order or the number of processes. So any single
+item can be regenerated and compared with the shipped one. Needs the extra `datagen` (rdkit,
+tblite).
 """
 
 import itertools
@@ -31,14 +32,13 @@ from data.making.xtb import (
     electrons,
 )
 
-# Shares of the space groups among the crystals: P21/c and P-1 are the commonest groups of organic crystals, P1 is rare.
+# Shares of the space groups: P21/c and P-1 are the most frequent groups of organic crystals.
 GROUP_SHARES: Final = {"P21/c": 0.40, "P-1": 0.30, "P212121": 0.13, "P21": 0.12, "P1": 0.05}
 MAX_CELL_ATOMS: Final = 92
 DENSITY_G_CM3: Final = (1.0, 1.8)
-PACKING_STARTS: Final = 4  # of which the one with the lowest lattice energy is kept
-_CHARGE_DECIMALS: Final = (
-    3  # so that the last digits of a self-consistent field do not steer the packing
-)
+PACKING_STARTS: Final = 4  # Random starts; the packing of lowest energy is used.
+# Charges are rounded: the last digits of a self-consistent field must not change the packing.
+_CHARGE_DECIMALS: Final = 3
 _BATCH_PER_JOB: Final = 16
 _SETTINGS: Final = {
     "space_group_shares": GROUP_SHARES,
@@ -48,7 +48,10 @@ _SETTINGS: Final = {
     "min_contact": MIN_CONTACT,
     "smallest_gap_eV": SMALLEST_GAP_EV,
 }
-DEMO_SEED, N_MOLECULES, N_CRYSTALS = 2026, 11_000, 1_600  # of what is shipped
+# Of the shipped data.
+DEMO_SEED: Final = 2026
+N_MOLECULES: Final = 11_000
+N_CRYSTALS: Final = 1_600
 
 
 def make_demo_data(
@@ -60,33 +63,38 @@ def make_demo_data(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Make molecules, crystals and the sample CIF files in `folder` and return the path of their manifest.
+    """Generate molecules, crystals and sample CIF files, and return the path of their manifest.
 
-    About 20 minutes for the molecules and 50 for the crystals on one core. Interrupted, it goes on where it was when it
-    is called again for the same folder and seed. Raises ConfigError when fewer than one of either is asked for.
+    Molecules take about 20 minutes and crystals 50 on one core. An interrupted call resumes when it
+    is repeated for the same folder and seed.
+
+    Raises
+    ------
+    ConfigError
+        If `n_molecules` or `n_crystals` is below 1.
     """
     if min(n_molecules, n_crystals) < 1:
-        raise ConfigError(f"found {n_molecules=} and {n_crystals=}. Accepted: at least 1 of each.")
+        raise ConfigError(f"{n_molecules=} and {n_crystals=}. Accepted: at least 1 of each.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted: dict[Purpose, tuple[Callable[[Candidate, int], Item], int]] = {
+    makers: dict[Purpose, tuple[Callable[[Candidate, int], Item], int]] = {
         "molecules": (make_molecule, n_molecules),
         "crystals": (make_crystal, n_crystals + N_SAMPLES),
     }
-    partial = {name: folder / f"{name}.seed-{seed}.partial.jsonl" for name in wanted}
-    made = {
+    partial = {name: folder / f"{name}.seed-{seed}.partial.jsonl" for name in makers}
+    results = {
         name: make_items(
             name, make, seed=seed, n=n, n_jobs=n_jobs, partial=partial[name], progress=progress
         )
-        for name, (make, n) in wanted.items()
+        for name, (make, n) in makers.items()
     }
-    crystals = made["crystals"][0]
+    crystals = results["crystals"][0]
     tables = {
-        "molecules": write_set(folder, "molecules", made["molecules"][0]),
+        "molecules": write_set(folder, "molecules", results["molecules"][0]),
         "crystals": write_set(folder, "crystals", crystals[:n_crystals]),
     }
     write_sample_cifs(folder / "new_crystals", crystals[n_crystals:])
-    failures: dict[str, Counter[str]] = {name: failed for name, (_, failed) in made.items()}
+    failures: dict[str, Counter[str]] = {name: failed for name, (_, failed) in results.items()}
     manifest = write_manifest(
         folder, seed=seed, tables=tables, failures=failures, settings=_SETTINGS
     )
@@ -96,7 +104,7 @@ def make_demo_data(
 
 
 def make_molecule(candidate: Candidate, seed: int) -> Item:
-    """Return the molecule with its GFN2-xTB gap; raises GenerationFailed."""
+    """Return the molecule with its GFN2-xTB gap; raise GenerationFailed if a step fails."""
     shape = conformer(candidate.smiles, item_seed(seed, candidate.smiles))
     gap_eV = checked_gap(electrons(shape.numbers, shape.positions, method="GFN2-xTB"))
     row = {**_identity(candidate), "gap_eV": round(gap_eV, 4)}
@@ -104,15 +112,16 @@ def make_molecule(candidate: Candidate, seed: int) -> Item:
 
 
 def make_crystal(candidate: Candidate, seed: int) -> Item:
-    """Return the molecule packed in a crystal, with its GFN1-xTB gap at Gamma; raises GenerationFailed.
+    """Return a crystal of the molecule with its GFN1-xTB gap at Gamma.
 
-    The row holds the isolated molecule's gaps too: GFN2-xTB as in the molecules' set, and GFN1-xTB.
+    The row also has the GFN2-xTB and GFN1-xTB gaps of the isolated molecule. Raises
+    GenerationFailed if a step fails.
     """
     shape = conformer(candidate.smiles, item_seed(seed, candidate.smiles))
-    alone = electrons(shape.numbers, shape.positions, method="GFN2-xTB")
-    molecule_gap_eV = checked_gap(alone)
+    isolated = electrons(shape.numbers, shape.positions, method="GFN2-xTB")
+    molecule_gap_eV = checked_gap(isolated)
     molecule_gap_gfn1_eV = electrons(shape.numbers, shape.positions, method="GFN1-xTB").gap_eV
-    crystal = _best_packing(candidate, seed, shape, np.round(alone.charges, _CHARGE_DECIMALS))
+    crystal = _best_packing(candidate, seed, shape, np.round(isolated.charges, _CHARGE_DECIMALS))
     z = len(SPACE_GROUPS[crystal.space_group])
     numbers = np.tile(shape.numbers, z)
     density = density_g_cm3(numbers, crystal.cell)
@@ -146,9 +155,9 @@ def make_items(
     partial: Path,
     progress: Progress = no_progress,
 ) -> tuple[list[Item], Counter[str]]:
-    """Return the first `n` items of the seed's stream that can be made, and how many failed, by reason.
+    """Return the first `n` items of the stream of a seed, and counts of failures by reason.
 
-    What is done is appended to the file `partial`, one JSON object a line, and is not made again by a later call.
+    Finished items are appended to the file `partial` as JSON lines. A later call reuses them.
     """
     done = _read_partial(partial)
     partial.write_text("".join(json.dumps(line) + "\n" for line in done.values()), encoding="utf-8")
@@ -173,7 +182,7 @@ def make_items(
                     items.append(_item(line))
             progress(
                 Update(
-                    f"Making {purpose}",
+                    f"Generating {purpose}",
                     len(items),
                     n,
                     values={"failed": float(sum(failures.values()))},
@@ -183,7 +192,7 @@ def make_items(
 
 
 def _best_packing(candidate: Candidate, seed: int, shape: Conformer, charges: Floats) -> Packed:
-    """Return the packing of lowest energy of `PACKING_STARTS` random starts in one space group."""
+    """Return the packing of lowest energy from `PACKING_STARTS` starts in a random space group."""
     rng = np.random.default_rng([item_seed(seed, candidate.smiles), 1])
     fitting = [
         g for g in GROUP_SHARES if len(SPACE_GROUPS[g]) * candidate.n_atoms <= MAX_CELL_ATOMS
@@ -243,4 +252,4 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
         try:
             yield json.loads(text)
         except json.JSONDecodeError:
-            continue  # the line that a crash cut off
+            continue  # A crash truncated this line.

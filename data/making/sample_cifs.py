@@ -1,4 +1,4 @@
-"""The unlabelled CIF files of the demo data: eight sound ones and four that are damaged on purpose."""
+"""The unlabelled CIF files of the demo: eight valid ones and four that are damaged on purpose."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bandgap.structures.shapes import cell_lengths_angles
 from data.making.shipping import Item
 
 N_SAMPLES: Final = 12
-N_PLAIN: Final = 3  # of the sound ones, written with every atom and without symmetry
+N_PLAIN: Final = 3  # Valid files with all atoms and without symmetry.
 
 _OPERATORS: Final = {
     "P1": ("x,y,z",),
@@ -32,13 +32,14 @@ _NUMBERS: Final = {"P1": 1, "P-1": 2, "P21": 4, "P21/c": 14, "P212121": 19}
 
 
 def write_sample_cifs(folder: Path, items: Sequence[Item]) -> None:
-    """Write twelve crystals as CIF: five with their symmetry, three without, four damaged; old ones are removed."""
+    """Replace the CIF files of a folder by five with symmetry, three without and four damaged."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.cif"):
         old.unlink()
-    sound, damaged = items[: N_SAMPLES - 4], items[N_SAMPLES - 4 : N_SAMPLES]
-    for number, item in enumerate(sound, start=1):
-        symmetric = number <= len(sound) - N_PLAIN
+    valid = items[: N_SAMPLES - 4]
+    damaged = items[N_SAMPLES - 4 : N_SAMPLES]
+    for number, item in enumerate(valid, start=1):
+        symmetric = number <= len(valid) - N_PLAIN
         group = str(item.row["space_group"]).replace("/", "") if symmetric else "all_atoms"
         _write(
             folder / f"{number:02d}_{item.row['formula']}_{group}.cif",
@@ -54,7 +55,7 @@ def write_sample_cifs(folder: Path, items: Sequence[Item]) -> None:
 
 
 def cif_text(item: Item, *, symmetric: bool = True) -> str:
-    """Return the crystal as CIF, by its asymmetric unit and operators or with every atom of the cell."""
+    """Return CIF text with the asymmetric unit and operators, or with all atoms of the cell."""
     assert item.cell is not None
     group = str(item.row["space_group"]) if symmetric else "P1"
     n = len(item.numbers) // len(_OPERATORS[group])
@@ -99,7 +100,7 @@ def _atom_rows(text: str) -> list[str]:
 
 
 def _half_occupied(text: str) -> str:
-    """Give half occupancy to the first atom and to a copy of it 0.5 Angstrom or so away."""
+    """Replace the first atom by two of half occupancy, about 0.5 Angstrom from each other."""
     first = _atom_rows(text)[0]
     label, symbol, x, y, z, _ = first.split()
     pair = f"{label}A {symbol} {x} {y} {z} 0.5\n{label}B {symbol} {float(x) + 0.05:.6f} {y} {z} 0.5"
@@ -113,7 +114,7 @@ def _without_hydrogens(text: str) -> str:
 
 
 def _truncated(text: str) -> str:
-    """Cut the file in the middle of an atom's row."""
+    """Truncate the text in the middle of an atom's row."""
     rows = _atom_rows(text)
     row = rows[len(rows) // 2]
     return text[: text.index(row) + len(row) // 2]

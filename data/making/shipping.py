@@ -1,4 +1,4 @@
-"""Write the demo data: structures as gzipped extXYZ, labels as CSV, the manifest with checksums and distributions."""
+"""Write the demo data: gzipped extXYZ, CSV, and a manifest with checksums and statistics."""
 
 import gzip
 import hashlib
@@ -25,16 +25,17 @@ LEVELS_OF_THEORY: Final = {"molecules": "GFN2-xTB", "crystals": "GFN1-xTB (perio
 ID_FORMATS: Final = {"molecules": "mol-{:05d}", "crystals": "xtal-{:04d}"}
 _MADE_WITH: Final = ("rdkit", "tblite", "numpy", "scipy", "ase")
 _HOW: Final = {
-    "molecules": "cores, linkers and substituents joined at random; ETKDGv3 geometry relaxed with MMFF94; HOMO-LUMO "
-    "gap by GFN2-xTB on the geometry as shipped",
-    "crystals": "other molecules of the same make, rigid and conjugated, packed as rigid bodies into one space group "
-    "by minimising an OPLS-AA-like lattice energy from several random starts; gap at Gamma by GFN1-xTB with periodic "
-    "boundary conditions on the geometry as shipped",
-    "new_crystals": "crystals made like those above and in neither set; four were damaged on purpose",
+    "molecules": "cores, linkers and substituents joined at random; ETKDGv3 geometry relaxed with "
+    "MMFF94; HOMO-LUMO gap by GFN2-xTB on the geometry as shipped",
+    "crystals": "other molecules of the same make, rigid and conjugated, packed as rigid bodies "
+    "into one space group by minimising an OPLS-AA-like lattice energy from several random starts; "
+    "gap at Gamma by GFN1-xTB with periodic boundary conditions on the geometry as shipped",
+    "new_crystals": "crystals made like those above and in neither set; "
+    "four were damaged on purpose",
 }
 STATISTICS: Final = ("mean", "sd", "min", "p05", "median", "p95", "max")
 
-# Name in the manifest: words for the README.
+# Labels by name in the manifest.
 QUANTITIES: Final[Mapping[str, str]] = {
     "n_atoms": "atoms",
     "gap_eV": "gap (eV)",
@@ -50,7 +51,7 @@ QUANTITIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One molecule (cell None) or crystal: its row of the label table, atomic numbers, positions in Angstrom."""
+    """A molecule (cell None) or crystal, with its row of the table; lengths are in Angstrom."""
 
     row: Mapping[str, str | int | float]
     numbers: NDArray[np.int64]  # (n,)
@@ -59,12 +60,12 @@ class Item:
 
 
 def write_set(folder: Path, name: str, items: Sequence[Item]) -> pd.DataFrame:
-    """Write `name`.extxyz.gz and `name`.csv, number the items from 1, and return the table."""
+    """Write `name`.extxyz.gz and `name`.csv with items numbered from 1, and return the table."""
     ids = [ID_FORMATS[name].format(number) for number in range(1, len(items) + 1)]
     text = "".join(
         extxyz_frame(item, identifier) for item, identifier in zip(items, ids, strict=True)
     )
-    # No time and no name in gzip's header: the same items give the same bytes.
+    # Without time and name in the gzip header the same items give the same bytes.
     (folder / f"{name}.extxyz.gz").write_bytes(
         gzip.compress(text.encode(), compresslevel=9, mtime=0)
     )
@@ -74,7 +75,7 @@ def write_set(folder: Path, name: str, items: Sequence[Item]) -> pd.DataFrame:
 
 
 def extxyz_frame(item: Item, identifier: str) -> str:
-    """Return one frame with its id and its gap in the comment line."""
+    """Return a frame with id and gap in the comment line."""
     keys = f"id={identifier} gap_eV={item.row['gap_eV']}"
     if item.cell is None:
         head = f'Properties=species:S:1:pos:R:3 {keys} pbc="F F F"'
@@ -95,7 +96,7 @@ def write_manifest(
     failures: Mapping[str, Mapping[str, int]],
     settings: Mapping[str, Any],
 ) -> Path:
-    """Write the manifest of everything that lies in the folder, the source model and the README apart."""
+    """Write the manifest of all files of the folder but source model and README."""
     sets = {
         name: {
             "n": len(table),
@@ -127,7 +128,7 @@ def write_manifest(
 
 
 def distributions(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the statistics of every quantity that the table has, and the counts of space groups and of Z."""
+    """Return statistics of the quantities of a table, and counts of space groups and of Z."""
     table = table.copy()
     if "molecule_gap_eV" in table:
         table["crystal_minus_molecule_eV"] = table["gap_eV"] - table["molecule_gap_eV"]
@@ -145,16 +146,16 @@ def distributions(table: pd.DataFrame) -> dict[str, Any]:
 def markdown_table(summary: Mapping[str, Any]) -> str:
     """Return the statistics of one set as a Markdown table."""
     lines = ["| | " + " | ".join(STATISTICS) + " |", "|---" * (len(STATISTICS) + 1) + "|"]
-    for name, words in QUANTITIES.items():
+    for name, label in QUANTITIES.items():
         if name in summary:
             lines.append(
-                f"| {words} | " + " | ".join(f"{summary[name][s]:.2f}" for s in STATISTICS) + " |"
+                f"| {label} | " + " | ".join(f"{summary[name][s]:.2f}" for s in STATISTICS) + " |"
             )
     return "\n".join(lines) + "\n"
 
 
 def seal_source_model(folder: Path, *, how: str) -> Path:
-    """Write the checksums of the files in `source_model` into the manifest, with how it was made in one sentence."""
+    """Add checksums of the source model's files, and `how` it was trained, to the manifest."""
     path = folder / MANIFEST
     manifest = json.loads(path.read_text(encoding="utf-8"))
     files = sorted(p for p in (folder / SOURCE_MODEL).iterdir() if p.is_file())
@@ -166,18 +167,20 @@ def seal_source_model(folder: Path, *, how: str) -> Path:
 
 def shipped_files(folder: Path) -> Iterable[Path]:
     """Return the files that the manifest lists."""
-    named = [folder / f"{name}{suffix}" for name in ID_FORMATS for suffix in (".csv", ".extxyz.gz")]
-    return [*sorted(named), *sorted((folder / "new_crystals").glob("*.cif"))]
+    data_files = [
+        folder / f"{name}{suffix}" for name in ID_FORMATS for suffix in (".csv", ".extxyz.gz")
+    ]
+    return [*sorted(data_files), *sorted((folder / "new_crystals").glob("*.cif"))]
 
 
 def checksum(path: Path) -> dict[str, str | int]:
-    """Return the sha256 and the size of a file."""
+    """Return the SHA-256 and the size of a file."""
     data = path.read_bytes()
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 def statistics(values: Any) -> dict[str, float]:
-    """Return mean, standard deviation and quantiles of some values, rounded to four decimals."""
+    """Return mean, standard deviation and quantiles, rounded to four decimals."""
     x = np.asarray(values, dtype=np.float64)
     p05, median, p95 = np.quantile(x, [0.05, 0.5, 0.95])
     figures = (x.mean(), x.std(ddof=1), x.min(), p05, median, p95, x.max())

@@ -1,7 +1,7 @@
 """Geometries and gaps of the demo data: ETKDG and MMFF94 by RDKit, gaps by tight binding.
 
-Methods: ETKDGv3 (Wang et al., J. Chem. Inf. Model. 60, 2044 (2020)), MMFF94 (Halgren, J. Comput. Chem. 17, 490 (1996)).
-Needs the extra `datagen` (rdkit, tblite).
+Methods: ETKDGv3 (Wang et al., J. Chem. Inf. Model. 60, 2044 (2020)) and MMFF94 (Halgren, J. Comput.
+Chem. 17, 490 (1996)). Needs the extra `datagen` (rdkit, tblite).
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MMFF_STEPS: Final = 2000
 
 
 class GenerationFailed(Exception):
-    """One item that cannot be made; `reason` is the word under which the manifest counts it."""
+    """An item cannot be generated; the manifest counts failures by `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,16 +30,16 @@ class GenerationFailed(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Conformer:
-    """Atomic numbers (n,) and centred positions (n, 3) in Angstrom of one molecule."""
+    """Atomic numbers (n,) and centred positions (n, 3) in Angstrom of a molecule."""
 
     numbers: NDArray[np.int64]
     positions: Floats
 
 
 def conformer(smiles: str, seed: int) -> Conformer:
-    """Return the ETKDG geometry of a molecule relaxed with MMFF94, centred, and rounded to what is shipped.
+    """Return the ETKDG geometry of a molecule, relaxed with MMFF94, centred and rounded.
 
-    Raises GenerationFailed where either step fails.
+    Raises GenerationFailed if either step fails.
     """
     with rdBase.BlockLogs():
         molecule = _embedded(smiles, seed)
@@ -66,7 +66,7 @@ def _embedded(smiles: str, seed: int) -> Any:
 def electrons(
     numbers: NDArray[np.int64], positions: Floats, *, method: Method, cell: Floats | None = None
 ) -> Electrons:
-    """Return `tight_binding.electrons`; raises GenerationFailed where the self-consistent field does not converge."""
+    """Return `tight_binding.electrons`; raise GenerationFailed if it does not converge."""
     try:
         return tight_binding.electrons(numbers, positions, method=method, cell=cell)
     except tight_binding.NoLevelsError as error:
@@ -74,7 +74,7 @@ def electrons(
 
 
 def checked_gap(state: Electrons) -> float:
-    """Return the gap in eV; raises GenerationFailed where it is below `SMALLEST_GAP_EV`."""
+    """Return the gap in eV; raise GenerationFailed if it is below `SMALLEST_GAP_EV`."""
     if not np.isfinite(state.gap_eV) or state.gap_eV < SMALLEST_GAP_EV:
         raise GenerationFailed(f"gap below {SMALLEST_GAP_EV} eV")
     return state.gap_eV

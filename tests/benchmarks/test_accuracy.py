@@ -1,4 +1,4 @@
-"""The accuracy benchmark on a folder of small sets: sources trained once, methods compared, gone on with."""
+"""The benchmark `accuracy` on small sets: sources are trained once, and calls are resumed."""
 
 import dataclasses
 import gzip
@@ -47,7 +47,7 @@ def data(tmp_path_factory):
     return folder
 
 
-def test_methods_are_compared_from_networks_that_are_trained_once(data, tmp_path):
+def test_methods_are_compared_with_networks_trained_once(data, tmp_path):
     first = list(run_accuracy(data, tmp_path, CONFIG))
     assert {f.method for f in first} >= {"fine_tune@1", "feature_gp"}
     assert all(np.isfinite(f.figures["rmse_eV"]) for f in first)
@@ -63,6 +63,6 @@ def test_methods_are_compared_from_networks_that_are_trained_once(data, tmp_path
 def test_missing_data_are_named(tmp_path):
     with pytest.raises(
         InputError,
-        match=r"has no qm9_gap/qm9_gap.extxyz.gz. Give the folder that holds the data sets",
+        match=r"has no qm9_gap/qm9_gap.extxyz.gz. Give the folder that contains the data sets",
     ):
         next(run_accuracy(tmp_path, tmp_path, CONFIG))

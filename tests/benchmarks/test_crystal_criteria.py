@@ -1,4 +1,4 @@
-"""What the benchmark on crystals is judged by, on made figures: best against best, and the proposed method."""
+"""Criteria of the benchmark on crystals: best method against best peer, and the proposed method."""
 
 import pytest
 
@@ -22,96 +22,92 @@ CRPS = {
 
 
 def fit(name: str, seed: int = 0, *, coverage: float = 0.94, **figures: float) -> ComparedFit:
-    own = {"rmse_eV": RMSE[name], "crps_eV": CRPS[name], "coverage_95": coverage} | figures
-    return ComparedFit(name, N, seed, own, 1.0)
+    all_figures = {"rmse_eV": RMSE[name], "crps_eV": CRPS[name], "coverage_95": coverage} | figures
+    return ComparedFit(name, N, seed, all_figures, 1.0)
 
 
 FITS = [fit(name) for name in RMSE]
 ERRORS = {(name, N): {0: {"a": error, "b": -error, "c": error}} for name, error in RMSE.items()}
 SCORES = {(name, N): {0: {"a": score, "b": score, "c": score}} for name, score in CRPS.items()}
-EACH = {"rmse_eV": ERRORS, "crps_eV": SCORES}
+VALUES = {"rmse_eV": ERRORS, "crps_eV": SCORES}
 
 
-def test_best_of_ours_stands_beside_the_best_peer_by_each_figure(capsys) -> None:
-    """By CRPS both are others than by RMSE. All structures err alike, so that every resampling gives the same."""
-    print_criteria(FITS, EACH, method="stacking")
-    said = capsys.readouterr().out.splitlines()
-    drawn = "(95 % of 2,000 resamplings of the test structures from"
-    assert (
-        said[0]
-        == f"n = 100: gaussian_process minus MBTR, kernel ridge: -0.200 eV {drawn} -0.200 to -0.200) of RMSE"
+def test_best_method_is_compared_with_best_peer_by_each_figure(capsys) -> None:
+    """All structures have the same absolute error, so that every resampling is equal."""
+    print_criteria(FITS, VALUES, method="stacking")
+    lines = capsys.readouterr().out.splitlines()
+    resamplings = "(95 % of 2,000 resamplings of the test structures:"
+    assert lines[0] == (
+        "n = 100: gaussian_process minus MBTR, kernel ridge, RMSE: "
+        f"-0.200 eV {resamplings} -0.200 to -0.200)."
     )
-    assert (
-        said[1]
-        == f"n = 100: stacking minus Magpie, random forest: -0.098 eV {drawn} -0.098 to -0.098) of CRPS"
+    assert lines[1] == (
+        "n = 100: stacking minus Magpie, random forest, CRPS: "
+        f"-0.098 eV {resamplings} -0.098 to -0.098)."
     )
 
 
-def test_method_that_the_page_proposes_is_held_against_the_best_and_its_coverage_against_the_limits(
-    capsys,
-) -> None:
-    print_criteria(FITS, EACH, method="stacking")
+def test_proposed_method_is_compared_with_the_best_and_with_the_limits_of_coverage(capsys) -> None:
+    print_criteria(FITS, VALUES, method="stacking")
     assert capsys.readouterr().out.splitlines()[2] == (
-        "n = 100: stacking, which the page Train proposes, is 2.5 % above the best RMSE (gaussian_process) and 0.0 % "
-        "above the best CRPS (stacking), within 3 %; its coverage of 94.0 % is within 93 to 97 %."
+        "n = 100: stacking, which the page Train proposes, is 2.5 % above the best RMSE "
+        "(gaussian_process) and 0.0 % above the best CRPS (stacking), within 3 %. "
+        "Its coverage of 94.0 % is within 93 to 97 %."
     )
-    print_criteria(
-        [*FITS[1:], fit("stacking", coverage=0.98, rmse_eV=0.21)], EACH, method="stacking"
-    )
-    (said,) = [line for line in capsys.readouterr().out.splitlines() if "proposes" in line]
-    assert (
-        "5.0 % above the best RMSE" in said
-        and "not within 3 %; its coverage of 98.0 % is not within 93" in said
-    )
+
+
+def test_proposed_method_outside_of_the_limits_is_reported(capsys) -> None:
+    fits = [*FITS[1:], fit("stacking", coverage=0.98, rmse_eV=0.21)]
+    print_criteria(fits, VALUES, method="stacking")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "proposes" in line]
+    assert "5.0 % above the best RMSE" in line
+    assert "not within 3 %. Its coverage of 98.0 % is not within 93" in line
 
 
 @pytest.mark.parametrize(
     ("coverage", "covers"), [(0.929, False), (0.93, True), (0.97, True), (0.971, False)]
 )
-def test_coverage_is_held_against_both_ends(coverage: float, covers: bool) -> None:
-    found = proposed(
-        [fit("stacking", coverage=coverage), fit("stacking", 1, coverage=coverage)],
-        N,
-        method="stacking",
-    )
-    assert found is not None and found.covers == covers
+def test_coverage_is_compared_with_both_limits(coverage: float, covers: bool) -> None:
+    fits = [fit("stacking", seed, coverage=coverage) for seed in (0, 1)]
+    comparison = proposed(fits, N, method="stacking")
+    assert comparison is not None
+    assert comparison.covers == covers
 
 
-def test_peer_may_be_the_best_of_all() -> None:
-    found = proposed(
-        [fit("stacking"), fit("MBTR, kernel ridge", rmse_eV=0.1)], N, method="stacking"
-    )
-    assert found is not None and not found.near
-    percent, best = found.above["rmse_eV"]
-    assert best == "MBTR, kernel ridge" and percent == pytest.approx(105.0)
+def test_best_of_all_can_be_a_peer() -> None:
+    fits = [fit("stacking"), fit("MBTR, kernel ridge", rmse_eV=0.1)]
+    comparison = proposed(fits, N, method="stacking")
+    assert comparison is not None
+    assert not comparison.near
+    percent, best = comparison.above["rmse_eV"]
+    assert best == "MBTR, kernel ridge"
+    assert percent == pytest.approx(105.0)
 
 
-def test_scores_that_an_earlier_version_did_not_keep_leave_a_dash(capsys) -> None:
-    """Of one split alone too: the difference would be that of other splits than the means are of."""
-    two = [*FITS, *(fit(name, 1) for name in RMSE)]
-    assert best_of_both(two, SCORES, figure="crps_eV", n=N).difference is None
-    print_criteria(FITS, {**EACH, "crps_eV": {}}, method="stacking")
+def test_difference_without_values_of_all_splits_is_not_available(capsys) -> None:
+    two_splits = [*FITS, *(fit(name, 1) for name in RMSE)]
+    best = best_of_both(two_splits, SCORES, figure="crps_eV", n=N)
+    assert best is not None
+    assert best.difference is None
+    print_criteria(FITS, {**VALUES, "crps_eV": {}}, method="stacking")
     assert capsys.readouterr().out.splitlines()[1] == (
-        "n = 100: stacking minus Magpie, random forest: - eV, as an earlier version did not keep every structure's, "
-        "of CRPS"
+        "n = 100: stacking minus Magpie, random forest, CRPS: "
+        "not available, because values of single structures are missing."
     )
 
 
-def test_errors_of_splits_that_were_not_asked_for_do_not_enter() -> None:
-    """Such as those of an earlier call with more seeds, which may have had other test rows."""
+def test_errors_of_other_splits_are_not_used() -> None:
+    """An earlier call with more seeds can leave such errors."""
     more = {key: {**by_seed, 1: {"a": len(key[0]), "b": 9.0}} for key, by_seed in ERRORS.items()}
     assert best_of_both(FITS, more, figure="rmse_eV", n=N) == best_of_both(
         FITS, ERRORS, figure="rmse_eV", n=N
     )
 
 
-def test_nothing_is_said_of_who_took_no_part(capsys) -> None:
+def test_methods_that_were_not_compared_are_not_printed(capsys) -> None:
     ours = [fit for fit in FITS if fit.method == "gaussian_process"]
-    print_criteria(ours, EACH, method="stacking")
+    print_criteria(ours, VALUES, method="stacking")
     assert capsys.readouterr().out == ""
-    print_criteria(
-        [*ours, ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure")],
-        EACH,
-        method="stacking",
-    )
+    failed = ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure")
+    print_criteria([*ours, failed], VALUES, method="stacking")
     assert capsys.readouterr().out == ""

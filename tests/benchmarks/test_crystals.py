@@ -1,4 +1,4 @@
-"""The benchmark on crystals of any elements, on a folder of small sets: who takes part, and gone on with."""
+"""The benchmark on crystals of any elements, on small sets: methods, peers and resuming."""
 
 import csv
 import dataclasses
@@ -32,7 +32,8 @@ from benchmarks.crystals import (
 )
 from benchmarks.paired import read_errors, read_scores
 
-N, N_TEST = 20, 12
+N = 20
+N_TEST = 12
 CONFIG = CrystalsBenchmark(
     ("gaussian_process", "fine_tune"),
     sets=("perovskites", "organic"),
@@ -51,10 +52,10 @@ def salts() -> list[Atoms]:
 
 def molecules() -> list[Atoms]:
     rng = np.random.default_rng(0)
-    found = [molecule(name) for name in ("CH4", "C2H6", "CH3OH") for _ in range(12)]
-    for atoms in found:
+    frames = [molecule(name) for name in ("CH4", "C2H6", "CH3OH") for _ in range(12)]
+    for atoms in frames:
         atoms.positions += rng.normal(0, 0.05, atoms.positions.shape)
-    return found
+    return frames
 
 
 def gap_of(atoms: Atoms) -> float:
@@ -96,30 +97,30 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(
+def test_methods_and_peers_predict_the_same_rows_and_fits_are_stored(
     data: Path, tmp_path: Path
 ) -> None:
-    found = list(run_crystals(data, tmp_path, CONFIG))
+    fits = list(run_crystals(data, tmp_path, CONFIG))
     for name in CONFIG.sets:
-        assert [fit.method for where, fit in found if where == name] == entrants(CONFIG, name)
-    assert {where for where, fit in found if fit.method == "fine_tune"} == {
+        assert [fit.method for set_name, fit in fits if set_name == name] == entrants(CONFIG, name)
+    assert {set_name for set_name, fit in fits if fit.method == "fine_tune"} == {
         "perovskites",
         "organic",
     }
     assert "fine_tune" not in entrants(CONFIG, "inorganic")
-    for where, fit in found:
+    for set_name, fit in fits:
         assert set(fit.figures) >= {"rmse_eV", "crps_eV", "coverage_95", "width_95_eV"}
         assert np.isfinite(list(fit.figures.values())).all() and fit.figures["width_95_eV"] > 0
-        errors = read_errors(errors_file(tmp_path, where))[fit.method, N][0]
+        errors = read_errors(errors_file(tmp_path, set_name))[fit.method, N][0]
         assert len(errors) == N_TEST
         assert np.sqrt(np.mean(np.square(list(errors.values())))) == pytest.approx(
             fit.figures["rmse_eV"]
         )
-        scores = read_scores(errors_file(tmp_path, where))[fit.method, N][0]
+        scores = read_scores(errors_file(tmp_path, set_name))[fit.method, N][0]
         assert scores.keys() == errors.keys()
         assert np.mean(list(scores.values())) == pytest.approx(fit.figures["crps_eV"])
     trained = (tmp_path / "source" / "manifest.json").stat().st_mtime_ns
-    assert list(run_crystals(data, tmp_path, CONFIG)) == found
+    assert list(run_crystals(data, tmp_path, CONFIG)) == fits
     more = list(
         run_crystals(
             data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))
@@ -139,22 +140,22 @@ def rows_in(out: Path) -> list[dict[str, Any]]:
 ONE_SET = dataclasses.replace(CONFIG, sets=("perovskites",), peers=False)
 
 
-def test_kept_fits_of_another_number_of_test_rows_are_made_again(
+def test_stored_fits_with_another_number_of_test_rows_are_recomputed(
     data: Path, tmp_path: Path, caplog
 ) -> None:
     list(run_crystals(data, tmp_path, ONE_SET))
     smaller = dataclasses.replace(ONE_SET, n_test=N_TEST - 4)
-    found = list(run_crystals(data, tmp_path, smaller))
+    fits = list(run_crystals(data, tmp_path, smaller))
     errors = read_errors(errors_file(tmp_path, "perovskites"))
-    assert {len(errors[fit.method, N][0]) for _, fit in found} == {N_TEST - 4} and len(
+    assert {len(errors[fit.method, N][0]) for _, fit in fits} == {N_TEST - 4} and len(
         rows_in(tmp_path)
     ) == 4
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        f"fits of {name} were made with another number of test structures and are made again (1)"
+        f"fits of {name} were made with another number of test structures and are recomputed (1)"
         for name in ("gaussian_process", "fine_tune")
     ]
     caplog.clear()
-    assert list(run_crystals(data, tmp_path, smaller)) == found
+    assert list(run_crystals(data, tmp_path, smaller)) == fits
     assert len(rows_in(tmp_path)) == 4 and not caplog.records
 
 
@@ -163,11 +164,11 @@ def test_kept_fits_of_another_number_of_test_rows_are_made_again(
     [
         (lambda row: row["made_of"].update(descriptor="0"), "were made with another descriptor"),
         (lambda row: row["made_of"].update(data="0"), "were made with other data"),
-        (lambda row: row.pop("made_of"), "do not say what they were made of"),  # an earlier version
+        (lambda row: row.pop("made_of"), "have no record of their inputs"),
     ],
-    ids=["descriptor", "data", "earlier version"],
+    ids=["descriptor", "data", "no record"],
 )
-def test_kept_fits_made_of_something_else_are_made_again(
+def test_stored_fits_with_other_inputs_are_recomputed(
     change, why, data: Path, tmp_path: Path, caplog
 ) -> None:
     config = dataclasses.replace(ONE_SET, methods=("gaussian_process",))
@@ -181,7 +182,7 @@ def test_kept_fits_made_of_something_else_are_made_again(
     assert why in caplog.text and len(rows_in(tmp_path)) == 2
 
 
-def test_kept_fits_from_another_source_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+def test_stored_fits_from_another_source_are_recomputed(data: Path, tmp_path: Path, caplog) -> None:
     list(run_crystals(data, tmp_path, ONE_SET))
     shutil.rmtree(tmp_path / "source")
     list(run_crystals(data, tmp_path, dataclasses.replace(ONE_SET, source_seed=1)))
@@ -193,9 +194,10 @@ def test_kept_fits_from_another_source_are_made_again(data: Path, tmp_path: Path
     assert "fits of fine_tune were made with another source" in caplog.text
 
 
-def test_source_is_trained_with_what_every_method_asks_for() -> None:
-    asked = CrystalsBenchmark().source
-    assert asked.variational and asked.snapshots is not None  # of btl_vi and ptyl
+def test_source_is_trained_with_what_every_method_needs() -> None:
+    config = CrystalsBenchmark().source
+    assert config.variational  # for btl_vi
+    assert config.snapshots is not None  # for ptyl
 
 
 def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +212,8 @@ def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name
 )
-def test_peer_learns_a_smooth_function_with_an_honest_error(peer) -> None:
-    """Its standard deviation is the error on new rows but for a factor below 1.6, either way."""
+def test_peer_learns_a_smooth_function_with_a_calibrated_error(peer) -> None:
+    """Its standard deviation is within a factor of 1.6 of the error on new rows."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(160, 6))
     y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + rng.normal(0, 0.1, 160)
@@ -222,9 +224,10 @@ def test_peer_learns_a_smooth_function_with_an_honest_error(peer) -> None:
     assert 1 / 1.6 < error / float(np.sqrt(np.mean(sd**2))) < 1.6
 
 
-def test_missing_data_and_unknown_names_are_refused_in_words(tmp_path: Path) -> None:
+def test_missing_data_and_unknown_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"has no dj_perovskite_hse/cifs.zip. Give the folder that holds the data"
+        InputError,
+        match=r"has no dj_perovskite_hse/cifs.zip. Give the folder that contains the data",
     ):
         next(run_crystals(tmp_path, tmp_path, CONFIG))
     with pytest.raises(
@@ -235,7 +238,7 @@ def test_missing_data_and_unknown_names_are_refused_in_words(tmp_path: Path) -> 
         CrystalsBenchmark(methods=("nonsense",))
 
 
-def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(capsys) -> None:
+def test_table_of_a_set_has_methods_as_rows_and_figures_as_columns(capsys) -> None:
     figures = {"rmse_eV": 0.25, "crps_eV": 0.125, "coverage_95": 0.94, "width_95_eV": 1.0}
     worse = {**figures, "rmse_eV": 0.35}
     fits = [

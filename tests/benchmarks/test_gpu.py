@@ -1,4 +1,4 @@
-"""The GPU's benchmark runs on a CPU as well, and says so where there is no GPU."""
+"""The benchmark `gpu` on a CPU, and its error if there is no GPU."""
 
 import pytest
 import torch
@@ -21,21 +21,21 @@ TINY = GpuBenchmark(
 
 def test_all_shapes_are_measured():
     updates = []
-    found = run_benchmark(TINY, device="cpu", progress=updates.append)
-    assert found["device"] == "CPU, one thread"
-    assert set(found["ms_per_gradient"]) == {1, 2}
-    two = found["ms_per_gradient"][2]
+    result = run_benchmark(TINY, device="cpu", progress=updates.append)
+    assert result["device"] == "CPU, one thread"
+    assert set(result["ms_per_gradient"]) == {1, 2}
+    two = result["ms_per_gradient"][2]
     assert two["each_chain"] == pytest.approx(two["all_chains"] / 2) and two["each_chain"] > 0
-    assert list(found["nptl"]) == ["one by one", "2 at once", "3 at once"]
-    three = found["nptl"]["3 at once"]
+    assert list(result["nptl"]) == ["one by one", "2 at once", "3 at once"]
+    three = result["nptl"]["3 at once"]
     assert three["ratio"] == pytest.approx(
-        found["nptl"]["one by one"]["seconds_each"] / three["seconds_each"]
+        result["nptl"]["one by one"]["seconds_each"] / three["seconds_each"]
     )
     assert [(u.done, u.total) for u in updates] == [(1, 2), (2, 2)] * 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_machine_without_a_gpu_is_told_that_nothing_was_measured():
+def test_machine_without_a_gpu_is_refused():
     with pytest.raises(
         ConfigError,
         match=r"benchmark gpu: torch .* finds no CUDA device here. Nothing was measured",

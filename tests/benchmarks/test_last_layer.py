@@ -1,4 +1,4 @@
-"""The synthetic last layer is what it says; every side of the benchmark is measured, on small problems."""
+"""The benchmark `last-layer`: the synthetic problem, and all measurements on small problems."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def source_gaps(task, x):
 
 @pytest.mark.parametrize(("change", "share"), [("sparse", (0.9, 1.0)), ("dense", (0.0, 0.6))])
 def test_target_differs_from_the_source_by_change_and_noise(change, share):
-    """Variances of 0.5 and 0.3 over 4,000 rows, to 10 %; three weights hold the sparse change, measured to 0.1."""
+    """Variances of 0.5 and 0.3 within 10 % over 4,000 rows; a sparse change is in three weights."""
     task = make_task(replace(DESIGN, change=change, test_rows=4000), 20, seed=0)
     error = task.y_test - source_gaps(task, task.x_test)
     assert error.var() == pytest.approx(0.8, rel=0.1)
@@ -52,32 +52,28 @@ def test_target_differs_from_the_source_by_change_and_noise(change, share):
 def test_target_without_a_change_has_another_level():
     task = make_task(replace(DESIGN, change_variance=0.0, test_rows=4000), 20, seed=0)
     error = task.y_test - source_gaps(task, task.x_test)
-    assert error.mean() == pytest.approx(
-        LEVEL_SHIFT, abs=0.06
-    )  # both levels are known to 0.01 or better
+    # Both levels have an error of 0.01 or less.
+    assert error.mean() == pytest.approx(LEVEL_SHIFT, abs=0.06)
     assert error.var() == pytest.approx(0.3, rel=0.1)
 
 
-def test_source_knows_its_weights_to_its_own_noise():
+def test_source_has_the_residual_variance_of_its_noise():
     task = make_task(DESIGN, 20, seed=0)
     assert task.source.features.n == 4000
-    assert task.source.features.residual_variance == pytest.approx(
-        0.3, rel=0.1
-    )  # 2.2 % for 4,000 rows
+    # The relative standard error is 2.2 % for 4,000 rows.
+    assert task.source.features.residual_variance == pytest.approx(0.3, rel=0.1)
     assert np.isfinite(source_gaps(task, task.x_test)).all()
 
 
-def test_more_rows_keep_the_source_and_the_test_rows():
-    few, many = make_task(DESIGN, 20, seed=0), make_task(DESIGN, 40, seed=0)
-    assert (
-        (few.y_test == many.y_test).all()
-        and few.data.gaps_eV.size == 20
-        and many.data.gaps_eV.size == 40
-    )
-    assert (few.source.params["weight.2"] == many.source.params["weight.2"]).all()
+def test_source_and_test_rows_do_not_depend_on_the_number_of_training_rows():
+    small = make_task(DESIGN, 20, seed=0)
+    large = make_task(DESIGN, 40, seed=0)
+    assert (small.data.gaps_eV.size, large.data.gaps_eV.size) == (20, 40)
+    assert (small.y_test == large.y_test).all()
+    assert (small.source.params["weight.2"] == large.source.params["weight.2"]).all()
 
 
-def test_dead_units_are_dead_on_training_rows_alone():
+def test_dead_units_are_dead_on_training_rows_only():
     task = make_task(replace(DESIGN, dead=4), 60, seed=0)
     hidden = hidden_layers(task.source.params)
     on_training, on_test = (
@@ -88,28 +84,30 @@ def test_dead_units_are_dead_on_training_rows_alone():
     assert ((on_test[:, :4] > 0).mean(0) > 0.4).all()
 
 
-def test_both_sides_sample_the_same_posterior():
-    """Means of log tau over 2,400 sweeps of each, whose standard errors are below 0.1."""
+def test_both_samplers_have_the_same_posterior():
+    """Means of log tau over 2,400 sweeps have standard errors below 0.1."""
     task = make_task(DESIGN, 60, seed=0)
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     run = SpeedRun(chains=2, warmup=200, sweeps=1200, repeats=2)
-    found = measure_sweeps(
+    figures = measure_sweeps(
         problem.regression, problem.rows[:5, problem.kept], units=30, run=run, seed=0
     )
-    ours, plain = found["sides"][OURS], found["sides"][PLAIN]
+    ours = figures["sides"][OURS]
+    plain = figures["sides"][PLAIN]
     assert ours["rhat_log_tau"] < 1.1 and plain["rhat_log_tau"] < 1.2
     assert abs(ours["mean_log_tau"] - plain["mean_log_tau"]) < 0.5
-    assert found["form"] == "p x p" and found["changes"] == problem.n_changes
+    assert figures["form"] == "p x p"
+    assert figures["changes"] == problem.n_changes
 
 
-def test_rates_are_those_of_the_sweeps_and_ratios_are_theirs():
+def test_rates_and_ratios_of_sweeps_are_consistent():
     task = make_task(DESIGN, 12, seed=0)
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
-    found = measure_sweeps(
+    figures = measure_sweeps(
         problem.regression, problem.rows[:5, problem.kept], units=30, run=RUN, seed=0
     )
-    assert found["form"] == "n x n"
-    for row in found["sides"].values():
+    assert figures["form"] == "n x n"
+    for row in figures["sides"].values():
         assert row["sweeps_per_second"] > 0 and len(row["all_of_dpotrf"]) == RUN.repeats
         assert row["of_dpotrf"] == pytest.approx(np.median(row["all_of_dpotrf"]))
         assert row["ess_tau_per_second"] == pytest.approx(
@@ -119,42 +117,45 @@ def test_rates_are_those_of_the_sweeps_and_ratios_are_theirs():
 
 def test_fits_are_measured_in_factorisations():
     calls = []
-    found = measure_fits(lambda: calls.append(sum(range(20_000))), units=20, repeats=3, seed=0)
-    assert len(calls) == 3 and len(found["all"]) == 3
-    assert found["in_dpotrf"] == pytest.approx(np.median(found["all"])) and found["seconds"] > 0
+    figures = measure_fits(lambda: calls.append(sum(range(20_000))), units=20, repeats=3, seed=0)
+    assert len(calls) == len(figures["all"]) == 3
+    assert figures["in_dpotrf"] == pytest.approx(np.median(figures["all"]))
+    assert figures["seconds"] > 0
 
 
-def test_methods_are_judged_on_the_same_test_rows():
+def test_methods_are_compared_on_the_same_test_rows():
     task = make_task(replace(DESIGN, test_rows=1000), 60, seed=1)
-    found = measure_methods(task, change="sparse", sampler=SAMPLER, seed=0)
-    assert found[HORSESHOE]["mse"] < found[SHIFT]["mse"]
-    assert found[SHIFT]["mse"] == pytest.approx(0.8, rel=0.25) and found[SHIFT]["expected_mse"] == (
-        0.8,
-        0.8,
-    )
-    for name, row in found.items():
+    figures = measure_methods(task, change="sparse", sampler=SAMPLER, seed=0)
+    assert figures[HORSESHOE]["mse"] < figures[SHIFT]["mse"]
+    assert figures[SHIFT]["mse"] == pytest.approx(0.8, rel=0.25)
+    assert figures[SHIFT]["expected_mse"] == (0.8, 0.8)
+    for name, row in figures.items():
         assert 0.85 < row["coverage"] <= 1.0, name
         assert row["width"] > 2 * 1.96 * np.sqrt(0.3) * 0.8
 
 
-def test_least_squares_without_rows_to_spare_has_no_interval():
+def test_least_squares_without_degrees_of_freedom_has_no_interval():
     task = make_task(DESIGN, 20, seed=0)
-    found = measure_methods(task, change="sparse", sampler=SAMPLER, seed=0)
-    assert found[OLS]["coverage"] is None and found[OLS]["width"] is None and found[OLS]["mse"] > 0
+    figures = measure_methods(task, change="sparse", sampler=SAMPLER, seed=0)[OLS]
+    assert figures["coverage"] is None
+    assert figures["width"] is None
+    assert figures["mse"] > 0
 
 
-def test_benchmark_measures_every_number_of_rows_and_dead_units():
-    seen = []
-    found = run_benchmark(TINY, progress=seen.append)
-    assert list(found["sizes"]) == [12, 60] and found["sizes"][12]["speed"]["form"] == "n x n"
-    assert all(size["pcp"]["in_dpotrf"] > 0 and size["methods"] for size in found["sizes"].values())
-    runs = found["dead"]["runs"]
+def test_benchmark_measures_all_numbers_of_rows_and_dead_units():
+    updates = []
+    result = run_benchmark(TINY, progress=updates.append)
+    sizes = result["sizes"]
+    assert list(sizes) == [12, 60]
+    assert sizes[12]["speed"]["form"] == "n x n"
+    assert all(size["pcp"]["in_dpotrf"] > 0 and size["methods"] for size in sizes.values())
+    runs = result["dead"]["runs"]
     assert all(run["n_dropped"] >= 4 for run in runs["with the rule"])
     assert all(run["n_dropped"] == 0 for run in runs["without"])
     assert min(run["width"] for run in runs["without"]) > max(
         run["width"] for run in runs["with the rule"]
     )
-    assert {u.phase for u in seen} >= {
+    assert {update.phase for update in updates} >= {
         "measuring sweeps",
         "measuring fits",
         "comparing methods",
@@ -167,14 +168,14 @@ def test_benchmark_measures_every_number_of_rows_and_dead_units():
     [
         ({"sizes": ()}, "Accepted: at least 5 rows"),
         ({"sizes": (4,)}, "Accepted: at least 5 rows"),
-        ({"speed": SpeedRun(sweeps=19)}, "20 sweeps, and one of the rest"),
+        ({"speed": SpeedRun(sweeps=19)}, "20 sweeps, and 1 of all others"),
         (
             {"speed": SpeedRun(sweeps=20, repeats=21)},
             "21 repeats of 20 sweeps. Accepted: fewer repeats",
         ),
     ],
 )
-def test_benchmark_that_cannot_be_is_refused(settings, message):
+def test_benchmark_with_invalid_settings_is_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         replace(TINY, **settings)
 
@@ -188,6 +189,6 @@ def test_benchmark_that_cannot_be_is_refused(settings, message):
         ({"source_rows": 30}, "30 source rows for 30 units. Accepted: more rows"),
     ],
 )
-def test_design_that_cannot_be_is_refused(settings, message):
+def test_design_with_invalid_settings_is_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         replace(DESIGN, **settings)

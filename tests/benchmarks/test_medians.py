@@ -3,7 +3,7 @@
 from benchmarks.medians import medians
 
 
-def test_medians_are_taken_place_by_place_and_text_is_kept():
+def test_medians_of_nested_figures_keep_equal_values():
     first = {
         "name": "a",
         "n": 10,
@@ -30,5 +30,5 @@ def test_medians_are_taken_place_by_place_and_text_is_kept():
     }
 
 
-def test_medians_of_one_are_itself():
+def test_medians_of_one_measurement_are_its_values():
     assert medians([{"a": [1.5, {"b": 2.0}]}]) == {"a": [1.5, {"b": 2.0}]}

@@ -1,4 +1,4 @@
-"""Tables 3.1 and 3.2 of the thesis: distances of messages to draws, and how often layers are off."""
+"""Tables 3.1 and 3.2 of the thesis: distances of messages from draws, and layers at zero."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,15 @@ def direct(a, b):
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 40.0])
-def test_distance_on_the_grid_is_that_of_all_pairs(shift):
+def test_distance_on_the_grid_agrees_with_all_pairs(shift):
     rng = np.random.default_rng(0)
-    a, b = np.maximum(rng.normal(size=700), 0.0), shift + 1.5 * rng.normal(size=500)
+    a = np.maximum(rng.normal(size=700), 0.0)
+    b = shift + 1.5 * rng.normal(size=500)
     assert squared_distance(a, b) == pytest.approx(direct(a, b), rel=1e-5, abs=1e-9)
 
 
-def test_distances_are_those_of_the_thesis_within_sampling_noise():
-    """Relative sd 5 % of PBP, 8 % of SSPBP, 20 % in the row of 0.2 % zeros: four of them each."""
+def test_distances_agree_with_the_thesis_within_sampling_noise():
+    """Tolerances are four relative sds: 5 % for PBP, 8 % for SSPBP, 20 % with 0.2 % zeros."""
     for k, (row, printed) in enumerate(zip(message_distances(), TABLE_3_1.values(), strict=True)):
         zeros, _, pbp, sspbp = printed
         assert row.zeros_percent == pytest.approx(zeros, abs=4 * 100 * np.sqrt(0.25 / 10_000))
@@ -39,22 +40,21 @@ def test_distances_are_those_of_the_thesis_within_sampling_noise():
         assert row.pbp == pytest.approx(pbp, rel=wide) and row.sspbp == pytest.approx(
             sspbp, rel=max(wide, 0.32)
         )
-        assert (row.sspbp < row.pbp) == (k != 3)  # with few zeros a plain normal is the better one
+        assert (row.sspbp < row.pbp) == (k != 3)  # With few zeros a normal is better.
         assert row.same < 0.1 * max(row.pbp, row.sspbp)
 
 
-def test_share_of_the_output_is_the_product_over_its_units(folder):  # noqa: F811
-    """Narrow nets are off now and then, nets of 50 units never; every layer behind the first has a share."""
-    found = list(run_shares(folder, sets=("yacht",), passes=2))
-    assert [row.hidden for row in found] == list(TABLE_3_2)
-    for row in found:
-        assert len(row.shares) == len(row.hidden) and all(
-            0.5 < share <= 1.0 for share in row.shares
-        )
+def test_only_narrow_networks_have_layers_at_zero(folder):  # noqa: F811
+    """Networks of 5 units are sometimes at zero, networks of 50 units never."""
+    rows = list(run_shares(folder, sets=("yacht",), passes=2))
+    assert [row.hidden for row in rows] == list(TABLE_3_2)
+    for row in rows:
+        assert len(row.shares) == len(row.hidden)
+        assert all(0.5 < share <= 1.0 for share in row.shares)
         assert (min(row.shares) < 1.0 - 1e-4) == (row.hidden[0] == 5)
 
 
-def test_samples_that_have_no_distance_are_refused():
+def test_empty_sample_and_single_draw_are_refused():
     with pytest.raises(InputError, match="squared distance of samples of 0 and 3 numbers"):
         squared_distance(np.empty(0), np.ones(3))
     with pytest.raises(ConfigError, match="1 draws. Accepted: 2 or more; the thesis has 10,000"):

@@ -1,4 +1,4 @@
-"""The textbook loop is NPTL written plainly; the benchmark measures both sides on the same rows."""
+"""The plain loop computes NPTL, and the benchmark measures both on the same rows."""
 
 import time
 from dataclasses import replace
@@ -22,7 +22,8 @@ from benchmarks.nptl import LOOP, OURS, VARIANTS, NptlBenchmark, measure_pairs, 
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
 
-P, CPU = 5, torch.device("cpu")
+P = 5
+CPU = torch.device("cpu")
 TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=10, epochs=2)
 DESCRIPTOR = MBTRConfig(
     species=("H",),
@@ -51,8 +52,8 @@ def table():
     return Table(records, x, np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=45))
 
 
-def test_textbook_loop_is_what_the_batched_trainer_computes(source, table):
-    """One batch an epoch leaves no order to differ in; what is left is float32 through 20 steps of Adam."""
+def test_textbook_loop_agrees_with_the_batched_trainer(source, table):
+    """With one batch per epoch only float32 rounding over 20 steps of Adam differs."""
     data = TargetData(table.features[:30], table.gaps_eV[:30])
     training = StackTraining(coordinates="full", batch_size=100, epochs=20, learning_rate=3e-3)
     config = nptl.NptlConfig(samples=2, alphas=(5.0,), sigma="val", training=training)
@@ -82,29 +83,29 @@ def test_textbook_loop_is_what_the_batched_trainer_computes(source, table):
     assert np.abs(expected[0] - expected[1]).max() > 1e-2
 
 
-def test_every_side_is_measured_and_judged_on_the_same_test_rows(source, table):
-    found = measure_speed(TINY, source, table, device="cpu", progress=no_progress)
-    assert set(found) >= {LOOP, OURS, *VARIANTS}
-    assert found[LOOP]["ratio"] == 1.0
-    for row in found.values():
+def test_all_variants_are_timed_and_tested_on_the_same_rows(source, table):
+    figures = measure_speed(TINY, source, table, device="cpu", progress=no_progress)
+    assert set(figures) >= {LOOP, OURS, *VARIANTS}
+    assert figures[LOOP]["ratio"] == 1.0
+    for row in figures.values():
         assert row["seconds"] > 0 and len(row["all_seconds"]) == 1
         assert row["nll_best_sigma"] <= row["nll"] + 1e-9
-        assert row["ratio"] == pytest.approx(found[LOOP]["seconds"] / row["seconds"])
-    one_by_one = found[f"{OURS}, one by one"]
-    assert found[OURS]["rmse_eV"] == pytest.approx(one_by_one["rmse_eV"], abs=1e-5)
+        assert row["ratio"] == pytest.approx(figures[LOOP]["seconds"] / row["seconds"])
+    one_by_one = figures[f"{OURS}, one by one"]
+    assert figures[OURS]["rmse_eV"] == pytest.approx(one_by_one["rmse_eV"], abs=1e-5)
 
 
 def test_pairs_are_differences_within_splits(source, table):
-    found = measure_pairs(TINY, source, table, device="cpu", progress=no_progress)
-    differences = [row["nptl"]["nll"] - row["ensemble"]["nll"] for row in found["splits"]]
+    pairs = measure_pairs(TINY, source, table, device="cpu", progress=no_progress)
+    differences = [row["nptl"]["nll"] - row["ensemble"]["nll"] for row in pairs["splits"]]
     assert len(differences) == 2
-    assert found["nll"]["mean"] == pytest.approx(np.mean(differences))
-    assert found["nll"]["standard_error"] == pytest.approx(abs(differences[0] - differences[1]) / 2)
-    assert found["nll"]["won"] == sum(d < 0 for d in differences)
+    assert pairs["nll"]["mean"] == pytest.approx(np.mean(differences))
+    assert pairs["nll"]["standard_error"] == pytest.approx(abs(differences[0] - differences[1]) / 2)
+    assert pairs["nll"]["won"] == sum(d < 0 for d in differences)
 
 
-def burn():
-    """Half a second of work for the processor, and a second of sleep."""
+def compute_and_sleep():
+    """Use the CPU for 0.2 s and sleep for 0.5 s."""
     until = time.process_time() + 0.2
     while time.process_time() < until:
         pass
@@ -112,18 +113,18 @@ def burn():
     return "done"
 
 
-def test_seconds_on_a_processor_do_not_count_waiting():
-    result, seconds = timed(burn, device=CPU)
+def test_cpu_time_does_not_count_waiting():
+    result, seconds = timed(compute_and_sleep, device=CPU)
     assert result == "done" and 0.2 <= seconds < 0.4
 
 
 def test_peak_memory_is_that_of_the_call():
-    """200 MB of torch's memory, which Python does not see; what is imported on the way is some tens of MB at most."""
+    """torch allocates 200 MB; imports add some tens of MB at most."""
     assert 200 <= peak_memory_MB(torch.ones, 50_000_000) < 300
 
 
-def test_failure_of_what_is_measured_is_reported(capfd):
-    with pytest.raises(RuntimeError, match="memory was to be measured ended early"):
+def test_failure_of_measured_function_is_reported(capfd):
+    with pytest.raises(RuntimeError, match="whose memory is measured ended early"):
         peak_memory_MB(torch.ones, -1)
     assert "negative" in capfd.readouterr().err
 
@@ -131,7 +132,7 @@ def test_failure_of_what_is_measured_is_reported(capfd):
 @pytest.mark.parametrize(
     "settings", [{"n": 9}, {"samples": 0}, {"repeats": 0}, {"splits": -1}, {"epochs": 0}]
 )
-def test_benchmark_that_cannot_be_is_refused(settings):
+def test_benchmark_with_invalid_settings_is_refused(settings):
     with pytest.raises(
         ConfigError, match=r"benchmark nptl: .*Accepted: at least 10 rows, whole numbers from 1"
     ):

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks oe62` writes, measures and prints."""
+"""The benchmark `oe62`: the large file, times and memory, and cross-validation."""
 
 import gzip
 import json
@@ -58,18 +58,19 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_large_file_has_the_size_and_rows_asked_for_and_copies_are_displaced(
+def test_large_file_has_requested_size_and_rows_and_displaced_copies(
     data: Path, tmp_path: Path
 ) -> None:
     size = write_large(
         tmp_path / "df.json", data / ROWS, rows=150, n_bytes=900_000, progress=no_progress
     )
     assert size == (tmp_path / "df.json").stat().st_size == pytest.approx(900_000, rel=0.05)
-    real, found = (read_oe62(path, level="gw_qzvp") for path in (data / ROWS, tmp_path / "df.json"))
-    assert (len(found.records), found.n_dropped) == (150, 0)
-    np.testing.assert_allclose(found.gaps_eV[60:120], real.gaps_eV)
+    real = read_oe62(data / ROWS, level="gw_qzvp")
+    large = read_oe62(tmp_path / "df.json", level="gw_qzvp")
+    assert (len(large.records), large.n_dropped) == (150, 0)
+    np.testing.assert_allclose(large.gaps_eV[60:120], real.gaps_eV)
     moved = [
-        found.records[k].atoms.positions - real.records[k % 60].atoms.positions for k in range(150)
+        large.records[k].atoms.positions - real.records[k % 60].atoms.positions for k in range(150)
     ]
     assert not np.concatenate(moved[:60]).any()
     assert 0.01 < np.concatenate(moved[60:]).std() < 0.03
@@ -88,13 +89,16 @@ def test_reading_and_training_are_measured(data: Path, capsys: pytest.CaptureFix
     assert "120 molecules in 1 MB of JSON." in out and "1,500" in out and "3,000" in out
 
 
-def test_every_molecule_is_predicted_once_and_models_beat_the_mean(
+def test_each_molecule_is_predicted_once_and_models_are_better_than_the_mean(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = list(cross_validate(data, CrossValidation(2, ("thesis-1260",), networks=2)))
     assert [row["model"] for row in rows] == [
-        "the mean gap", "source network", "mean of 2 source networks", "kernel ridge",
-    ]  # fmt: skip
+        "the mean gap",
+        "source network",
+        "mean of 2 source networks",
+        "kernel ridge",
+    ]
     mean, network, networks, ridge = (row["rmse_eV"] for row in rows)
     assert max(network, networks, ridge) < 0.7 * mean
     for row in rows:
@@ -102,15 +106,17 @@ def test_every_molecule_is_predicted_once_and_models_beat_the_mean(
         assert row["rmse_eV"] ** 2 == pytest.approx(np.mean(np.square(row["rmse_of_folds_eV"])))
     print_accuracy(rows)
     out = capsys.readouterr().out
-    assert "60 molecules, each predicted by models that never saw it (2 folds)." in out
+    assert "60 molecules, each predicted by models trained without it (2 folds)." in out
     assert f"{ridge:.3f}" in out
 
 
-def test_kernel_ridge_is_that_of_scikit_learn() -> None:
+def test_kernel_ridge_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 4)).astype(np.float32)
-    y, new = np.sin(x[:, 0]) + 0.1 * rng.normal(size=50), rng.normal(size=(7, 4)).astype(np.float32)
-    rows, config = TrainingRows.of(x), KernelRidgeConfig()
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=50)
+    new = rng.normal(size=(7, 4)).astype(np.float32)
+    rows = TrainingRows.of(x)
+    config = KernelRidgeConfig()
     distances = rows.own_distances("cityblock")
     lengths = typical_distance(distances) * np.array(config.lengths)
     fits = [
@@ -126,7 +132,7 @@ def test_kernel_ridge_is_that_of_scikit_learn() -> None:
 
 
 def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Give the folder that holds the data sets"):
+    with pytest.raises(InputError, match="Give the folder that contains the data sets"):
         run_size(tmp_path, rows=100, split=(10, 5), max_epochs=1)
     with pytest.raises(InputError, match="has no oe62_gw/oe62_gw"):
         next(cross_validate(tmp_path, CrossValidation()))
@@ -139,11 +145,11 @@ def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
 )
-def test_file_of_the_published_size_is_read_in_less_than_one_and_a_half_gigabytes(
+def test_file_of_the_published_size_is_read_in_less_than_1500_MB(
     tmp_path: Path,
 ) -> None:
     real = Path(os.environ["BANDGAP_TEST_DATA"]) / ROWS
     assert write_large(tmp_path / "df_62k.json", real, progress=no_progress) > 380e6
-    found = measure((tmp_path / "df_62k.json",), program=_READ)
-    assert "61,489 rows read, 61,489 kept." in found.said
-    assert found.peak_bytes < 1e6 * READING_MB
+    measured = measure((tmp_path / "df_62k.json",), program=_READ)
+    assert "61,489 rows read, 61,489 kept." in measured.output
+    assert measured.peak_bytes < 1e6 * READING_MB

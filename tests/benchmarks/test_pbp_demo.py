@@ -1,4 +1,4 @@
-"""Transfer by PBP on the shipped demo: better than a random start, honest intervals."""
+"""PBP on the demo: more accurate than from a random start, with calibrated intervals."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from benchmarks.pbp_demo import OURS, SCRATCH, SIDES, PbpDemo, from_scratch, run
 
 
 @pytest.mark.slow
-def test_one_pass_from_the_source_has_the_figures_that_are_promised():
+def test_one_pass_from_the_source_has_the_documented_figures():
     """300 labels, one pass: RMSE below 0.85 of a random start, 85 to 98 % in the 90 % interval."""
     result = run_benchmark(PbpDemo(splits=1))
     sides = result["sides"]
-    ours, scratch = sides[OURS][0], sides[SCRATCH][0]
-    assert (
-        set(sides) == {*SIDES, SCRATCH} and result["weights"] == 169_729
-    )  # 1,260 features, 128 and 64 units
+    ours = sides[OURS][0]
+    scratch = sides[SCRATCH][0]
+    assert set(sides) == {*SIDES, SCRATCH}
+    assert result["weights"] == 169_729  # 1,260 features, 128 and 64 units
     assert ours["rmse_eV"] < 0.85 * scratch["rmse_eV"]
     assert 0.85 <= ours["coverage"] <= 0.98
     assert sides["sspbp"][0]["rmse_eV"] == pytest.approx(ours["rmse_eV"], abs=1e-6)
@@ -33,7 +33,7 @@ def test_random_start_learns_from_many_rows():
     assert np.sqrt(np.mean((mean - y[300:]) ** 2)) < 0.6 * y.std()
 
 
-def test_sizes_that_cannot_be_are_refused():
+def test_invalid_sizes_are_refused():
     with pytest.raises(ConfigError, match="benchmark pbp: 5 rows, 700 for testing, 3 splits"):
         PbpDemo(n=5)
     assert replace(PbpDemo(), n=50).n == 50

@@ -1,4 +1,4 @@
-"""The posterior benchmark: both sides' densities and quantities, what is reported, and going on with a file."""
+"""The benchmark `posterior`: densities and quantities of both samplers, figures, resuming."""
 
 import dataclasses
 import json
@@ -17,15 +17,17 @@ from benchmarks.chain_processes import ChainRun, run_chains
 from benchmarks.posterior import (
     PosteriorBenchmark,
     compare_sides,
+    has_converged,
     run_benchmark,
     side_figures,
-    suffice,
 )
 from benchmarks.posterior_chain import PredictingNetwork, ProductChain
 from benchmarks.posterior_problem import PosteriorProblem
 from tests.unit.inference.network.problems import plain, raw, state_of
 
-N, P, HIDDEN = 8, 5, (4, 3)
+N = 8
+P = 5
+HIDDEN = (4, 3)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def problem():
 
 
 def wide_problem(problem):
-    """The same with fewer rows than inputs: something is left outside the row space."""
+    """The same problem with fewer rows than inputs, which do not span the input space."""
     return dataclasses.replace(problem, x=problem.x[:3], y=problem.y[:3], alpha=problem.alpha[:3])
 
 
@@ -69,7 +71,7 @@ def theta_of(problem, state):
 
 
 def plain_log_density(problem, state):
-    """Abba (2023), section 2.3.3, in natural parameters, with the Jacobians of log tau, log sigma and w."""
+    """Abba (2023), section 2.3.3, with the Jacobians of log tau, log sigma and w."""
     c, theta = theta_of(problem, state)
     variance = np.exp(2 * state["log_sigma"])
     f = plain(theta, torch.from_numpy(problem.x)).numpy()
@@ -83,18 +85,18 @@ def plain_log_density(problem, state):
     return value - len(f) * state["log_sigma"] - 0.5 * ((problem.y - f) ** 2).sum() / variance
 
 
-def test_rival_samples_the_joint_density_written_down_plainly(problem):
+def test_density_for_numpyro_agrees_with_a_plain_formula(problem):
     pytest.importorskip("numpyro")
     from benchmarks.numpyro_btl import JointDensity
 
-    density, states = JointDensity(problem, "all"), [draw_state(problem, seed) for seed in range(4)]
+    density = JointDensity(problem, "all")
+    states = [draw_state(problem, seed) for seed in range(4)]
     difference = [float(density(state)) - plain_log_density(problem, state) for state in states]
-    np.testing.assert_allclose(
-        difference, difference[0], rtol=0, atol=2e-2
-    )  # float32 beside float64
+    # The density is computed in float32.
+    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)
 
 
-def test_rival_in_the_row_space_has_the_same_density_but_for_the_rest_of_the_prior(problem):
+def test_density_in_the_row_space_differs_by_the_prior_outside_of_it(problem):
     pytest.importorskip("numpyro")
     import jax
 
@@ -102,48 +104,53 @@ def test_rival_in_the_row_space_has_the_same_density_but_for_the_rest_of_the_pri
 
     narrow = wide_problem(problem)
     basis = narrow.network().basis.numpy().astype(np.float64)
-    difference, f = [], []
+    difference = []
+    f_errors = []
     for seed in range(3):
         state = draw_state(narrow, seed)
         inside = state | {"z1": state["z1"] @ basis}
         outside = state["z1"] - inside["z1"] @ basis.T
-        rows, whole = JointDensity(narrow, "row space"), JointDensity(narrow, "all")
-        difference.append(float(rows(inside)) - 0.5 * (outside**2).sum() - float(whole(state)))
-        f.append(
-            np.asarray(whole.quantities(state, jax.random.key(0)))[5:] - plain_f(narrow, state)
-        )
+        in_row_space = JointDensity(narrow, "row space")
+        in_all_inputs = JointDensity(narrow, "all")
+        prior_outside = -0.5 * (outside**2).sum()
+        difference.append(float(in_row_space(inside)) + prior_outside - float(in_all_inputs(state)))
+        quantities = np.asarray(in_all_inputs.quantities(state, jax.random.key(0)))
+        f_errors.append(quantities[5:] - plain_f(narrow, state))
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)
-    np.testing.assert_allclose(f, 0.0, atol=1e-4)
+    np.testing.assert_allclose(f_errors, 0.0, atol=1e-4)
 
 
 def plain_f(problem, state):
     return plain(theta_of(problem, state)[1], torch.from_numpy(problem.x_test)).numpy()
 
 
-def test_predictions_of_the_product_are_those_of_its_weights(problem):
-    """As many rows as inputs and more, so that the coordinates hold all of the first layer."""
+def test_predictions_from_row_space_coordinates_are_those_of_the_weights(problem):
+    """There are more rows than inputs, so that the row space is the whole input space."""
     assert problem.test_inputs().outside.shape == (3, 0)
-    net, prior, state = problem.network(), problem.scale_prior(), draw_state(problem, 3)
+    net = problem.network()
+    prior = problem.scale_prior()
+    state = draw_state(problem, 3)
     _, theta = theta_of(problem, state)
     row = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
     z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
     record = Record(
         [z[0] @ net.basis, z[1]], theta[2].double(), state_of(row), *(torch.zeros(1),) * 4
     )
-    found = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
-    np.testing.assert_allclose(found[0].numpy(), plain_f(problem, state), atol=1e-4)
+    f = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
+    np.testing.assert_allclose(f[0].numpy(), plain_f(problem, state), atol=1e-4)
 
 
-def test_weights_outside_the_row_space_keep_their_prior_in_predictions(problem):
-    """Inner products of test inputs are those of their parts inside and outside."""
+def test_inner_products_inside_and_outside_the_row_space_add_up(problem):
+    """Then weights outside the row space have their prior variance in predictions."""
     narrow = wide_problem(problem)
-    test, wide = narrow.test_inputs(), np.concatenate([narrow.x_test, np.ones((3, 1))], 1)
+    test = narrow.test_inputs()
+    wide = np.concatenate([narrow.x_test, np.ones((3, 1))], 1)
     inner = test.coordinates @ test.coordinates.T + test.outside @ test.outside.T
     np.testing.assert_allclose(inner, wide @ wide.T, atol=1e-10)
     assert test.outside.shape[1] > 0
 
 
-def test_chains_run_in_processes_until_there_is_enough(problem):
+def test_chains_run_in_processes_until_the_condition_is_met(problem):
     run = run_chains(
         ProductChain,
         problem,
@@ -151,21 +158,17 @@ def test_chains_run_in_processes_until_there_is_enough(problem):
         warmup=20,
         limit_s=300.0,
         enough=lambda draws: draws.shape[1] >= 50,
-        look=lambda seconds: None,
+        on_progress=lambda seconds: None,
     )
-    assert (
-        run.draws.shape[0] == 2
-        and run.draws.shape[1] >= 50
-        and run.draws.shape[2] == len(problem.names)
-    )
+    n_chains, n_draws, n_quantities = run.draws.shape
+    assert (n_chains, n_quantities) == (2, len(problem.names))
+    assert n_draws >= 50
     assert run.sampling_s > 0 and run.warmup_s > 0 and np.isfinite(run.draws).all()
     np.testing.assert_allclose(run.draws[:, :, 2:5].sum(-1), 1.0)
 
 
-def test_a_limit_within_warmup_is_said(problem):
-    with pytest.raises(
-        BandgapError, match="minutes were over before every chain had a draw after warm-up"
-    ):
+def test_time_limit_during_warmup_is_an_error(problem):
+    with pytest.raises(BandgapError, match="a chain had no draw after warm-up. Raise --minutes"):
         run_chains(
             ProductChain,
             problem,
@@ -173,7 +176,7 @@ def test_a_limit_within_warmup_is_said(problem):
             warmup=10**6,
             limit_s=0.5,
             enough=lambda draws: True,
-            look=lambda seconds: None,
+            on_progress=lambda seconds: None,
         )
 
 
@@ -182,21 +185,23 @@ def figures(*, seconds, shift=0.0, names=("tau", "sigma", "c1", "f1", "f2")):
     return side_figures(ChainRun(draws, 1.0, 10.0, seconds, 20.0), names)
 
 
-def test_sides_are_compared_by_their_worst_quantity_and_their_means():
-    ours, theirs = figures(seconds=10.0), figures(seconds=100.0, shift=1.0)
+def test_samplers_are_compared_by_smallest_ess_and_by_means():
+    ours = figures(seconds=10.0)
+    theirs = figures(seconds=100.0, shift=1.0)
     assert set(ours["ess"]) == {"tau", "sigma", "c1", "prediction"}
-    against = compare_sides(ours, theirs)
-    assert against["ratio"] == pytest.approx(10.0)
-    assert against["ratio_with_warmup"] == pytest.approx(110.0 / 20.0)
-    assert all(score < -20 for score in against["z"].values()) and against["z_predictions_rms"] > 20
+    comparison = compare_sides(ours, theirs)
+    assert comparison["ratio"] == pytest.approx(10.0)
+    assert comparison["ratio_with_warmup"] == pytest.approx(110.0 / 20.0)
+    assert all(score < -20 for score in comparison["z"].values())
+    assert comparison["z_predictions_rms"] > 20
 
 
 def finished(**settings):
     config = PosteriorBenchmark(**settings)
     sides = {name: figures(seconds=10.0) for name in posterior.SIDES}
-    known = {key: value for key, value in dataclasses.asdict(config).items() if key != "repeats"}
+    settings = {key: value for key, value in dataclasses.asdict(config).items() if key != "repeats"}
     return config, {
-        "settings": known,
+        "settings": settings,
         "cores": 2,
         "torch": "2",
         "jax": "0",
@@ -205,37 +210,36 @@ def finished(**settings):
     }
 
 
-def test_draws_suffice_where_the_worst_ess_and_every_rhat_do():
-    names, rng = ("tau", "sigma", "c1", "c2", "f1", "f2"), np.random.default_rng(0)
+def test_side_has_converged_if_smallest_ess_and_every_rhat_are_good_enough():
+    names = ("tau", "sigma", "c1", "c2", "f1", "f2")
+    rng = np.random.default_rng(0)
     draws = rng.normal(size=(4, 300, len(names)))
-    assert suffice(draws, names, 100.0)
-    assert not suffice(draws[:, :15], names, 10.0)
-    assert not suffice(draws, names, 5000.0)
-    apart = rng.normal(size=(4, 1, 1)) * np.eye(len(names))[-1]
-    assert not suffice(draws + 0.3 * apart, names, 10.0)  # R-hat of one prediction
+    assert has_converged(draws, names, 100.0)
+    assert not has_converged(draws[:, :15], names, 10.0)
+    assert not has_converged(draws, names, 5000.0)
+    shift_of_last = rng.normal(size=(4, 1, 1)) * np.eye(len(names))[-1]
+    assert not has_converged(draws + 0.3 * shift_of_last, names, 10.0)  # R-hat of one prediction
 
 
-def test_a_finished_file_is_read_and_nothing_is_run(tmp_path):
+def test_finished_file_is_read_and_nothing_is_run(tmp_path):
     config, result = finished(n=60, repeats=2)
     file = tmp_path / "posterior.json"
     file.write_text(json.dumps(result))
     assert run_benchmark(config, file=file) == result
 
 
-def test_a_file_of_other_settings_is_refused(tmp_path):
+def test_file_of_other_settings_is_refused(tmp_path):
     _, result = finished(n=60)
     file = tmp_path / "posterior.json"
     file.write_text(json.dumps(result))
-    with pytest.raises(
-        ConfigError, match="Give the same settings to go on with it, or another file"
-    ):
+    with pytest.raises(ConfigError, match="Give the same settings to resume it, or another file"):
         run_benchmark(PosteriorBenchmark(n=70), file=file)
 
 
-def test_missing_rival_is_a_sentence(monkeypatch):
+def test_missing_numpyro_is_an_error_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(
-        ConfigError, match=r'not installed. Install the rival with: pip install "bandgap\[bench\]"'
+        ConfigError, match=r'not installed. Install it with: pip install "bandgap\[bench\]"'
     ):
         run_benchmark(PosteriorBenchmark(n=60))
 
@@ -243,6 +247,6 @@ def test_missing_rival_is_a_sentence(monkeypatch):
 @pytest.mark.parametrize(
     "setting", [{"n": 5}, {"repeats": 0}, {"warmup": 3}, {"ess": 0.0}, {"minutes": -1.0}], ids=str
 )
-def test_settings_that_measure_nothing_are_refused(setting):
+def test_invalid_settings_are_refused(setting):
     with pytest.raises(ConfigError, match="benchmark posterior: .*Accepted: "):
         PosteriorBenchmark(**setting)

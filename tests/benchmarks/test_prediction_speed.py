@@ -1,4 +1,4 @@
-"""What `python -m benchmarks predict` and `python -m benchmarks scale` measure and print."""
+"""Measurement of commands in separate processes, and the table of the benchmark `predict`."""
 
 from pathlib import Path
 
@@ -13,11 +13,19 @@ from benchmarks.prediction_speed import THIS, SpeedBenchmark, measure, slopes, w
 from tests.unit.conftest import make_records
 
 
-def test_command_is_measured_and_a_failure_is_told(tmp_path: Path) -> None:
-    found = measure(("--version",))
-    assert 0 < found.processor_s < 60 and found.clock_s > 0 and 5e6 < found.peak_bytes < 2e9
-    held = bytearray(600_000_000)  # of this process, and no part of what a command takes
-    assert measure(("--version",)).peak_bytes < 3e8 < len(held)
+def test_measured_command_has_times_and_peak_memory() -> None:
+    measured = measure(("--version",))
+    assert 0 < measured.processor_s < 60
+    assert measured.clock_s > 0
+    assert 5e6 < measured.peak_bytes < 2e9
+
+
+def test_peak_memory_of_a_command_does_not_include_that_of_this_process() -> None:
+    memory_of_this_process = bytearray(600_000_000)
+    assert measure(("--version",)).peak_bytes < 3e8 < len(memory_of_this_process)
+
+
+def test_failure_of_a_measured_command_is_an_error_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(BandgapError, match=r"bandgap predict of .* failed: .*absent"):
         measure(
             (
@@ -37,10 +45,10 @@ def test_command_of_another_checkout_runs_the_code_of_that_checkout(tmp_path: Pa
     cli.mkdir(parents=True)
     (cli.parent / "__init__.py").touch()
     (cli / "__init__.py").write_text("def main() -> None:\n    print('the other checkout')\n")
-    assert measure(["predict"], checkout=tmp_path).said == "the other checkout\n"
+    assert measure(["predict"], checkout=tmp_path).output == "the other checkout\n"
 
 
-def test_copies_fill_up_the_number_and_are_displaced(tmp_path: Path) -> None:
+def test_missing_structures_are_displaced_copies(tmp_path: Path) -> None:
     records = make_records(4, seed=1, prefix="m")
     write_copies(tmp_path / "a.extxyz", records, 10)
     read = read_paths([tmp_path / "a.extxyz"])
@@ -52,13 +60,13 @@ def test_copies_fill_up_the_number_and_are_displaced(tmp_path: Path) -> None:
     np.testing.assert_allclose(read[2].atoms.positions, records[2].atoms.positions, atol=1e-8)
 
 
-def test_copies_have_gaps_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_copies_have_gaps_if_requested(tmp_path: Path) -> None:
     write_copies(tmp_path / "a.extxyz", make_records(4, seed=1, prefix="m"), 6, gaps=True)
     gaps = labels_from_info(read_paths([tmp_path / "a.extxyz"]), "gap_eV")
     assert np.isfinite(gaps).all() and gaps.std() > 0.1
 
 
-def test_slopes_are_those_of_powers() -> None:
+def test_slope_of_a_power_is_its_exponent() -> None:
     rows = [
         {"task": t, "n": n, "s": 2.0 * n**k}
         for t, k in (("a", 1.5), ("b", 0.0))
@@ -70,7 +78,7 @@ def test_slopes_are_those_of_powers() -> None:
     }
 
 
-def test_ratios_are_those_of_the_medians(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratios_of_medians_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     sides = {"this, 1 jobs": (2.0, 1.9), "other, 1 jobs": (8.0, 5.7), "this, 2 jobs": (1.0, 2.1)}
     runs = {
         name: {"clock_s": clock, "processor_s": work, "peak_MB": 400.0}
@@ -79,14 +87,14 @@ def test_ratios_are_those_of_the_medians(capsys: pytest.CaptureFixture[str]) -> 
     print_speed({"n": 4000, "load": 0.4, "runs": runs})
     out = capsys.readouterr().out
     assert (
-        "this, 1 jobs is 4.00 times as fast as other, 1 jobs by the clock, 3.00 times by the processor"
-        in out
+        "this, 1 jobs is 4.00 times as fast as other, 1 jobs in wall-clock time, "
+        "3.00 times in CPU time" in out
     )
-    assert "this, 1 jobs is 0.50 times as fast as this, 2 jobs by the clock" in out
+    assert "this, 1 jobs is 0.50 times as fast as this, 2 jobs in wall-clock time" in out
     assert "4,000 structures; load of the machine 0.4" in out
 
 
-def test_ratios_without_the_start_leave_out_each_sides_own(
+def test_ratios_without_the_start_subtract_the_start_of_each_side(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sides = {"this, 1 jobs": (5.0, 4.0), "other, 1 jobs": (21.0, 8.0), "this, 2 jobs": (4.0, 5.0)}
@@ -99,13 +107,13 @@ def test_ratios_without_the_start_leave_out_each_sides_own(
     out = capsys.readouterr().out
     assert "; without the start 9.00 and 3.00 times." in out
     assert (
-        "as this, 2 jobs by the clock, 1.25 times by the processor; without the start 0.50 and 1.50 times."
-        in out
+        "as this, 2 jobs in wall-clock time, 1.25 times in CPU time; "
+        "without the start 0.50 and 1.50 times." in out
     )
-    assert "by the clock: this, 1 jobs 3.0 s, other, 1 jobs 3.0 s, this, 2 jobs 3.0 s." in out
+    assert "structure: this, 1 jobs 3.0 s, other, 1 jobs 3.0 s, this, 2 jobs 3.0 s." in out
 
 
-def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no checkout of bandgap"):
         SpeedBenchmark(tmp_path, tmp_path, tmp_path)
     with pytest.raises(ConfigError, match="0 repeats"):

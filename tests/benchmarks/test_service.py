@@ -1,4 +1,4 @@
-"""`python -m benchmarks serve`: a real service, asked by several clients; and, as a soak, ten thousand requests."""
+"""The benchmark `serve`: a service with several clients; a soak test with 10,000 requests."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.unit.conftest import source_folder, world  # noqa: F401 - fixtures
 from tests.unit.jobs.service.conftest import Runs, runs  # noqa: F401 - a fixture
 
 
-def test_times_errors_and_memory_of_every_number_of_clients_are_printed_and_written(
+def test_figures_of_each_number_of_clients_are_printed_and_written(
     runs: Runs,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -45,13 +45,12 @@ def test_times_errors_and_memory_of_every_number_of_clients_are_printed_and_writ
             rf"{row['clients']} +10 +0 +{row['p50_ms']:.0f} +{row['p95_ms']:.0f} ", done.output
         )
     low, high = written["atoms"]
-    assert (
-        40 < low <= high < 80 and f"One crystal of {low} to {high} atoms a request." in done.output
-    )
+    assert 40 < low <= high < 80
+    assert f"Each request has one crystal of {low} to {high} atoms." in done.output
 
 
 @pytest.mark.soak
-def test_ten_thousand_requests_have_no_error_and_leave_memory_as_it_was(runs: Runs) -> None:  # noqa: F811
+def test_ten_thousand_requests_have_no_error_and_memory_stays(runs: Runs) -> None:  # noqa: F811
     result = run_benchmark(
         ServiceBenchmark(clients=(1, 8, 32), requests=3_400), model=runs.bayesian
     )

@@ -1,4 +1,4 @@
-"""The benchmark of stochastic-gradient MCMC: its figures by hand, and its refusals."""
+"""The benchmark `sgmcmc`: figures on small problems, and errors."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.statistical.by_library import source_of
 from tests.unit.inference.network.problems import plain, raw
 
 
-def test_differences_of_means_are_in_posterior_sds_and_in_monte_carlo_errors():
+def test_differences_of_means_have_the_units_of_sd_and_monte_carlo_error():
     rng = np.random.default_rng(0)
     exact = rng.normal(size=(4, 2500, 3))
     moved = differences(exact, 0.2 + 1.1 * rng.normal(size=(4, 2500, 3)))
@@ -20,21 +20,25 @@ def test_differences_of_means_are_in_posterior_sds_and_in_monte_carlo_errors():
     assert moved["sd_ratio"] == pytest.approx(1.1, abs=0.02)
 
 
-def test_pruned_weights_are_not_stored_for_every_draw():
+def test_pruned_weights_are_not_stored_for_each_draw():
     theta_hat, x, _ = raw(80, 5, hidden=(20, 15))
-    rows, gaps = x.numpy().astype(np.float32), plain(theta_hat, x).numpy()
-    data, test = TargetData(rows[:60], gaps[:60]), Table([], rows[60:], gaps[60:])
-    brief = {"sampler": {"warmup": 40, "draws": 160, "search": 40, "keep": 160, "batch_size": 20}}
+    rows = x.numpy().astype(np.float32)
+    gaps = plain(theta_hat, x).numpy()
+    data = TargetData(rows[:60], gaps[:60])
+    test = Table([], rows[60:], gaps[60:])
+    settings = {
+        "sampler": {"warmup": 40, "draws": 160, "search": 40, "keep": 160, "batch_size": 20}
+    }
     config = SgmcmcBenchmark(n=60, n_test=20, n_exact=50, sizes=(60,))
-    whole, pruned = (
-        measured(source_of(theta_hat), data, brief | {"prune_share": share}, test, config)
+    full, pruned = (
+        measured(source_of(theta_hat), data, settings | {"prune_share": share}, test, config)
         for share in (0.0, 0.8)
     )
     weights = {"hidden": 160 * (20 * 6 + 15 * 20), "others": 160 * (16 + 15)}
     saved = 4e-6 * 0.8 * weights["hidden"]
-    assert whole["stored_MB"] == pytest.approx(4e-6 * sum(weights.values()), rel=0.05)
-    assert whole["stored_MB"] - pruned["stored_MB"] == pytest.approx(saved, rel=0.05)
-    assert whole["prediction_seconds"] > 0 and np.isfinite(pruned["rmse_eV"])
+    assert full["stored_MB"] == pytest.approx(4e-6 * sum(weights.values()), rel=0.05)
+    assert full["stored_MB"] - pruned["stored_MB"] == pytest.approx(saved, rel=0.05)
+    assert full["prediction_seconds"] > 0 and np.isfinite(pruned["rmse_eV"])
 
 
 def test_sizes_beyond_the_rows_are_refused():
@@ -46,6 +50,6 @@ def test_sizes_beyond_the_rows_are_refused():
 
 def test_folder_without_the_molecules_is_refused(tmp_path):
     with pytest.raises(
-        InputError, match=r"qm9_gap.extxyz.gz: no such file. Give the folder that holds qm9_gap"
+        InputError, match=r"qm9_gap.extxyz.gz: no such file. Give the folder that contains qm9_gap"
     ):
         run_benchmark(tmp_path, SgmcmcBenchmark())

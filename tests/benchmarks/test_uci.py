@@ -1,4 +1,4 @@
-"""PBP on the UCI sets: figures of the published protocol, what many passes do, and what a folder must hold."""
+"""The benchmark `uci`: figures of the published protocol, effects of passes, and errors."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from benchmarks.uci import UciStudy, fit_split, read_split, run_uci
 
 @pytest.fixture
 def folder(tmp_path):
-    """A set of the name yacht, made by hand, with two splits and a constant feature."""
+    """A made-up set named yacht, with two splits and a constant feature."""
     rng = np.random.default_rng(0)
     x = np.hstack([rng.normal(size=(80, 3)), np.ones((80, 1))])
     y = 5.0 + 2.0 * np.maximum(x[:, 0], 0.0) + 0.1 * rng.normal(size=80)
@@ -33,7 +33,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("method", "biased"), [("pbp", True), ("pbp", False), ("sspbp", True), ("sspbp", False)]
 )
-def test_study_learns_every_split_and_says_how_well(folder, method, biased):
+def test_study_fits_each_split_and_returns_its_figures(folder, method, biased):
     fits = list(run_uci(folder, UciStudy(("yacht",), method, (8,), biased, passes=20, splits=2)))
     assert [(fit.name, fit.split) for fit in fits] == [("yacht", 0), ("yacht", 1)]
     assert all(fit.rmse < 0.7 for fit in fits)
@@ -41,13 +41,12 @@ def test_study_learns_every_split_and_says_how_well(folder, method, biased):
     assert all(fit.slab_share == 1.0 for fit in fits if biased or method == "pbp")
 
 
-def test_split_leaves_its_test_rows_out(folder):
+def test_training_rows_of_a_split_exclude_its_test_rows(folder):
     split = read_split(folder, "yacht", 1)
     assert split.x.shape == (72, 4) and split.x_test.shape == (8, 4)
-    whole = np.vstack([split.x[:8], split.x_test, split.x[8:]])
-    np.testing.assert_array_equal(
-        whole[:16], np.vstack([read_split(folder, "yacht", 0).x_test, split.x_test])
-    )
+    all_rows = np.vstack([split.x[:8], split.x_test, split.x[8:]])
+    first_split = read_split(folder, "yacht", 0)
+    np.testing.assert_array_equal(all_rows[:16], np.vstack([first_split.x_test, split.x_test]))
 
 
 def test_same_seed_repeats_a_split(folder):
@@ -57,13 +56,13 @@ def test_same_seed_repeats_a_split(folder):
     assert next(run_uci(folder, replace(config, seed=1))).rmse != first.rmse
 
 
-def test_what_is_missing_is_named(folder, tmp_path):
+def test_missing_set_split_and_invalid_settings_are_refused(folder, tmp_path):
     with pytest.raises(
-        InputError, match="has no concrete.csv.gz. Give the folder that holds the UCI sets"
+        InputError, match="has no concrete.csv.gz. Give the folder that contains the UCI sets"
     ):
         next(run_uci(folder, UciStudy(("concrete",))))
     with pytest.raises(
-        InputError, match=r"yacht.test_indices.json.gz has 2 splits, number 2 was asked for"
+        InputError, match=r"yacht.test_indices.json.gz has 2 splits, but none with number 2"
     ):
         list(run_uci(folder, UciStudy(("yacht",), hidden=(2,), passes=1, splits=3)))
     with pytest.raises(ConfigError, match="no set 'boston'. Accepted: bostonHousing, concrete"):
@@ -83,21 +82,23 @@ def figures(test_data, name, **settings):
 @pytest.mark.data
 @pytest.mark.slow
 def test_yacht_has_the_published_error_and_log_density(test_data):
-    """Twenty splits; 2015: 1.015 and -1.634."""
-    found = figures(test_data, "yacht")
-    assert 0.85 < found["rmse"] < 1.20 and -1.72 < found["log_density"] < -1.55
+    """The paper of 2015 has 1.015 and -1.634."""
+    means = figures(test_data, "yacht")
+    assert 0.85 < means["rmse"] < 1.20
+    assert -1.72 < means["log_density"] < -1.55
 
 
 @pytest.mark.data
 @pytest.mark.slow
 def test_boston_has_the_published_error_and_log_density(test_data):
-    """Twenty splits; 2015: 3.014 and -2.574."""
-    found = figures(test_data, "bostonHousing")
-    assert 2.7 < found["rmse"] < 3.4 and -2.8 < found["log_density"] < -2.4
+    """The paper of 2015 has 3.014 and -2.574."""
+    means = figures(test_data, "bostonHousing")
+    assert 2.7 < means["rmse"] < 3.4
+    assert -2.8 < means["log_density"] < -2.4
 
 
 @pytest.mark.data
-def test_many_plain_passes_leave_the_weights_no_share_and_counting_once_does(test_data):
+def test_share_of_weights_vanishes_only_if_rows_are_counted_in_each_pass(test_data):
     split = read_split(test_data, "bostonHousing", 0)
     plain, once, first = (
         fit_split(
@@ -109,11 +110,14 @@ def test_many_plain_passes_leave_the_weights_no_share_and_counting_once_does(tes
 
 
 @pytest.mark.data
-def test_both_orders_of_the_prior_step_end_at_the_same_network(test_data):
+def test_both_orders_of_the_prior_step_give_the_same_network(test_data):
     """Yacht, split 0, 40 passes from one start: RMSE within 5 %, lambda within 10 %."""
     split = read_split(test_data, "yacht", 0)
-    mean, sd, y_mean, y_sd = split.x.mean(0), split.x.std(0), split.y.mean(), split.y.std()
-    found = {}
+    mean = split.x.mean(0)
+    sd = split.x.std(0)
+    y_mean = split.y.mean()
+    y_sd = split.y.std()
+    figures_of_orders = {}
     for order in ("one by one", "together"):
         rng = np.random.default_rng(0)
         belief = fresh_belief((6, 50, 1), rng=rng)
@@ -122,7 +126,8 @@ def test_both_orders_of_the_prior_step_end_at_the_same_network(test_data):
             belief = refine_prior(belief, order=order)
         means = predict(belief, (split.x_test - mean) / sd, y_mean=y_mean, y_sd=y_sd).mean
         gamma = belief.precisions[0]
-        found[order] = np.sqrt(np.mean((means - split.y_test) ** 2)), gamma.shape / gamma.rate
-    (rmse, precision), (other_rmse, other_precision) = found.values()
+        rmse = np.sqrt(np.mean((means - split.y_test) ** 2))
+        figures_of_orders[order] = (rmse, gamma.shape / gamma.rate)
+    (rmse, precision), (other_rmse, other_precision) = figures_of_orders.values()
     assert abs(other_rmse / rmse - 1) < 0.05
     assert abs(other_precision / precision - 1) < 0.10

@@ -1,4 +1,4 @@
-"""A small molecular world for the tests of what learns: 24 molecules, a tiny source model and a target."""
+"""A small problem for tests of learning: 24 labelled molecules and a tiny source model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ NAMES = ("CH4", "C2H2", "C2H4", "C2H6", "CH3OH", "H2CO")
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Labelled molecules, those of the source, and records that a prediction must answer for as well."""
+    """Labelled molecules for target and source, and two records that cannot be predicted."""
 
     records: list[StructureRecord]
     gaps_eV: np.ndarray  # (n,)
@@ -89,7 +89,7 @@ def world() -> World:
 
 @pytest.fixture(scope="session")
 def source_folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source model trained for a moment on 36 molecules; tests must not change it."""
+    """A source model trained briefly on 36 molecules; tests must not change the folder."""
     return train_source_folder(
         world.source_records,
         world.source_gaps_eV,
@@ -118,7 +118,7 @@ def joint_sets(world: World) -> dict[str, LabelledSet]:
 def joint_folder(
     world: World, joint_sets: dict[str, LabelledSet], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Two networks with an output for each of two sets, with all extras; tests must not change it."""
+    """Two joint source networks with one output for each set; tests must not change the folder."""
     variational = tuple(
         VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1)
     )

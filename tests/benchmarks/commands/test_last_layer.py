@@ -5,7 +5,7 @@ import json
 from benchmarks.commands import last_layer
 
 
-def test_speed_alone_is_measured_and_written(run, tmp_path):
+def test_speed_without_accuracy_is_measured_and_written(run, tmp_path):
     """The real design of 512 units, with few sweeps."""
     file = tmp_path / "figures.json"
     result = run(
@@ -36,13 +36,13 @@ def test_speed_alone_is_measured_and_written(run, tmp_path):
     assert written["sweeps"] == 40
 
 
-def test_settings_that_cannot_be_are_one_plain_error(run):
+def test_invalid_settings_fail_with_one_message(run):
     result = run("last-layer", "--sweeps", 20, "--repeats", 21)
     assert result.exit_code == 1
     assert "21 repeats of 20 sweeps. Accepted: fewer repeats." in result.output
 
 
-def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
+def test_tables_show_expected_errors_and_dead_units(capsys):
     side = {
         "sweeps_per_second": 500.0,
         "of_dpotrf": 1.04,
@@ -57,7 +57,7 @@ def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
         "n_dropped": 3,
         "expected_mse": (0.36, 0.37),
     }
-    none = row | {"coverage": None, "width": None, "expected_mse": None}
+    without_interval = row | {"coverage": None, "width": None, "expected_mse": None}
     size = {
         "n_dropped": 3,
         "speed": {
@@ -69,7 +69,7 @@ def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
         "pcp": {"seconds": 0.5, "in_dpotrf": 240.0},
         "methods": {
             "horseshoe": row,
-            "least squares": none,
+            "least squares": without_interval,
             "PCP": row | {"expected_mse": (0.47, 0.47)},
         },
     }
@@ -84,8 +84,8 @@ def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
     out = capsys.readouterr().out
     assert "1.04" in out and out.count("p x p") == 2 and out.count("p x p, halves") == 1
     assert (
-        "500 rows: 3 of 512 units dropped; fit by PCP 0.50 s, as long as 240 factorisations of 512 x 512."
-        in out
+        "500 rows: 3 of 512 units dropped; fit by PCP 0.50 s, "
+        "as long as 240 factorisations of 512 x 512." in out
     )
     assert "0.36 to 0.37" in out and "95.1 %" in out and "0.47" in out
     assert "without: 3 units dropped, test MSE 12 and 0.351, mean width 2.31 and 2.31" in out

@@ -8,23 +8,23 @@ import torch
 from benchmarks.commands import networks
 
 
-def test_gpu_benchmark_measures_the_processor_when_asked(run, tmp_path):
+def test_gpu_benchmark_with_device_cpu_measures_the_cpu(run, tmp_path):
     file = tmp_path / "gpu.json"
-    brief = ("--samples", 1, "--repeats", 1, "--epochs", 1, "--gradients", 1)
-    result = run("gpu", "--device", "cpu", *brief, "--json", file)
+    short_run = ("--samples", 1, "--repeats", 1, "--epochs", 1, "--gradients", 1)
+    result = run("gpu", "--device", "cpu", *short_run, "--json", file)
     assert result.exit_code == 0, result.output
     assert "NPTL, one by one: " in result.output and "NPTL, 1 at once: " in result.output
     assert set(json.loads(file.read_text())["nptl"]) == {"one by one", "1 at once"}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_gpu_benchmark_without_a_gpu_is_one_plain_error(run):
+def test_gpu_benchmark_without_a_gpu_fails_with_one_message(run):
     result = run("gpu")
     assert result.exit_code == 1
     assert "finds no CUDA device here. Nothing was measured" in result.output
 
 
-def test_table_of_nptl_has_every_side_memory_and_pairs(capsys):
+def test_nptl_prints_variants_memory_and_differences(capsys):
     side = {
         "seconds_each": 0.5,
         "ratio": 4.0,
@@ -48,7 +48,7 @@ def test_table_of_nptl_has_every_side_memory_and_pairs(capsys):
     )
     out = capsys.readouterr().out
     assert "textbook loop" in out and "0.500" in out
-    assert "Memory of one more network, row space: 0.70 MB." in out
+    assert "Memory of one additional network, row space: 0.70 MB." in out
     assert (
         "NLL, NPTL minus ensemble: -0.0200 with standard error 0.0100; lower in 5 of 6 splits"
         in out

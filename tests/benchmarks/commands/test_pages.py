@@ -1,4 +1,4 @@
-"""`python -m benchmarks pages` on the smallest workspace: every page is visited, and what it prints and writes."""
+"""`python -m benchmarks pages` on the smallest workspace: output and file of figures."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_every_page_is_visited_and_measured(tmp_path):
     assert written["heavy"] == [] and written["memory_MB"] > 50
 
 
-def test_workspace_smaller_than_what_is_really_made_is_refused():
+def test_workspace_below_the_smallest_size_is_refused():
     result = CliRunner().invoke(app, ["pages", "--structures", "10", "--runs", "1"])
     assert result.exit_code != 0
     assert "Accepted: at least 120 structures and 2 runs." in result.output + str(result.exception)

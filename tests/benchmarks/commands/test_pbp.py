@@ -1,4 +1,4 @@
-"""`python -m benchmarks uci` and `pbp`: options, tables, honest words and the file of figures."""
+"""`python -m benchmarks uci`, `messages` and `pbp`: options, tables and the file of figures."""
 
 import json
 
@@ -28,7 +28,8 @@ def test_uci_prints_a_row_for_every_set_and_writes_all_splits(run, folder, tmp_p
     assert result.exit_code == 0, result.output
     assert "yacht" in result.output and "1.015" not in result.output
     assert (
-        "Each row was counted 5 times: what the weights leave open is understated." in result.output
+        "Each row was counted 5 times: the uncertainty of the weights is understated."
+        in result.output
     )
     written = json.loads(file.read_text())
     assert [fit["split"] for fit in written["fits"]] == [0, 1] and written["settings"][
@@ -37,7 +38,7 @@ def test_uci_prints_a_row_for_every_set_and_writes_all_splits(run, folder, tmp_p
 
 
 def test_uci_shows_published_figures_only_for_the_published_network(run, folder):  # noqa: F811
-    brief = (
+    short_run = (
         "--data",
         folder,
         "--set",
@@ -51,7 +52,7 @@ def test_uci_shows_published_figures_only_for_the_published_network(run, folder)
         "--hidden",
         "5-5",
     )
-    result = run("uci", *brief)
+    result = run("uci", *short_run)
     assert result.exit_code == 0, result.output
     assert "2015" not in result.output and "counted" not in result.output
     assert "pbp, hidden 5-5, with biases, sep, 2 passes" in result.output
@@ -67,7 +68,7 @@ def test_uci_shows_published_figures_only_for_the_published_network(run, folder)
     ],
     ids=["paper and thesis", "sspbp", "two layers", "no biases"],
 )
-def test_uci_shows_what_is_published_of_the_net_and_the_method(
+def test_uci_shows_published_figures_of_network_and_method(
     run,
     folder,  # noqa: F811
     options,
@@ -82,13 +83,13 @@ def test_uci_shows_what_is_published_of_the_net_and_the_method(
         and absent not in table
         and "nan" not in result.output
     )
-    assert "2022: the thesis's mean of five splits of 80/20, not these splits" in result.output
+    assert "2022: the thesis, means of five other splits of 80/20" in result.output
 
 
-def test_messages_stand_beside_both_tables_of_the_thesis(run, folder, tmp_path):  # noqa: F811
+def test_messages_prints_figures_of_both_tables_of_the_thesis(run, folder, tmp_path):  # noqa: F811
     file = tmp_path / "messages.json"
-    brief = ("--set", "yacht", "--passes", 1, "--draws", 500, "--json", file)
-    result = run("messages", "--data", folder, *brief)
+    short_run = ("--set", "yacht", "--passes", 1, "--draws", 500, "--json", file)
+    result = run("messages", "--data", folder, *short_run)
     assert result.exit_code == 0, result.output
     assert (
         "(49.86)" in result.output
@@ -105,7 +106,7 @@ def test_messages_stand_beside_both_tables_of_the_thesis(run, folder, tmp_path):
     assert len(written["distances"]) == 5 and len(written["shares"]) == 6
 
 
-def test_thesis_has_every_net_and_set_but_energy():
+def test_thesis_has_figures_of_every_network_and_set_but_energy():
     nets = [
         ((50,), True),
         ((10, 10), True),
@@ -124,7 +125,7 @@ def test_thesis_has_every_net_and_set_but_energy():
     assert published("yacht", method="pbp", hidden=(5, 5), biased=True) is None
 
 
-def test_uci_refuses_widths_and_sets_that_cannot_be(run, folder):  # noqa: F811
+def test_uci_with_invalid_widths_or_set_is_refused(run, folder):  # noqa: F811
     result = run("uci", "--data", folder, "--hidden", "50,50")
     assert result.exit_code == 1
     assert (
@@ -147,7 +148,7 @@ def test_table_of_the_demo_shows_medians_and_the_ratio_to_a_random_start(capsys)
 
     sides = {"pbp": [row(0.3), row(0.4), row(0.9)], "PBP from a random start": [row(0.8)] * 3}
     pbp.print_pbp({"n": 300, "n_test": 700, "splits": 3, "weights": 169_729, "sides": sides})
-    shown = capsys.readouterr().out
-    words = " ".join(shown.split())
-    assert "0.400" in shown and "From the source one pass errs 0.50 times as much" in words
-    assert "a row of its 169,729 weights takes 1.7 ms" in words  # half a second over 300 rows
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0.400" in text
+    assert "RMSE from the source is 0.50 times that from a random start" in text
+    assert "A row takes 1.7 ms for 169,729 weights" in text  # half a second over 300 rows

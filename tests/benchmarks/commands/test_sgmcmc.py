@@ -1,14 +1,14 @@
-"""`python -m benchmarks sgmcmc`: what it prints, and what it refuses."""
+"""`python -m benchmarks sgmcmc`: tables and errors."""
 
 from benchmarks.commands import sgmcmc
-from benchmarks.commands.parts import say_kept
+from benchmarks.commands.parts import report_resumed_parts
 
 
-def row(rmse, **more):
-    return {"rmse_eV": rmse, "crps_eV": 0.1, "coverage": 0.91, "seconds": 100.0} | more
+def row(rmse, **figures):
+    return {"rmse_eV": rmse, "crps_eV": 0.1, "coverage": 0.91, "seconds": 100.0} | figures
 
 
-def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsys):
+def test_tables_show_methods_agreement_and_time_of_an_iteration(capsys):
     chains = {
         "rhat_max": 1.5,
         "rhat_predictions": 1.1,
@@ -34,17 +34,17 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
         "ms_per_iteration": {"1000": 5.0, "8000": 5.25},
     }
     sgmcmc.print_sgmcmc(result)
-    say_kept(2)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "0.2100" in shown and "0.2300" in shown and "91.0 %" in shown and "12" in shown
-    assert "0 % 0.2000" in shown and "50 % 0.2200 0.1000 91.0 % 1.10 24.0 3.0" in shown
-    assert "8,000 molecules, 4,000 for testing, medians of 3." in shown
-    assert "2 parts are of an earlier run with --parts" in shown
-    assert "Chains of btl_pcp_sg: R-hat 1.50 at worst, 1.10 of predictions." in shown
-    assert "Their means differ by 0.123 posterior sd and 1.50 Monte-Carlo errors" in shown
+    report_resumed_parts(2)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0.2100" in text and "0.2300" in text and "91.0 %" in text and "12" in text
+    assert "0 % 0.2000" in text and "50 % 0.2200 0.1000 91.0 % 1.10 24.0 3.0" in text
+    assert "8,000 molecules, 4,000 for testing, medians of 3." in text
+    assert "2 parts are from an earlier run with --parts" in text
+    assert "Chains of btl_pcp_sg: largest R-hat 1.50, of predictions 1.10." in text
+    assert "Their means differ by 0.123 posterior sd and 1.50 Monte-Carlo errors" in text
     assert (
         "Milliseconds of an iteration of 4 chains by number of rows: 1,000: 5.00, 8,000: 5.25."
-        in shown
+        in text
     )
 
 

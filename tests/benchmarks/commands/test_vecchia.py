@@ -1,4 +1,4 @@
-"""`python -m benchmarks vecchia`: tables, sentences and the file of figures."""
+"""`python -m benchmarks vecchia`: tables and the file of figures."""
 
 import json
 
@@ -24,20 +24,20 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     )
     result = run("vecchia", "--data", tmp_path, *options)
     assert result.exit_code == 0, result.output
-    shown = " ".join(result.output.split())
-    assert "Slope of the pass on log-log: " in shown and "1,600" in shown
-    assert "60 sites, step 0.1, 100 sites a batch: SGRLD has" in shown
+    text = " ".join(result.output.split())
+    assert "Slope of the pass on log-log: " in text and "1,600" in text
+    assert "60 sites, step 0.1, 100 sites a batch: SGRLD has" in text
     written = json.loads(file.read_text())
     assert [row["n"] for row in written["costs"]["sizes"]] == [100, 200, 400, 800, 1600]
     assert len(written["chains"]["each"]) == 2 and "accuracy" not in written
     assert [row["n"] for row in written["engines"]["CPU, one core"]] == [100, 200, 100, 200]
-    assert "batched tensors on: CPU, one core. A ratio below 1: the tensors are faster." in shown
-    again = run("vecchia", "--data", tmp_path, *options)  # with all four parts at hand
-    assert "4 parts are of an earlier run with --parts" in " ".join(again.output.split())
+    assert "on: CPU, one core. If the ratio is below 1, the tensors are faster." in text
+    second = run("vecchia", "--data", tmp_path, *options)  # All four parts are stored.
+    assert "4 parts are from an earlier run with --parts" in " ".join(second.output.split())
     assert json.loads(file.read_text()) == written
 
 
-def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device(capsys):
+def test_engines_are_printed_in_a_table_for_each_device(capsys):
     row = {
         "n": 4000.0,
         "neighbours": 60.0,
@@ -47,12 +47,12 @@ def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device
     }
     row |= {"loops_step_s": 0.003, "batched_step_s": 0.0015, "step_ratio": 0.5}
     vecchia.print_engines({"CPU, one core": [row], "a card": [row]})
-    shown = " ".join(capsys.readouterr().out.split())
-    assert shown.count("4,000 60 50.0 200.0 4.00 3.00 1.50 0.50") == 2
-    assert "batched tensors on: a card." in shown
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("4,000 60 50.0 200.0 4.00 3.00 1.50 0.50") == 2
+    assert "batched tensors on: a card." in text
 
 
-def test_table_of_accuracy_has_a_row_for_every_side(capsys):
+def test_table_of_accuracy_has_a_row_for_each_library(capsys):
     side = {
         "rmse_eV": 0.3507,
         "crps_eV": 0.184,
@@ -64,20 +64,16 @@ def test_table_of_accuracy_has_a_row_for_every_side(capsys):
     vecchia.print_accuracy(
         sides, {"n": 14000, "n_test": 2000, "exact_rows": 4000, "inducing": 1000, "repeats": 3}
     )
-    shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        "0.3507" in shown
-        and "95.2 %" in shown
-        and "SVGP" in shown
-        and "14,000 molecules of QM9" in shown
-    )
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0.3507" in text and "95.2 %" in text and "SVGP" in text
+    assert "14,000 molecules of QM9" in text
 
 
-def test_fits_of_fewer_rows_say_their_likelihood(capsys):
+def test_fits_of_fewer_rows_are_printed_with_their_likelihood(capsys):
     vecchia.print_fewer_rows(
         {"500": {"fit_s": 8.04, "exact": True}, "5000": {"fit_s": 61.0, "exact": False}}
     )
     assert capsys.readouterr().out.splitlines() == [
-        "A fit to 500 rows, the likelihood chosen by itself (exact): 8.0 s.",
-        "A fit to 5,000 rows, the likelihood chosen by itself (Vecchia's): 61.0 s.",
+        "A fit to 500 rows with the default likelihood (exact): 8.0 s.",
+        "A fit to 5,000 rows with the default likelihood (Vecchia's): 61.0 s.",
     ]

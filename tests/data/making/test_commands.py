@@ -1,4 +1,4 @@
-"""`python -m data.making`: its commands, and what it says where the extra is missing."""
+"""`python -m data.making`: its commands, and the error if the extra is missing."""
 
 import subprocess
 import sys
@@ -7,13 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_help_names_every_command() -> None:
+def test_help_lists_all_commands() -> None:
     command = [sys.executable, "-m", "data.making", "--help"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert all(name in shown for name in ("molecular", "inorganic", "seal", "result"))
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert all(name in text for name in ("molecular", "inorganic", "seal", "result"))
 
 
-def test_making_the_demo_data_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
+def test_command_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
     script = (
         "import sys\nfor name in ('rdkit', 'tblite'):\n    sys.modules[name] = None\n"
         "from data.making.__main__ import app\napp()"

@@ -1,4 +1,4 @@
-"""Contacts and densities of cells whose answer is known."""
+"""Contacts and densities of cells with known values."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ CARBON = np.array([6])
 HYDROGENS = np.array([1, 1])
 
 
-def test_contact_of_one_atom_with_its_own_images_is_the_cell_edge_over_twice_its_radius():
+def test_contact_of_an_atom_with_its_images_is_cell_edge_over_two_radii():
     contact = closest_contact(
         CARBON, np.zeros((1, 3)), np.diag([3.4, 5.0, 6.0]), atoms_per_molecule=1
     )
@@ -28,7 +28,7 @@ def test_contact_within_a_molecule_does_not_count():
     )
 
 
-def test_contact_in_a_skewed_cell_is_found_across_its_corner():
+def test_contact_in_a_skewed_cell_is_across_its_corner():
     cell = np.array([[4.0, 0.0, 0.0], [3.9, 3.4, 0.0], [0.0, 0.0, 9.0]])
     assert closest_contact(CARBON, np.zeros((1, 3)), cell, atoms_per_molecule=1) == pytest.approx(
         np.hypot(0.1, 3.4) / 3.4
@@ -38,23 +38,24 @@ def test_contact_in_a_skewed_cell_is_found_across_its_corner():
 def test_contact_does_not_change_when_a_molecule_moves_by_a_lattice_vector():
     rng = np.random.default_rng(0)
     cell = np.array([[6.0, 0.0, 0.0], [1.0, 7.0, 0.0], [-1.0, 0.5, 8.0]])
-    numbers, positions = np.array([6, 1, 6, 1]), rng.uniform(0.0, 6.0, (4, 3))
+    numbers = np.array([6, 1, 6, 1])
+    positions = rng.uniform(0.0, 6.0, (4, 3))
     moved = positions + np.repeat([[0.0] * 3, cell[0] - 2 * cell[2]], 2, axis=0)
-    here = closest_contact(numbers, positions, cell, atoms_per_molecule=2)
-    assert closest_contact(numbers, moved, cell, atoms_per_molecule=2) == pytest.approx(here)
+    contact = closest_contact(numbers, positions, cell, atoms_per_molecule=2)
+    assert closest_contact(numbers, moved, cell, atoms_per_molecule=2) == pytest.approx(contact)
 
 
-def test_contact_is_infinite_where_nothing_is_near():
+def test_contact_without_near_atoms_is_infinite():
     assert (
         closest_contact(CARBON, np.zeros((1, 3)), 50.0 * np.eye(3), atoms_per_molecule=1) == np.inf
     )
 
 
-def test_density_of_diamond_is_the_known_one():
+def test_density_of_diamond_is_correct():
     assert density_g_cm3(np.full(8, 6), 3.567 * np.eye(3)) == pytest.approx(3.515, abs=0.005)
 
 
-def test_widths_of_a_skewed_cell_are_distances_between_faces():
+def test_heights_of_a_skewed_cell_are_distances_between_faces():
     assert heights(np.array([[2.0, 0.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 4.0]])) == pytest.approx(
         [6.0 / np.hypot(2.0, 3.0), 3.0, 4.0]
     )

@@ -1,4 +1,4 @@
-"""The stream of molecules: decided by the seed alone, distinct, and split between the two sets; needs `datagen`."""
+"""The stream of molecules: reproducible, distinct, in one of two sets. Needs `datagen`."""
 
 import itertools
 
@@ -21,7 +21,7 @@ from data.making.fragments import CORES, LINKERS, SUBSTITUENTS
 
 
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])
-def test_candidate_depends_on_seed_and_index_alone(purpose):
+def test_candidate_depends_only_on_seed_and_index(purpose):
     first = list(itertools.islice(candidates(11, purpose), 20))
     assert [candidate_at(11, purpose, index=c.index) for c in reversed(first)] == first[::-1]
     assert [c.smiles for c in itertools.islice(candidates(12, purpose), 20)] != [
@@ -30,11 +30,11 @@ def test_candidate_depends_on_seed_and_index_alone(purpose):
 
 
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])
-def test_candidates_are_distinct_and_keep_the_rules_of_their_set(purpose):
-    found = list(itertools.islice(candidates(3, purpose), 150))
-    assert len({c.inchikey for c in found}) == len(found)
+def test_candidates_are_distinct_and_follow_the_rules_of_their_set(purpose):
+    drawn = list(itertools.islice(candidates(3, purpose), 150))
+    assert len({c.inchikey for c in drawn}) == len(drawn)
     low, high = ATOMS[purpose]
-    for c in found:
+    for c in drawn:
         molecule = Chem.AddHs(Chem.MolFromSmiles(c.smiles))
         assert molecule.GetNumAtoms() == c.n_atoms and low <= c.n_atoms <= high
         assert {a.GetSymbol() for a in molecule.GetAtoms()} <= set(ELEMENTS)
@@ -43,12 +43,12 @@ def test_candidates_are_distinct_and_keep_the_rules_of_their_set(purpose):
 
 
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])
-def test_shipped_molecules_come_from_the_stream_of_the_manifest_s_seed(purpose):
+def test_shipped_molecules_are_those_of_the_seed_in_the_manifest(purpose):
     shipped = load_demo(purpose).table["smiles"].tolist()[:100]
     stream = [
         c.smiles for c in itertools.islice(candidates(read_demo_manifest()["seed"], purpose), 130)
     ]
-    assert [s for s in stream if s in set(shipped)] == shipped  # those in between could not be made
+    assert [s for s in stream if s in set(shipped)] == shipped  # Others failed.
 
 
 def test_item_seed_differs_between_molecules_and_between_seeds():
@@ -56,7 +56,7 @@ def test_item_seed_differs_between_molecules_and_between_seeds():
     assert len(seeds) == 6 and all(0 <= s < 2**31 for s in seeds)
 
 
-def test_fragments_are_valid_and_hold_the_elements_of_the_set():
+def test_fragments_are_valid_and_have_only_elements_of_the_set():
     pieces = [s for _, members in CORES.values() for s in members] + [
         s for _, s in (*LINKERS, *SUBSTITUENTS)
     ]

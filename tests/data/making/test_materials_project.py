@@ -1,4 +1,4 @@
-"""The maker of the second demo: families, refusals, and the shipped files made again."""
+"""Generation of the second demo: families, errors, and the shipped files."""
 
 import json
 
@@ -9,12 +9,12 @@ from bandgap.foundation.errors import InputError
 from data.making.materials_project import family, make_inorganic_demo
 
 
-def test_family_writes_elements_of_a_group_alike_and_keeps_others():
+def test_family_is_the_same_for_elements_of_a_group():
     assert family(["Na", "Cl"]) == family(["K", "K", "I", "I"]) != family(["Mg", "O"])
     assert family(["C", "H", "La"]) == family(["Gd", "C", "H"]) == "CHSc"
 
 
-def test_folder_without_the_raw_files_is_refused_by_their_names(tmp_path):
+def test_folder_without_the_raw_files_is_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"
     ):
@@ -22,7 +22,8 @@ def test_folder_without_the_raw_files_is_refused_by_their_names(tmp_path):
 
 
 @pytest.mark.data
-def test_what_is_shipped_is_made_again_from_the_test_data_byte_for_byte(test_data, tmp_path):
-    made = make_inorganic_demo(test_data / "mp_crystals_pbe", tmp_path)
-    fresh, shipped = json.loads(made.read_text()), read_demo_manifest(inorganic_folder())
-    assert fresh == {name: value for name, value in shipped.items() if name != "source_model"}
+def test_shipped_files_are_reproduced_byte_for_byte(test_data, tmp_path):
+    manifest = make_inorganic_demo(test_data / "mp_crystals_pbe", tmp_path)
+    regenerated = json.loads(manifest.read_text())
+    shipped = read_demo_manifest(inorganic_folder())
+    assert regenerated == {name: value for name, value in shipped.items() if name != "source_model"}

@@ -1,4 +1,4 @@
-"""Making demo data: independent of processes and interruptions, and the same again from the seed; needs `datagen`."""
+"""Generation of the demo data: reproducible, parallel and resumable. Needs `datagen`."""
 
 import json
 
@@ -22,7 +22,7 @@ def candidate_of(row):
     return Candidate(0, row["smiles"], row["inchikey"], row["formula"], n_atoms)
 
 
-def made(folder, *, n=6, n_jobs=1, **more):
+def make_rows(folder, *, n=6, n_jobs=1, **options):
     items, failures = make_items(
         "molecules",
         make_molecule,
@@ -30,7 +30,7 @@ def made(folder, *, n=6, n_jobs=1, **more):
         n=n,
         n_jobs=n_jobs,
         partial=folder / "partial.jsonl",
-        **more,
+        **options,
     )
     return [dict(item.row) | {"at": item.positions.tolist()} for item in items], failures
 
@@ -38,29 +38,28 @@ def made(folder, *, n=6, n_jobs=1, **more):
 def test_items_do_not_depend_on_the_number_of_processes(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    assert made(tmp_path / "one", n_jobs=1) == made(tmp_path / "two", n_jobs=2)
+    assert make_rows(tmp_path / "one", n_jobs=1) == make_rows(tmp_path / "two", n_jobs=2)
 
 
-def test_items_made_before_an_interruption_are_not_made_again(tmp_path):
+def test_items_from_before_an_interruption_are_reused(tmp_path):
     def stop(update):
         raise Cancelled("stopped")
 
     with pytest.raises(Cancelled):
-        made(tmp_path, progress=stop)
+        make_rows(tmp_path, progress=stop)
     partial = tmp_path / "partial.jsonl"
     lines = partial.read_text().splitlines()
     line = json.loads(lines[0])
     line["row"]["formula"] = "from the file"
-    partial.write_text(
-        "\n".join([json.dumps(line), *lines[1:-1], lines[-1][:40]])
-    )  # the last one was cut off
+    # The last line is truncated.
+    partial.write_text("\n".join([json.dumps(line), *lines[1:-1], lines[-1][:40]]))
 
-    again, _ = made(tmp_path)
-    assert again[0]["formula"] == "from the file"
+    rows, _ = make_rows(tmp_path)
+    assert rows[0]["formula"] == "from the file"
     assert [json.loads(text)["index"] for text in partial.read_text().splitlines()]
 
 
-def test_items_are_read_back_from_extxyz_as_they_were_made(tmp_path):
+def test_items_are_read_back_from_extxyz_unchanged(tmp_path):
     items, _ = make_items("molecules", make_molecule, seed=9, n=2, n_jobs=1, partial=tmp_path / "p")
     table = write_set(tmp_path, "molecules", items)
     text = "".join(extxyz_frame(item, i) for item, i in zip(items, table["id"], strict=True))
@@ -70,12 +69,12 @@ def test_items_are_read_back_from_extxyz_as_they_were_made(tmp_path):
         assert record.info["gap_eV"] == item.row["gap_eV"]
 
 
-def test_making_nothing_is_refused(tmp_path):
+def test_zero_crystals_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="n_crystals=0. Accepted: at least 1 of each."):
         make_demo_data(tmp_path, n_molecules=1, n_crystals=0)
 
 
-def test_shipped_gaps_follow_from_the_shipped_geometries():
+def test_shipped_gaps_are_those_of_the_shipped_geometries():
     for name, method in (("molecules", "GFN2-xTB"), ("crystals", "GFN1-xTB")):
         demo = load_demo(name)
         for row in (0, len(demo.records) // 2):
@@ -86,34 +85,37 @@ def test_shipped_gaps_follow_from_the_shipped_geometries():
 
 
 @pytest.mark.slow
-def test_twenty_molecules_made_again_from_the_seed_are_the_shipped_ones():
-    demo, seed = load_demo("molecules"), read_demo_manifest()["seed"]
+def test_twenty_regenerated_molecules_are_the_shipped_ones():
+    demo = load_demo("molecules")
+    seed = read_demo_manifest()["seed"]
     for row in np.random.default_rng(0).choice(len(demo.records), 20, replace=False):
         item = make_molecule(candidate_of(demo.table.iloc[row]), seed)
         atoms = demo.records[row].atoms
         assert np.array_equal(item.numbers, atoms.numbers)
-        # MMFF94 stops at a finite gradient, so that another processor's last bits show in floppy torsions.
+        # MMFF94 stops at a finite gradient, so soft torsions differ between processors.
         assert item.positions == pytest.approx(atoms.positions, abs=0.02), demo.records[row].id
         assert item.row["gap_eV"] == pytest.approx(demo.gaps_eV[row], abs=0.02)
 
 
 @pytest.mark.slow
-def test_ten_crystals_made_again_from_the_seed_are_the_shipped_ones():
-    demo, seed = load_demo("crystals"), read_demo_manifest()["seed"]
+def test_ten_regenerated_crystals_are_the_shipped_ones():
+    demo = load_demo("crystals")
+    seed = read_demo_manifest()["seed"]
     same = []
     for row in np.random.default_rng(1).choice(len(demo.records), 10, replace=False):
-        item, shipped = make_crystal(candidate_of(demo.table.iloc[row]), seed), demo.table.iloc[row]
+        shipped = demo.table.iloc[row]
+        item = make_crystal(candidate_of(shipped), seed)
         assert item.row["space_group"] == shipped["space_group"]
         same.append(
             abs(float(item.row["gap_eV"]) - shipped["gap_eV"]) < 0.02
             and abs(float(item.row["density_g_cm3"]) - shipped["density_g_cm3"]) < 0.01
         )
-    # The lowest of several minima: on another processor rounding may take one or two to a neighbouring minimum.
+    # On another processor rounding may lead one or two crystals to another minimum.
     assert sum(same) >= 8
 
 
 @pytest.mark.slow
-def test_whole_data_set_is_made_verified_and_cleaned_up(tmp_path):
+def test_generated_data_set_is_complete_and_partial_files_are_removed(tmp_path):
     manifest = make_demo_data(tmp_path, seed=4, n_molecules=3, n_crystals=2)
     assert manifest == tmp_path / "manifest.json"
     assert verify_demo_data(tmp_path) == 4 + 12

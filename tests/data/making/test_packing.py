@@ -1,4 +1,4 @@
-"""The lattice energy against sums done the long way, its derivatives, and packed crystals against known ones."""
+"""The lattice energy compared with direct sums, its derivatives, and packed crystals."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def charges_of(numbers):
 
 
 def placed(group, seed):
-    """A cell that holds the molecules loosely, as a start has it."""
+    """A large cell, as that of a start."""
     rng = np.random.default_rng(seed)
     cell = np.diag([6.5, 7.0, 7.5]) * len(SPACE_GROUPS[group]) ** (1 / 3)
     for row, column in FREE_ENTRIES[group]:
@@ -46,22 +46,22 @@ def placed(group, seed):
 def test_lattice_energy_derivatives_agree_with_finite_differences(group, potential):
     numbers, shape = shape_of("C4H4S")
     molecule = rigid_molecule(numbers, shape, charges_of(numbers))
-    at = placed(group, 3)
-    pairs = neighbours(molecule, at, group, reach=REACH)
+    placement = placed(group, 3)
+    pairs = neighbours(molecule, placement, group, reach=REACH)
 
     def energy(quaternion, centre, cell):
         return lattice_energy(molecule, Placement(quaternion, centre, cell), pairs, potential)[0]
 
-    _, d_quaternion, d_centre, d_cell = lattice_energy(molecule, at, pairs, potential)
-    here = [at.quaternion, at.centre, at.cell]
+    _, d_quaternion, d_centre, d_cell = lattice_energy(molecule, placement, pairs, potential)
+    variables = [placement.quaternion, placement.centre, placement.cell]
     for part, gradient in enumerate((d_quaternion, d_centre, d_cell)):
-        for index in np.ndindex(here[part].shape):
-            step = np.zeros_like(here[part])
+        for index in np.ndindex(variables[part].shape):
+            step = np.zeros_like(variables[part])
             step[index] = 1e-5
             up, down = (
-                [v + s * step if k == part else v for k, v in enumerate(here)] for s in (1, -1)
+                [v + s * step if k == part else v for k, v in enumerate(variables)] for s in (1, -1)
             )
-            # Central differences of step h are good to h^2 and to rounding over h: 1e-5 or so of energies near 10.
+            # The error of central differences of step h is h^2 plus rounding over h: about 1e-5.
             assert gradient[index] == pytest.approx(
                 (energy(*up) - energy(*down)) / 2e-5, rel=1e-4, abs=1e-4
             )
@@ -71,30 +71,36 @@ def test_lattice_energy_derivatives_agree_with_finite_differences(group, potenti
 def test_lattice_energy_is_half_the_sum_over_all_images(group):
     numbers, shape = shape_of("C4H4NH")
     molecule = rigid_molecule(numbers, shape, charges_of(numbers))
-    at = placed(group, 5)
-    pairs = neighbours(molecule, at, group, reach=REACH)
-    found = lattice_energy(molecule, at, pairs, full_potential)[0]
+    placement = placed(group, 5)
+    pairs = neighbours(molecule, placement, group, reach=REACH)
+    energy = lattice_energy(molecule, placement, pairs, full_potential)[0]
 
-    home = shape @ rotation(at.quaternion)[0].T + at.centre @ at.cell
+    home = shape @ rotation(placement.quaternion)[0].T + placement.centre @ placement.cell
     total = 0.0
     for signs, translation in SPACE_GROUPS[group]:
         for shift in np.ndindex(9, 9, 9):
             image = (
-                home * np.array(signs) + (np.array(translation) + np.array(shift) - 4.0) @ at.cell
+                home * np.array(signs)
+                + (np.array(translation) + np.array(shift) - 4.0) @ placement.cell
             )
             distances = np.linalg.norm(home[:, None] - image[None], axis=-1)
             if np.allclose(home, image):
                 continue
             for i, j in np.argwhere(distances < REACH):
                 one = pairs.__class__(
-                    np.array([i]), np.array([j]), np.ones((1, 3)), np.zeros((1, 3)), np.ones(1),
+                    np.array([i]),
+                    np.array([j]),
+                    np.ones((1, 3)),
+                    np.zeros((1, 3)),
+                    np.ones(1),
                     sigma6=np.array([(molecule.sigma[i] * molecule.sigma[j]) ** 3]),
                     depth=np.array([4.0 * np.sqrt(molecule.epsilon[i] * molecule.epsilon[j])]),
                     charge=np.array([332.0637 * molecule.charges[i] * molecule.charges[j]]),
-                    radii=np.array([molecule.radii[i] + molecule.radii[j]]), reach=REACH,
-                )  # fmt: skip
+                    radii=np.array([molecule.radii[i] + molecule.radii[j]]),
+                    reach=REACH,
+                )
                 total += 0.5 * full_potential(one, distances[i, j : j + 1])[0][0]
-    assert found == pytest.approx(total, abs=1e-8)
+    assert energy == pytest.approx(total, abs=1e-8)
 
 
 def test_rotation_of_a_quaternion_of_any_length_is_a_rotation():
@@ -106,14 +112,12 @@ def test_rotation_of_a_quaternion_of_any_length_is_a_rotation():
 @pytest.mark.parametrize(
     ("name", "group", "known_g_cm3"),
     [
-        ("C6H6", "P21/c", 1.18),  # benzene II and the 4 K phase I: 1.11 to 1.26
+        ("C6H6", "P21/c", 1.18),  # 1.11 to 1.26 for phase II and phase I at 4 K
         ("C4H4S", "P212121", 1.30),
         ("C5H5N", "P-1", 1.15),
     ],
 )
-def test_packed_crystal_has_a_density_near_the_real_one_and_no_touching_molecules(
-    name, group, known_g_cm3
-):
+def test_packed_crystal_has_a_realistic_density_and_no_touching_molecules(name, group, known_g_cm3):
     numbers, shape = shape_of(name)
     starts = [np.random.default_rng([7, k]) for k in range(3)]
     crystal = pack(numbers, shape, charges=charges_of(numbers), space_group=group, starts=starts)
@@ -124,7 +128,7 @@ def test_packed_crystal_has_a_density_near_the_real_one_and_no_touching_molecule
         np.tile(numbers, z), crystal.positions, crystal.cell, atoms_per_molecule=len(numbers)
     )
     assert contact == crystal.contact >= MIN_CONTACT
-    assert crystal.energy < -5.0  # sublimation enthalpies of these are 10 to 12 kcal/mol
+    assert crystal.energy < -5.0  # Sublimation enthalpies are 10 to 12 kcal/mol.
 
 
 def test_packed_molecules_keep_their_shape_and_do_not_change_the_input():
@@ -144,12 +148,11 @@ def test_packed_molecules_keep_their_shape_and_do_not_change_the_input():
         return np.linalg.norm(x[:, None] - x[None], axis=-1)
 
     for block in crystal.positions.reshape(2, -1, 3):
-        assert distances(block) == pytest.approx(
-            distances(shape), abs=3e-4
-        )  # positions are rounded to 1e-4
+        # Positions are rounded to 1e-4.
+        assert distances(block) == pytest.approx(distances(shape), abs=3e-4)
 
 
-def test_packing_twice_from_the_same_starts_gives_the_same_crystal():
+def test_packing_from_the_same_starts_is_reproducible():
     numbers, shape = shape_of("C4H4S")
     one, two = (
         pack(

@@ -1,4 +1,4 @@
-"""Geometries and gaps of molecules whose answers are known; needs the extra `datagen`."""
+"""Geometries and gaps of molecules with known values. Needs the extra `datagen`."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,9 @@ pytest.importorskip("tblite")
 from data.making.xtb import GenerationFailed, checked_gap, conformer, electrons
 
 
-def test_conformer_of_the_same_seed_is_the_same_and_is_centred():
-    one, two = conformer("c1ccccc1C=O", 5), conformer("c1ccccc1C=O", 5)
+def test_conformer_is_reproducible_and_centred():
+    one = conformer("c1ccccc1C=O", 5)
+    two = conformer("c1ccccc1C=O", 5)
     assert np.array_equal(one.positions, two.positions)
     assert one.positions.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-4)
     assert sorted(one.numbers) == [1] * 6 + [6] * 7 + [8]
@@ -22,36 +23,35 @@ def test_conformer_of_benzene_has_known_bond_lengths():
     assert np.sort(distances, axis=1)[:, 1:3] == pytest.approx(np.full((6, 2), 1.39), abs=0.02)
 
 
-def test_gap_of_conjugated_molecules_falls_with_their_length():
+def test_gap_of_conjugated_molecules_decreases_with_length():
     shapes = [
         conformer(smiles, 1) for smiles in ("c1ccccc1", "c1ccc2ccccc2c1", "c1ccc2cc3ccccc3cc2c1")
     ]
     gaps = [electrons(s.numbers, s.positions, method="GFN2-xTB").gap_eV for s in shapes]
     assert gaps == sorted(gaps, reverse=True)
-    assert gaps[0] == pytest.approx(
-        4.83, abs=0.1
-    )  # benzene; GFN2-xTB, as GGA functionals do, underestimates it
+    # Benzene; GFN2-xTB underestimates gaps, as GGA functionals do.
+    assert gaps[0] == pytest.approx(4.83, abs=0.1)
 
 
-def test_gap_of_a_molecule_alone_in_a_large_cell_is_the_molecule_s():
+def test_gap_of_a_molecule_in_a_large_cell_is_that_of_the_molecule():
     shape = conformer("c1ccsc1", 1)
-    alone = electrons(shape.numbers, shape.positions, method="GFN1-xTB")
+    isolated = electrons(shape.numbers, shape.positions, method="GFN1-xTB")
     boxed = electrons(shape.numbers, shape.positions, method="GFN1-xTB", cell=25.0 * np.eye(3))
-    assert boxed.gap_eV == pytest.approx(alone.gap_eV, abs=0.01)
-    assert alone.charges.sum() == pytest.approx(0.0, abs=1e-6)
+    assert boxed.gap_eV == pytest.approx(isolated.gap_eV, abs=0.01)
+    assert isolated.charges.sum() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_gap_of_a_crystal_does_not_depend_on_whole_lattice_translations():
+def test_gap_of_a_crystal_does_not_depend_on_lattice_translations():
     shape = conformer("c1ccoc1", 1)
     cell = np.diag([7.0, 7.5, 6.0])
     moved = shape.positions + cell[0] - cell[2]
-    here, there = (
+    original, translated = (
         electrons(shape.numbers, x, method="GFN1-xTB", cell=cell) for x in (shape.positions, moved)
     )
-    assert here.gap_eV == pytest.approx(there.gap_eV, abs=1e-5)
+    assert original.gap_eV == pytest.approx(translated.gap_eV, abs=1e-5)
 
 
-def test_gap_below_the_smallest_accepted_is_a_counted_failure():
+def test_gap_below_the_limit_is_a_failure():
     shape = conformer("c1ccccc1", 1)
     state = electrons(shape.numbers, shape.positions, method="GFN2-xTB")
     closed = type(state)(homo_eV=-9.0, lumo_eV=-8.9, charges=state.charges)
