@@ -47,6 +47,7 @@ def compare(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
     preset: options.OwnPreset = None,
     species: options.OwnSpecies = None,
     methods: Annotated[
@@ -117,7 +118,7 @@ def compare(
     settings_by_method = {name: settings_of(name, settings) for name in names}
     all_seeds = tuple(range(first_seed, first_seed + seeds))
     comparison = Comparison(settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share)
-    choice = LabelChoice(label, labels, unit=unit, column=column)
+    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     levels = levels_of(settings_by_method)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)

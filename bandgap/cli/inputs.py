@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bandgap.cli.options import Unit, species_list
+from bandgap.cli.options import species_list
+from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
 
@@ -137,6 +138,7 @@ class LabelChoice:
     unit: Unit | None = None
     column: str | None = None
     level_of_theory: str = ""
+    id_column: str | None = None
 
     def __post_init__(self) -> None:
         if (self.key is None) == (self.table is None):
@@ -259,7 +261,11 @@ def _gaps_of_table(
     from bandgap.datasets.labels import match_labels, read_labels
 
     labels = read_labels(
-        table, unit=choice.unit, column=choice.column, level_of_theory=choice.level_of_theory
+        table,
+        unit=choice.unit,
+        column=choice.column,
+        id_column=choice.id_column,
+        level_of_theory=choice.level_of_theory,
     )
     matched = match_labels([r.id for r in records], [r.file for r in records], labels)
     for sentence in (*labels.problems, *matched.problems, matched.summary):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bandgap.datasets.units import Unit
+
 if TYPE_CHECKING:
     from bandgap.networks.swag import SnapshotConfig
     from bandgap.networks.variational import VariationalConfig
@@ -15,7 +17,6 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     typer.Option(help="Where to train and sample: auto takes a CUDA device if there is one."),
 ]
-Unit = Literal["eV", "Hartree"]
 
 Structures = Annotated[
     list[Path],
@@ -43,6 +44,13 @@ LabelUnit = Annotated[
 ]
 GapColumn = Annotated[
     str | None, typer.Option("--column", help="The gap column of the table, where it has several.")
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--id-column",
+        help="The column of the table that names the structures, where it is unusual.",
+    ),
 ]
 BaselineColumn = Annotated[
     str | None,

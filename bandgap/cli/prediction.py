@@ -195,6 +195,7 @@ def evaluate(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
     level_of_theory: options.LevelOfTheory = "",
     json_file: options.JsonFile = None,
 ) -> None:
@@ -208,7 +209,14 @@ def evaluate(
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.predictions.table import read_predictions_csv
 
-    choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
+    choice = LabelChoice(
+        label,
+        labels,
+        unit=unit,
+        column=column,
+        level_of_theory=level_of_theory,
+        id_column=id_column,
+    )
     table = read_predictions_csv(predictions)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)

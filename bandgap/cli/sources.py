@@ -170,6 +170,7 @@ def source_extras(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
     heads: Annotated[
         list[str],
         typer.Option(
@@ -222,7 +223,7 @@ def source_extras(
         raise typer.BadParameter(
             "this is a source of one set: give its structures with --structures PATH, without NAME=PATH and --head."
         )
-    choice = LabelChoice(label, labels, unit=unit, column=column)
+    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, _ = load_gaps(records, choice)

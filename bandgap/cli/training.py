@@ -51,6 +51,7 @@ def train_source(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
     oe62: Annotated[
         Path | None,
         typer.Option(
@@ -97,7 +98,12 @@ def train_source(
             if not structures:
                 raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
             choice = LabelChoice(
-                label, labels, unit=unit, column=column, level_of_theory=level_of_theory
+                label,
+                labels,
+                unit=unit,
+                column=column,
+                level_of_theory=level_of_theory,
+                id_column=id_column,
             )
             data = load_labelled(structures, choice, progress=progress)
         clock = EpochClock(progress, f"training the {'graph' if is_graph else 'source'} network")
@@ -127,6 +133,7 @@ def transfer(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
     level_of_theory: options.LevelOfTheory = "",
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
@@ -158,7 +165,14 @@ def transfer(
     set_threads()
     use_engine(engine, scheduler)
     check_result_folder(out, kind="run", inputs=[source_path(source)])
-    choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
+    choice = LabelChoice(
+        label,
+        labels,
+        unit=unit,
+        column=column,
+        level_of_theory=level_of_theory,
+        id_column=id_column,
+    )
     with progress_bars() as progress:
         data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)
         folder_of_source = source_path(source)

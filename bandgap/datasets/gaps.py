@@ -4,6 +4,7 @@ A level of theory is free text such as PBE or GW. This module does not import AS
 dashboard's pages import it.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,8 @@ from bandgap.datasets.units import TO_EV, Unit, unit_in_name, unit_of_name
 from bandgap.foundation.errors import InputError, printable, shown
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
+
+log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
@@ -183,15 +186,33 @@ def _check_key(records: Records, key: str) -> None:
 def _numbers_of_key(records: Records, key: str, *, unit: Unit) -> Floats:
     """Return the values (n,) of a key in eV. Raises InputError if one is not a gap."""
     gaps = np.full(len(records), np.nan)
+    names_without_gap = []
     for i, record in enumerate(records):
-        if key in record.info:
+        if _is_nan(record.info.get(key)):
+            names_without_gap.append(record.id)
+        elif key in record.info:
             gaps[i] = _gap(record, key) * TO_EV[unit]
             if not gaps[i] <= LARGEST_GAP_EV:
                 raise InputError(
                     f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is not a band gap;"
                     " is the unit right?"
                 )
+    if names_without_gap:
+        examples = ", ".join(names_without_gap[:_SHOWN])
+        log.warning(
+            "%s is NaN in %d structures, which have no gap: %s",
+            key,
+            len(names_without_gap),
+            examples,
+        )
     return gaps
+
+
+def _is_nan(value: InfoValue | None) -> bool:
+    """Return whether a value is NaN, which ASE writes where there is no gap."""
+    if isinstance(value, str):
+        return value.strip().lower() == "nan"
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _gap(record: StructureRecord, key: str) -> float:

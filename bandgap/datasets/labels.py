@@ -34,11 +34,24 @@ _ID_HEADERS = (
     "name",
     "key",
     "jid",
+    "mpid",
+    "codid",
+    "csdid",
+    "icsdid",
+    "oqmdid",
+    "qmofid",
+    "auid",
+    "uid",
 )
 _FILE_HEADERS = ("file", "filename", "path", "filepath", "structurefile", "cif", "ciffile")
 _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_EMPTY = {"", "nan", "na", "n/a", "none", "null", "-", "--", "?"}
+# Texts of cells without a value, those of Excel and pandas among them.
+_EMPTY = {
+    "", "nan", "na", "n/a", "n.a.", "none", "null", "-", "--", "?", "#n/a", "<na>", "#null!",
+}  # fmt: skip
+_EXCEL_SEPARATOR = re.compile(r"sep=[,;]?", re.IGNORECASE)  # a first line that Excel writes
+_ON_THE_PAGE = "on the page Data, the selections above the button"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _SHOWN = 5
 
@@ -76,6 +89,7 @@ def read_labels(
     *,
     unit: Unit | None = None,
     column: str | None = None,
+    id_column: str | None = None,
     level_of_theory: str = "",
     name: str = "labels",
 ) -> Labels:
@@ -89,6 +103,8 @@ def read_labels(
         Unit of a gap column whose header states none.
     column
         Header of the gap column, needed if there are several.
+    id_column
+        Header of the column that names the structures, if it has an unusual one.
     level_of_theory
         Method of the gaps, in addition to a column with it.
     name
@@ -108,8 +124,13 @@ def read_labels(
     """
     where = name if isinstance(source, bytes) else Path(source).name
     text = _decode(source, where)
-    layout, header, rows = _table(text, column=column, where=where)
-    table_unit = unit_of_name(header[layout.gap], unit, what=f"{where}: the header")
+    layout, header, rows = _table(text, column=column, id_column=id_column, where=where)
+    table_unit = unit_of_name(
+        header[layout.gap],
+        unit,
+        what=f"{where}: the header",
+        remedy=f" Or say which it is: `--unit eV` ({_ON_THE_PAGE}).",
+    )
     usable_rows, problems = _usable_rows(rows, layout, width=len(header), where=where)
     gaps = _numbers(
         [(line, row[layout.gap]) for line, row in usable_rows],
@@ -188,7 +209,7 @@ def _decode(source: Path | str | bytes, where: str) -> str:
 
 
 def _table(
-    text: str, *, column: str | None, where: str
+    text: str, *, column: str | None, id_column: str | None = None, where: str
 ) -> tuple[_Layout, list[str], list[tuple[int, list[str]]]]:
     """Return layout, header and numbered rows.
 
@@ -205,6 +226,8 @@ def _table(
             for i, row in enumerate(rows, start=1)
             if any(c.strip() for c in row)
         ]
+        if numbered and _EXCEL_SEPARATOR.fullmatch("".join(numbered[0][1])):
+            numbered = numbered[1:]
         if not numbered:
             raise InputError(
                 f"{where}: the table is empty. Accepted: a header and one row for each structure."
@@ -213,14 +236,16 @@ def _table(
     problems = []
     for separator, numbered in sorted(readings, key=lambda reading: -len(reading[1][0][1])):
         header = numbered[0][1]
-        layout = _layout(header, separator, column=column, where=where)
+        layout = _layout(header, separator, column=column, id_column=id_column, where=where)
         if isinstance(layout, _Layout):
             return layout, header, numbered[1:]
         problems.append(layout)
     raise InputError(problems[0])
 
 
-def _layout(header: list[str], separator: str, *, column: str | None, where: str) -> _Layout | str:
+def _layout(
+    header: list[str], separator: str, *, column: str | None, id_column: str | None, where: str
+) -> _Layout | str:
     """Return the layout of the columns, or a message on the one that is missing."""
     plain_headers = ["".join(words_of_name(cell)) for cell in header]
     by_role = [
@@ -228,10 +253,21 @@ def _layout(header: list[str], separator: str, *, column: str | None, where: str
         for names in (_ID_HEADERS, _FILE_HEADERS)
     ]
     found_headers = ", ".join(repr(cell) for cell in header[:12])
+    if id_column is not None:
+        if id_column not in header:
+            return f"{where}: no column {id_column!r}. Found: {found_headers}."
+        by_role = [header.index(id_column), by_role[1]]
     if by_role == [None, None]:
+        if any(_NUMBER.fullmatch(cell) for cell in header):
+            first_line = printable(separator.join(header[:12]))
+            return (
+                f"{where}: the first line ({first_line}) holds values and no headers. Add a line of"
+                " headers above it, such as id,gap_eV."
+            )
         return (
             f"{where}: no column names the structures. Found: {found_headers}. Accepted: a column"
-            " headed id or file (comma, semicolon or tab between columns)."
+            " headed id or file (comma, semicolon or tab between columns), or name it:"
+            " `--id-column HEADER`."
         )
     gap = _gap_column(header, column)
     if isinstance(gap, str):
@@ -260,8 +296,8 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
     if len(candidates) > 1:
         headers = ", ".join(repr(header[i]) for i in candidates)
         return (
-            f"several gap columns ({headers}). Keep one, or rename the one to use to gap_eV and the"
-            " others without gap."
+            f"several gap columns ({headers}). Say which one: `--column {header[candidates[0]]!r}`"
+            f" ({_ON_THE_PAGE})."
         )
     return candidates[0]
 
@@ -322,9 +358,18 @@ def _numbers(
         hint = " Decimal points and decimal commas are mixed; write points." if is_mixed else ""
         raise InputError(
             f"{where}: {_row_list(invalid)}: not a band gap. Accepted: plain numbers such as 2.68, "
-            f"from 0 to {LARGEST_GAP_EV:g} eV.{hint}"
+            f"from 0 to {LARGEST_GAP_EV:g} eV.{hint}{_unit_hint(values, unit)}"
         )
     return np.array(values)
+
+
+def _unit_hint(values_eV: Sequence[float], unit: Unit) -> str:
+    """Return a question for another unit if the values are too large for gaps in this one."""
+    numbers = [value for value in values_eV if np.isfinite(value) and value >= 0]
+    median = float(np.median(numbers)) if numbers else 0.0
+    if unit == "eV" and LARGEST_GAP_EV < median <= 1000 * LARGEST_GAP_EV:
+        return " Is the unit meV? Write it into the header (gap_meV)."
+    return ""
 
 
 def _without_repeats(

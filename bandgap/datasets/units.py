@@ -1,35 +1,58 @@
-"""Read the unit of gaps (eV or Hartree) from the name of a column or key. A unit is never guessed.
+"""Read the unit of gaps from the name of a column or key. A unit is never guessed.
 
 This module does not import ASE, because the dashboard's pages import it.
 """
 
 import re
+import unicodedata
 from typing import Literal
 
 from bandgap.foundation.errors import InputError, shown
 
-Unit = Literal["eV", "Hartree"]
+Unit = Literal["eV", "meV", "Hartree", "Rydberg", "kJ/mol", "kcal/mol", "cm-1"]
 
-EV_PER_HARTREE = 27.211386245988  # CODATA 2018
-TO_EV: dict[Unit, float] = {"eV": 1.0, "Hartree": EV_PER_HARTREE}
-ACCEPTED_UNITS = "Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
+EV_PER_HARTREE = 27.211386245988  # CODATA 2018, as the other factors
+TO_EV: dict[Unit, float] = {
+    "eV": 1.0,
+    "meV": 1e-3,
+    "Hartree": EV_PER_HARTREE,
+    "Rydberg": EV_PER_HARTREE / 2,
+    "kJ/mol": 1 / 96.48533212331,
+    "kcal/mol": 4.184 / 96.48533212331,
+    "cm-1": 1.239841984332e-4,
+}
+ACCEPTED_UNITS = f"Accepted: {', '.join(TO_EV)}, as in gap_eV, gap_Ha, gap_meV or 'gap (kcal/mol)'."
 UNIT_WORDS: dict[str, Unit] = {
     "ev": "eV",
+    "mev": "meV",
     "ha": "Hartree",
     "hartree": "Hartree",
     "hartrees": "Hartree",
+    "ry": "Rydberg",
+    "rydberg": "Rydberg",
+    "kj": "kJ/mol",
+    "kjmol": "kJ/mol",
+    "kcal": "kcal/mol",
+    "kcalmol": "kcal/mol",
+    "cm1": "cm-1",
 }
-_OTHER_UNITS = {"mev", "kev", "mha", "ry", "rydberg", "kcal", "kj", "cm", "cm1", "nm", "au", "thz"}
+_OTHER_UNITS = {"kev", "mha", "nm", "au", "thz", "j", "k"}
 _GAP_WITH_UNIT = re.compile(r"(gap)(ev|ha|hartree|mev|ry|cm1|nm)\b")
+# cm-1, cm^-1, cm**(-1)
+_WAVENUMBER = re.compile(r"(?<![a-z])cm\s*(?:\^|\*\*)?[({]?\s*[-\u2212]\s*1[)}]?")
+_E_G = re.compile(r"(?<![a-z0-9])e[_ {]*g\}?(?![a-z0-9])")  # the symbol of a gap
 
 
 def words_of_name(name: str) -> list[str]:
     """Split a header or key into lower-case words; a unit directly after "gap" is a separate word.
 
-    >>> words_of_name("gapEV"), words_of_name("band gap (Ha)"), words_of_name("gap_cm-1")
-    (['gap', 'ev'], ['band', 'gap', 'ha'], ['gap', 'cm', '1'])
+    >>> words_of_name("gapEV"), words_of_name("E_g (Ha)"), words_of_name("gap_cm-1")
+    (['gap', 'ev'], ['eg', 'ha'], ['gap', 'cm1'])
     """
-    separated = _GAP_WITH_UNIT.sub(r"\1 \2", name.lower())
+    plain = unicodedata.normalize("NFKC", name).lower()  # superscripts become digits
+    separated = _E_G.sub(" eg ", plain)
+    separated = _WAVENUMBER.sub(" cm1 ", separated)
+    separated = _GAP_WITH_UNIT.sub(r"\1 \2", separated)
     return [word for word in re.split(r"[^a-z0-9]+", separated) if word]
 
 

@@ -1,7 +1,7 @@
 """Where a data set's gaps come from, what did not match, and the forms for others: a table, or numbers of the files."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
 from components.shared import frame, stores, tables, uploads, words
 
-_UNITS: tuple[Unit, ...] = ("eV", "Hartree")
+_UNITS: tuple[Unit, ...] = get_args(Unit)
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
 _KEPT = 1_000  # names of unmatched rows that are kept to show
 _LEVEL_HELP = "How the gaps were computed. It travels with the run and its predictions; mixing levels gives a warning."

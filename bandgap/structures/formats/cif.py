@@ -113,8 +113,8 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     if not _has_atoms(block):
         if column(block, "Cartn_x"):
             raise Unreadable(
-                f"{place} has Cartesian coordinates only (_atom_site_Cartn_x), whose axes CIF leaves"
-                " open. Export with fractional coordinates (_atom_site_fract_x)."
+                f"{place} has Cartesian coordinates only (_atom_site_Cartn_x), whose axes are"
+                " not stated. Export with fractional coordinates (_atom_site_fract_x)."
             )
         raise Unreadable(f"{place} has a unit cell and no atoms (_atom_site_fract_x is missing)")
     cell, cell_note = _unit_cell(block, place)

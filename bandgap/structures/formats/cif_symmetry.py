@@ -9,6 +9,7 @@ A47 (1991) 655; the magnetic CIF dictionary (magCIF).
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from gemmi import Op, cif
 
@@ -216,6 +217,7 @@ def _has_tag(block: cif.Block, beginning: str) -> bool:
 
 def _tags(block: cif.Block) -> list[str]:
     tags: list[str] = []
+    item: Any  # gemmi's annotations leave the items of a block open
     for item in block:
         if item.pair is not None:
             tags.append(item.pair[0])

@@ -82,8 +82,8 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
     n_attached = sum(attached.get(str(site), 0) for site in sites)
     if n_attached:
         draft.warn(
-            f"the species state {n_attached:,} attached atoms, mostly hydrogen, which have no positions and are"
-            " missing here"
+            f"the species state {n_attached:,} attached atoms, mostly hydrogen, which have"
+            " no positions and are missing here"
         )
     vectors = attributes.get("lattice_vectors")
     if vectors is not None:

@@ -164,7 +164,7 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("cheap_meV", "the key 'cheap_meV' states the unit mev. Accepted: eV and Hartree"),
+        ("cheap_nm", "the key 'cheap_nm' states the unit nm. Accepted: eV, meV, Hartree"),
         ("cheap", "the key 'cheap' states no unit, and a unit is never guessed."),
     ],
 )

@@ -200,8 +200,8 @@ def test_evaluate_reads_the_unit_of_the_label_from_its_name(
     ("key", "expected"),
     [
         (
-            "gap_meV",
-            "the key 'gap_meV' states the unit mev. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha.",
+            "gap_nm",
+            "the key 'gap_nm' states the unit nm. Accepted: eV, meV, Hartree",
         ),
         ("gap", "the key 'gap' states no unit, and a unit is never guessed."),
     ],

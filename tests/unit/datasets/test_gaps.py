@@ -13,6 +13,7 @@ from bandgap.datasets.gaps import (
     merged_gaps,
     mixed_levels_warning,
 )
+from bandgap.datasets.units import ACCEPTED_UNITS
 from bandgap.foundation.errors import InputError
 from bandgap.structures import StructureRecord
 
@@ -63,7 +64,7 @@ def test_labels_from_info_hartree_is_converted():
             id="much-text",
         ),
         pytest.param([record("a", gap=True)], "gap=True is not a band gap", id="flag"),
-        pytest.param([record("a", gap=float("nan"))], "gap=nan is not a band gap", id="nan"),
+        pytest.param([record("a", gap=float("inf"))], "gap=inf is not a band gap", id="inf"),
         pytest.param(
             [record("a", gap=2684.0)],
             "gap=2684.0 eV is not a band gap; is the unit right?",
@@ -86,15 +87,14 @@ def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "unit"),
     [
-        ("gap_meV", "mev"),
-        ("gapmeV", "mev"),
-        ("gap_cm1", "cm1"),
-        ("gap_cm-1", "cm"),
         ("gap_nm", "nm"),
+        ("gap_keV", "kev"),
+        ("gap_THz", "thz"),
+        ("gap_au", "au"),
     ],
 )
 def test_labels_under_a_key_in_another_unit_are_refused(key: str, unit: str) -> None:
-    expected = f"the key '{key}' states the unit {unit}. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
+    expected = f"the key '{key}' states the unit {unit}. {ACCEPTED_UNITS}"
     for read in (labels_from_info, baselines_from_info):
         with pytest.raises(InputError) as refusal:
             read([record("a", **{key: 1.0})], key)
@@ -138,8 +138,33 @@ def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:
 
 
 def test_labels_from_info_unknown_unit_is_refused():
-    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, Hartree"):
+    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, meV"):
         labels_from_info([record("a", gap=1.0)], "gap", unit="Ry")
+
+
+@pytest.mark.parametrize("value", [float("nan"), "NaN", " nan "])
+def test_labels_from_info_nan_is_no_gap_and_is_named(value, caplog):
+    records = [record("a", gap_eV=1.5), record("b", gap_eV=value)]
+    gaps = labels_from_info(records, "gap_eV")
+    assert gaps[0] == 1.5
+    assert np.isnan(gaps[1])
+    assert "gap_eV is NaN in 1 structures, which have no gap: b" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "gap_eV"),
+    [
+        ("gap_meV", 1e-3),
+        ("gapmeV", 1e-3),
+        ("gap_Ry", 13.605693),
+        ("gap_kJ_mol", 0.01036427),
+        ("gap_kcal_mol", 0.04336410),
+        ("gap_cm-1", 1.23984198e-4),
+        ("gap_cm1", 1.23984198e-4),
+    ],
+)
+def test_labels_from_info_are_converted_from_the_unit_of_the_key(key: str, gap_eV: float):
+    assert labels_from_info([record("a", **{key: 1.0})], key)[0] == pytest.approx(gap_eV, rel=1e-6)
 
 
 def test_numbers_take_the_unit_that_was_chosen() -> None:

@@ -150,15 +150,30 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
         ),
         pytest.param(
             b"id,gap_pbe_eV,gap_gw_eV\na,1,2\n",
-            r"several gap columns \('gap_pbe_eV', 'gap_gw_eV'\). Keep one",
+            r"several gap columns \('gap_pbe_eV', 'gap_gw_eV'\). Say which one: `--column",
             id="two-gaps",
         ),
         pytest.param(
-            b"id,gap_meV\na,1\n",
-            "'gap_meV' states the unit mev. Accepted: eV and Hartree",
-            id="mev",
+            b"id,gap_nm\na,1\n",
+            "'gap_nm' states the unit nm. Accepted: eV, meV, Hartree",
+            id="nm",
         ),
-        pytest.param(b"id,gap (kcal/mol)\na,1\n", "states the unit kcal. Accepted", id="kcal"),
+        pytest.param(
+            b"a1,1.25\na2,2.5\n",
+            r"the first line \(a1,1.25\) holds values and no headers. Add a line of headers above it,"
+            " such as id,gap_eV",
+            id="no-headers",
+        ),
+        pytest.param(
+            b"id,gap_eV\na,2684.5\nb,1000\n",
+            r"Is the unit meV\? Write it into the header \(gap_meV\)",
+            id="probably-mev",
+        ),
+        pytest.param(
+            b"id,band_gap\na,1\n",
+            "states no unit, and a unit is never guessed.*`--unit eV`.*on the page Data",
+            id="no-unit",
+        ),
         pytest.param(
             b"id,gap_eV\na,x\nb,-1\nc,inf\n",
             r"rows 2 \('x'\), 3 \('-1'\), 4 \('inf'\): not a band gap",
@@ -216,7 +231,7 @@ def test_read_labels_names_with_line_breaks_and_control_characters_are_shown_wit
 def test_read_labels_unit_argument_against_the_header_is_refused():
     with pytest.raises(InputError, match="'gap_eV' states eV, but the unit was given as Hartree"):
         read_labels(b"id,gap_eV\na,1\n", unit="Hartree")
-    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, Hartree"):
+    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, meV"):
         read_labels(b"id,gap\na,1\n", unit="Ry")
     with pytest.raises(InputError, match="no column 'g'. Found: 'id', 'gap_eV'"):
         read_labels(b"id,gap_eV\na,1\n", column="g")
@@ -239,3 +254,52 @@ def test_read_labels_real_tables_are_read_whole(table, rows):
     labels = read_labels(Path(os.environ["BANDGAP_TEST_DATA"]) / table)
     assert len(labels) == rows
     assert labels.column == "gap_eV"
+
+
+@pytest.mark.parametrize(
+    "header", ["E_g (eV)", "Eg_eV", "e_g [eV]", "E_{g} (eV)", "bandgap (eV)", "band gap, eV"]
+)
+def test_read_labels_headers_of_a_gap_are_recognised(header: str):
+    labels = read_labels(f'id,"{header}"\na,1.5\n'.encode())
+    assert (labels.column, labels.gaps_eV.tolist()) == (header, [1.5])
+
+
+@pytest.mark.parametrize(
+    ("header", "factor"),
+    [
+        ("gap (meV)", 1e-3),
+        ("gap (kcal/mol)", 0.04336410),
+        ("gap (kJ/mol)", 0.01036427),
+        ("gap (cm^-1)", 1.23984198e-4),
+        ("gap (cm\u207b\u00b9)", 1.23984198e-4),
+        ("gap (Ry)", 13.605693),
+    ],
+)
+def test_read_labels_units_are_converted_to_ev(header: str, factor: float):
+    labels = read_labels(f"id;{header}\na;2\n".encode())
+    assert labels.gaps_eV[0] == pytest.approx(2 * factor, rel=1e-6)
+
+
+@pytest.mark.parametrize("header", ["mp_id", "cod_id", "uid", "qmof_id", "jid", "material_id"])
+def test_read_labels_id_columns_of_databases_are_recognised(header: str):
+    assert read_labels(f"{header},gap_eV\nx-1,1\n".encode()).ids == ("x-1",)
+
+
+def test_read_labels_id_column_may_be_named():
+    table = b"compound,id,gap_eV\nx,1,2.5\n"
+    assert read_labels(table, id_column="compound").ids == ("x",)
+    with pytest.raises(InputError, match="no column 'c'. Found: 'compound', 'id', 'gap_eV'"):
+        read_labels(table, id_column="c")
+
+
+@pytest.mark.parametrize("first_line", ["sep=;", "SEP=;"])
+def test_read_labels_separator_line_of_excel_is_skipped(first_line: str):
+    labels = read_labels(f"{first_line}\nid;gap_eV\na;1,25\n".encode())
+    assert labels.gaps_eV.tolist() == [1.25]
+
+
+@pytest.mark.parametrize("cell", ["#N/A", "<NA>", "n.a.", "#NULL!"])
+def test_read_labels_texts_for_no_value_are_empty_cells(cell: str):
+    labels = read_labels(f"id,gap_eV\na,1\nb,{cell}\n".encode())
+    assert labels.ids == ("a",)
+    assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
