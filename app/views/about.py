@@ -10,7 +10,8 @@ from components.shared.waiting import run_anew_when
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.repeating import (
+from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
+from bandgap.jobs.shell_commands import (
     GAPS,
     RUN,
     STRUCTURES,
@@ -18,7 +19,6 @@ from bandgap.jobs.repeating import (
     serve_command,
     transfer_command,
 )
-from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
     'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep Bayesian transfer '

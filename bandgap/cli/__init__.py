@@ -12,11 +12,12 @@ import typer
 import bandgap
 from bandgap.cli import (
     compare,
+    dashboard,
     data,
     demo,
+    doctor,
     prediction,
-    services,
-    serving,
+    service,
     sources,
     structures,
     training,
@@ -80,12 +81,12 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         demo.demo: "--seed 0 --json figures.json",
     },
     _DASHBOARD_PANEL: {
-        services.app: "--port 8501",
+        dashboard.app: "--port 8501",
         data.add_data: "crystals/ --workspace ADDRESS",
         data.add_source: "source --workspace ADDRESS",
-        services.worker: "",
-        serving.serve: "--model run --port 8600",
-        services.doctor: "",
+        dashboard.worker: "",
+        service.serve: "--model run --port 8600",
+        doctor.doctor: "",
     },
 }
 _WITH_SPECIES = (

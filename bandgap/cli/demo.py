@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from bandgap.cli import inorganic, options
+from bandgap.cli import demo_inorganic, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
@@ -43,7 +43,7 @@ def demo(
 
     set_threads()
     if which == "inorganic":
-        inorganic.demo(
+        demo_inorganic.demo(
             out / f"inorganic-seed-{seed}", seed=seed, device=device, json_file=json_file
         )
         return

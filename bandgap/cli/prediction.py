@@ -11,7 +11,6 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.growing import say_predicted, write_growing
 from bandgap.cli.inputs import (
     LabelChoice,
     descriptor_cache,
@@ -23,6 +22,7 @@ from bandgap.cli.inputs import (
     spool_structures,
     takes_long_to_read,
 )
+from bandgap.cli.prediction_table import echo_prediction_counts, write_growing_table
 from bandgap.cli.report import print_figures, write_figures
 from bandgap.cli.request_options import takes_request
 from bandgap.foundation.errors import InputError
@@ -106,7 +106,7 @@ def predict(
             baseline = load_baseline(
                 records.without_atoms(), name, table=baselines, of_stored_run=True
             )
-        counts = write_growing(
+        counts = write_growing_table(
             records,
             plan,
             out=out,
@@ -115,7 +115,7 @@ def predict(
             is_tally_printed=ahead is None,
             progress=progress,
         )
-    say_predicted(counts, plan, out=out, extxyz=extxyz)
+    echo_prediction_counts(counts, plan, out=out, extxyz=extxyz)
 
 
 def compute_next(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.damage import read_json
-from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import belong_to_worker
 from bandgap.jobs.library import Library
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bandgap.jobs.database import Database
 from bandgap.jobs.heartbeats import is_stale
-from bandgap.jobs.machines import here
+from bandgap.jobs.other_machines import here
 
 NAME = "worker"
 

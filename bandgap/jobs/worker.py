@@ -20,12 +20,12 @@ from types import FrameType
 from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
-from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import drop_left_sources, drop_unfinished_writes, drop_unused_uploads
+from bandgap.jobs.job_process import child_main, run_job
 from bandgap.jobs.library import Library
-from bandgap.jobs.machines import wait_for_other_machines
+from bandgap.jobs.other_machines import wait_for_other_machines
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
 from bandgap.jobs.workspaces import drop_unused_workspaces
 

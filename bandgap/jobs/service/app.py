@@ -18,12 +18,12 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import bandgap
 from bandgap.foundation.errors import BandgapError, printable
-from bandgap.jobs.service.answers import Answer, Health, Models, Refused, Version
 from bandgap.jobs.service.batching import Asked, Batcher
 from bandgap.jobs.service.description import ABOUT, BODY, page_of
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.models import ServedModel
-from bandgap.jobs.service.questions import Choice, Question, name_of_body, of_files, of_json
+from bandgap.jobs.service.requests import Choice, Question, name_of_body, of_files, of_json
+from bandgap.jobs.service.responses import Answer, Health, Models, Refused, Version
 from bandgap.jobs.service.structures_json import file_name
 from bandgap.jobs.service.tokens import is_let_in
 from bandgap.predictions.table import NEGATIVE_END_NOTE

@@ -17,7 +17,7 @@ from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.models import Row, Rows, ServedModel
-from bandgap.jobs.service.questions import Question
+from bandgap.jobs.service.requests import Question
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import Choice, Question
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions

@@ -13,9 +13,9 @@ import pytest
 from bandgap.foundation.progress import Update
 from bandgap.jobs import heartbeats, lock
 from bandgap.jobs.added_sources import add_folder
-from bandgap.jobs.child import JobProgress
 from bandgap.jobs.heartbeats import STALE_S, ClockWatch, is_stale
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.job_process import JobProgress
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all

@@ -188,7 +188,7 @@ def test_service_answers_next_to_1500_half_sent_requests_and_logs_little(tmp_pat
         "import sys\n"
         "from bandgap.jobs.service.app import build_app\n"
         "from bandgap.jobs.service.limits import ServiceLimits\n"
-        "from bandgap.jobs.service.running import listening, server_of\n"
+        "from bandgap.jobs.service.server import listening, server_of\n"
         "sock = listening('127.0.0.1', 0)\n"
         "print(sock.getsockname()[1], flush=True)\n"
         "server_of(build_app({}, token=None, limits=ServiceLimits())).run(sockets=[sock])\n"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from ase.io import write
 
-from bandgap.jobs.child import run_job
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.job_process import run_job
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks

@@ -15,8 +15,8 @@ import pytest
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs import lock
-from bandgap.jobs.child import JobProgress
 from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import JobProgress
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import Timing, Worker, work_once

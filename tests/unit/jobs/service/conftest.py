@@ -17,7 +17,7 @@ from bandgap.cli import app as commands
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.running import LOOPBACK, listening, server_of
+from bandgap.jobs.service.server import LOOPBACK, listening, server_of
 from bandgap.predictions.table import read_predictions_csv
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records

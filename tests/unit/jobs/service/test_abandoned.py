@@ -9,7 +9,7 @@ from bandgap.descriptors import vectors
 from bandgap.foundation.errors import Cancelled
 from bandgap.jobs.service.batching import PREDICTED_TOGETHER, Asked, Batcher
 from bandgap.jobs.service.models import ServedModel, load_models
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import Choice, Question
 from bandgap.structures.records import StructureRecord
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Runs

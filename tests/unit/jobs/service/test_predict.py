@@ -18,7 +18,7 @@ from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.batching import Asked, Batcher, Counts, _answer
 from bandgap.jobs.service.models import ServedModel, load_models
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import Choice, Question
 from bandgap.predictions.table import COLUMNS
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows

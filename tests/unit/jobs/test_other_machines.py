@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.jobs import lock, machines
+from bandgap.jobs import lock, other_machines
 from bandgap.jobs.heartbeats import STALE_S
 from bandgap.jobs.home import Home
-from bandgap.jobs.machines import PagesRow, ServedElsewhere, here
+from bandgap.jobs.other_machines import PagesRow, ServedElsewhere, here
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import Worker
 
@@ -111,7 +111,7 @@ def test_worker_of_this_machine_that_is_gone_is_followed_at_once_also_after_a_ne
 def test_pages_end_where_a_worker_of_another_machine_was_before_them_and_stay_where_it_came_later(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "BEAT_S", 0.0)
+    monkeypatch.setattr(other_machines, "BEAT_S", 0.0)
     row = PagesRow(home)
     with beating(home, "worker", since=time.time() + 60.0):
         for _ in range(5):

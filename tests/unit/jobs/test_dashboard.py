@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.dashboard import (
+    PORTS_TO_TRY,
+    _Kept,
+    app_folder,
+    free_port,
+    healthy,
+    run_dashboard,
+)
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.serve import PORTS_TO_TRY, _Kept, app_folder, free_port, healthy, serve
 from bandgap.jobs.store import JobStore
 
 
@@ -32,7 +39,7 @@ def test_free_port_zero_is_any_free_one() -> None:
 
 
 def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandgap.jobs.serve.PORTS_TO_TRY", 1)
+    monkeypatch.setattr("bandgap.jobs.dashboard.PORTS_TO_TRY", 1)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -66,10 +73,10 @@ def test_quota_that_is_no_number_is_refused_before_anything_starts(
     with pytest.raises(
         ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"
     ):
-        serve(port=0, quota_gb=text)
+        run_dashboard(port=0, quota_gb=text)
     monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
     with pytest.raises(ConfigError, match=rf"BANDGAP_QUOTA_GB is '{text}'"):
-        serve(port=0)
+        run_dashboard(port=0)
     assert not (tmp_path / "home").exists()
 
 
@@ -79,7 +86,8 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        f"from bandgap.jobs.serve import serve; serve(port={port}, quota_gb='2.5')",
+        "from bandgap.jobs.dashboard import run_dashboard; "
+        f"run_dashboard(port={port}, quota_gb='2.5')",
     ]
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -113,7 +121,7 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> None:
-    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    start = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
@@ -130,7 +138,7 @@ def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
-    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    start = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
@@ -167,7 +175,7 @@ def test_process_that_ended_is_started_again_after_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("bandgap.jobs.serve.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("bandgap.jobs.dashboard.time.monotonic", lambda: clock[0])
     kept = _Kept(
         "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ)
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
-from bandgap.jobs.service.questions import Choice, of_files, of_json
+from bandgap.jobs.service.requests import Choice, of_files, of_json
 from bandgap.structures.reading import read_paths
 
 FRAMES = "3\nid=a\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n" * 2

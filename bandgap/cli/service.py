@@ -58,7 +58,7 @@ def serve(
     documented at /docs. Needs the extra serve.
     """
     try:
-        from bandgap.jobs.service.running import run_service
+        from bandgap.jobs.service.server import run_service
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "bandgap":
             raise

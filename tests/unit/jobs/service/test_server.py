@@ -13,7 +13,7 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.running import listening
+from bandgap.jobs.service.server import listening
 from bandgap.jobs.service.tokens import VARIABLE
 from bandgap.predictions.table import COLUMNS
 from bandgap.structures.formats import FORMATS

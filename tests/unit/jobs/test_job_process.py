@@ -4,8 +4,8 @@ import logging
 import uuid
 
 from bandgap.foundation.progress import Update
-from bandgap.jobs.child import run_job
 from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import run_job
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.tasks import TASKS
 

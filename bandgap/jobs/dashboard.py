@@ -22,7 +22,7 @@ from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.jobs.access import VARIABLE, AccessRules, access_rules, address_with_token
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import OTHERS, open_home
-from bandgap.jobs.machines import PagesRow
+from bandgap.jobs.other_machines import PagesRow
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def healthy(address: str) -> bool:
         return False
 
 
-def serve(
+def run_dashboard(
     host: str = "127.0.0.1",
     port: int = 8501,
     *,
@@ -200,7 +200,7 @@ def _page_environment(environment: dict[str, str], rules: AccessRules) -> dict[s
 
 
 def _kept_command(program: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "bandgap.jobs.serve", program, *arguments]
+    return [sys.executable, "-m", "bandgap.jobs.dashboard", program, *arguments]
 
 
 def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bandgap.structures.spool import Spool
 
 
-def write_growing(
+def write_growing_table(
     records: Spool,
     plan: ChunkPlan,
     *,
@@ -98,7 +98,9 @@ def write_growing(
     return table.counts
 
 
-def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
+def echo_prediction_counts(
+    counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None
+) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
     from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.predictions.counting import UNLIKE, domain_counts

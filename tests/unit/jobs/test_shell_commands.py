@@ -7,7 +7,7 @@ import typer
 
 from bandgap.cli import app
 from bandgap.cli.request_options import parsed_request
-from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
+from bandgap.jobs.shell_commands import predict_command, serve_command, transfer_command
 from bandgap.runs.requests import PredictRequest, TransferRequest
 
 REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)

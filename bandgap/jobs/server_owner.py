@@ -18,7 +18,7 @@ CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED, _ROOT = "01", 0
 
 
-def is_own_machine(headers: Mapping[str, str], *, address: str, port: int) -> bool:
+def is_server_owner(headers: Mapping[str, str], *, address: str, port: int) -> bool:
     """Return whether a request with these headers comes from the user who runs the server at this address and port."""
     names = {name.lower(): value for name, value in headers.items()}
     if any(name.lower() in names for name in FORWARDED):
