@@ -12,7 +12,7 @@ from bandgap.foundation.damage import read_json
 from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
-from bandgap.jobs.job_process import belong_to_worker
+from bandgap.jobs.job_process import set_up_process
 from bandgap.jobs.library import Library
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "pandas", "plotly", "
 
 def catalogue_main(folder: str) -> None:
     """Entry of the process that the worker starts for it, as the libraries take seconds to load."""
-    belong_to_worker()
+    set_up_process()
     register_all(folder)
 
 

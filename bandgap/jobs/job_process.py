@@ -2,11 +2,13 @@
 
 import contextlib
 import errno
+import faulthandler
 import logging
 import math
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,7 +136,7 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
 
 def child_main(folder: str, job_id: str) -> None:
     """Run a job as the spawned process of it, and end the processes that the job has started."""
-    belong_to_worker()
+    set_up_process()
     if os.name == "posix":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
@@ -143,13 +145,17 @@ def child_main(folder: str, job_id: str) -> None:
         run_job(store, job, clean_up=end_pools)
 
 
-def belong_to_worker() -> None:
-    """Let this spawned process end when the worker ends, however that was, with all that it starts itself."""
-    if os.name == "posix":
+def set_up_process() -> None:
+    """Prepare this process, which the worker has spawned.
+
+    It and the processes that it starts end with the worker, whatever ends the worker. On POSIX,
+    SIGUSR1 writes the stacks of all its threads to stderr, which is the worker's log.
+    """
+    if sys.platform != "win32":
         os.setpgid(0, 0)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the worker, which ends its children in order
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
+    # Ctrl-C reaches the worker, which ends its job processes in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
