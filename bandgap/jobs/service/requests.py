@@ -1,4 +1,4 @@
-"""What a request asks: structures from a file, an upload or JSON, the model, the level and the kind of interval."""
+"""Requests: structures from a file, an upload or JSON, with model, level and kind of interval."""
 
 import math
 import time
@@ -22,8 +22,8 @@ _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is asked of the structures; "" and None stand for the service's defaults."""
+class RequestOptions:
+    """Model, level and kind of interval of a request; "" and None are the service's defaults."""
 
     model: str = ""
     level: float | None = None
@@ -31,89 +31,105 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """Checked structures, refused ones included, with the baseline in eV that a request gives beside them."""
+class PredictionRequest:
+    """Checked structures, including refused ones, and the baseline in eV of each."""
 
-    choice: Choice
+    options: RequestOptions
     records: list[StructureRecord]
     baselines_eV: list[float | None]
 
 
-def of_json(
-    body: bytes, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits
-) -> Question:
-    """Return what a JSON body asks: an object with "structures", a list of structures, or one structure.
+def request_from_json(
+    body: bytes, options: RequestOptions, *, name: str, baselines: str, limits: ServiceLimits
+) -> PredictionRequest:
+    """Return the request of a JSON body: an object with "structures", a list, or one structure.
 
-    A response of OPTIMADE is told by its content, and read as the file that it is: `name` and `baselines` are for it.
+    A response of OPTIMADE is recognised by its content and read as a file; `name` and `baselines`
+    are for it.
     """
     value = parse_json(body)
     if isinstance(value, dict) and "data" in value and optimade.MARK.encode() in body:
         files = [(file_name(name, default="structure.json"), body)]
-        return of_files(files, choice, baselines=baselines, limits=limits)
+        return request_from_files(files, options, baselines=baselines, limits=limits)
     entries = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and "structures" in value:
-        entries, choice = value["structures"], _with_fields(value, choice)
-    pairs = _taken(records_of_json(entries, limits=limits), limits)
-    return _question(choice, [record for record, _ in pairs], [value for _, value in pairs])
+        entries = value["structures"]
+        options = _with_fields(value, options)
+    pairs = _read_within_limits(records_of_json(entries, limits=limits), limits)
+    return _checked_request(options, [record for record, _ in pairs], [value for _, value in pairs])
 
 
-def of_files(
-    files: Sequence[tuple[str, bytes]], choice: Choice, *, baselines: str, limits: ServiceLimits
-) -> Question:
-    """Return what files ask, each with its name; `baselines` are numbers in eV, one a structure, commas between."""
+def request_from_files(
+    files: Sequence[tuple[str, bytes]],
+    options: RequestOptions,
+    *,
+    baselines: str,
+    limits: ServiceLimits,
+) -> PredictionRequest:
+    """Return the request of named files.
+
+    `baselines` are numbers in eV separated by commas, one for each structure; empty for none.
+    """
     if not files:
         raise Refusal(
             422, "The upload holds no file. Send at least one, under any name of a field."
         )
-    read = (stream_structures(data, name, limits=limits.of_files) for name, data in files)
-    records = _taken((record for found in read for record in found), limits)
-    given: list[float | None] = [*_numbers(baselines)] if baselines else [None] * len(records)
-    if len(given) != len(records):
+    streams = (stream_structures(data, name, limits=limits.reading_limits) for name, data in files)
+    records = _read_within_limits((record for stream in streams for record in stream), limits)
+    baselines_eV: list[float | None] = [None] * len(records)
+    if baselines:
+        baselines_eV = list(_numbers(baselines))
+    if len(baselines_eV) != len(records):
         raise Refusal(
             422,
-            f"{BASELINE} holds {len(given)} numbers for {len(records)} structures. One each is needed.",
+            f"{BASELINE} holds {len(baselines_eV)} numbers for {len(records)} structures. "
+            "One each is needed.",
         )
-    return _question(choice, records, given)
+    return _checked_request(options, records, baselines_eV)
 
 
-def name_of_body(given: str, content_type: str) -> str:
-    """Return the name that a bare body has: the one that the address gives, else one after its type."""
-    return file_name(given, default="structure" + _SUFFIXES.get(content_type, ""))
+def body_file_name(name: str, content_type: str) -> str:
+    """Return the file name of a body: the one in the address, else one by its content type."""
+    return file_name(name, default="structure" + _SUFFIXES.get(content_type, ""))
 
 
-def _taken(read: Iterable[T], limits: ServiceLimits) -> list[T]:
-    """Return what is read of every structure; raises Refusal at the limit of structures (413) or of time (503).
+def _read_within_limits(structures: Iterable[T], limits: ServiceLimits) -> list[T]:
+    """Return the structures; raises Refusal at the limit of their number (413) or of time (503).
 
-    Nothing behind the limit is read: who asked has heard of the time by then, and others wait for this thread.
+    Nothing after the limit is read: the client has had its answer by then, and others wait.
     """
-    until = time.monotonic() + limits.seconds
-    found: list[T] = []
-    for one in read:
-        found.append(one)
-        if len(found) > limits.max_structures:
-            many = f"More than {limits.max_structures:,} structures in one request, the limit."
-            raise Refusal(413, f"{many} Send them in several requests.")
-        if time.monotonic() >= until:
+    deadline = time.monotonic() + limits.seconds
+    read: list[T] = []
+    for structure in structures:
+        read.append(structure)
+        if len(read) > limits.max_structures:
+            raise Refusal(
+                413,
+                f"More than {limits.max_structures:,} structures in one request, the limit. "
+                "Send them in several requests.",
+            )
+        if time.monotonic() >= deadline:
             raise Refusal(
                 503,
                 f"The structures were not read within {limits.seconds:g} s. Send fewer at once.",
             )
-    return found
+    return read
 
 
-def _question(
-    choice: Choice, records: list[StructureRecord], baselines: list[float | None]
-) -> Question:
+def _checked_request(
+    options: RequestOptions, records: list[StructureRecord], baselines: list[float | None]
+) -> PredictionRequest:
     for value in baselines:
         if value is not None and not 0 <= value <= LARGEST_GAP_EV:
             raise Refusal(
                 422,
-                f"{BASELINE} is {value:g}, which is no band gap. Accepted: 0 to {LARGEST_GAP_EV:g}; is the unit eV?",
+                f"{BASELINE} is {value:g}, which is no band gap. Accepted: 0 to "
+                f"{LARGEST_GAP_EV:g}; is the unit eV?",
             )
-    return Question(choice, with_unique_ids(records), baselines)
+    return PredictionRequest(options, with_unique_ids(records), baselines)
 
 
-def _with_fields(body: Mapping[str, Json], choice: Choice) -> Choice:
+def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOptions:
     unknown = sorted(set(body) - set(FIELDS))
     if unknown:
         raise Refusal(
@@ -123,14 +139,14 @@ def _with_fields(body: Mapping[str, Json], choice: Choice) -> Choice:
         value = body.get(name)
         if value is None:
             continue
-        if getattr(choice, name) not in ("", None):
-            raise Refusal(422, f"{name} stands in the address and in the body. Give it once.")
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (number if name == "level" else isinstance(value, str)):
+        if getattr(options, name) not in ("", None):
+            raise Refusal(422, f"{name} is in the address and in the body. Give it once.")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not (is_number if name == "level" else isinstance(value, str)):
             accepted = "a number such as 0.95" if name == "level" else "text"
             raise Refusal(422, f"{name} is {shown(str(value))}. Accepted: {accepted}.")
-        choice = replace(choice, **{name: value})
-    return choice
+        options = replace(options, **{name: value})
+    return options
 
 
 def _numbers(text: str) -> Iterator[float]:
@@ -142,6 +158,7 @@ def _numbers(text: str) -> Iterator[float]:
         if not math.isfinite(value):
             raise Refusal(
                 422,
-                f"{BASELINE} holds {shown(word)}. Accepted: finite numbers in eV with commas between.",
+                f"{BASELINE} holds {shown(word)}. Accepted: finite numbers in "
+                "eV with commas between.",
             )
         yield value
