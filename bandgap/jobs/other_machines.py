@@ -1,8 +1,10 @@
-"""One machine serves a data directory: pages and worker share a database in WAL mode, which holds on one machine alone.
+"""Refuse a data directory that another machine serves.
 
-Worker and pages write a row with a heartbeat into the table of locks. A row of another machine counts where its
-heartbeat moves while one looks: what a machine that is gone left behind never does, and clocks are not compared.
-Containers of one machine are that machine, under whatever names. Pages without `bandgap app` leave no row.
+Page server and worker share a database in WAL mode, which works on one machine only. Both write a
+row with a heartbeat into the table of locks. A row of another machine counts if its heartbeat
+changes between two reads. So clocks are not compared, and the row of a machine that has stopped
+does not count. Containers of one machine are the same machine. A page server without `bandgap app`
+writes no row.
 """
 
 import functools
@@ -22,8 +24,8 @@ from bandgap.jobs.home import Home
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 4.0  # of pages
-LOOK_S = 0.3
+BEAT_S = 4.0  # of the page server
+POLL_S = 0.3
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -31,83 +33,88 @@ class ServedElsewhere(BandgapError):
     """Another machine serves this data directory."""
 
 
-def here() -> str:
-    """Return how rows name this machine: its host name, which may change, and what tells it from others."""
-    return f"{socket.gethostname()} {_machine()}"
+def this_machine() -> str:
+    """Return the name of this machine in rows: its host name, which may change, and its id."""
+    return f"{socket.gethostname()} {_machine_id()}"
 
 
-def is_here(host: str) -> bool:
-    """Return whether a row is of this machine; earlier versions wrote the host name alone."""
-    name, _, machine = host.partition(" ")
-    return machine == _machine() if machine else name == socket.gethostname()
+def is_this_machine(host: str) -> bool:
+    """Return whether the name in a row is one of this machine."""
+    return host.partition(" ")[2] == _machine_id()
 
 
 class OtherMachines:
-    """Looks again and again at the rows of other machines."""
+    """Reads the rows of other machines repeatedly."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._seen: dict[str, tuple[str, float]] = {}
+        self._last_beats: dict[str, tuple[str, float]] = {}
 
-    def look(self) -> tuple[list[sqlite3.Row], list[sqlite3.Row]]:
-        """Return the rows of other machines that are not stale, and those of them that beat since an earlier look."""
+    def read(self) -> tuple[list[sqlite3.Row], list[sqlite3.Row]]:
+        """Return the rows that are not stale, and those of them that beat since the last call."""
         fresh = self._database.rows(
             "SELECT * FROM lock WHERE heartbeat >= ?", time.time() - STALE_S
         )
-        others = [row for row in fresh if not is_here(row["host"])]
-        now = {row["name"]: (row["holder"], row["heartbeat"]) for row in others}
-        beating = [row for row in others if _beats(self._seen.get(row["name"]), now[row["name"]])]
-        self._seen = now
-        return others, beating
+        rows = [row for row in fresh if not is_this_machine(row["host"])]
+        beats = {row["name"]: (row["holder"], row["heartbeat"]) for row in rows}
+        beating = [
+            row for row in rows if _beats(self._last_beats.get(row["name"]), beats[row["name"]])
+        ]
+        self._last_beats = beats
+        return rows, beating
 
 
 def wait_for_other_machines(home: Home, database: Database, *, stopped: Callable[[], bool]) -> None:
-    """Return as soon as no row of another machine is left that may be of a living process.
+    """Return when no row of another machine can be of a living process.
 
-    Raises ServedElsewhere where one is: at its next beat, or after STALE_S at the latest.
+    That is after STALE_S at the latest. Raises ServedElsewhere as soon as the heartbeat of such a
+    row changes.
     """
-    others, end = OtherMachines(database), time.monotonic() + STALE_S
-    while time.monotonic() < end and not stopped():
-        rows, beating = others.look()
+    other_machines = OtherMachines(database)
+    deadline = time.monotonic() + STALE_S
+    while time.monotonic() < deadline and not stopped():
+        rows, beating = other_machines.read()
         if beating:
             raise _refusal(home, beating[0])
         if not rows:
             return
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 class PagesRow:
-    """The row of pages on this machine, and their look at other machines."""
+    """The row of the page server on this machine."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._holder, self._since, self._next = str(uuid.uuid4()), time.time(), 0.0
-        self._others: OtherMachines | None = None
+        self._holder = str(uuid.uuid4())
+        self._since = time.time()
+        self._next_beat = 0.0  # monotonic time
+        self._other_machines: OtherMachines | None = None
 
     def beat(self) -> None:
-        """Renew the row, at most every BEAT_S; what is wrong with the database is left for pages to say.
+        """Renew the row, at most every BEAT_S; an error of the database is logged.
 
-        Raises ServedElsewhere where pages or a worker of another machine were here before these pages.
+        Raises ServedElsewhere where a page server or worker of another machine has an older row.
         """
-        if time.monotonic() < self._next:
+        if time.monotonic() < self._next_beat:
             return
-        self._next = time.monotonic() + BEAT_S
+        self._next_beat = time.monotonic() + BEAT_S
         try:
             database = Database(self._home.database)
-            self._others = self._others or OtherMachines(database)
+            self._other_machines = self._other_machines or OtherMachines(database)
             with database.writing() as connection:
                 connection.execute(
                     "INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)",
                     (
-                        f"pages {_machine()}",
+                        f"pages {_machine_id()}",
                         self._holder,
                         os.getpid(),
-                        here(),
+                        this_machine(),
                         self._since,
                         time.time(),
                     ),
                 )
-            _, beating = self._others.look()
+            _, beating = self._other_machines.read()
         except StoreError as error:
             log.warning("the pages' heartbeat could not be written: %s", error)
             return
@@ -125,25 +132,27 @@ class PagesRow:
 
 
 def _refusal(home: Home, row: sqlite3.Row) -> ServedElsewhere:
-    what, host = row["name"].split()[0], row["host"].split()[0]
+    what = row["name"].split()[0]
+    host = row["host"].split()[0]
     serves = "serve" if what == "pages" else "serves"
     return ServedElsewhere(
-        f"The {what} of another machine, {host}, {serves} {home.folder}. Its database holds on one machine alone. "
-        f"Start pages and worker on {host}; let its worker send work here by BANDGAP_ENGINE and BANDGAP_SCHEDULER; "
-        "or set BANDGAP_HOME to another folder."
+        f"The {what} of another machine, {host}, {serves} {home.folder}. Its database works on one "
+        f"machine only. Start pages and worker on {host}; let its worker send work here by "
+        "BANDGAP_ENGINE and BANDGAP_SCHEDULER; or set BANDGAP_HOME to another folder."
     )
 
 
-def _beats(before: tuple[str, float] | None, now: tuple[str, float]) -> bool:
-    return before is not None and before[0] == now[0] and before[1] != now[1]
+def _beats(last: tuple[str, float] | None, beat: tuple[str, float]) -> bool:
+    """Return whether the holder is the same and its heartbeat has changed."""
+    return last is not None and last[0] == beat[0] and last[1] != beat[1]
 
 
 @functools.cache
-def _machine() -> str:
-    """Return what is one for all containers of a machine and is another on every other: its boot, else its hardware."""
+def _machine_id() -> str:
+    """Return an id that all containers of a machine share: of its boot, or of its network card."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
         address = uuid.getnode()
-        made_up = address >> 40 & 1
-        return socket.gethostname() if made_up else f"{address:012x}"
+        is_random = address >> 40 & 1  # uuid.getnode sets this bit where it finds no card
+        return socket.gethostname() if is_random else f"{address:012x}"

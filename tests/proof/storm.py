@@ -273,7 +273,7 @@ class Visitor:
         if asked.kind == "transfer":
             run = self.library.run(asked.workspace, asked.subject)
             assert run is not None, "the run of a transfer is lost"
-            return resuming.start_again(self.store, self.library, run)
+            return resuming.restart_run(self.store, self.library, run)
         return self._submit(
             asked.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}"
         )

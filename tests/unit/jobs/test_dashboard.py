@@ -1,4 +1,4 @@
-"""The starter of the web page: port, health, start and stop of both processes."""
+"""`bandgap app`: choice of the port, health, start, restart and stop of both processes."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.dashboard import (
     PORTS_TO_TRY,
-    _Kept,
+    _SupervisedProcess,
     app_folder,
     free_port,
     healthy,
@@ -27,10 +27,10 @@ from bandgap.jobs.store import JobStore
 
 
 def test_free_port_passes_over_a_taken_one() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         assert port < free_port("127.0.0.1", port) < port + PORTS_TO_TRY
 
 
@@ -40,10 +40,10 @@ def test_free_port_zero_is_any_free_one() -> None:
 
 def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bandgap.jobs.dashboard.PORTS_TO_TRY", 1)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         with pytest.raises(
             ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"
         ):
@@ -57,7 +57,7 @@ def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
         free_port("192.0.2.77", 8501)
 
 
-def test_app_folder_holds_the_pages() -> None:
+def test_app_folder_contains_the_pages() -> None:
     assert {"main.py", "views", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
 
 
@@ -106,9 +106,11 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         wait_for(lambda: len(rows_of_pages(database)) == 1)
         if sys.platform == "linux":
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
-            assert len(given) == 2 and all(
-                b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given
+            environments = [
+                Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children
+            ]
+            assert len(environments) == 2 and all(
+                b"BANDGAP_QUOTA_GB=2.5" in variables for variables in environments
             )
     finally:
         process.send_signal(signal.SIGTERM)
@@ -127,12 +129,12 @@ def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> N
         [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None and process.stdout.readline()
-        kept = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         database = JobStore(Home(tmp_path)).database
         wait_for(lambda: worker_status(database).alive)
         process.kill()
-    assert len(kept) == 2
-    wait_for(lambda: not any(lives(int(pid)) for pid in kept))
+    assert len(children) == 2
+    wait_for(lambda: not any(lives(int(pid)) for pid in children))
     assert worker_status(database).age_s is None  # the worker gave its lock back
 
 
@@ -176,24 +178,24 @@ def test_process_that_ended_is_started_again_after_growing_pauses(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr("bandgap.jobs.dashboard.time.monotonic", lambda: clock[0])
-    kept = _Kept(
+    supervised = _SupervisedProcess(
         "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ)
     )
-    first = kept.process
+    first = supervised.process
     try:
         for lived_s, pause_s in ((1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (700.0, 1.0)):
             clock[0] += lived_s
-            kept.keep()
-            assert kept.process is first, "it lives"
+            supervised.restart_if_ended()
+            assert supervised.process is first, "it lives"
             first.kill()
             first.wait()
-            kept.keep()
+            supervised.restart_if_ended()
             clock[0] += pause_s - 0.1
-            kept.keep()
-            assert kept.process is first, "the pause is not over"
+            supervised.restart_if_ended()
+            assert supervised.process is first, "the pause is not over"
             clock[0] += 0.2
-            kept.keep()
-            assert kept.process is not first and kept.process.poll() is None
-            first = kept.process
+            supervised.restart_if_ended()
+            assert supervised.process is not first and supervised.process.poll() is None
+            first = supervised.process
     finally:
-        kept.stop()
+        supervised.stop()

@@ -11,7 +11,7 @@ import pytest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.home import Home
-from bandgap.jobs.job_process import child_main, run_job
+from bandgap.jobs.job_process import job_main, run_job
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.tasks import TASKS
 from tests.unit.jobs.changed_start import staying_start_up
@@ -51,7 +51,7 @@ def test_job_process_writes_the_stacks_of_its_threads_to_stderr_on_sigusr1(
     job = store.submit(WS, "check", title="t", payload={"dataset": "none"}, subject="none")
     store.claim("worker")
     process = multiprocessing.get_context("spawn").Process(
-        target=child_main, args=(str(tmp_path), job.id)
+        target=job_main, args=(str(tmp_path), job.id)
     )
     process.start()
     try:

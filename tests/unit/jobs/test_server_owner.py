@@ -1,4 +1,4 @@
-"""Whose request it is: only the user of the own machine, by an address of it, may see all workspaces."""
+"""Only the user who runs the server, on the same machine, may see all workspaces."""
 
 import os
 import socket
@@ -62,8 +62,9 @@ def test_connection_of_another_user_of_a_shared_machine_closes_the_list():
                 OWN, address="127.0.0.1", port=port
             )
             script = (
-                f"import os, socket, sys; os.setuid({NOBODY}); c = socket.socket(); c.connect(('127.0.0.1', {port}));"
-                " print('connected', flush=True); sys.stdin.read()"
+                f"import os, socket, sys; os.setuid({NOBODY}); c = "
+                f"socket.socket(); c.connect(('127.0.0.1', {port})); "
+                "print('connected', flush=True); sys.stdin.read()"
             )
             command = [sys.executable, "-c", script]
             with subprocess.Popen(

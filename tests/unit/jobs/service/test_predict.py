@@ -32,7 +32,7 @@ WATER = {
 
 
 def crystal(seed: int = 0) -> Atoms:
-    """Methanol in a cell of its own."""
+    """Methanol in a cell."""
     atoms = molecule("CH3OH", cell=[5.0, 5.5, 6.0], pbc=True)
     atoms.positions += np.random.default_rng(seed).normal(0.0, 0.03, atoms.positions.shape)
     return atoms

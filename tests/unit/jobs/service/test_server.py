@@ -1,4 +1,4 @@
-"""`bandgap serve` as a process of its own, and what the service says of itself."""
+"""`bandgap serve` as a separate process: address, messages, end by signals."""
 
 import os
 import re
