@@ -12,7 +12,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.machine import peak_memory_bytes
-from bandgap.jobs.serve import app_folder
+from bandgap.jobs.dashboard import app_folder
 
 HEAVY = ("torch", "dscribe", "ase", "sklearn")
 TIMEOUT_S = 120.0

@@ -8,9 +8,10 @@ import streamlit as st
 from components.shared import frame, stores, tables, words
 from components.shared.waiting import run_anew_when
 
-from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
+from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.repeating import (
+from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
+from bandgap.jobs.shell_commands import (
     GAPS,
     RUN,
     STRUCTURES,
@@ -18,7 +19,6 @@ from bandgap.jobs.repeating import (
     serve_command,
     transfer_command,
 )
-from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
     'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep Bayesian transfer '
@@ -70,7 +70,7 @@ def server() -> None:
 
 def space() -> None:
     st.subheader("Room and limits", anchor=False)
-    taken = room(stores.library(), session.workspace())
+    taken = workspace_usage(stores.library(), session.workspace())
     st.write(
         f"This workspace takes {words.size(taken.uploads)} of uploaded files and {words.size(taken.runs)} of runs; the "
         f"descriptors that all workspaces share take {words.size(taken.cache)}. {words.size(taken.free)} are free."

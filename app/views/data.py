@@ -15,7 +15,7 @@ from components.shared.actions import carry_out, delete_button, rename_form
 from components.shared.job_panel import job_panel
 from components.shared.run_choice import choose
 
-from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
+from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
@@ -128,11 +128,11 @@ def losses_sentence(found: Losses) -> str:
 
 
 def _space(datasets: list[Dataset]) -> None:
-    taken, quota = room(stores.library(), session.workspace()), quota_bytes()
+    taken, quota = workspace_usage(stores.library(), session.workspace()), quota_bytes()
     sizes = taken.datasets
     of = f" of at most {words.size(quota)}" if quota else ""
     runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
-    st.write(f"This workspace takes **{words.size(taken.taken)}**{of}{runs}.")
+    st.write(f"This workspace takes **{words.size(taken.total)}**{of}{runs}.")
     st.caption(
         f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored."
     )

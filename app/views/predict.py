@@ -35,7 +35,7 @@ def page() -> None:
     if run is None:
         return
     own = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
-    predictions = resuming.without_continued(own)
+    predictions = resuming.without_resumed(own)
     if not predictions:
         predict_form(run)
         return
@@ -83,7 +83,7 @@ def result(run: RunRow, predictions: list[Job]) -> None:
 def stopped(job: Job) -> None:
     """Offer to go on after the last finished chunk, or to start the same again where none was finished."""
     label = "Start it again"
-    if kept := resuming.kept_rows(stores.home(), job.payload):
+    if kept := resuming.n_predicted_rows(stores.home(), job.payload):
         st.caption(
             f"Kept: {words.count(kept, 'structure')} predicted already. It goes on after them, and ends with the table "
             "that it would have had without the break. What is kept stays for 14 days."
@@ -95,7 +95,7 @@ def stopped(job: Job) -> None:
 
 def go_on(job: Job) -> None:
     """Ask the worker to go on with a prediction, and choose what it does now."""
-    session.choose("prediction", resuming.go_on(stores.jobs(), job).id)
+    session.choose("prediction", resuming.resume_prediction(stores.jobs(), job).id)
 
 
 def predict_form(run: RunRow) -> None:

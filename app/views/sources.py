@@ -15,7 +15,7 @@ from components.sources.source_setup import source_form
 from components.sources.source_upload import source_upload
 
 from bandgap import plots
-from bandgap.jobs.sources import OWN, Source, delete_source
+from bandgap.jobs.sources import JOB_ORIGINS, Source, delete_source
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import extras_sentence
 
@@ -31,7 +31,7 @@ def page() -> None:
         "Source models",
         "Networks that learned gaps from many structures; a transfer starts from one.",
     )
-    begun = [job for kind in OWN for job in stores.jobs_of(kind).values()]
+    begun = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
     active = [job for job in begun if job.active]
     for job in active:
         job_panel(job, noun=NOUNS[job.kind])

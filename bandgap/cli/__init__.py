@@ -12,19 +12,21 @@ import typer
 import bandgap
 from bandgap.cli import (
     compare,
+    dashboard,
     data,
     demo,
+    doctor,
     prediction,
-    services,
-    serving,
+    service,
     sources,
     structures,
     training,
 )
 from bandgap.cli.commands import CheckedCommand, PlainErrors, SpeciesCommand
 
+# Allocations between two runs of the garbage collector; Python's default of 700 takes half a second
+# at import.
 COLLECTED_AT = 50_000
-"""Allocations between two runs of the garbage collector; Python's default of 700 costs half a second at import."""
 
 _DASHBOARD_PANEL = "Dashboard and installation"
 
@@ -35,9 +37,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Band gaps of crystals with intervals, by Bayesian transfer learning from a source model.\n\n"
-        "A first look: `bandgap demo` (about 3 minutes) or `bandgap app`. "
-        "Your own data: check, train-source, transfer, predict."
+        "Band gaps of crystals with intervals, by Bayesian transfer learning from a source "
+        "model.\n\nA first look: `bandgap demo` (about 3 minutes) or `bandgap app`. Your own data: "
+        "check, train-source, transfer, predict."
     ),
 )
 
@@ -67,25 +69,31 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         structures.featurize: "--structures crystals/ --preset oe62-16 --out features.npz",
     },
     "Models": {
-        training.train_source: "--structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source",
-        sources.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source",
-        sources.source_extras: "--source source --structures molecules.extxyz.gz --label gap_eV --variational",
-        training.transfer: "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
+        training.train_source: "--structures molecules.extxyz.gz --label gap_eV "
+        "--preset oe62-16 --out source",
+        sources.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV "
+        "--preset oe62-16 --out source",
+        sources.source_extras: "--source source --structures molecules.extxyz.gz "
+        "--label gap_eV --variational",
+        training.transfer: "--source source --structures crystals.zip --labels gaps.csv "
+        "--n 200 --out run",
     },
     "Results": {
         prediction.predict: "--model run --structures new.cif --level 0.95 --out predictions.csv",
         prediction.compute_next: "--model run --structures candidates/ --count 10 --out next.csv",
-        prediction.evaluate: "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
-        compare.compare: "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",
+        prediction.evaluate: "--predictions predictions.csv --structures crystals.extxyz "
+        "--label gap_eV",
+        compare.compare: "--source source --structures crystals.extxyz --label gap_eV "
+        "--n 100 --out compared",
         demo.demo: "--seed 0 --json figures.json",
     },
     _DASHBOARD_PANEL: {
-        services.app: "--port 8501",
+        dashboard.app: "--port 8501",
         data.add_data: "crystals/ --workspace ADDRESS",
         data.add_source: "source --workspace ADDRESS",
-        services.worker: "",
-        serving.serve: "--model run --port 8600",
-        services.doctor: "",
+        dashboard.worker: "",
+        service.serve: "--model run --port 8600",
+        doctor.doctor: "",
     },
 }
 _WITH_SPECIES = (

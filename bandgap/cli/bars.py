@@ -25,7 +25,7 @@ EVERY_S = 30.0  # between two lines on the rate
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
-    """Yield a `Progress`: one bar for every phase on a terminal, one line for every phase elsewhere."""
+    """Yield a `Progress`: one bar per phase on a terminal, one line per phase elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _PhaseLines()
@@ -64,18 +64,18 @@ class _PhaseBars:
 
 
 class _PhaseLines:
-    """For logs and pipes: one line when a phase starts, and one on its rate every `EVERY_S` seconds.
+    """For logs and pipes: a line when a phase starts, and one on its rate every `EVERY_S` seconds.
 
     The line of a phase without a total also contains its message.
     """
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._printed_phases: set[str] = set()
         self._last_line_at = time.monotonic()
 
     def __call__(self, update: Update, /) -> None:
-        if update.phase not in self._seen:
-            self._seen.add(update.phase)
+        if update.phase not in self._printed_phases:
+            self._printed_phases.add(update.phase)
             total = f" ({update.total:,})" if update.total else ""
             message = f": {update.message}" if update.message and not update.total else ""
             self._print(f"{update.phase}{total}{message}")
@@ -92,9 +92,10 @@ class _PhaseLines:
 
 
 class EpochClock:
-    """A progress that also measures the time of every step of one phase, such as the epochs of a training.
+    """A progress that also measures every step of one phase, such as the epochs of a training.
 
-    An update with the same count as the one before, such as one for a batch, belongs to the same step.
+    An update with the same count as the one before, such as one for a batch, belongs to the same
+    step.
     """
 
     def __init__(self, progress: Progress, phase: str) -> None:

@@ -17,7 +17,10 @@ EXIT_INTERRUPTED = 130
 
 
 class PlainErrors(TyperGroup):
-    """A group of commands that prints an error as one message on stderr, with exit code 1 and no traceback."""
+    """A group of commands that prints an error as one message on stderr, without a traceback.
+
+    The exit code is 1.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the requested command."""
@@ -43,7 +46,7 @@ class PlainErrors(TyperGroup):
 
 
 class CheckedCommand(TyperCommand):
-    """A command that first checks that its outputs can be written and are not among its inputs (`outputs`)."""
+    """A command that first checks that its outputs can be written and are no inputs."""
 
     def invoke(self, ctx: Any) -> Any:
         """Check the given paths, then run the command."""

@@ -14,7 +14,7 @@ from bandgap.cli.inputs import (
     descriptor_cache,
     load_gaps,
     load_structures,
-    say,
+    print_note,
 )
 from bandgap.cli.report import print_table
 from bandgap.cli.request_options import parse_settings
@@ -81,11 +81,13 @@ def compare(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:
-    """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
+    """Compare methods on a labelled set: error, score, coverage and width of the intervals.
 
-    All methods get the same source and seeds, and are tested on the same rows. An interrupted comparison
-    resumes with the missing fits, and tries failed ones again. Earlier fits with other data, another source,
-    other settings or another version are recomputed.
+    The figures are means over splits.
+
+    All methods get the same source and seeds, and are tested on the same rows. An interrupted
+    comparison resumes with the missing fits, and tries failed ones again. Earlier fits with other
+    data, another source, other settings or another version are recomputed.
     """
     from dataclasses import replace
 
@@ -145,16 +147,17 @@ def compare(
             }
             comparison = replace(comparison, methods=able)
             unable_text = ", ".join(compared.unable)
-            say(
-                f"Not compared, as the source model lacks elements of too many structures: {unable_text}."
+            print_note(
+                "Not compared, as the source model lacks elements of too many "
+                f"structures: {unable_text}."
             )
         for text in compared.left_out(len(records)):
-            say(text)
+            print_note(text)
         out.mkdir(parents=True, exist_ok=True)
         stored_fits = read_fits(out / RESULTS)
         facts = facts_by_method(compared, comparison, head=head)
         if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
-            say(sentence)
+            print_note(sentence)
         fits = reusable_fits(stored_fits, facts)
         for fit in compare_given(
             compared, comparison, head=head, device=device, done=fits, progress=progress
@@ -191,7 +194,7 @@ def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:
 
 
 def print_comparison(fits: "Sequence[ComparedFit]") -> None:
-    """Print a table of mean and standard error for every figure, with a row a method and a column a size."""
+    """Print a table for every figure: mean and standard error by method (row) and size (column)."""
     from bandgap.runs.compared_fits import summary
 
     sizes = sorted({fit.n for fit in fits})

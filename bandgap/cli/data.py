@@ -1,4 +1,4 @@
-"""`bandgap add-data`, `add-source` and `data fetch`: add files to a workspace, download data sets."""
+"""`bandgap add-data`, `add-source` and `data fetch`: add files to a workspace, fetch data sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bandgap.cli.commands import CheckedCommand
-from bandgap.cli.inputs import say
+from bandgap.cli.inputs import print_note
 from bandgap.foundation.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ _WORKSPACE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Workspace = Annotated[
     str,
     typer.Option(
-        help="The workspace: the text after ws= in the address of the dashboard, or the whole address."
+        help="The workspace: the text after ws= in the address of the "
+        "dashboard, or the whole address."
     ),
 ]
 
@@ -37,8 +38,8 @@ def add_data(
 ) -> None:
     """Add a data set to a workspace of the dashboard on this machine; the worker checks the files.
 
-    Use it for data above the upload limits. The files are copied into the data directory (BANDGAP_HOME) and
-    count towards the quota of the workspace.
+    Use it for data above the upload limits. The files are copied into the data directory
+    (BANDGAP_HOME) and count towards the quota of the workspace.
     """
     from bandgap.jobs.server_files import files_below
     from bandgap.jobs.tasks.data import store_files
@@ -56,7 +57,7 @@ def add_data(
             id, "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
         ),
     )
-    say(
+    print_note(
         f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts."
     )
 
@@ -72,8 +73,8 @@ def add_source(
 ) -> None:
     """Add a source model to a workspace of the dashboard on this machine.
 
-    Every network is loaded and its stored predictions are recomputed. Then the folder is copied into the
-    data directory (BANDGAP_HOME), where it counts towards the quota of the workspace.
+    Every network is loaded and its stored predictions are recomputed. Then the folder is copied
+    into the data directory (BANDGAP_HOME), where it counts towards the quota of the workspace.
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.jobs.added_sources import add_folder, check_source
@@ -86,15 +87,17 @@ def add_source(
         check_source(folder)
     job = add_folder(jobs, library, id, folder, name=" ".join(name.split())[:MAX_NAME])
     state = "is there already" if job.state == "finished" else "is stored"
-    say(
-        f"The source model {job.payload['name']!r} {state}; open the page Source models to see its card."
+    print_note(
+        f"The source model {job.payload['name']!r} {state}; open the page Source "
+        "models to see its card."
     )
 
 
 def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
-    """Return jobs, library and id of the workspace in an address; prints a note if the workspace is new.
+    """Return jobs, library and id of the workspace in an address; print a note if it is new.
 
-    Raises BadParameter for an address without a workspace, and InputError where `path` does not exist.
+    Raises BadParameter for an address without a workspace, and InputError where `path` does not
+    exist.
     """
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
@@ -103,7 +106,8 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
     match = _WORKSPACE.search(workspace)
     if match is None:
         raise typer.BadParameter(
-            f"{workspace!r} contains no workspace. Copy the text after ws= in the address of the dashboard.",
+            f"{workspace!r} contains no workspace. Copy the text after ws= in the "
+            "address of the dashboard.",
             param_hint="--workspace",
         )
     if not path.exists():
@@ -115,8 +119,9 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
             connection.execute("SELECT 1 FROM workspace WHERE id = ?", (match.group(),)).fetchone()
             is None
         ):
-            say(
-                f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?"
+            print_note(
+                f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME "
+                "that of the dashboard?"
             )
     return JobStore(home), library, match.group()
 
@@ -138,17 +143,20 @@ def fetch(
     file: Annotated[
         Literal["df_62k.json", "df_31k.json", "df_5k.json"],
         typer.Option(
-            help="Which of its files: 61,489 molecules (387 MB), those with water, or those with GW (51 MB)."
+            help="Which of its files: 61,489 molecules (387 MB), those with water, or "
+            "those with GW (51 MB)."
         ),
     ] = "df_62k.json",
     address: Annotated[
         str | None, typer.Option(help="Another address with the files and SHA512sums.")
     ] = None,
 ) -> None:
-    """Download a published data set and verify its checksums; the same command resumes an interrupted download.
+    """Download a published data set and verify its checksums.
 
-    OE62: 61,489 molecules from organic crystals, doi:10.14459/2019mp1507656, CC BY-SA 4.0; `train-source --oe62` reads
-    it.
+    The same command resumes an interrupted download.
+
+    OE62: 61,489 molecules from organic crystals, doi:10.14459/2019mp1507656, CC BY-SA 4.0;
+    `train-source --oe62` reads it.
     """
     from bandgap.cli.bars import progress_bars
     from bandgap.datasets.fetching import OE62, fetch
@@ -157,5 +165,6 @@ def fetch(
     with progress_bars() as progress:
         path = fetch(file, out, base=address or OE62, progress=progress)
     typer.echo(
-        f"{path}: complete, checksum verified ({path.stat().st_size:,} bytes). Licence: CC BY-SA 4.0."
+        f"{path}: complete, checksum verified ({path.stat().st_size:,} bytes). "
+        "Licence: CC BY-SA 4.0."
     )

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from bandgap.cli import inorganic, options
+from bandgap.cli import demo_inorganic, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
+from bandgap.cli.report import figure_text, label, print_table, run_figures, write_figures
 from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
@@ -32,18 +32,19 @@ def demo(
     device: options.Device = "auto",
     json_file: options.JsonFile = None,
 ) -> None:
-    """Run the complete workflow on the shipped data: 200 labelled crystals, two methods, 300 test crystals.
+    """Run the complete workflow on the shipped data.
 
-    It prints errors, coverage and width of the intervals, the layer weights c, convergence and time of each
-    method. With --name inorganic: 140 labelled crystals with carbon and hydrogen and 69 held-out ones, with
-    PBE gaps of the Materials Project; transfer from inorganic crystals, compared with methods without a source.
+    200 labelled crystals, two methods, 300 test crystals. It prints errors, coverage and width of
+    the intervals, the layer weights c, convergence and time of each method. With --name inorganic:
+    140 labelled crystals with carbon and hydrogen and 69 held-out ones, with PBE gaps of the
+    Materials Project; transfer from inorganic crystals, compared with methods without a source.
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     if which == "inorganic":
-        inorganic.demo(
+        demo_inorganic.demo(
             out / f"inorganic-seed-{seed}", seed=seed, device=device, json_file=json_file
         )
         return
@@ -66,11 +67,12 @@ def demo(
     }
     names = dict.fromkeys(name for row in figures.values() for name in row)
     rows = [
-        (label(name), *(shown(name, row.get(name)) for row in figures.values())) for name in names
+        (label(name), *(figure_text(name, row.get(name)) for row in figures.values()))
+        for name in names
     ]
     print_table(("", *figures), rows)
     typer.echo(
-        f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all."
+        f"{N_TRAIN} labelled and {N_TEST} test crystals; {figure_text('seconds', seconds)} in all."
     )
     for name, folder in folders.items():
         for warning in manifests[name]["warnings"]:

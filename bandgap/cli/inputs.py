@@ -28,18 +28,17 @@ if TYPE_CHECKING:
     from bandgap.structures.records import Records
     from bandgap.structures.spool import Spool, Tally
 
-READ_FIRST_BYTES = (
-    64 * 2**20
-)  # largest input read before predicting: about 100,000 molecules, ten seconds
+# Largest input that is read before predicting: about 100,000 molecules, ten seconds.
+READ_FIRST_BYTES = 64 * 2**20
 
 
-def say(text: str) -> None:
+def print_note(text: str) -> None:
     """Print one line for the user to stderr, next to the progress; stdout contains only results."""
     typer.echo(text, err=True)
 
 
 def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[StructureRecord]:
-    """Read every structure under the paths, and print how many are ready, have a warning or are refused.
+    """Read every structure under the paths, and print the counts of the verdicts.
 
     Raises InputError for a path that does not exist.
     """
@@ -48,12 +47,14 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
 
     _check_exist(paths)
     records = read_paths(paths, progress=progress)
-    say_tally(Tally.of(records))
+    print_tally(Tally.of(records))
     return records
 
 
 def spool_ahead(paths: Sequence[Path]) -> Spool:
-    """Start to read every structure under the paths to the disk, in a separate process where possible.
+    """Start to read every structure under the paths to the disk.
+
+    A separate process reads them where possible.
 
     The limits are `STREAM_LIMITS`. Raises InputError for a path that does not exist.
     """
@@ -68,8 +69,8 @@ def spool_ahead(paths: Sequence[Path]) -> Spool:
 def takes_long_to_read(paths: Sequence[Path]) -> bool:
     """Return whether predictions should start before all files under the paths are read.
 
-    A file whose size cannot be read counts as empty; reading it later raises the error. Raises InputError
-    for a path that does not exist.
+    A file whose size cannot be read counts as empty; reading it later raises the error. Raises
+    InputError for a path that does not exist.
     """
     from bandgap.structures.reading import files_under
 
@@ -95,18 +96,18 @@ def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
 
     _check_exist(paths)
     spool = Spool(stream_paths(paths, limits=STREAM_LIMITS, progress=progress))
-    say_tally(spool.tally)
+    print_tally(spool.tally)
     return spool
 
 
-def say_tally(tally: Tally) -> None:
-    """Print how many records are ready, have a warning or are refused, and the first reasons for refusal."""
-    say(_verdict_counts(tally.counts))
+def print_tally(tally: Tally) -> None:
+    """Print the counts of the verdicts and the first reasons for refusal."""
+    print_note(_verdict_counts(tally.counts))
     for file, reason in tally.refused:
-        say(f"  {file}: {reason}")
+        print_note(f"  {file}: {reason}")
     n_more = tally.counts["refused"] - len(tally.refused)
     if n_more > 0:
-        say(f"  ... and {n_more:,} more; `bandgap check` lists them all.")
+        print_note(f"  ... and {n_more:,} more; `bandgap check` lists them all.")
 
 
 def verdict_counts(records: Iterable[StructureRecord]) -> str:
@@ -117,7 +118,10 @@ def verdict_counts(records: Iterable[StructureRecord]) -> str:
 def _verdict_counts(counts: Counter[str]) -> str:
     noun = "structure" if counts.total() == 1 else "structures"
     ready, warning, refused = (counts[status] for status in ("ready", "warning", "refused"))
-    return f"{counts.total():,} {noun}: {ready:,} ready, {warning:,} with a warning, {refused:,} refused."
+    return (
+        f"{counts.total():,} {noun}: {ready:,} ready, {warning:,} with a "
+        f"warning, {refused:,} refused."
+    )
 
 
 def _check_exist(paths: Sequence[Path]) -> None:
@@ -128,7 +132,9 @@ def _check_exist(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Where the gaps are: a key in the extXYZ files, or a table. Unit, column and level if not stated there.
+    """Where the gaps are: a key in the extXYZ files, or a table.
+
+    Unit, column and level if not stated there.
 
     Raises a usage error unless exactly one of `key` and `table` is given.
     """
@@ -144,7 +150,8 @@ class LabelChoice:
         if (self.key is None) == (self.table is None):
             problem = "Neither was given." if self.key is None else "Both were given."
             raise typer.BadParameter(
-                f"say where the gaps are: --label KEY (a key in the extXYZ files) or --labels CSV (a table). {problem}"
+                "say where the gaps are: --label KEY (a key in the extXYZ files) or --labels "
+                f"CSV (a table). {problem}"
             )
 
 
@@ -153,8 +160,8 @@ def load_gaps(
 ) -> tuple[NDArray[np.float64], str]:
     """Return the gap (n,) in eV of every record, NaN where there is none, and the level of theory.
 
-    Labels and structures that do not match are reported on stderr. Raises InputError when no structure has a
-    gap.
+    Labels and structures that do not match are reported on stderr. Raises InputError when no
+    structure has a gap.
     """
     import numpy as np
 
@@ -163,8 +170,9 @@ def load_gaps(
 
         gaps = labels_from_info(records, choice.key, unit=choice.unit)
         level_of_theory = choice.level_of_theory
-        say(
-            f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}."
+        print_note(
+            f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap "
+            f"under {choice.key!r}."
         )
     else:
         assert choice.table is not None  # a LabelChoice has exactly one of the two
@@ -172,7 +180,8 @@ def load_gaps(
     if not np.isfinite(gaps).any():
         where = f"the key {choice.key!r}" if choice.key is not None else f"{choice.table}"
         raise InputError(
-            f"None of the {len(records):,} structures has a gap by {where}. Check the key, or the ids in the table."
+            f"None of the {len(records):,} structures has a gap by {where}. Check the key, "
+            "or the ids in the table."
         )
     return gaps, level_of_theory
 
@@ -216,8 +225,9 @@ def load_baseline(
         from bandgap.datasets.gaps import baselines_from_info, baselines_of_run
 
         values = (baselines_of_run if of_stored_run else baselines_from_info)(records, name)
-        say(
-            f"{np.isfinite(values).sum():,} of {len(records):,} structures have a baseline under {name!r}."
+        print_note(
+            f"{np.isfinite(values).sum():,} of {len(records):,} structures have a "
+            f"baseline under {name!r}."
         )
     else:
         values, _ = _gaps_of_table(records, table, LabelChoice(None, table, column=name))
@@ -243,7 +253,7 @@ def descriptor_of(preset: str | None, species: Sequence[str] | None) -> MBTRConf
 
 
 def chosen_descriptor(preset: str | None, species: str | None) -> MBTRConfig | None:
-    """Return the descriptor settings that --preset or --species names, None where neither is given."""
+    """Return the descriptor settings of --preset or --species, None where neither is given."""
     return descriptor_of(preset, species_list(species)) if preset or species else None
 
 
@@ -269,5 +279,5 @@ def _gaps_of_table(
     )
     matched = match_labels([r.id for r in records], [r.file for r in records], labels)
     for sentence in (*labels.problems, *matched.problems, matched.summary):
-        say(sentence)
+        print_note(sentence)
     return matched.gaps, labels.level_of_theory

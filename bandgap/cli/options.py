@@ -57,15 +57,16 @@ BaselineColumn = Annotated[
     typer.Option(
         "--baseline-column",
         metavar="NAME",
-        help="A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of the table --labels, "
-        "or a key of the extXYZ files. Its name states the unit. The difference to it is learned, and predictions need "
-        "it of every structure.",
+        help="A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of "
+        "the table --labels, or a key of the extXYZ files. Its name states the unit. The "
+        "difference to it is learned, and predictions need it of every structure.",
     ),
 ]
 LevelOfTheory = Annotated[
     str,
     typer.Option(
-        help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."
+        help="How the gaps were computed, such as PBE or GW. It travels with the "
+        "model, the run and the CSV."
     ),
 ]
 Seed = Annotated[
@@ -84,8 +85,8 @@ Jobs = Annotated[
 Engine = Annotated[
     Literal["local", "dask"] | None,
     typer.Option(
-        help="Where maps over items are computed: processes of this machine or a Dask cluster; default: "
-        "BANDGAP_ENGINE, else local."
+        help="Where maps over items are computed: processes of this machine or a Dask cluster; "
+        "default: BANDGAP_ENGINE, else local."
     ),
 ]
 Scheduler = Annotated[
@@ -99,8 +100,8 @@ Source = Annotated[
     Path,
     typer.Option(
         metavar="DIR",
-        help="Folder that `bandgap train-source(s)` wrote; demo and inorganic: the shipped ones; none, for methods "
-        "without transfer: a descriptor for the elements of the structures.",
+        help="Folder that `bandgap train-source(s)` wrote; demo and inorganic: the shipped ones; "
+        "none, for methods without transfer: a descriptor for the elements of the structures.",
     ),
 ]
 OwnPreset = Annotated[
@@ -143,16 +144,17 @@ Snapshots = Annotated[
 Interval = Annotated[
     Literal["prediction", "credible", "conformal"],
     typer.Option(
-        help="prediction: where a new crystal's gap falls; credible: where the mean is, without scatter; conformal: as "
-        "prediction, but by crystals that the run held back (transfer --conformal-share)."
+        help="prediction: where a new crystal's gap falls; credible: where the mean is, "
+        "without scatter; conformal: as prediction, but by crystals that the run held back "
+        "(transfer --conformal-share)."
     ),
 ]
 ConformalShare = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        help="Share of the N structures that is not learned from but held back for conformal intervals, such as 0.2; "
-        "95 % needs at least 19 structures.",
+        help="Share of the N structures that is not learned from but held back for conformal "
+        "intervals, such as 0.2; 95 % needs at least 19 structures.",
     ),
 ]
 Level = Annotated[

@@ -1,4 +1,4 @@
-"""Check, before a command starts, that its outputs can be written and that none of them is one of its inputs."""
+"""Check, before a command starts, that its outputs can be written and are none of its inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REMEDY: Final = "Give another place to write to."
 
 
 def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
-    """Raise InputError where a command would overwrite one of its inputs, or where an output cannot be written.
+    """Raise InputError where an output would overwrite an input or cannot be written.
 
     `paths` has the values of the command's path parameters by name (None, one path, several, or
     NAME=PATH texts), and `labels` how the user writes these parameters, such as --out. A path is
@@ -47,8 +47,8 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
                 for earlier_file in _written(earlier)
             ):
                 raise InputError(
-                    f"{labels[name]} {path} and {labels[other]} {earlier} are the same file, or one is written next to "
-                    "the other while it grows. Give each another name."
+                    f"{labels[name]} {path} and {labels[other]} {earlier} are the same file, or "
+                    "one is written next to the other while it grows. Give each another name."
                 )
         for other, source in inputs:
             _check_pair(f"{labels[name]} {path}", path, f"{labels[other]} {source}", source)
@@ -56,10 +56,10 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
         check_writable(path)
 
 
-def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
+def _check_pair(output_text: str, path: Path, input_text: str, source: Path) -> None:
     """Raise InputError where writing to `path` would change the input `source`.
 
-    Both are named as the user did.
+    The texts are option and path as the user wrote them.
     """
     from bandgap.storage.manifests import manifest_kind
 
@@ -68,19 +68,24 @@ def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
     for written in _written(path):
         if _is_same(written, source):
             raise InputError(
-                f"{output}: {written} is also given as {given}, and would be overwritten. {_REMEDY}"
+                f"{output_text}: {written} is also given as {input_text}, and would be "
+                f"overwritten. {_REMEDY}"
             )
         if not source.is_dir():
             continue
         if manifest_kind(source) and written.resolve().is_relative_to(source.resolve()):
-            raise InputError(f"{output} is in {given}, the folder of a stored result. {_REMEDY}")
+            raise InputError(
+                f"{output_text} is in {input_text}, the folder of a stored result. {_REMEDY}"
+            )
         if written.is_file() and (file := _same_file_under(source, written)):
             raise InputError(
-                f"{output}: {file} is read, as it is in {given}, and would be overwritten. {_REMEDY}"
+                f"{output_text}: {file} is read, as it is in {input_text}, and would be "
+                f"overwritten. {_REMEDY}"
             )
     if manifest_kind(path) and source.resolve().is_relative_to(path.resolve()):
         raise InputError(
-            f"{output} contains {given}, and would be replaced with all that is in it. {_REMEDY}"
+            f"{output_text} contains {input_text}, and would be replaced with all that is in it. "
+            f"{_REMEDY}"
         )
 
 
@@ -91,8 +96,8 @@ def _paths_of(value: Any) -> Iterator[Path]:
             continue
         text = os.fspath(item)
         name, equals, path_text = text.partition("=")
-        whole = Path(text)
-        yield Path(path_text.strip()) if equals and name and not whole.exists() else whole
+        path = Path(text)
+        yield Path(path_text.strip()) if equals and name and not path.exists() else path
 
 
 def _written(path: Path) -> list[Path]:
@@ -108,7 +113,7 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def _same_file_under(folder: Path, file: Path) -> Path | None:
-    """Return the path under a folder of the same file, also through a hard or symbolic link, or None."""
+    """Return the path of the same file under a folder, also through a link, or None."""
     target = file.stat()
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,4 @@
-"""`bandgap predict`, `compute-next` and `evaluate`: predicted gaps, what to compute next, errors."""
+"""`bandgap predict`, `compute-next` and `evaluate`: predict gaps, rank structures, errors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.growing import say_predicted, write_growing
 from bandgap.cli.inputs import (
     LabelChoice,
     descriptor_cache,
     load_baseline,
     load_gaps,
     load_structures,
-    say,
+    print_note,
     spool_ahead,
     spool_structures,
     takes_long_to_read,
 )
+from bandgap.cli.prediction_table import echo_prediction_counts, write_growing_table
 from bandgap.cli.report import print_figures, write_figures
 from bandgap.cli.request_options import takes_request
 from bandgap.foundation.errors import InputError
@@ -39,8 +39,8 @@ Baselines = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="For a run with a baseline: table with its values for these structures, in a column of the same name; "
-        "default: the key of this name in the extXYZ files.",
+        help="For a run with a baseline: table with its values for these structures, in a column "
+        "of the same name; default: the key of this name in the extXYZ files.",
     ),
 ]
 
@@ -55,7 +55,8 @@ def predict(
         Path,
         typer.Option(
             metavar="FILE",
-            help="Table to write, one row for every structure: Parquet where it ends in .parquet, else CSV.",
+            help="Table to write, one row for every structure: Parquet where it ends "
+            "in .parquet, else CSV.",
         ),
     ],
     baselines: Baselines = None,
@@ -63,8 +64,8 @@ def predict(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write the structures to this extXYZ file, for ASE or OVITO: mean, standard deviation and "
-            "interval in the comment lines. Refused ones are left out.",
+            help="Also write the structures to this extXYZ file, for ASE or OVITO: mean, standard "
+            "deviation and interval in the comment lines. Refused ones are left out.",
         ),
     ] = None,
     engine: options.Engine = None,
@@ -74,13 +75,12 @@ def predict(
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
-    Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower end
-    below zero means that the model cannot rule out a gap of zero. The table grows while structures are
-    predicted; if the command is killed, the same command resumes.
+    Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower
+    end below zero means that the model cannot rule out a gap of zero. The table grows while
+    structures are predicted; if the command is killed, the same command resumes.
     """
-    ahead = (
-        spool_ahead(structures) if request.n_jobs > 1 else None
-    )  # reads while packages are imported
+    # reads while packages are imported
+    ahead = spool_ahead(structures) if request.n_jobs > 1 else None
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.forks import can_fork
@@ -106,7 +106,7 @@ def predict(
             baseline = load_baseline(
                 records.without_atoms(), name, table=baselines, of_stored_run=True
             )
-        counts = write_growing(
+        counts = write_growing_table(
             records,
             plan,
             out=out,
@@ -115,7 +115,7 @@ def predict(
             is_tally_printed=ahead is None,
             progress=progress,
         )
-    say_predicted(counts, plan, out=out, extxyz=extxyz)
+    echo_prediction_counts(counts, plan, out=out, extxyz=extxyz)
 
 
 def compute_next(
@@ -128,22 +128,24 @@ def compute_next(
     rank_by: Annotated[
         RankBy,
         typer.Option(
-            help="reduction: expected fall of the squared error of all these predictions; sd: the standard deviation "
-            "of a new gap; distance: from the structures that the run learned from."
+            help="reduction: expected fall of the squared error of all these "
+            "predictions; sd: the standard deviation of a new gap; distance: from the "
+            "structures that the run learned from."
         ),
     ] = "reduction",
     spread: Annotated[
         bool,
         typer.Option(
-            help="Choose each as if those above it had been computed, so that similar structures are not all chosen."
+            help="Choose each as if those above it had been computed, so that similar "
+            "structures are not all chosen."
         ),
     ] = True,
     baselines: Baselines = None,
 ) -> None:
-    """Rank structures without known gaps by the benefit of computing the gap of each, and write them as a CSV.
+    """Rank structures without known gaps by the benefit of computing each, and write a CSV.
 
-    Structures with a warning on the content of their file, such as missing hydrogens, have no rank. They are
-    at the end of the table, with the reason.
+    Structures with a warning on the content of their file, such as missing hydrogens, have no rank.
+    They are at the end of the table, with the reason.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
@@ -177,12 +179,14 @@ def compute_next(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(csv_of_columns(columns), encoding="utf-8", newline="")
     typer.echo(
-        f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by {ranked.criterion}, written to {out}"
+        f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by "
+        f"{ranked.criterion}, written to {out}"
     )
     if ranked.n_not_ranked:
-        say(
-            f"{ranked.n_not_ranked:,} structures have a warning on the content of the file and no rank; read the "
-            "column warning at the end of the table, correct the files and rank again."
+        print_note(
+            f"{ranked.n_not_ranked:,} structures have a warning on the content of the "
+            "file and no rank; read the column warning at the end of the table, correct "
+            "the files and rank again."
         )
 
 
@@ -201,7 +205,8 @@ def evaluate(
 ) -> None:
     """Compare a table of predictions with known gaps: errors, coverage and width of the intervals.
 
-    NLL and CRPS are those of a normal distribution with the mean and standard deviation of the table.
+    NLL and CRPS are those of a normal distribution with the mean and standard deviation of the
+    table.
     """
     import numpy as np
 
@@ -222,7 +227,7 @@ def evaluate(
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
     if warning := mixed_levels_warning([*table.get("level_of_theory", []), level_of_theory]):
-        say(f"Warning: {warning}")
+        print_note(f"Warning: {warning}")
     gap_by_file_and_id = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
     gap_by_id = _unique_by_id(records, gaps)
     observed = np.array(
@@ -234,12 +239,14 @@ def evaluate(
     usable = np.isfinite(observed) & np.isfinite(table["mean_eV"].to_numpy(dtype=float))
     if not usable.any():
         raise InputError(
-            f"{predictions}: no row has both a prediction and a known gap. The ids must be those of the structures."
+            f"{predictions}: no row has both a prediction and a known gap. The ids must be "
+            "those of the structures."
         )
     rows = table[usable]
     if rows["level"].nunique() > 1 or rows["interval"].nunique() > 1:
         raise InputError(
-            f"{predictions}: rows of different levels or kinds of interval. Evaluate one table of predict at a time."
+            f"{predictions}: rows of different levels or kinds of interval. Evaluate one "
+            "table of predict at a time."
         )
     figures: dict[str, float] = {"n": int(usable.sum())} | evaluate_gaussian(
         observed[usable],
@@ -251,8 +258,9 @@ def evaluate(
     )
     print_figures(figures)
     if rows["interval"].iloc[0] == "credible":
-        say(
-            "These are credible intervals of the mean: gaps fall outside them more often than the level says."
+        print_note(
+            "These are credible intervals of the mean: gaps fall outside them more "
+            "often than the level says."
         )
     write_figures(json_file, figures)
 

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from bandgap.foundation.quantities import Quantity
 from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
 
-# The diagnostics that are shown, in this order; the manifest has more.
+# The diagnostics that are figure_text, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
 
 _LABELS = {q.column: q.axis for q in Quantity} | {
@@ -81,7 +81,7 @@ def print_figures(figures: Mapping[str, Any]) -> None:
     """Print figures by name, one on each line, aligned."""
     width = max((len(label(name)) for name in figures), default=0)
     for name, value in figures.items():
-        typer.echo(f"{label(name):<{width}}  {shown(name, value)}")
+        typer.echo(f"{label(name):<{width}}  {figure_text(name, value)}")
 
 
 def print_table(
@@ -112,8 +112,10 @@ def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
 def label(name: str) -> str:
     """Return the label of a figure.
 
-    >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV"), label("validation_rmse_eV")
-    ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)', 'validation RMSE (eV)')
+    >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV")
+    ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)')
+    >>> label("validation_rmse_eV")
+    'validation RMSE (eV)'
     >>> label("coverage_conformal_95")
     'coverage of the conformal 95 % interval'
     """
@@ -126,14 +128,16 @@ def label(name: str) -> str:
     return f"{head} {_LABELS[tail]}" if tail in _LABELS else name.replace("_", " ")
 
 
-def shown(name: str, value: Any) -> str:
-    """Return the text of a figure: errors with three digits, coverage in per cent, times with units.
+def figure_text(name: str, value: Any) -> str:
+    """Return the text of a figure: errors with three digits, coverage in %, times with units.
 
-    >>> shown("rmse_eV", 0.45678), shown("coverage_95", 0.947), shown("seconds", 130.4), shown("c_mean", [0.2, 0.8])
-    ('0.457', '95 %', '2 min 10 s', '0.200, 0.800')
+    >>> figure_text("rmse_eV", 0.45678), figure_text("coverage_95", 0.947)
+    ('0.457', '95 %')
+    >>> figure_text("seconds", 130.4), figure_text("c_mean", [0.2, 0.8])
+    ('2 min 10 s', '0.200, 0.800')
     """
     if isinstance(value, (list, tuple)):
-        return ", ".join(shown(name, item) for item in value)
+        return ", ".join(figure_text(name, item) for item in value)
     if not isinstance(value, (int, float)):
         return "-" if value is None else str(value)
     if name.startswith("coverage"):

@@ -18,8 +18,8 @@ def takes_request(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command one option for each field of a request type.
 
-    The command has a keyword-only parameter `request`, which receives the request made from the options.
-    Fields in `without` have no option and keep their defaults.
+    The command has a keyword-only parameter `request`, which receives the request made from the
+    options. Fields in `without` have no option and keep their defaults.
     """
     fields = [f for f in request_type.fields() if f.option is not None and f.name not in without]
 
@@ -32,7 +32,8 @@ def takes_request(
         signature = inspect.signature(command, eval_str=True)
         parameters = [p for p in signature.parameters.values() if p.name != "request"]
         parameters += [_parameter(field) for field in fields]
-        with_options.__signature__ = signature.replace(parameters=_keyword_only(parameters))  # type: ignore[attr-defined]
+        signature = signature.replace(parameters=_keyword_only(parameters))
+        with_options.__signature__ = signature  # type: ignore[attr-defined]
         with_options.__annotations__ = {p.name: p.annotation for p in parameters}
         return with_options
 
@@ -70,7 +71,7 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
 
 
 def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return the parameters as keyword-only ones, which may be in any order, with or without default."""
+    """Return the parameters as keyword-only ones, so that defaults may come in any order."""
     return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
 
 

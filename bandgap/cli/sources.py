@@ -1,4 +1,4 @@
-"""`bandgap train-sources` (networks with an output for each of several sets) and `bandgap source-extras`."""
+"""`bandgap train-sources` and `bandgap source-extras`: source models of several sets, extras."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bandgap.cli.inputs import (
     descriptor_of,
     load_gaps,
     load_structures,
-    say,
+    print_note,
 )
 from bandgap.cli.report import print_extras, print_figures, print_run, print_sources
 from bandgap.foundation.errors import ConfigError
@@ -64,16 +64,17 @@ def train_sources(
         typer.Option(
             "--power",
             min=0.1,
-            help="Power of the features of a network; may be repeated, networks then use the powers in turn. "
-            "Default: 1, and 1 and 2 with a descriptor of square roots.",
+            help="Power of the features of a network; may be repeated, networks then use the "
+            "powers in turn. Default: 1, and 1 and 2 with a descriptor of square roots.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     displacement: Annotated[
         float,
         typer.Option(
             metavar="ANGSTROM",
-            help="Also train on a copy of every structure with coordinates displaced at random by this standard "
-            "deviation, so that networks depend less on how geometries were relaxed; 0 for none.",
+            help="Also train on a copy of every structure with coordinates displaced at "
+            "random by this standard deviation, so that networks depend less on how "
+            "geometries were relaxed; 0 for none.",
         ),
     ] = DISPLACEMENT,
     hidden: Annotated[
@@ -92,10 +93,10 @@ def train_sources(
 ) -> None:
     """Train source networks on several labelled sets together, with an output for each set.
 
-    Sets of different levels of theory then share the hidden layers. A transfer starts from the output that
-    predicts the labelled crystals best, or from the output of --head. --variational and --snapshots add extras
-    that some methods need to every output of every network, as in train-source; `bandgap source-extras` adds
-    them to selected outputs.
+    Sets of different levels of theory then share the hidden layers. A transfer starts from the
+    output that predicts the labelled crystals best, or from the output of --head. --variational and
+    --snapshots add extras that some methods need to every output of every network, as in
+    train-source; `bandgap source-extras` adds them to selected outputs.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -111,9 +112,9 @@ def train_sources(
     use_engine(engine, scheduler)
     check_result_folder(out, kind=KIND)
     check_displacement(displacement)
-    files = named(sets, what="a set")
-    levels_by_set = named(levels, what="--level")
-    licences_by_set = named(licences, what="--licence")
+    files = parsed_names(sets, what="a set")
+    levels_by_set = parsed_names(levels, what="--level")
+    licences_by_set = parsed_names(licences, what="--licence")
     unknown = sorted((set(levels_by_set) | set(licences_by_set)) - set(files))
     if unknown:
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
@@ -148,7 +149,9 @@ def train_sources(
     print_sources(manifest["cards"])
     print_extras(folder)
     typer.echo(f"written to {folder}")
-    say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
+    print_note(
+        f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN"
+    )
 
 
 def source_extras(
@@ -188,9 +191,10 @@ def source_extras(
 ) -> None:
     """Add extras to a source model from its training structures, without changing its weights.
 
-    Feature statistics and Fisher information are always added. Give the structures in the order of the
-    training. For a source of several sets, give the sets as in train-sources: every network gets the extras of
-    these outputs, one after the other. Each variational fit has at most 20,000 steps.
+    Feature statistics and Fisher information are always added. Give the structures in the order of
+    the training. For a source of several sets, give the sets as in train-sources: every network
+    gets the extras of these outputs, one after the other. Each variational fit has at most 20,000
+    steps.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -221,7 +225,8 @@ def source_extras(
         return
     if sets or heads or not structures:
         raise typer.BadParameter(
-            "this is a source of one set: give its structures with --structures PATH, without NAME=PATH and --head."
+            "this is a source of one set: give its structures with --structures PATH, "
+            "without NAME=PATH and --head."
         )
     choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     with progress_bars() as progress:
@@ -254,7 +259,7 @@ def load_sets(
 
     data = {}
     for name, path in files.items():
-        say(f"{name}:")
+        print_note(f"{name}:")
         records = load_structures([Path(path)], progress=progress)
         choice = LabelChoice(label, None, level_of_theory=(levels or {}).get(name, ""))
         gaps, level = load_gaps(records, choice)
@@ -262,10 +267,10 @@ def load_sets(
     return data
 
 
-def named(words: Sequence[str], *, what: str) -> dict[str, str]:
-    """Parse words NAME=TEXT into a dict; raises ConfigError for another form and for a repeated name.
+def parsed_names(words: Sequence[str], *, what: str) -> dict[str, str]:
+    """Parse words NAME=TEXT into a dict; raises ConfigError for another form or a repeated name.
 
-    >>> named(["qm9=B3LYP", "oe62=GW"], what="--level")
+    >>> parsed_names(["qm9=B3LYP", "oe62=GW"], what="--level")
     {'qm9': 'B3LYP', 'oe62': 'GW'}
     """
     text_by_name: dict[str, str] = {}
@@ -300,8 +305,8 @@ def _check_sets(
 ) -> None:
     if not sets or label is None or structures or labels is not None:
         raise typer.BadParameter(
-            "this is a source of several sets: give them as NAME=PATH, as in train-sources, and their gaps by --label "
-            "KEY, without --structures and --labels."
+            "this is a source of several sets: give them as NAME=PATH, as in train-sources, and "
+            "their gaps by --label KEY, without --structures and --labels."
         )
 
 
@@ -310,11 +315,11 @@ def _chosen_sets(sets: list[str], heads: list[str]) -> dict[str, str]:
 
     Raises ConfigError for a head without a set.
     """
-    files = named(sets, what="a set")
+    files = parsed_names(sets, what="a set")
     unknown = [head for head in heads if head not in files]
     if unknown:
         raise ConfigError(
-            f"--head {unknown[0]!r}: there is no such set among those given: {', '.join(files)}. Give it as "
-            f"{unknown[0]}=PATH."
+            f"--head {unknown[0]!r}: there is no such set among those given: {', '.join(files)}. "
+            f"Give it as {unknown[0]}=PATH."
         )
     return {name: path for name, path in files.items() if name in heads or not heads}

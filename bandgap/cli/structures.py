@@ -10,7 +10,13 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import descriptor_cache, descriptor_of, load_structures, say, verdict_counts
+from bandgap.cli.inputs import (
+    descriptor_cache,
+    descriptor_of,
+    load_structures,
+    print_note,
+    verdict_counts,
+)
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -32,9 +38,9 @@ def check(
 ) -> None:
     """Check for every structure whether it can be used, and list its problems.
 
-    Verdicts: ready; warning (usable, read the message); refused (the message says what to change). There is
-    at least one line for every file. The exit code is 0 even if structures are refused, unless --strict is
-    given.
+    Verdicts: ready; warning (usable, read the message); refused (the message says what to change).
+    There is at least one line for every file. The exit code is 0 even if structures are refused,
+    unless --strict is given.
     """
     from bandgap.structures import read_paths
 
@@ -45,7 +51,7 @@ def check(
             typer.echo(json.dumps(_as_object(record), ensure_ascii=False))
     else:
         _print_table(records)
-    say(verdict_counts(records))
+    print_note(verdict_counts(records))
     if strict and any(record.status == "refused" for record in records):
         raise typer.Exit(1)
 
@@ -61,8 +67,8 @@ def featurize(
 ) -> None:
     """Compute the MBTR descriptor of every structure and write a NumPy file.
 
-    The number of features and the memory are printed first. The file contains features (structure, feature)
-    in float32, with NaN rows for refused structures, and ids, files, status and problem.
+    The number of features and the memory are printed first. The file contains features (structure,
+    feature) in float32, with NaN rows for refused structures, and ids, files, status and problem.
     """
     import numpy as np
 
@@ -76,8 +82,9 @@ def featurize(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         cost = estimate(config, len(records))
-        say(
-            f"{cost.n_features:,} features for each of {len(records):,} structures, {cost.n_bytes / 1e6:,.1f} MB."
+        print_note(
+            f"{cost.n_features:,} features for each of {len(records):,} structures, "
+            f"{cost.n_bytes / 1e6:,.1f} MB."
         )
         computed = featurize(
             records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
@@ -101,7 +108,7 @@ def featurize(
     )
     for record, problem in zip(records, problems, strict=True):
         if problem:
-            say(f"{record.id}: {problem}")
+            print_note(f"{record.id}: {problem}")
 
 
 def _as_object(record: StructureRecord) -> dict[str, Any]:

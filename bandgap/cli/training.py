@@ -1,4 +1,4 @@
-"""`bandgap train-source` and `bandgap transfer`: train a source model, transfer it to labelled crystals."""
+"""`bandgap train-source` and `bandgap transfer`: train a source model, transfer it to crystals."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,13 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_labelled, say
+from bandgap.cli.inputs import (
+    LabelChoice,
+    descriptor_cache,
+    descriptor_of,
+    load_labelled,
+    print_note,
+)
 from bandgap.cli.report import print_run
 from bandgap.cli.request_options import takes_request
 from bandgap.foundation.progress import Progress
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
 def source_path(source: Path) -> Path | None:
     """Return the folder of a source.
 
-    Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and "none" is None.
+    Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and
+    "none" is None.
     """
     from bandgap.jobs.demos import DEMOS
 
@@ -111,7 +118,9 @@ def train_source(
     print_run(folder, read_manifest(folder, kind="source"))
     if clock.sentence:
         typer.echo(f"graph network: {clock.sentence}" if is_graph else clock.sentence)
-    say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
+    print_note(
+        f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN"
+    )
 
 
 def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progress) -> "LabelledSet":
@@ -119,8 +128,9 @@ def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progres
     from bandgap.datasets.oe62 import read_oe62
     from bandgap.datasets.table import LabelledSet
 
-    data = read_oe62(file, level=level, progress=progress)  # type: ignore[arg-type]  # read_oe62 checks the level
-    say(data.summary)
+    # read_oe62 checks the level
+    data = read_oe62(file, level=level, progress=progress)  # type: ignore[arg-type]
+    print_note(data.summary)
     return LabelledSet(data.records, data.gaps_eV, level_of_theory or data.level_of_theory)
 
 
@@ -151,9 +161,9 @@ def transfer(
 ) -> None:
     """Transfer a source model to labelled crystals and write a run folder.
 
-    Rows are sorted by identifier and permuted by the seed: the first ones are the test set, the next N the
-    training set. If the command is killed while it samples a network, the same command resumes from the last
-    checkpoint, with the same result.
+    Rows are sorted by identifier and permuted by the seed: the first ones are the test set, the
+    next N the training set. If the command is killed while it samples a network, the same command
+    resumes from the last checkpoint, with the same result.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -186,7 +196,7 @@ def transfer(
             n=request.n,
         )
         if proposal is not None:
-            say(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
+            print_note(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
         folder = transfer_run(
             folder_of_source,
             data,
@@ -196,4 +206,4 @@ def transfer(
             progress=progress,
         )
     print_run(folder, read_manifest(folder, kind="run"))
-    say(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
+    print_note(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")

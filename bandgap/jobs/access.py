@@ -1,4 +1,4 @@
-"""Who may use the dashboard: a request's host name, its origin and its token are checked before Streamlit sees it."""
+"""Who may use the dashboard: checks of a request's host name, origin and token before Streamlit."""
 
 import hashlib
 import hmac
@@ -21,7 +21,7 @@ from bandgap.jobs.service.tokens import is_loopback, token_of
 
 VARIABLE = "BANDGAP_APP_TOKEN"
 PARAMETER = "token"  # of the address that is printed
-OPEN_PATH = "/_stcore/health"  # answers without a token, for those who watch over the server
+OPEN_PATH = "/_stcore/health"  # answers without a token, for monitoring
 COOKIE_S = 30 * 24 * 3600
 SECURITY_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -35,8 +35,8 @@ SECURITY_HEADERS = {
 class AccessRules:
     """Who may use a dashboard that listens on `host` and `port`.
 
-    Without a token, whoever reaches the address. `host_names` are further names that browsers may
-    know it by. Behind a proxy, the origin of a request may be any of these names.
+    Without a token, everyone who reaches the address. `host_names` are further names that browsers
+    may use for it. Behind a proxy, the origin of a request may be any of these names.
     """
 
     host: str
@@ -47,12 +47,12 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie: cookies of a host are those of all its ports."""
+        """The name of the cookie, with the port, as all ports of a host share their cookies."""
         return f"bandgap-{self.port}"
 
     @property
     def cookie_value(self) -> str:
-        """The value of the cookie: made from the token, which may hold what a cookie cannot."""
+        """The value of the cookie: a digest, as cookies do not allow all characters of a token."""
         key = (self.token or "").encode("ascii")
         return hmac.new(key, b"cookie of the bandgap dashboard", hashlib.sha256).hexdigest()
 
@@ -60,7 +60,7 @@ class AccessRules:
         """Return whether a `Host` header names this server.
 
         A page of another site that makes its name point to this machine (DNS rebinding) still sends
-        its own name. An address in figures is safe, as no one else can make it point here.
+        that name. A numeric address is safe, as nobody else can make it point to this machine.
         """
         parts = _split(f"//{header or ''}")
         if parts is None or parts.hostname is None or (parts.path, parts.query) != ("", ""):
@@ -80,15 +80,15 @@ class AccessRules:
         return self.behind_proxy and parts.hostname.rstrip(".") in self._names()
 
     def accepts_token(self, text: str) -> bool:
-        """Return whether the text is the token, in a time that does not depend on it."""
+        """Return whether the text is the token, in a time that does not depend on the text."""
         token = (self.token or "").encode("ascii")
         return bool(token) and hmac.compare_digest(text.encode("utf-8", "replace"), token)
 
     def accepts_cookie(self, text: str) -> bool:
         """Return whether the text is the value of the cookie; true where there is no token."""
         expected = self.cookie_value.encode("ascii")
-        right = hmac.compare_digest(text.encode("utf-8", "replace"), expected)
-        return right or self.token is None
+        is_equal = hmac.compare_digest(text.encode("utf-8", "replace"), expected)
+        return is_equal or self.token is None
 
     def _names(self) -> frozenset[str]:
         names = list(self.host_names)
@@ -106,10 +106,11 @@ def access_rules(
     host_names: Sequence[str] = (),
     behind_proxy: bool = False,
 ) -> AccessRules:
-    """Return the rules of a dashboard; the token is that of the file, else of $BANDGAP_APP_TOKEN, else a new one.
+    """Return the rules of a dashboard.
 
-    Raises ConfigError where the token cannot be used, a host name is none, or other machines could
-    come in without a token.
+    The token is that of the file, else that of $BANDGAP_APP_TOKEN, else with `new_token` a new one.
+    Raises ConfigError where the token cannot be used, a host name is invalid, or other machines
+    could use the dashboard without a token.
     """
     token = token_of(token_file, VARIABLE)
     if token is None and new_token:
@@ -124,20 +125,20 @@ def access_rules(
     if token is None and not behind_proxy and not is_loopback(host):
         raise ConfigError(
             f"--host {host} lets other machines in, and there is no token. Add --new-token (the "
-            f"address that is printed then carries one), give one by --token-file FILE or {VARIABLE}, "
-            "add --behind-proxy where a proxy in front decides who comes in, or leave --host out to "
-            "serve this machine alone."
+            "address that is printed then carries one), give one by --token-file FILE or "
+            f"{VARIABLE}, add --behind-proxy where a proxy in front decides who comes in, or leave "
+            "--host out to serve this machine alone."
         )
     return AccessRules(host, port, token, tuple(host_names), behind_proxy)
 
 
 def address_with_token(address: str, token: str | None) -> str:
-    """Return the address that lets its reader in."""
+    """Return the address with the token, which gives access."""
     return address if token is None else f"{address}/?{urlencode({PARAMETER: token})}"
 
 
 class AccessMiddleware:
-    """ASGI middleware: requests against the rules are refused, and responses carry the security headers."""
+    """ASGI middleware: refuses requests that break the rules, and adds the security headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -165,8 +166,9 @@ class AccessMiddleware:
             await response(scope, receive, send_with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that Streamlit is not to see."""
-        rules, request = self._rules, HTTPConnection(scope)
+        """Return the answer to a request that is not passed to Streamlit, or None."""
+        rules = self._rules
+        request = HTTPConnection(scope)
         host = request.headers.get("host")
         if host is None or not rules.accepts_host(host):
             return _refusal(
@@ -191,8 +193,9 @@ class AccessMiddleware:
         )
 
     def _without_token(self, request: HTTPConnection) -> Response | None:
-        """Return what sets the cookie and leads to the same address without the token, if it has one."""
-        scope, rules = request.scope, self._rules
+        """Return a redirect to the address without the token, if it has one; it sets the cookie."""
+        scope = request.scope
+        rules = self._rules
         if scope["type"] != "http" or scope["method"] != "GET":
             return None
         if not rules.accepts_token(request.query_params.get(PARAMETER, "")):
@@ -216,9 +219,9 @@ class AccessMiddleware:
 
 
 def _same_origin(scope: Scope) -> Scope:
-    """Return the scope with the host of its origin, which was accepted, as its `Host`.
+    """Return the scope with the host of its accepted origin as its `Host`.
 
-    A proxy may replace `Host`. For an origin other than `Host`, Streamlit looks up the external
+    A proxy may replace `Host`. For an origin other than `Host`, Streamlit requests the external
     address of this machine over the internet (`net_util.get_external_ip`), in its event loop.
     """
     origin = Headers(scope=scope).get("origin")
@@ -236,7 +239,7 @@ def _refusal(code: int, sentence: str) -> Response:
 
 
 def _split(address: str) -> SplitResult | None:
-    """Return the parts of an address, None where it is none or names a user."""
+    """Return the parts of an address, None where it is invalid or contains a user name."""
     try:
         parts = urlsplit(address)
         has_user = "@" in parts.netloc

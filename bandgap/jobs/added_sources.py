@@ -1,8 +1,8 @@
-"""Source models that were trained elsewhere and are added to a workspace: a folder of this machine, or its zip archive.
+"""Add a source model that was trained elsewhere to a workspace: its folder, or a zip archive of it.
 
-Both become a folder of the workspace's own, and a job in which the worker opens every network and repeats the
-predictions that it was stored with; where that fails nothing is left. Of the files only manifests and safetensors are
-taken, as nothing else belongs to a source model and nothing is unpickled.
+Its files are copied into a folder of the data directory. Then a job loads every network and
+recomputes its stored predictions; where that fails, the folder is removed. Only manifests and
+safetensors are copied, as nothing else belongs to a source model and nothing is unpickled.
 """
 
 import hashlib
@@ -36,14 +36,15 @@ _REMEDY: Final = (
 def add_folder(
     jobs: JobStore, library: Library, workspace: str, folder: Path, *, name: str = ""
 ) -> Job:
-    """Copy the folder of a source model into the data directory and ask for its check; the same again is one job.
+    """Copy the folder of a source model into the data directory and queue its check.
 
-    Raises InputError where it holds no source model, and over the workspace's quota.
+    The same folder again gives the same job. Raises InputError where the folder contains no source
+    model, and over the workspace's quota.
     """
     kind = manifest_kind(folder)
     if kind not in KINDS:
-        found = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
-        raise InputError(f"{folder} {found}, not of a source model. {_REMEDY}.")
+        content = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
+        raise InputError(f"{folder} {content}, not of a source model. {_REMEDY}.")
     files = [
         (text, path) for text, path in files_below(folder, base=folder) if path.suffix in SUFFIXES
     ]
@@ -64,7 +65,7 @@ def add_folder(
 
 
 def add_archive(jobs: JobStore, library: Library, workspace: str, data: bytes, *, name: str) -> Job:
-    """Store a zip archive of such a folder and ask for its check; the same again is one job.
+    """Store a zip archive of such a folder and queue its check; the same archive is the same job.
 
     Raises InputError over the workspace's quota.
     """
@@ -89,7 +90,7 @@ def _added(
     n_bytes: int,
     write: Callable[[Path], object],
 ) -> Job:
-    """Write the folder of a source of this content and queue its check, unless there is one or was one that passed."""
+    """Write the folder of a source and queue its check, unless one is active or has passed."""
     source = str(uuid.uuid5(uuid.UUID(workspace), content))
     earlier = jobs.latest(workspace, source)
     if earlier is not None and (earlier.active or earlier.state == "finished"):
@@ -113,8 +114,8 @@ def _added(
 def unpack(folder: Path) -> None:
     """Unpack the archive in the folder of an added source, if there is one, and remove it.
 
-    The source model is the folder of the archive's outermost manifest; what lies elsewhere is left out. Raises
-    InputError where there is none, and for a file of it that is refused, with the reason.
+    The source model is the folder of the archive's outermost manifest; other files are left out.
+    Raises InputError where there is no manifest, and with the reason for a file that is refused.
     """
     archive = folder / ARCHIVE
     if not archive.is_file():
@@ -132,7 +133,8 @@ def unpack(folder: Path) -> None:
     ]
     if not manifests:
         raise InputError(
-            f"The archive holds no source model: no {MANIFEST} in it is of one. {_REMEDY}, as a zip."
+            f"The archive contains no source model: no {MANIFEST} in it belongs to one. "
+            f"{_REMEDY}, as a zip."
         )
     top = min(manifests, key=lambda name: name.count("/")).removesuffix(MANIFEST)
     for member in members:
@@ -152,14 +154,16 @@ def unpack(folder: Path) -> None:
 
 
 def check_source(folder: Path) -> None:
-    """Open every network of a source model and repeat the predictions that it was stored with.
+    """Load every network of a source model and recompute its stored predictions.
 
-    Raises ArtifactError where it is damaged, and InputError where it names files outside of its folder or where its
-    learning curve is none; ConfigError where an extra that it needs is not installed.
+    Raises ArtifactError where it is damaged, InputError where it names files outside of its folder
+    or its learning curve is not of numbers, and ConfigError where an extra that it needs is not
+    installed.
     """
     from bandgap.sources.sets import open_sources
 
-    sources, top = open_sources(folder), folder.resolve()
+    sources = open_sources(folder)
+    top = folder.resolve()
     if not all(
         path.resolve().is_relative_to(top) for member in sources.members for path in member.values()
     ):
@@ -171,14 +175,15 @@ def check_source(folder: Path) -> None:
             curve = [value for epoch in model.history for value in (epoch.train, epoch.validation)]
             if not all(isinstance(value, (int, float)) for value in curve):
                 raise InputError(
-                    f"The errors by epoch in the source model's {MANIFEST} are no numbers. {_REMEDY}."
+                    f"The errors by epoch in the source model's {MANIFEST} are "
+                    f"no numbers. {_REMEDY}."
                 )
 
 
 def _kind(member: Member) -> str:
-    """Return the kind of model of which a file is the manifest; an empty text where it is none."""
+    """Return the kind of model in a manifest; an empty text where the file is no manifest."""
     try:
-        found = parse_json(member.content.whole(), what=member.name)
+        manifest = parse_json(member.content.whole(), what=member.name)
     except JsonError:
         return ""
-    return str(found.get("kind", "")) if isinstance(found, dict) else ""
+    return str(manifest.get("kind", "")) if isinstance(manifest, dict) else ""

@@ -1,4 +1,4 @@
-"""Writes down what pages must know of what only the worker may load: source models, methods, versions, device."""
+"""Register sources, methods, versions and device for the dashboard, which cannot load them."""
 
 import importlib.metadata
 import importlib.util
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.damage import read_json
-from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import set_up_process
 from bandgap.jobs.library import Library
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "pandas", "plotly", "
 
 
 def catalogue_main(folder: str) -> None:
-    """Entry of the process that the worker starts for it, as the libraries take seconds to load."""
-    belong_to_worker()
+    """Register everything; the entry of a separate process, as the libraries load for seconds."""
+    set_up_process()
     register_all(folder)
 
 
 def register_all(folder: str) -> None:
-    """Register shipped sources, transfer methods and this machine; what cannot be loaded is logged and left out."""
+    """Register sources, methods, presets and this machine; log and leave out what does not load."""
     library = Library(Home(Path(folder)))
     for register in (register_sources, register_methods, register_descriptors, register_system):
         try:
@@ -51,7 +51,7 @@ def _source_entry(demo: Demo) -> SourceEntry:
 
 
 def register_methods(library: Library) -> None:
-    """Register every transfer method with its texts, cost and default settings, in the registry's order."""
+    """Register every transfer method with its texts, cost and settings, in the registry's order."""
     from bandgap.transfer import METHODS
 
     library.register_methods({name: _method_entry(method) for name, method in METHODS.items()})
@@ -84,7 +84,7 @@ def register_descriptors(library: Library) -> None:
 
 
 def register_system(library: Library) -> None:
-    """Register library versions, the device that jobs will use, and the extras that are installed."""
+    """Register library versions, the device that jobs will use, and the installed extras."""
     from bandgap.foundation.machine import choose_device, cores
 
     entry = SystemEntry(

@@ -1,10 +1,12 @@
-"""Limits on the connections of a server (uvicorn): how many there are, and how long a request may take to arrive.
+"""Limits on the connections of a server (uvicorn): their number, and the time for a request.
 
-uvicorn waits without end for the rest of a request. Here a connection is closed where its headers or its body do not
-arrive in time, and at the limit on their number the one that has waited longest makes room for a new one.
+uvicorn waits without end for the rest of a request. Here a connection is closed where its headers
+or its body do not arrive in time. At the limit on their number, the connection that has waited
+longest for its client is closed for a new one.
 """
 
 import asyncio
+import dataclasses
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -13,13 +15,11 @@ from typing import Any, Literal, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = (
-    128  # connections that are accepted before any of them is handled: each takes a file descriptor
-)
-SPARE_FILES = (
-    2 * BACKLOG + 256
-)  # descriptors for data, modules and connections that are being closed
-FILES = 8_192  # descriptors that are asked of the operating system
+# Connections that are accepted before any of them is handled; each takes a file descriptor.
+BACKLOG = 128
+# File descriptors for data, modules and connections that are being closed.
+SPARE_FILES = 2 * BACKLOG + 256
+FILES = 8_192  # file descriptors that are requested from the operating system
 
 Phase = Literal["headers", "body"]
 _PHASES: dict[Any, Phase] = {h11.IDLE: "headers", h11.SEND_BODY: "body"}
@@ -27,17 +27,21 @@ _PHASES: dict[Any, Phase] = {h11.IDLE: "headers", h11.SEND_BODY: "body"}
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """The number of connections, and seconds: for all headers, for all of a body, and without a byte of it."""
+    """The number of connections, and times in seconds.
+
+    Headers must arrive within `headers_s`, a body within `body_s` and without a pause of
+    `body_pause_s`. A client must not stop reading the response for `response_pause_s`.
+    """
 
     connections: int = 1_000
     headers_s: float = 10.0
     body_s: float = 600.0
     body_pause_s: float = 30.0
-    response_pause_s: float = 60.0  # in which the client takes nothing of the response
+    response_pause_s: float = 60.0
 
 
 def allow_files(limits: ConnectionLimits) -> ConnectionLimits:
-    """Raise this process's limit on open files, and return the limits with as many connections as it allows."""
+    """Raise this process's limit on open files; return the limits with a number that fits it."""
     if sys.platform == "win32":
         return limits
     import resource
@@ -45,12 +49,12 @@ def allow_files(limits: ConnectionLimits) -> ConnectionLimits:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return limits
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    room = max(soft - SPARE_FILES, BACKLOG)
-    return ConnectionLimits(**{**vars(limits), "connections": min(limits.connections, room)})
+    n_files = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft < n_files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (n_files, hard))
+        soft = n_files
+    n_connections = min(limits.connections, max(soft - SPARE_FILES, BACKLOG))
+    return dataclasses.replace(limits, connections=n_connections)
 
 
 def limited_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
@@ -60,7 +64,10 @@ def limited_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
 
 
 class LimitedProtocol(H11Protocol):
-    """One connection. `waiting` holds those of the server that wait for their client, in the order of their wait."""
+    """One connection.
+
+    `waiting` contains the server's connections that wait for their client, the longest wait first.
+    """
 
     def __init__(
         self, limits: ConnectionLimits, waiting: "dict[LimitedProtocol, None]", **arguments: Any
@@ -115,13 +122,13 @@ class LimitedProtocol(H11Protocol):
             self._response_timer = None
 
     def give_way(self) -> None:
-        """Close this connection, as a newer one needs its place."""
+        """Close this connection, to admit a new one."""
         self._stop_waiting()
         self.connections.discard(self)
         self.transport.abort()
 
     def _follow_request(self) -> None:
-        """Note what the client has to send next, and give it its time."""
+        """Set the phase by what the client has to send next, and start its timer."""
         is_over = self._is_websocket or self.transport.is_closing()
         phase = None if is_over else _PHASES.get(self.conn.their_state)
         now = self.loop.time()
@@ -160,17 +167,17 @@ class LimitedProtocol(H11Protocol):
         if self.loop.time() < self._deadline():
             self._set_arrival_timer()
             return
-        late = self._phase
+        late_phase = self._phase
         self._stop_waiting()
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.abort()
-        elif late == "headers" and self.conn.trailing_data[0]:
+        elif late_phase == "headers" and self.conn.trailing_data[0]:
             self._refuse(408, "The request did not arrive in time.")
         else:
             self.transport.close()
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Answer before there is a request, and close."""
+        """Answer before a request is complete, and close."""
         body = sentence.encode("ascii")
         reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
         lines = (
@@ -184,5 +191,5 @@ class LimitedProtocol(H11Protocol):
 
 
 def server_options(limits: ConnectionLimits) -> dict[str, Any]:
-    """Return what uvicorn.Config takes for a server with these limits."""
+    """Return the arguments of uvicorn.Config for a server with these limits."""
     return {"http": limited_protocol(allow_files(limits)), "backlog": BACKLOG}

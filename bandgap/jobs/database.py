@@ -1,4 +1,7 @@
-"""The SQLite file of the data directory: schema, connections and transactions (WAL mode, one connection per call)."""
+"""The SQLite file of the data directory: schema, connections and transactions.
+
+It is in WAL mode. Every call opens a connection.
+"""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -10,47 +13,52 @@ from types import MappingProxyType
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError, ConfigError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 1
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
 
+# "IF NOT EXISTS", as two processes may make a new file at the same time
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS workspace (id TEXT PRIMARY KEY, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS opened_workspace (id TEXT PRIMARY KEY, name TEXT NOT NULL, opened REAL NOT NULL)
-  WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS opened_workspace (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, opened REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS dataset (
-  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, purpose TEXT NOT NULL,
-  level_of_theory TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created REAL NOT NULL);
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL,
+  purpose TEXT NOT NULL, level_of_theory TEXT NOT NULL DEFAULT '',
+  labels TEXT NOT NULL DEFAULT '{}', created REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS dataset_of_workspace ON dataset (workspace, created);
 CREATE TABLE IF NOT EXISTS dataset_file (
-  dataset TEXT NOT NULL, seq INTEGER NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL, n_bytes INTEGER NOT NULL,
-  PRIMARY KEY (dataset, seq)) WITHOUT ROWID;
+  dataset TEXT NOT NULL, seq INTEGER NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL,
+  n_bytes INTEGER NOT NULL, PRIMARY KEY (dataset, seq)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS structure (
-  dataset TEXT NOT NULL, row INTEGER NOT NULL, id TEXT NOT NULL, file TEXT NOT NULL, status TEXT NOT NULL,
-  problem TEXT NOT NULL, formula TEXT NOT NULL, n_atoms INTEGER NOT NULL, periodic INTEGER NOT NULL,
-  gap_eV REAL, info TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (dataset, row)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS run (
-  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, job TEXT NOT NULL, dataset TEXT NOT NULL, source TEXT NOT NULL,
-  method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL);
-CREATE INDEX IF NOT EXISTS run_of_workspace ON run (workspace, created);
+  dataset TEXT NOT NULL, row INTEGER NOT NULL, id TEXT NOT NULL, file TEXT NOT NULL,
+  status TEXT NOT NULL, problem TEXT NOT NULL, formula TEXT NOT NULL, n_atoms INTEGER NOT NULL,
+  periodic INTEGER NOT NULL, gap_eV REAL, info TEXT NOT NULL DEFAULT '{}',
+  PRIMARY KEY (dataset, row)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS structure_to_count ON structure (dataset, status, gap_eV);
+CREATE TABLE IF NOT EXISTS run (
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, job TEXT NOT NULL, dataset TEXT NOT NULL,
+  source TEXT NOT NULL, method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL,
+  request TEXT NOT NULL, created REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS run_of_workspace ON run (workspace, created);
 CREATE TABLE IF NOT EXISTS job (
-  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, kind TEXT NOT NULL, lane TEXT NOT NULL, title TEXT NOT NULL,
-  payload TEXT NOT NULL, subject TEXT NOT NULL, submit_key TEXT NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
-  started REAL, finished REAL, heartbeat REAL, worker TEXT, cancel_requested REAL, error TEXT NOT NULL DEFAULT '',
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, kind TEXT NOT NULL, lane TEXT NOT NULL,
+  title TEXT NOT NULL, payload TEXT NOT NULL, subject TEXT NOT NULL, submit_key TEXT NOT NULL,
+  state TEXT NOT NULL, created REAL NOT NULL, started REAL, finished REAL, heartbeat REAL,
+  worker TEXT, cancel_requested REAL, error TEXT NOT NULL DEFAULT '',
   result TEXT NOT NULL DEFAULT '{}', UNIQUE (workspace, submit_key));
 CREATE INDEX IF NOT EXISTS job_to_claim ON job (state, lane, created);
 CREATE INDEX IF NOT EXISTS job_of_workspace ON job (workspace, created);
 CREATE INDEX IF NOT EXISTS job_of_subject ON job (subject, created);
 CREATE TABLE IF NOT EXISTS event (
-  job TEXT NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
-  PRIMARY KEY (job, seq)) WITHOUT ROWID;
+  job TEXT NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL,
+  body TEXT NOT NULL, PRIMARY KEY (job, seq)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS catalogue (
   kind TEXT NOT NULL, id TEXT NOT NULL, rank INTEGER NOT NULL, body TEXT NOT NULL,
   PRIMARY KEY (kind, id)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lock (name TEXT PRIMARY KEY, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
+CREATE TABLE IF NOT EXISTS lock (
+  name TEXT PRIMARY KEY, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
   since REAL NOT NULL, heartbeat REAL NOT NULL) WITHOUT ROWID;
 """
-
 
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
@@ -63,43 +71,48 @@ class StoreError(BandgapError):
 
 @contextmanager
 def row_damage_reported(table: str) -> Iterator[None]:
-    """Turn what a row of other types, or of text that is not JSON, causes into a StoreError."""
+    """Turn the errors of a damaged row (wrong types, text that is not JSON) into a StoreError."""
     try:
         yield
     except (*DAMAGE, ConfigError) as error:
         raise StoreError(
-            f"A row of the table {table} in the store is damaged ({type(error).__name__}: {error}). The runs next to "
-            "the store are safe. Move its file bandgap.sqlite3 away and start again; a new one is made."
+            f"A row of the table {table} in the store is damaged "
+            f"({type(error).__name__}: {error}). The runs next to the store are safe. "
+            "Move its file bandgap.sqlite3 away and start again; a new one is made."
         ) from error
 
 
 class Database:
-    """Opens the file anew for every call, as SQLite's connections must not travel between threads."""
+    """The SQLite file at `path`.
+
+    Every call opens a new connection, as SQLite's connections must not pass between threads.
+    Raises StoreError where the file cannot be used, is damaged or has another schema.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with suppress(
-            OSError
-        ):  # SQLite says it better; its -wal and -shm files take the rights of this one
+        # SQLite's -wal and -shm files take the rights of this one; its own error says more
+        with suppress(OSError):
             if not path.exists():
                 path.touch(mode=0o600)
-        with self._translated(), self._connection() as connection:
+        with self._errors_translated(), self._connection() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise StoreError(
-                    f"{path} was written by a newer version (schema {version}, this version reads {SCHEMA_VERSION}). "
-                    "Install that version, or set BANDGAP_HOME to another folder."
-                )
-            if version < SCHEMA_VERSION:
+            if version == 0:  # a new file
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(SCHEMA)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            elif version != SCHEMA_VERSION:
+                raise StoreError(
+                    f"{path} was written by another version of bandgap (schema {version}; this "
+                    f"version reads schema {SCHEMA_VERSION}). Install the version that wrote it, "
+                    "or set BANDGAP_HOME to another folder."
+                )
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""
         with self.reading() as connection:
-            found: sqlite3.Row | None = connection.execute(query, values).fetchone()
-        return found
+            first_row: sqlite3.Row | None = connection.execute(query, values).fetchone()
+        return first_row
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Return all rows of a SELECT statement."""
@@ -112,25 +125,26 @@ class Database:
         if (outer := _transactions.get().get(self.path)) is not None:
             yield outer
             return
-        with self._translated(), self._connection() as connection:
+        with self._errors_translated(), self._connection() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection inside a transaction that starts at once, commits at the end and rolls back on an error.
+        """Give a connection inside a transaction that has the write lock.
 
-        What is read and written by other calls meanwhile belongs to the same transaction.
+        It commits at the end and rolls back on an error. Other calls in this context
+        (`contextvars`) that read or write meanwhile are part of the same transaction.
         """
         if (outer := _transactions.get().get(self.path)) is not None:
             yield outer
             return
-        with self._translated(), self._connection() as connection:
+        with self._errors_translated(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             token = _transactions.set({**_transactions.get(), self.path: connection})
             try:
                 yield connection
             except BaseException:
-                if connection.in_transaction:  # a full disk has rolled it back already
+                if connection.in_transaction:  # SQLite itself rolls back on a full disk
                     connection.execute("ROLLBACK")
                 raise
             finally:
@@ -142,15 +156,14 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
-            connection.execute(
-                "PRAGMA synchronous = FULL"
-            )  # what was said to be stored outlives a power cut
+            # what was reported as stored must survive a power cut
+            connection.execute("PRAGMA synchronous = FULL")
             yield connection
         finally:
             connection.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _errors_translated(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.IntegrityError:
@@ -159,19 +172,17 @@ class Database:
             raise StoreError(
                 f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}"
             ) from error
-        except (
-            sqlite3.DatabaseError,
-            UnicodeDecodeError,
-        ) as error:  # SQLite's message may quote damaged bytes
+        # SQLite's message may quote damaged bytes
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise StoreError(
-                f"The store {self.path} is damaged: {error}. The runs beside it are safe. "
+                f"The store {self.path} is damaged: {error}. The runs next to it are safe. "
                 "Move this file away and start again; a new one is made."
             ) from error
 
 
 def _remedy(text: str) -> str:
     if "locked" in text or "busy" in text:
-        return "Another process holds it; wait a few seconds and try again."
+        return "Another process has locked it; wait a few seconds and try again."
     if "full" in text:
         return "Free some disk space and try again; nothing that was written before is lost."
     return "Check that the folder exists and can be written."

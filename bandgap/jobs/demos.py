@@ -1,4 +1,4 @@
-"""The demos that are shipped, each a target with known gaps and a source model, by the origin of its data sets."""
+"""The shipped demos, each a target with gaps and a source model, by the origin of its data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """What a demo is called: its data set, its source model (by id and by title), and how both are loaded."""
+    """Name of the data set, id and title of the source model, and functions that load both."""
 
     dataset: str
     source: str

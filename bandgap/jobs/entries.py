@@ -1,6 +1,7 @@
-"""Entries of the catalogue: what pages know of methods, sources, presets and the machine, which only the worker loads.
+"""Entries of the catalogue: methods, sources, presets and the machine, for the dashboard.
 
-The worker registers them when it starts (`catalogue`).
+Only the worker loads the libraries behind them; it registers the entries when it starts
+(`catalogue`).
 """
 
 from collections.abc import Mapping
@@ -12,9 +13,9 @@ from bandgap.transfer.shared.cost import Cost
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A transfer method: the texts of `bandgap.transfer.Method`, its cost, and its default settings.
+    """A transfer method: the texts of `bandgap.transfer.Method`, its cost and default settings.
 
-    `settings` are plain values by name. `cost` is None for a method that nobody has timed.
+    `settings` are plain values by name. `cost` is None for a method that was not timed.
     """
 
     title: str
@@ -53,7 +54,7 @@ class PresetEntry:
 
 @dataclass(frozen=True)
 class SystemEntry:
-    """The machine of the worker: versions of packages, device, cores, and which extras are installed."""
+    """The machine of the worker: versions of packages, device, cores, and installed extras."""
 
     python: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

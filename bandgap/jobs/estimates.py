@@ -1,7 +1,7 @@
-"""How long a transfer will take: the cost of the method, corrected by earlier runs on this server.
+"""Estimate the time of a transfer: the cost of the method, corrected by past runs on this server.
 
-Costs are seconds of one fit on the demo data (`bandgap.transfer.shared.cost`). Another machine, or other features, may
-be off by a factor of two or more, until runs on it correct them.
+Costs are seconds of one fit on the demo data (`bandgap.transfer.shared.cost`). On another machine,
+or with other features, they may be off by a factor of two or more, until runs on it correct them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,32 +17,33 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.transfer.shared.cost import Cost
 
 START_S = 8.0  # a new process, its imports, reading structures and writing the run
-DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
-PARTS_S = {  # an atom of a crystal, more, by the part of the descriptor: cells of 116 and 134 atoms
+DESCRIBE_S = 1e-4  # of an atom of a crystal: 5 ms for 56 atoms (`descriptors.presets`)
+# More for an atom, by the part of the descriptor; measured in cells of 116 and 134 atoms.
+PARTS_S = {
     "neighbours": 6e-5,
     "soap": 1.7e-4,
-    "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 of them
+    "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 atoms
 }
-LEVELS_S = 5e-3  # an atom of a crystal, more: 0.3 s for 60 of them
+LEVELS_S = 5e-3  # more for an atom with electron levels: 0.3 s for 60 atoms
 LAST_RUNS = 5
-SPREAD = 2.0  # a factor either way, where the machine is not known
-
+SPREAD = 2.0  # factor up and down without past runs of the method
+SPREAD_WITH_RUNS = 1.3
 
 Basis = Literal["this method here", "other methods here", "reference"]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a transfer is asked to do, as far as its time depends on it."""
+    """A requested transfer, as far as its time depends on it."""
 
     method: str
     n: int
-    iterations: int | None = None  # warm-up and draws of a sampler, None: the method's own
+    iterations: int | None = None  # warm-up and draws of a sampler; None: the method's default
     networks: int = 1
 
     @staticmethod
     def of(request: TransferRequest) -> "Work":
-        """Return what a request asks for; it has a method and a number of structures, as pages give them."""
+        """Return the work of a request that has a method and a number of structures."""
         sampler = request.settings.get("sampler", {})
         iterations = (
             sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
@@ -60,7 +61,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds that a transfer will take, what that rests on, and how many earlier runs."""
+    """Seconds that a transfer will take, the basis of the estimate, and its number of past runs."""
 
     seconds: float
     basis: Basis
@@ -68,13 +69,13 @@ class Estimate:
 
     @property
     def range_s(self) -> tuple[float, float]:
-        """Seconds between which the time will lie, as far as is known."""
-        spread = 1.3 if self.basis == "this method here" else SPREAD
+        """Range in seconds within which the time will probably be."""
+        spread = SPREAD_WITH_RUNS if self.basis == "this method here" else SPREAD
         return self.seconds / spread, self.seconds * spread
 
 
 def describe_seconds(descriptor: Mapping[str, Any]) -> float:
-    """Return the seconds in which an atom of a crystal is described, from the plain values of the settings.
+    """Return the seconds to describe an atom of a crystal, from the plain values of the settings.
 
     >>> describe_seconds({"species": ["H"], "soap": None, "potential": "none"}) == DESCRIBE_S
     True
@@ -104,30 +105,34 @@ def estimate_transfer(
     costs
         Costs of the methods by name.
     past
-        Finished runs of this server, the newest first. Runs of other methods tell how fast the machine is only if the
-        fit, and not the start of the process, took most of their time.
+        Finished runs of this server, the newest first. Runs of other methods count only if the fit,
+        and not the start of the process, took most of their time.
     atoms, atom_s
-        Number of atoms in structures that have no descriptor yet, and the seconds that each takes.
+        Number of atoms in structures that have no descriptor yet, and seconds of each atom.
     levels_atoms
         Number of atoms in structures whose electron levels are to be computed.
     """
     if work.method not in costs:
         return None
     expected = reference_seconds(work, costs[work.method])
-    known = [
-        (run, reference_seconds(run.work, costs[run.work.method]))
-        for run in past
-        if run.work.method in costs
-    ]
-    own = [run.seconds / seconds for run, seconds in known if run.work.method == work.method][
-        :LAST_RUNS
-    ]
-    others = [run.seconds / seconds for run, seconds in known if seconds > 2 * START_S][:LAST_RUNS]
+    same_method_ratios = []
+    all_ratios = []
+    for run in past:
+        if run.work.method not in costs:
+            continue
+        run_expected = reference_seconds(run.work, costs[run.work.method])
+        if run.work.method == work.method:
+            same_method_ratios.append(run.seconds / run_expected)
+        if run_expected > 2 * START_S:
+            all_ratios.append(run.seconds / run_expected)
     describe = atoms * atom_s + levels_atoms * LEVELS_S
-    if own:
-        return Estimate(expected * median(own) + describe, "this method here", len(own))
-    if others:
-        return Estimate(expected * median(others) + describe, "other methods here", len(others))
+    bases: tuple[tuple[Basis, list[float]], ...] = (
+        ("this method here", same_method_ratios[:LAST_RUNS]),
+        ("other methods here", all_ratios[:LAST_RUNS]),
+    )
+    for basis, ratios in bases:
+        if ratios:
+            return Estimate(expected * median(ratios) + describe, basis, len(ratios))
     return Estimate(expected + describe, "reference")
 
 
@@ -137,9 +142,9 @@ def reference_seconds(work: Work, cost: Cost) -> float:
 
 
 def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
-    """Return the times of the last finished transfers of this server, of all workspaces, without what they were about.
+    """Return the last finished transfers of this server, of all workspaces, without their subjects.
 
-    Runs that went on from a checkpoint are left out.
+    Runs that resumed from a checkpoint are left out.
     """
     finished = finished_jobs(jobs, "transfer", limit=limit)
     with row_damage_reported("job"):
@@ -153,7 +158,10 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
 def finished_jobs(
     jobs: JobStore, kind: str, *, limit: int
 ) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
-    """Return payload, result and seconds of the last finished jobs of a kind, of all workspaces, the newest first."""
+    """Return payload, result and seconds of the last finished jobs of a kind, of all workspaces.
+
+    The newest is the first.
+    """
     rows = jobs.database.rows(
         "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
         " ORDER BY finished DESC LIMIT ?",
@@ -161,21 +169,22 @@ def finished_jobs(
         limit,
     )
     with row_damage_reported("job"):
-        return [
-            (
-                dict(parse_json(row["payload"], what="payload")),
-                dict(parse_json(row["result"], what="result")),
-                max(
-                    row["finished"] - row["started"], 0.0
-                ),  # below 0 where the clock was set meanwhile
-            )
-            for row in rows
-            if row["started"]
-        ]
+        jobs_with_times = []
+        for row in rows:
+            if row["started"]:
+                payload = dict(parse_json(row["payload"], what="payload"))
+                result = dict(parse_json(row["result"], what="result"))
+                # below 0 where the clock was set during the job
+                seconds = max(row["finished"] - row["started"], 0.0)
+                jobs_with_times.append((payload, result, seconds))
+        return jobs_with_times
 
 
 def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
-    """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
+    """Return the number of atoms of a data set without descriptors in the cache.
+
+    It is 0 where a run from the same source has finished.
+    """
     if any(past_source == source for past_source, _ in _finished_transfers(jobs, dataset)):
         return 0
     return _labelled_atoms(jobs, dataset)
@@ -184,17 +193,18 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
 def atoms_with_levels(
     jobs: JobStore, dataset: Dataset, source: str, request: TransferRequest, *, total: int
 ) -> int:
-    """Return the atoms of a run's structures whose electron levels no finished run has put into the cache.
+    """Return the number of atoms of a run's structures without electron levels in the cache.
 
-    They are computed of `n` structures to learn from and `n_test` held out among `total`, so about of that share of all
-    atoms; of none where a finished run had the same split of as many structures.
+    Levels are computed for `n` training and `n_test` test structures among `total`, so for about
+    this share of all atoms. None are computed where a finished run has the same split and as many
+    structures.
     """
     if request.levels in (None, "none"):
         return 0
     n = request.n or 0
-    same = ("levels", "seed", "n_test", "by_formula")
+    split_fields = ("levels", "seed", "n_test", "by_formula")
     for past_source, past in _finished_transfers(jobs, dataset):
-        same_split = all(getattr(past, name) == getattr(request, name) for name in same)
+        same_split = all(getattr(past, name) == getattr(request, name) for name in split_fields)
         if past_source == source and same_split and (past.n or 0) >= n:
             return 0
     share = min(1.0, (n + (request.n_test or 0)) / max(total, 1))
@@ -218,7 +228,8 @@ def _finished_transfers(jobs: JobStore, dataset: Dataset) -> list[tuple[str, Tra
 
 def _labelled_atoms(jobs: JobStore, dataset: Dataset) -> int:
     (row,) = jobs.database.rows(
-        "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
+        "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL "
+        "AND status != 'refused'",
         dataset.id,
     )
     return int(row[0])

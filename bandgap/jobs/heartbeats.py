@@ -1,9 +1,9 @@
-"""Heartbeats that processes leave for each other, and what becomes of them when the clock is set.
+"""Heartbeats of processes, and how they are read after the clock was set.
 
-A heartbeat is a time of day, because processes with different monotonic clocks compare it: those of
-before a restart of the machine, and those of other machines. Within a process, intervals are
-monotonic. A process notices that the clock was set because the two kinds of time move apart; time
-that the machine was suspended counts as such a step on Linux, where the monotonic clock rests then.
+A heartbeat is a time of day, because processes with different monotonic clocks compare it: on other
+machines, and before a restart of the machine. Within a process, intervals are monotonic. A process
+notices that the clock was set when the difference of the two times changes. On Linux, a suspension
+of the machine counts as such a step, as the monotonic clock then stops.
 """
 
 import math
@@ -27,15 +27,15 @@ class ClockWatch:
 
     def step(self) -> float:
         """Return by how many seconds the clock was set since the last call, 0 where it was not."""
-        moved = _offset() - self._offset
-        if abs(moved) < STEP_S:
+        step = _offset() - self._offset
+        if abs(step) < STEP_S:
             return 0.0
-        self._offset += moved
+        self._offset += step
         self._set_at = time.monotonic()
-        return moved
+        return step
 
     def was_set_within(self, seconds: float) -> bool:
-        """Return whether a step was noticed in the last `seconds`, now included."""
+        """Return whether a step was noticed in the last `seconds`; this call looks for one too."""
         self.step()
         return time.monotonic() - self._set_at < seconds
 
@@ -46,8 +46,8 @@ _CLOCK = ClockWatch()
 def is_stale(heartbeat: float | None) -> bool:
     """Return whether a heartbeat (time of day, None for none) is of a process that has ended.
 
-    One that lies in the future is stale as well: it is of a process that ended before the clock was
-    set back. Shortly after the clock was set, no heartbeat is stale, until it had to be renewed.
+    A heartbeat in the future is stale too: its process ended before the clock was set back. For
+    `RENEWAL_S` after the clock was set, no heartbeat is stale.
     """
     if heartbeat is not None and abs(time.time() - heartbeat) <= STALE_S:
         return False

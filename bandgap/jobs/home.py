@@ -1,6 +1,7 @@
-"""The data directory: one SQLite file and the folders for runs, caches and uploads, all of them for their owner alone.
+"""The data directory: one SQLite file and the folders for runs, caches and uploads.
 
-Folders and files made here are 0700 and 0600; what a job writes is so by `owner_only`, its umask.
+Only their owner has access: folders are 0700 and files 0600. What a job writes gets these rights by
+its umask (`owner_only`).
 """
 
 import contextlib
@@ -21,8 +22,8 @@ from bandgap.foundation.errors import InputError
 
 log = logging.getLogger(__name__)
 
-OTHERS = 0o077  # the rights of group and others, which nothing here has
-PARTIAL_S = 3600.0  # after this time an unfinished write was given up
+OTHERS = 0o077  # the rights of group and others; no file here has them
+PARTIAL_S = 3600.0  # an unfinished write that is older was abandoned
 SHAPES = "shapes.safetensors"
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -31,7 +32,7 @@ _ID = re.compile(r"[0-9a-f-]{8,64}")
 
 @dataclass(frozen=True)
 class Home:
-    """Places below the data directory; folders are made when they are first needed."""
+    """Paths below the data directory; folders are made when they are first needed."""
 
     folder: Path
 
@@ -41,12 +42,13 @@ class Home:
 
     @property
     def cache(self) -> Path:
-        return _made(self.folder / "cache")
+        return _make_folder(self.folder / "cache")
 
     def run_folder(self, run_id: str) -> Path:
         """Return the folder of a run; it need not exist yet.
 
-        Raises InputError when `run_id` is not one of ours, so that no address can point outside of `runs/`.
+        Raises InputError when `run_id` does not have the form of an id, so that no address can
+        point outside of `runs/`.
         """
         return self.folder / "runs" / _checked_id(run_id)
 
@@ -55,18 +57,21 @@ class Home:
         return self.folder / "sources" / _checked_id(source_id)
 
     def checkpoint_folder(self, work: str) -> Path:
-        """Return the folder of what an unfinished job left to go on from; `work` is the fingerprint of what it does."""
+        """Return the folder from which an unfinished job resumes.
+
+        `work` is the fingerprint of what the job computes.
+        """
         return self.folder / "checkpoints" / _checked_id(work)
 
     def drop_checkpoints(self, *, older_than_s: float) -> None:
-        """Remove the checkpoints that were written longer ago than this; their jobs will not be started again."""
+        """Remove the checkpoints whose last write is older than this."""
         for folder in (self.folder / "checkpoints").glob("*"):
-            written = [path.stat().st_mtime for path in (folder, *folder.glob("*"))]
-            if time.time() - max(written) > older_than_s:
+            write_times = [path.stat().st_mtime for path in (folder, *folder.glob("*"))]
+            if time.time() - max(write_times) > older_than_s:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def dataset_folder(self, dataset_id: str) -> Path:
-        """Return the folder of what was computed from a data set's files; it need not exist yet."""
+        """Return the folder of files computed from a data set; it need not exist yet."""
         return self.folder / "datasets" / _checked_id(dataset_id)
 
     def prediction_folder(self, run_id: str, prediction_id: str) -> Path:
@@ -74,35 +79,34 @@ class Home:
         return self.run_folder(run_id) / "predictions" / _checked_id(prediction_id)
 
     def save_upload(self, data: bytes) -> str:
-        """Store uploaded bytes under the SHA-256 of their content and return it; the same bytes are stored once.
+        """Store uploaded bytes under the SHA-256 of their content and return it.
 
-        A stored file that was damaged is written anew, for all data sets that name it.
+        The same bytes are stored once. A damaged file is replaced, for all data sets that use it.
         """
         digest = hashlib.sha256(data).hexdigest()
-        path = _made(self.folder / "uploads") / digest
+        path = _make_folder(self.folder / "uploads") / digest
         if path.exists() and path.read_bytes() == data:
-            path.touch()  # what is new is not removed with a data set that is deleted at this moment
+            path.touch()  # a data set that is deleted at this moment does not remove a new file
         else:
             _write(path, data)
         return digest
 
     def drop_uploads(self, digests: Iterable[str], *, older_than_s: float) -> None:
-        """Remove stored uploads that were last asked for longer ago than this, and what unfinished writes left."""
+        """Remove stored uploads whose last upload is older than this, and unfinished writes."""
         folder = self.folder / "uploads"
         for path in [
             *(folder / digest for digest in digests if _HASH.fullmatch(digest)),
             *folder.glob("*.part"),
         ]:
+            limit_s = PARTIAL_S if path.suffix else older_than_s
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > (
-                    PARTIAL_S if path.suffix else older_than_s
-                ):
+                if time.time() - path.stat().st_mtime > limit_s:
                     path.unlink()
 
     def read_upload(self, digest: str) -> bytes:
         """Return the bytes that were stored under `digest`.
 
-        Raises InputError when there are none, or others.
+        Raises InputError when there are none, or when they have changed.
         """
         path = self.folder / "uploads" / digest
         if not _HASH.fullmatch(digest) or not path.is_file():
@@ -112,65 +116,67 @@ class Home:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != digest:
             raise InputError(
-                f"The uploaded file {digest[:12]} in {path.parent} is damaged: its {len(data):,} bytes are not those "
-                "that were uploaded. Upload it again; the data sets that hold it are then whole."
+                f"The uploaded file {digest[:12]} in {path.parent} is damaged: its {len(data):,} "
+                "bytes are not those that were uploaded. Upload it again; this repairs all data "
+                "sets that contain it."
             )
         return data
 
 
 def shapes_path(home: Home, dataset_id: str) -> Path:
-    """Return where the shapes of a data set are kept."""
+    """Return the path of the shapes of a data set."""
     return home.dataset_folder(dataset_id) / SHAPES
 
 
 def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:
-    """Return where the judgement of a data set by a source is kept: the table (CSV) and its summary (JSON)."""
+    """Return the paths of a data set's domain check by a source: table (CSV) and summary (JSON)."""
     stem = f"domain-{fingerprint({'source': source})[:16]}"
     folder = home.dataset_folder(dataset_id)
     return folder / f"{stem}.csv", folder / f"{stem}.json"
 
 
 def open_home(folder: Path | str | None = None) -> Home:
-    """Return the data directory: `folder`, else `$BANDGAP_HOME`, else the platform's user data folder.
+    """Return the data directory: `folder`, `$BANDGAP_HOME` or the platform's user data folder.
 
-    One from before that others may read is closed to them; one that belongs to somebody else is warned of.
+    Where other users may read it, their rights are removed; where that fails, a warning is logged.
     """
-    chosen = (
+    path = (
         folder
         or os.environ.get("BANDGAP_HOME")
         or platformdirs.user_data_dir("bandgap", appauthor=False)
     )
-    home = Home(_made(Path(chosen).expanduser().resolve()))
-    ours = home.database.exists() or not any(
-        home.folder.iterdir()
-    )  # else it was named by mistake: ~ or /tmp
-    for path in (home.folder, *home.folder.glob(f"{home.database.name}*")) if ours else ():
-        _close_to_others(path)
+    home = Home(_make_folder(Path(path).expanduser().resolve()))
+    # a folder with other contents, such as ~ or /tmp, was given by mistake: its rights stay
+    is_data_directory = home.database.exists() or not any(home.folder.iterdir())
+    if is_data_directory:
+        for private_path in (home.folder, *home.folder.glob(f"{home.database.name}*")):
+            _remove_rights_of_others(private_path)
     return home
 
 
 @contextlib.contextmanager
 def owner_only() -> Iterator[None]:
-    """Let what this process makes meanwhile be the owner's alone, by its umask."""
-    before = os.umask(OTHERS)
+    """Set the umask of this process in this context, so that only the owner may use new files."""
+    previous = os.umask(OTHERS)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous)
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"Cannot make the folder {folder}: {error.strerror}. Set BANDGAP_HOME to a folder that can be written."
+            f"Cannot make the folder {folder}: {error.strerror}. "
+            "Set BANDGAP_HOME to a folder that can be written."
         ) from error
     return folder
 
 
-def _close_to_others(path: Path) -> None:
-    """Take from others what rights they have; on Windows files have none of this kind."""
+def _remove_rights_of_others(path: Path) -> None:
+    """Remove the rights of group and others; nothing happens on Windows."""
     mode = path.stat().st_mode & 0o7777
     if os.name != "posix" or not mode & OTHERS:
         return
@@ -178,8 +184,8 @@ def _close_to_others(path: Path) -> None:
         path.chmod(mode & ~OTHERS)
     except OSError as error:
         log.warning(
-            "Other users of this machine may read %s (mode %03o), which cannot be changed: %s. Its owner can, by "
-            "chmod go-rwx; or set BANDGAP_HOME to a folder of your own.",
+            "Other users of this machine may read %s (mode %03o), which cannot be changed: %s. "
+            "Its owner can, by chmod go-rwx; or set BANDGAP_HOME to a folder of your own.",
             path,
             mode,
             error.strerror,
@@ -195,8 +201,8 @@ def _write(path: Path, data: bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise InputError(
-            f"The file cannot be stored in {path.parent}: {error.strerror}. Nothing that was stored before is lost; "
-            "free some disk space and upload again."
+            f"The file cannot be stored in {path.parent}: {error.strerror}. Nothing that was "
+            "stored before is lost; free some disk space and upload again."
         ) from error
 
 

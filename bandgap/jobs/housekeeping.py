@@ -1,4 +1,7 @@
-"""Rename and delete data sets and runs: what a deletion takes away is known before, and nothing at work is deleted."""
+"""Rename and delete data sets and runs.
+
+The losses of a deletion can be listed before it. Nothing that a job uses is deleted.
+"""
 
 import json
 import shutil
@@ -11,57 +14,58 @@ from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.sources import OWN
+from bandgap.jobs.sources import JOB_ORIGINS
 from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
-SHARED_S = 600.0  # files that somebody uploaded again in this time stay, as a data set may be about to name them
+# Files that were uploaded again in this time stay, as a new data set may be about to use them.
+SHARED_S = 600.0
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What goes with a data set, and the runs that learned from it, which stay."""
+    """What is deleted with a data set; `runs` are titles of the runs from it, which stay."""
 
     files: int
     n_bytes: int
     structures: int
     gaps: int
-    runs: tuple[str, ...]  # titles
+    runs: tuple[str, ...]
 
 
 def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str) -> None:
     """Give a data set of this workspace another name.
 
-    Raises InputError for an empty or endless name and for a data set that is not of this workspace.
+    Raises InputError for a name that is empty or too long and for a data set that is not of this
+    workspace.
     """
     library.dataset(workspace, dataset_id)
-    clean = checked_name(name)
+    accepted_name = checked_name(name)
     with library.database.writing() as connection:
-        connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (clean, dataset_id))
+        connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (accepted_name, dataset_id))
 
 
 def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
-    """Return what the deletion of a data set of this workspace would lose."""
+    """Return what the deletion of a data set of this workspace would remove."""
     library.dataset(workspace, dataset_id)
-    files, counts = library.files(dataset_id), library.counts(dataset_id)
+    files = library.files(dataset_id)
+    counts = library.counts(dataset_id)
+    computed_bytes = folder_bytes(library.home.dataset_folder(dataset_id))
+    runs = library.runs(workspace, limit=1_000_000)
     return Losses(
         files=len(files),
-        n_bytes=sum(file.n_bytes for file in files)
-        + folder_bytes(library.home.dataset_folder(dataset_id)),
+        n_bytes=sum(file.n_bytes for file in files) + computed_bytes,
         structures=counts["all"],
         gaps=counts["labelled"],
-        runs=tuple(
-            run.title
-            for run in library.runs(workspace, limit=1_000_000)
-            if run.dataset == dataset_id
-        ),
+        runs=tuple(run.title for run in runs if run.dataset == dataset_id),
     )
 
 
 def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
-    """Remove a data set with its files, verdicts and gaps; runs that learned from it stay, with their predictions.
+    """Remove a data set with its files, verdicts and gaps.
 
-    Raises InputError while a job works on it, and for a data set that is not of this workspace.
+    Runs that learned from it stay, with their predictions. Raises InputError while a job uses the
+    data set, and for a data set that is not of this workspace.
     """
     dataset = library.dataset(workspace, dataset_id)
     with library.database.writing() as connection:
@@ -73,7 +77,8 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
         ).fetchone()
         if job is not None:
             raise InputError(
-                f"{dataset.name} is in use by a job ({job['title']}). Cancel it or wait for its end, then delete."
+                f"{dataset.name} is in use by a job ({job['title']}). "
+                "Cancel it or wait for its end, then delete."
             )
         unused = connection.execute(
             "SELECT content FROM dataset_file WHERE dataset = ? EXCEPT"
@@ -88,48 +93,48 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
 
 
 def drop_unused_uploads(library: Library) -> None:
-    """Remove stored files that no data set names any more, and what was computed for data sets that are gone.
+    """Remove stored files that no data set uses, and the folders of data sets that do not exist.
 
-    The worker does so when it starts. Where the store is a new one, as after one that was damaged, all of it stays for
-    whoever repairs the old one.
+    The worker calls this when it starts. Where the database is new, as after a damaged one was
+    moved away, all files stay, so that the old one can be repaired.
     """
     with library.database.reading() as connection:
         if connection.execute("SELECT 1 FROM workspace").fetchone() is None:
             return
-        named = {
-            row["content"]
-            for row in connection.execute("SELECT DISTINCT content FROM dataset_file")
-        }
-        known = {row["id"] for row in connection.execute("SELECT id FROM dataset")}
+        contents = connection.execute("SELECT DISTINCT content FROM dataset_file")
+        used_uploads = {row["content"] for row in contents}
+        dataset_ids = {row["id"] for row in connection.execute("SELECT id FROM dataset")}
     for folder in (library.home.folder / "datasets").glob("*"):
-        if folder.name not in known:
+        if folder.name not in dataset_ids:
             shutil.rmtree(folder, ignore_errors=True)
-    present = [path.name for path in (library.home.folder / "uploads").glob("*")]
-    library.home.drop_uploads(
-        [name for name in present if name not in named], older_than_s=SHARED_S
-    )
+    stored_uploads = [path.name for path in (library.home.folder / "uploads").glob("*")]
+    unused_uploads = [name for name in stored_uploads if name not in used_uploads]
+    library.home.drop_uploads(unused_uploads, older_than_s=SHARED_S)
 
 
-def drop_left_sources(library: Library) -> None:
-    """Remove folders of source models whose training or check ended without one, as when it waited or was killed.
+def drop_unfinished_sources(library: Library) -> None:
+    """Remove the folders of source models whose training or check did not finish.
 
-    The worker does so when it starts; a job that ends by itself leaves none.
+    The worker calls this when it starts. A job that ends by itself leaves no such folder; one that
+    was killed, or cancelled while it waited, does.
     """
-    lasting = ("finished", *ACTIVE)
-    kinds, marks = ", ".join("?" * len(OWN)), ", ".join("?" * len(lasting))
-    left = library.database.rows(
-        f"SELECT subject FROM job WHERE kind IN ({kinds}) GROUP BY subject HAVING sum(state IN ({marks})) = 0",
-        *OWN,
-        *lasting,
+    lasting_states = ("finished", *ACTIVE)
+    kind_marks = ", ".join("?" * len(JOB_ORIGINS))
+    state_marks = ", ".join("?" * len(lasting_states))
+    rows = library.database.rows(
+        f"SELECT subject FROM job WHERE kind IN ({kind_marks})"
+        f" GROUP BY subject HAVING sum(state IN ({state_marks})) = 0",
+        *JOB_ORIGINS,
+        *lasting_states,
     )
-    for row in left:
+    for row in rows:
         shutil.rmtree(library.home.source_folder(row["subject"]), ignore_errors=True)
 
 
 def drop_unfinished_writes(home: Home) -> None:
-    """Remove what writes of runs, source models and predictions that were killed left next to them.
+    """Remove temporary files of interrupted writes of runs, source models and predictions.
 
-    The worker does so when it starts.
+    The worker calls this when it starts.
     """
     for parent in ("runs", "sources"):
         recover_all(home.folder / parent)
@@ -139,7 +144,7 @@ def drop_unfinished_writes(home: Home) -> None:
 
 @dataclass(frozen=True)
 class RunLosses:
-    """What goes with a run: its predictions by name, and bytes of its folder and its checkpoints."""
+    """What is deleted with a run: names of predictions, and bytes of its folder and checkpoints."""
 
     predictions: tuple[str, ...]
     n_bytes: int
@@ -155,69 +160,76 @@ def rename_run(library: Library, run: RunRow, title: str) -> None:
 
 
 def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
-    """Return what a deletion of the run would take away."""
-    predictions = _predictions(jobs, run)
-    whole = resuming.without_continued(predictions)
-    named = tuple(str(job.payload.get("name", "a prediction")) for job in whole)
-    taken = folder_bytes(library.home.run_folder(run.id))
-    if (job := jobs.job(run.workspace, run.job)) is not None:
-        taken += folder_bytes(resuming.checkpoints_of(library.home, job.payload))
-    taken += sum(
-        map(folder_bytes, {resuming.parts_of(library.home, job.payload) for job in predictions})
+    """Return what the deletion of a run would remove."""
+    predictions = [job for job in _predictions(jobs, run.workspace) if _is_of_run(job, run)]
+    names = tuple(
+        str(job.payload.get("name", "a prediction"))
+        for job in resuming.without_resumed(predictions)
     )
-    return RunLosses(named, taken)
+    folders = {
+        library.home.run_folder(run.id),
+        *(resuming.unfinished_prediction_folder(library.home, job.payload) for job in predictions),
+    }
+    transfer = jobs.job(run.workspace, run.job)
+    if transfer is not None:
+        folders.add(resuming.checkpoint_folder(library.home, transfer.payload))
+    return RunLosses(names, sum(map(folder_bytes, folders)))
 
 
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
-    """Remove a run, its predictions with the structures uploaded for them, its folder and its checkpoints.
+    """Remove a run, its predictions with their uploaded structures, its folder and checkpoints.
 
-    The data set and the source model stay. Raises InputError while a job of the run is at work.
+    The data set and the source model stay. Raises InputError while a job of the run is queued or
+    running.
     """
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
-    predictions, others = _predictions(jobs, run), _predictions(jobs, run, others=True)
-    own = [
+    all_predictions = _predictions(jobs, run.workspace)
+    predictions = [job for job in all_predictions if _is_of_run(job, run)]
+    transfers = [
         job
         for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
         if job.subject == run.id
     ]
-    for job in (*own, *predictions):
+    for job in (*transfers, *predictions):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
             )
-    for job in own:
-        resuming.drop(library.home, job.payload)
+    for job in transfers:
+        resuming.drop_checkpoints(library.home, job.payload)
     for job in predictions:
-        shutil.rmtree(resuming.parts_of(library.home, job.payload), ignore_errors=True)
+        folder = resuming.unfinished_prediction_folder(library.home, job.payload)
+        shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
-    used = {str(job.payload["dataset"]) for job in others}
-    structures = json.dumps(
-        [s for job in predictions if (s := str(job.payload["dataset"])) not in used]
+    datasets = {str(job.payload["dataset"]) for job in predictions}
+    datasets -= {str(job.payload["dataset"]) for job in all_predictions if not _is_of_run(job, run)}
+    dataset_values = (json.dumps(sorted(datasets)), run.workspace)
+    sets = (
+        "(SELECT id FROM dataset WHERE id IN (SELECT value FROM json_each(?))"
+        " AND workspace = ? AND purpose = 'prediction')"
     )
-    mine = "id IN (SELECT value FROM json_each(?)) AND workspace = ?"
-    sets = f"(SELECT id FROM dataset WHERE {mine} AND purpose = 'prediction')"
     with library.database.writing() as connection:
         connection.execute(
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
-        jobs.forget(run.workspace, [*own, *predictions])
+        jobs.forget(run.workspace, [*transfers, *predictions])
         for table in ("structure", "dataset_file"):
-            connection.execute(
-                f"DELETE FROM {table} WHERE dataset IN {sets}", (structures, run.workspace)
-            )
-        connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", (structures, run.workspace))
+            connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
+        connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
 
 
-def _predictions(jobs: JobStore, run: RunRow, *, others: bool = False) -> list[Job]:
-    """Return the predictions made with this run, or those made with others."""
-    found = jobs.jobs(run.workspace, kinds=["predict"], limit=10_000)
-    return [job for job in found if (job.payload.get("run") == run.id) != others]
+def _predictions(jobs: JobStore, workspace: str) -> list[Job]:
+    return jobs.jobs(workspace, kinds=["predict"], limit=10_000)
+
+
+def _is_of_run(prediction: Job, run: RunRow) -> bool:
+    return bool(prediction.payload.get("run") == run.id)
 
 
 def checked_name(name: str) -> str:
     """Return a name with single spaces; raises InputError for one that is empty or too long."""
-    clean = " ".join(name.split())
-    if not 0 < len(clean) <= MAX_NAME:
-        raise InputError(f"The name has {len(clean)} characters. Accepted: 1 to {MAX_NAME}.")
-    return clean
+    text = " ".join(name.split())
+    if not 0 < len(text) <= MAX_NAME:
+        raise InputError(f"The name has {len(text)} characters. Accepted: 1 to {MAX_NAME}.")
+    return text

@@ -1,4 +1,4 @@
-"""What a workspace holds besides jobs: data sets with a verdict per structure, runs, the catalogue for the pages."""
+"""Data sets with a verdict for every structure, runs, and the catalogue for the dashboard."""
 
 import json
 import sqlite3
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Library:
-    """Data sets, runs and the catalogue in the data directory's SQLite file; every reader names its workspace."""
+    """Data sets, runs and the catalogue in the data directory's SQLite file."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -45,20 +45,45 @@ class Library:
         stored: Sequence[StoredFile] = (),
         then: Callable[[Dataset], object] = lambda dataset: None,
     ) -> Dataset:
-        """Store uploaded files as a new data set; a second call with the same `dataset_id` changes nothing.
+        """Store uploaded files as a new data set.
 
-        `stored` are files that are in the data directory already. `then` asks for the data set's job in the same
-        transaction, so that none is ever without, whenever the process ends.
-        Raises InputError over the limits and the workspace's quota, with the limit and what to do instead.
+        Parameters
+        ----------
+        workspace
+            Id of the workspace.
+        name
+            Name of the data set.
+        origin, purpose
+            Where its structures come from and what they are for.
+        files
+            Name and bytes of each uploaded file.
+        dataset_id
+            Id of the data set, a new one by default. Where it exists, nothing is changed.
+        stored
+            Files that are in the data directory already.
+        then
+            Called in the same transaction, to queue the job of the data set. So no data set is
+            without its job, whenever the process ends.
+
+        Raises
+        ------
+        InputError
+            Over the limits of an upload and over the quota of the workspace.
         """
         check_upload(files)
         check_quota(self, workspace, adding=sum(len(data) for _, data in files))
-        kept = [
-            *stored,
-            *(StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files),
-        ]
+        dataset_files = list(stored)
+        for file_name, data in files:
+            dataset_files.append(StoredFile(file_name, self.home.save_upload(data), len(data)))
         dataset = Dataset(
-            dataset_id or str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time()
+            dataset_id or str(uuid.uuid4()),
+            workspace,
+            name,
+            origin,
+            purpose,
+            level_of_theory="",
+            labels={},
+            created=time.time(),
         )
         with self.database.writing() as connection:
             connection.execute(
@@ -69,12 +94,12 @@ class Library:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (dataset.id, workspace, name, origin, purpose, dataset.created),
             )
-            _insert_files(connection, dataset.id, kept)
+            _insert_files(connection, dataset.id, dataset_files)
             then(dataset)
         return dataset
 
     def add_files(self, dataset_id: str, files: Iterable[StoredFile]) -> None:
-        """Note stored files as those of a data set that has none yet."""
+        """Add stored files to a data set that has none yet."""
         with self.database.writing() as connection:
             _insert_files(connection, dataset_id, files)
 
@@ -112,7 +137,7 @@ class Library:
         first: int = 0,
         level_of_theory: str = "",
     ) -> None:
-        """Replace the verdicts of a data set from number `first` on, in the order in which its structures are read."""
+        """Replace the verdicts of a data set from row `first` on, in the reading order."""
         rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts, start=first)]
         with self.database.writing() as connection:
             connection.execute(
@@ -128,16 +153,20 @@ class Library:
                 )
 
     def verdicts(self, dataset_id: str) -> list[Verdict]:
-        """Return the verdicts of a data set in the order in which its structures are read."""
+        """Return the verdicts of a data set in the reading order of its structures."""
         rows = self.database.rows(
             "SELECT * FROM structure WHERE dataset = ? ORDER BY row", dataset_id
         )
         return [Verdict.of(row) for row in rows]
 
     def counts(self, dataset_id: str) -> dict[str, int]:
-        """Return how many structures are: all, ready, warning, refused, labelled, usable (labelled, not refused)."""
+        """Return the numbers of structures by status, and those with a gap.
+
+        Keys are all, ready, warning, refused, labelled, and usable (labelled and not refused).
+        """
         rows = self.database.rows(
-            "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure WHERE dataset = ? GROUP BY status",
+            "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure"
+            " WHERE dataset = ? GROUP BY status",
             dataset_id,
         )
         by_status = {row["status"]: (int(row["n"]), int(row["gaps"])) for row in rows}
@@ -161,7 +190,7 @@ class Library:
         labels: Mapping[str, Any],
         level_of_theory: str,
     ) -> None:
-        """Store the gap of every structure (NaN: none), where the gaps come from, and their level of theory."""
+        """Store the gap of every structure (NaN: none), their origin and their level of theory."""
         values = [
             (None if np.isnan(gap) else float(gap), dataset_id, k) for k, gap in enumerate(gaps_eV)
         ]
@@ -175,7 +204,7 @@ class Library:
             )
 
     def save_numbers(self, dataset_id: str, name: str, values: NDArray[np.float64]) -> None:
-        """Store a number of every structure (NaN: none) beside those of its file, such as a gap at a cheaper level."""
+        """Add a number (NaN: none) to every structure, such as a gap at a cheaper level."""
         numbers = [
             (f'$."{name}"', float(v), dataset_id, k) for k, v in enumerate(values) if np.isfinite(v)
         ]
@@ -199,7 +228,6 @@ class Library:
         title: str,
     ) -> None:
         """Add a run with its request; the same run again changes nothing."""
-        stored = (fingerprint(request.work), json.dumps(request.to_values()))
         values = (
             run_id,
             workspace,
@@ -208,7 +236,8 @@ class Library:
             source,
             str(request.method),
             title,
-            *stored,
+            fingerprint(request.work),
+            json.dumps(request.to_values()),
             time.time(),
         )
         with self.database.writing() as connection:
@@ -217,7 +246,7 @@ class Library:
             )
 
     def set_job(self, workspace: str, run_id: str, *, job: str) -> None:
-        """Note the job that now works on a run."""
+        """Set the job that now computes a run."""
         with self.database.writing() as connection:
             connection.execute(
                 "UPDATE run SET job = ? WHERE id = ? AND workspace = ?", (job, run_id, workspace)
@@ -250,11 +279,14 @@ class Library:
         self._register("descriptor", entries)
 
     def register_system(self, entry: SystemEntry) -> None:
-        """Replace what the catalogue says of the worker's machine."""
+        """Replace the catalogue's entry of the worker's machine."""
         self._register("system", {"worker": entry})
 
     def methods(self) -> dict[str, MethodEntry]:
-        """Return the transfer methods by name, in the registry's order; empty before a worker has registered them."""
+        """Return the transfer methods by name, in the registry's order.
+
+        Empty before a worker has registered them.
+        """
         return self._entries("method", MethodEntry)
 
     def shipped_sources(self) -> dict[str, SourceEntry]:
@@ -290,11 +322,8 @@ class Library:
             bodies = {row["id"]: parse_json(row["body"], what="body") for row in rows}
         try:
             return {name: from_dict(entry_type, body) for name, body in bodies.items()}
-        except (
-            ConfigError,
-            TypeError,
-        ):  # by another version of the worker; the next one that starts replaces it
-            return {}
+        except (ConfigError, TypeError):
+            return {}  # of a worker of another version; the next worker to start replaces them
 
 
 def _insert_files(

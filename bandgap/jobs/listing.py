@@ -1,4 +1,4 @@
-"""Parts and counts of large data sets by SQL, so that a page of 50,000 structures reads only what it shows."""
+"""Parts and counts of data sets by SQL, so that a page reads only the structures that it shows."""
 
 import re
 from collections import Counter
@@ -19,14 +19,14 @@ _ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What a data set consists of, over the structures that are not refused."""
+    """Counts and distributions over the structures of a data set that are not refused."""
 
     elements: dict[str, int]  # structures that contain the element, most frequent first
     n_atoms: NDArray[np.int64]  # (n,)
     crystals: int
     molecules: int
     gaps_eV: NDArray[np.float64]  # (n labelled,)
-    numbers: dict[str, int]  # structures by the name of a number that their file gives
+    numbers: dict[str, int]  # structures that have the number, by its name in the file
 
 
 def verdict_page(
@@ -38,11 +38,12 @@ def verdict_page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[tuple[int, Verdict]], int]:
-    """Return one page of rows and verdicts, what needs attention first, and how many fit in all.
+    """Return one page of rows and verdicts, refused ones first, and the number of all matches.
 
-    `search` is looked for in ids, files and formulas, without regard to case; it is text, not a pattern.
+    `search` is a text, not a pattern. It is searched in ids, files and formulas and ignores case.
     """
-    where, values = ["dataset = ?"], [dataset_id]
+    where = ["dataset = ?"]
+    values = [dataset_id]
     if status is not None:
         where.append("status = ?")
         values.append(status)
@@ -54,8 +55,9 @@ def verdict_page(
         (total,) = connection.execute(
             f"SELECT count(*) FROM structure WHERE {condition}", values
         ).fetchone()
+        # the inner query sorts row numbers instead of rows
         rows = connection.execute(
-            "SELECT structure.* FROM structure JOIN"  # sorts the numbers of the rows alone, not the rows
+            "SELECT structure.* FROM structure JOIN"
             f" (SELECT dataset AS d, row AS r, {_ORDER} AS o FROM structure WHERE {condition}"
             " ORDER BY o, r LIMIT ? OFFSET ?) ON dataset = d AND row = r ORDER BY o, r",
             (*values, limit, offset),
@@ -64,9 +66,10 @@ def verdict_page(
 
 
 def overview(library: Library, dataset_id: str) -> Overview:
-    """Return what a data set consists of."""
+    """Return counts and distributions of a data set."""
     rows = library.database.rows(
-        "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'",
+        "SELECT formula, n_atoms, periodic, gap_eV FROM structure"
+        " WHERE dataset = ? AND status != 'refused'",
         dataset_id,
     )
     formulas = Counter(row["formula"] for row in rows)
@@ -87,25 +90,26 @@ def overview(library: Library, dataset_id: str) -> Overview:
 
 
 def element_sets(library: Library, dataset_id: str) -> dict[tuple[str, ...], int]:
-    """Return how many structures that can be learned from have each set of elements, in alphabetical order."""
+    """Return the number of usable structures by their elements, which are in alphabetical order."""
     rows = library.database.rows(
-        "SELECT formula, count(*) AS n FROM structure WHERE dataset = ? AND status != 'refused' AND gap_eV IS NOT NULL"
-        " GROUP BY formula",
+        "SELECT formula, count(*) AS n FROM structure"
+        " WHERE dataset = ? AND status != 'refused' AND gap_eV IS NOT NULL GROUP BY formula",
         dataset_id,
     )
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for row in rows:
-        found[tuple(sorted(set(_SYMBOL.findall(row["formula"]))))] += row["n"]
-    return dict(found)
+        counts[tuple(sorted(set(_SYMBOL.findall(row["formula"]))))] += row["n"]
+    return dict(counts)
 
 
 def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
-    """Return the names of the numbers that files and tables give beside structures, and how many have each."""
-    found = library.database.rows(
-        "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
+    """Return the names of numbers from files and tables, and how many structures have each."""
+    rows = library.database.rows(
+        "SELECT key, count(*) FROM structure, json_each(info)"
+        " WHERE dataset = ? AND info != '{}' GROUP BY key",
         dataset_id,
     )
-    return {str(key): int(count) for key, count in found}
+    return {str(key): int(count) for key, count in rows}
 
 
 def first_usable(library: Library, dataset_id: str) -> int | None:
@@ -119,14 +123,14 @@ def first_usable(library: Library, dataset_id: str) -> int | None:
 
 def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
     """Return the verdict of one row, None where there is none."""
-    found = library.database.row(
+    structure = library.database.row(
         "SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row
     )
-    return None if found is None else Verdict.of(found)
+    return None if structure is None else Verdict.of(structure)
 
 
 def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:
-    """Return of which structures (n,) of a data set the gap is known."""
+    """Return a mask (n,) of the structures of a data set that have a gap."""
     with library.database.reading() as connection:
         rows = connection.execute(
             "SELECT gap_eV IS NOT NULL FROM structure WHERE dataset = ? ORDER BY row", (dataset_id,)
@@ -137,15 +141,16 @@ def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:
 def names_and_numbers(
     library: Library, dataset_id: str, name: str
 ) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Return ids and files of the structures of a data set, and the number of this name (n,) of each, NaN for none."""
-    found = library.database.rows(
+    """Return ids and files of the structures of a data set, and the number of this name of each.
+
+    The numbers are (n,), NaN where a structure has none.
+    """
+    rows = library.database.rows(
         "SELECT id, file, json_extract(info, ?) FROM structure WHERE dataset = ? ORDER BY row",
         f'$."{name}"',
         dataset_id,
     )
-    ids, files = ([row[k] for row in found] for k in (0, 1))
-    return (
-        ids,
-        files,
-        np.array([np.nan if row[2] is None else row[2] for row in found], dtype=np.float64),
-    )
+    ids = [row[0] for row in rows]
+    files = [row[1] for row in rows]
+    numbers = [np.nan if row[2] is None else row[2] for row in rows]
+    return ids, files, np.array(numbers, dtype=np.float64)

@@ -1,20 +1,19 @@
-"""The lock row that lets only one worker serve a data directory, and the worker's heartbeat that pages show."""
+"""The worker's lock, so that only one serves a data directory, and its heartbeat."""
 
 import os
-import socket
 import time
 from dataclasses import dataclass
 
 from bandgap.jobs.database import Database
 from bandgap.jobs.heartbeats import is_stale
-from bandgap.jobs.machines import here
+from bandgap.jobs.other_machines import this_machine
 
 NAME = "worker"
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """Whether a worker serves the data directory, and how old its heartbeat is in seconds (None: never seen)."""
+    """Whether a worker serves the data directory, and the age of its heartbeat (None: none)."""
 
     alive: bool
     age_s: float | None
@@ -25,21 +24,18 @@ def acquire(database: Database, holder: str) -> bool:
     now = time.time()
     with database.writing() as connection:
         row = connection.execute("SELECT * FROM lock WHERE name = ?", (NAME,)).fetchone()
-        if (
-            row
-            and row["holder"] != holder
-            and not _dead(row["heartbeat"], pid=row["pid"], host=row["host"])
-        ):
+        is_foreign = row is not None and row["holder"] != holder
+        if is_foreign and not _is_dead(row["heartbeat"], pid=row["pid"], host=row["host"]):
             return False
         connection.execute(
             "INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)",
-            (NAME, holder, os.getpid(), here(), now, now),
+            (NAME, holder, os.getpid(), this_machine(), now, now),
         )
     return True
 
 
 def release(database: Database, holder: str) -> None:
-    """Give the lock back; nothing happens when `holder` does not have it."""
+    """Release the lock; nothing happens when `holder` does not have it."""
     with database.writing() as connection:
         connection.execute("DELETE FROM lock WHERE name = ? AND holder = ?", (NAME, holder))
 
@@ -51,7 +47,7 @@ def holds(database: Database, holder: str) -> bool:
 
 
 def worker_status(database: Database) -> WorkerStatus:
-    """Return the worker's state as its heartbeat tells it."""
+    """Return the state of the worker by its heartbeat."""
     row = database.row("SELECT heartbeat FROM lock WHERE name = ?", NAME)
     if row is None:
         return WorkerStatus(alive=False, age_s=None)
@@ -59,12 +55,10 @@ def worker_status(database: Database) -> WorkerStatus:
     return WorkerStatus(alive=not is_stale(row["heartbeat"]), age_s=age)
 
 
-def _dead(heartbeat: float, *, pid: int, host: str) -> bool:
+def _is_dead(heartbeat: float, *, pid: int, host: str) -> bool:
     if is_stale(heartbeat):
         return True
-    if (
-        host not in (here(), socket.gethostname()) or os.name != "posix"
-    ):  # earlier versions wrote the name alone
+    if host != this_machine() or os.name != "posix":
         return False
     try:
         os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""A limit on the lines that a server logs in a minute, so that a flood of requests does not fill the disk."""
+"""A limit on the lines that a server logs in a minute, so that requests do not fill the disk."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ def limited_stderr() -> contextlib.AbstractContextManager[TextIO]:
 
 
 class LimitedLog:
-    """A text stream that leaves out what is over the limit, and says so.
+    """A text stream that leaves out lines over the limit and writes their number.
 
     The handlers of `logging` write one record, of one line or of many, by one call.
     """
@@ -46,7 +46,8 @@ class LimitedLog:
             if self._n_left_out or self._n_lines + n_lines > self._limit:
                 if not self._n_left_out:
                     self._stream.write(
-                        f"More than {self._limit:,} lines of log in a minute: the next ones are left out.\n"
+                        f"More than {self._limit:,} lines of log in a minute: "
+                        "the next ones are left out.\n"
                     )
                 self._n_left_out += n_lines
             else:
@@ -77,5 +78,5 @@ class LimitedLog:
         self._n_left_out = 0
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} ...\n"
+def _shortened(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[:max_length]} ...\n"

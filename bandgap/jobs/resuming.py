@@ -1,6 +1,7 @@
-"""Going on with a run or a prediction that was interrupted: what is kept of it, and the job that starts from there.
+"""Resume a run or a prediction that was interrupted, from its checkpoints or its finished chunks.
 
-Read without torch: the metadata of a checkpoint say how many iterations are done (`bandgap.inference.checkpoints`).
+Needs no torch: the metadata of a checkpoint contain the number of its iterations
+(`bandgap.inference.checkpoints`).
 """
 
 import shutil
@@ -22,53 +23,55 @@ from bandgap.predictions.growing import rows_in
 from bandgap.predictions.store import PREDICTIONS_CSV
 
 STOPPED = ("interrupted", "failed", "cancelled")
-CONTINUES = "continues"  # in the payload of a prediction: the id of that which it goes on with
+CONTINUES = "continues"  # in the payload of a prediction: the id of the job that it resumes
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What an unfinished run left: the iterations that every chain has done at least, and those that were asked for."""
+class CheckpointProgress:
+    """The iterations that every chain of an unfinished run has finished, and their total number."""
 
     iterations: int
-    wanted: int | None
+    total: int | None
 
 
 def work_of(payload: Mapping[str, Any]) -> str:
-    """Return the name of the work that a transfer's job does, the same for every job that does it."""
+    """Return the fingerprint of what a transfer's job computes, the same for all such jobs."""
     return fingerprint({key: value for key, value in payload.items() if key != "run"})
 
 
-def checkpoints_of(home: Home, payload: Mapping[str, Any]) -> Path:
+def checkpoint_folder(home: Home, payload: Mapping[str, Any]) -> Path:
     """Return the folder of the checkpoints of a transfer; it need not exist."""
     return home.checkpoint_folder(work_of(payload))
 
 
-def kept(home: Home, payload: Mapping[str, Any]) -> Kept | None:
-    """Return what a job that has ended too early left to go on from; None where there is nothing that can be read."""
-    done = [_iteration(path) for path in checkpoints_of(home, payload).glob("*.safetensors")]
-    known = [iteration for iteration in done if iteration]
-    if not known:
+def checkpoint_progress(home: Home, payload: Mapping[str, Any]) -> CheckpointProgress | None:
+    """Return how far the checkpoints of an unfinished transfer are; None where none can be read."""
+    paths = checkpoint_folder(home, payload).glob("*.safetensors")
+    iterations = [iteration for iteration in map(_iteration, paths) if iteration]
+    if not iterations:
         return None
     sampler = payload["request"]["settings"].get("sampler", {})
-    wanted = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-    return Kept(min(known), wanted)
+    total = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
+    return CheckpointProgress(min(iterations), total)
 
 
-def start_again(jobs: JobStore, library: Library, run: RunRow) -> Job:
-    """Queue the work of a run that did not finish once more, under the same run; it goes on from its checkpoints.
+def restart_run(jobs: JobStore, library: Library, run: RunRow) -> Job:
+    """Queue the work of an unfinished run once more; it resumes from its checkpoints, if any.
 
-    Raised twice, it makes one job. Raises InputError when the run is at work or finished, or its job is gone.
+    Two calls make one job. Raises InputError when the run is queued, running or finished, or when
+    its job is not in the store.
     """
     last = jobs.job(run.workspace, run.job)
     if last is None:
         raise InputError(
-            f"{run.title}: the job of this run is no longer known. Start a new run with its settings."
+            f"{run.title}: the job of this run is no longer in the store. "
+            "Start a new run with its settings."
         )
     if last.state not in STOPPED:
         raise InputError(
-            f"{run.title} is {last.state}. Only a run that was interrupted, cancelled or failed goes on."
+            f"{run.title} is {last.state}. "
+            "Only a run that was interrupted, cancelled or failed can be resumed."
         )
-    key = f"again-{last.id}"
     with jobs.database.writing():
         job = jobs.submit(
             run.workspace,
@@ -76,36 +79,37 @@ def start_again(jobs: JobStore, library: Library, run: RunRow) -> Job:
             title=last.title,
             payload=last.payload,
             subject=run.id,
-            submit_key=key,
+            submit_key=f"again-{last.id}",
         )
         library.set_job(run.workspace, run.id, job=job.id)
     return job
 
 
-def drop(home: Home, payload: Mapping[str, Any]) -> None:
+def drop_checkpoints(home: Home, payload: Mapping[str, Any]) -> None:
     """Remove the checkpoints of a transfer."""
-    shutil.rmtree(checkpoints_of(home, payload), ignore_errors=True)
+    shutil.rmtree(checkpoint_folder(home, payload), ignore_errors=True)
 
 
-def parts_of(home: Home, payload: Mapping[str, Any]) -> Path:
-    """Return the folder of what an unfinished prediction has written, the same for every job that does the same."""
+def unfinished_prediction_folder(home: Home, payload: Mapping[str, Any]) -> Path:
+    """Return the folder of an unfinished prediction, the same for all jobs that do the same."""
     work = {key: value for key, value in payload.items() if key != CONTINUES}
     return home.checkpoint_folder(fingerprint({"prediction": work}))
 
 
-def kept_rows(home: Home, payload: Mapping[str, Any]) -> int:
-    """Return how many structures are predicted already of a prediction that did not finish."""
-    return rows_in(parts_of(home, payload) / PREDICTIONS_CSV)
+def n_predicted_rows(home: Home, payload: Mapping[str, Any]) -> int:
+    """Return how many structures of an unfinished prediction are predicted."""
+    return rows_in(unfinished_prediction_folder(home, payload) / PREDICTIONS_CSV)
 
 
-def go_on(jobs: JobStore, prediction: Job) -> Job:
-    """Queue the work of a prediction that did not finish once more; it goes on after its last finished chunk.
+def resume_prediction(jobs: JobStore, prediction: Job) -> Job:
+    """Queue the work of an unfinished prediction once more; it resumes after its finished chunks.
 
-    Raised twice, it makes one job. Raises InputError where the prediction is at work or finished.
+    Two calls make one job. Raises InputError when the prediction is queued, running or finished.
     """
     if prediction.state not in STOPPED:
         raise InputError(
-            f"{prediction.title} is {prediction.state}. Only a prediction that was stopped goes on."
+            f"{prediction.title} is {prediction.state}. "
+            "Only a prediction that was stopped can be resumed."
         )
     return jobs.submit(
         prediction.workspace,
@@ -117,15 +121,15 @@ def go_on(jobs: JobStore, prediction: Job) -> Job:
     )
 
 
-def without_continued(predictions: Iterable[Job]) -> list[Job]:
-    """Return the jobs without those that another one went on with."""
-    found = list(predictions)
-    continued = {job.payload.get(CONTINUES) for job in found}
-    return [job for job in found if job.id not in continued]
+def without_resumed(predictions: Iterable[Job]) -> list[Job]:
+    """Return the jobs without those that another one resumed."""
+    jobs = list(predictions)
+    resumed = {job.payload.get(CONTINUES) for job in jobs}
+    return [job for job in jobs if job.id not in resumed]
 
 
 def _iteration(path: Path) -> int | None:
-    """Return the iteration that a checkpoint was written after, None where the file is damaged."""
+    """Return the iteration after which a checkpoint was written, None where it is damaged."""
     try:
         with safe_open(str(path), framework="numpy") as stored:
             return int(parse_json(stored.metadata()["facts"], what=str(path))["iteration"])

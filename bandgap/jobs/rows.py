@@ -16,12 +16,12 @@ Purpose = Literal["training", "prediction"]
 
 MAX_FILES = 5_000
 MAX_UPLOAD_BYTES = 200_000_000  # all files of one data set together
-MAX_FILE_BYTES = 20_000_000  # one file; the web server enforces the same number
+MAX_FILE_BYTES = 20_000_000  # one file; the page server has the same limit
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named set of structures; `labels` says where its gaps come from and what did not match."""
+    """A named set of structures; `labels` has the origin of its gaps and what did not match."""
 
     id: str
     workspace: str
@@ -35,7 +35,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the check found for one structure; `info` holds its numbers from the file, which may be labels."""
+    """The result of the check of one structure.
+
+    `info` contains its numbers from the file, which may be labels.
+    """
 
     id: str
     file: str
@@ -49,20 +52,20 @@ class Verdict:
 
     @staticmethod
     def of(row: sqlite3.Row) -> "Verdict":
-        """Return the verdict that a row of the table of structures holds."""
+        """Return the verdict from a row of the table `structure`."""
         with row_damage_reported("structure"):
             values = {field.name: row[field.name] for field in fields(Verdict)}
             info = dict(parse_json(row["info"], what="info"))
             return Verdict(**{**values, "periodic": bool(row["periodic"]), "info": info})
 
     def to_row(self) -> tuple[object, ...]:
-        """Return its columns in that table, which are those of the fields above, in their order."""
+        """Return its columns in that table: the fields above, in their order."""
         return tuple({**vars(self), "info": json.dumps(dict(self.info))}.values())
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """An uploaded file: its name is text to show, its bytes lie under `content`."""
+    """An uploaded file: `name` is text to show, `content` the digest under which it is stored."""
 
     name: str
     content: str
@@ -86,20 +89,21 @@ class RunRow:
 
 
 def check_upload(files: Sequence[tuple[str, bytes]]) -> None:
-    """Raise InputError when an upload is over a limit; the text names the limit and the way round it."""
+    """Raise InputError when an upload is over a limit; the message says what to do instead."""
     if len(files) > MAX_FILES:
         raise InputError(
-            f"{len(files):,} files in one upload; at most {MAX_FILES:,} are accepted. Put them into one zip archive."
+            f"{len(files):,} files in one upload; at most {MAX_FILES:,} are accepted. "
+            "Put them into one zip archive."
         )
     for name, data in files:
         if len(data) > MAX_FILE_BYTES:
             raise InputError(
-                f"{name} has {len(data) / 1e6:.0f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB a file are accepted. "
-                "Split it, or use the command line on the machine that holds it."
+                f"{name} has {len(data) / 1e6:.0f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB a "
+                "file are accepted. Split it, or use the command line on the machine that has it."
             )
     total = sum(len(data) for _, data in files)
     if total > MAX_UPLOAD_BYTES:
         raise InputError(
-            f"{total / 1e6:.0f} MB in one upload; at most {MAX_UPLOAD_BYTES / 1e6:.0f} MB are accepted. "
-            "Upload in parts, or use the command line on the machine that holds the files."
+            f"{total / 1e6:.0f} MB in one upload; at most {MAX_UPLOAD_BYTES / 1e6:.0f} MB are "
+            "accepted. Upload in parts, or use the command line on the machine that has the files."
         )

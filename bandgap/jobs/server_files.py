@@ -1,7 +1,7 @@
-"""Files of the server that visitors may take: sources may be trained from one folder, data come from another.
+"""Files of the server that users may choose: one folder for data, another for training sources.
 
-Both are closed unless whoever runs the server names them. A file is named by a visitor and opened by the worker, so a
-name is a name alone: no folders, no way out by links.
+No folder is offered unless an environment variable names it. The user gives a name and the worker
+opens the file, so a name must contain no folder and lead to no file outside by a link.
 """
 
 import os
@@ -29,9 +29,9 @@ class ServerFile:
 
 
 def allowed_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder, None where the server offers none.
+    """Return the folder for training sources, None where the server offers none.
 
-    Raises InputError when the variable names something that is no folder.
+    Raises InputError when the variable does not name a folder.
     """
     text = environment.get(VARIABLE, "").strip()
     if not text:
@@ -39,31 +39,33 @@ def allowed_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
     folder = Path(text).expanduser()
     if not folder.is_dir():
         raise InputError(
-            f"{VARIABLE} names {folder}, which is no folder here. Whoever runs this server can set it."
+            f"{VARIABLE} names {folder}, which is no folder here. Whoever runs "
+            "this server can set it."
         )
     return folder.resolve()
 
 
 def offered_files(folder: Path) -> list[ServerFile]:
-    """Return the files of the folder that may be opened, by name; what may not is left out."""
-    found = []
+    """Return the files of the folder that may be opened, by name; all others are left out."""
+    files = []
     for path in sorted(folder.iterdir()):
         try:
-            found.append(ServerFile(path.name, checked_file(folder, path.name).stat().st_size))
+            files.append(ServerFile(path.name, checked_file(folder, path.name).stat().st_size))
         except (InputError, OSError):
             continue
-    return found[:MAX_LISTED]
+    return files[:MAX_LISTED]
 
 
 def checked_file(folder: Path, name: str) -> Path:
     """Return the real path of a file of the folder.
 
-    Raises InputError for a name with folders in it, a link that leads out, what is no file, another kind of file, and
-    one over the limit.
+    Raises InputError for a name with a path, a link out of the folder, a file of another kind, one
+    over the limit of size, and where there is no such file.
     """
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise InputError(
-            f"{name!r} is not the name of a file. Accepted: a file of the server's folder, without a path."
+            f"{name!r} is not the name of a file. Accepted: a file of the server's "
+            "folder, without a path."
         )
     if not name.lower().endswith(SUFFIXES):
         raise InputError(
@@ -84,21 +86,24 @@ def checked_file(folder: Path, name: str) -> Path:
         raise InputError(f"{name} is not a file. Choose one from the list.")
     if state.st_size > MAX_FILE_BYTES:
         raise InputError(
-            f"{name} has {state.st_size / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.0f} GB are accepted. "
-            "Use `bandgap train-source --oe62` in a shell on this machine."
+            f"{name} has {state.st_size / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.0f} GB are "
+            "accepted. Use `bandgap train-source --oe62` in a shell on this machine."
         )
     return path
 
 
 def data_folder() -> Path | None:
-    """Return the folder that $BANDGAP_DATA_FOLDER names, None where none is named or it is not there."""
+    """Return the folder that $BANDGAP_DATA_FOLDER names, None where there is none."""
     text = os.environ.get(DATA_VARIABLE, "")
     folder = Path(text).expanduser()
     return folder.resolve() if text and folder.is_dir() else None
 
 
 def entries() -> list[str]:
-    """Return the names of the files and folders that stand directly in the server's folder, sorted; hidden ones not."""
+    """Return the sorted names of files and folders in the folder for data.
+
+    Hidden ones and links are left out.
+    """
     folder = data_folder()
     if folder is None:
         return []
@@ -114,31 +119,31 @@ def entries() -> list[str]:
 
 
 def files_of(name: str) -> list[tuple[str, Path]]:
-    """Return name and path of every file of an entry: the file, or those below the folder; links are left out.
+    """Return name and path of every file of an entry: the file, or the files below the folder.
 
-    Raises InputError when the name is not one of `entries()`.
+    Links are left out. Raises InputError when the name is not one of `entries()`.
     """
     folder = data_folder()
     if folder is None or name not in entries():
         raise InputError(
-            f"{name!r} is not in the server's folder for data. Choose one of the names in the list; who runs the "
-            f"server sets the folder with {DATA_VARIABLE}."
+            f"{name!r} is not in the server's folder for data. Choose one of the names in the "
+            f"list; who runs the server sets the folder with {DATA_VARIABLE}."
         )
     return files_below(folder / name, base=folder)
 
 
 def files_below(top: Path, *, base: Path) -> list[tuple[str, Path]]:
-    """Return a file, or the files of a folder in a fixed order, with their names from `base` on.
+    """Return a file, or the files of a folder in a fixed order, with names relative to `base`.
 
     Hidden files and links are left out.
     """
     if not top.is_dir():
         return [(top.relative_to(base).as_posix(), top)] if _is_file(top) else []
-    found = []
+    paths = []
     for parent, folders, files in os.walk(top):  # does not follow links
         folders[:] = sorted(f for f in folders if not f.startswith("."))
-        found += [Path(parent, file) for file in sorted(files) if not file.startswith(".")]
-    return [(path.relative_to(base).as_posix(), path) for path in found if _is_file(path)]
+        paths += [Path(parent, file) for file in sorted(files) if not file.startswith(".")]
+    return [(path.relative_to(base).as_posix(), path) for path in paths if _is_file(path)]
 
 
 def _is_file(path: Path) -> bool:

@@ -1,9 +1,10 @@
-"""How long the training of a source model will take: its work, counted, at measured rates, corrected by earlier ones.
+"""Estimate the time to train a source model: counted work, measured rates, corrected by past runs.
 
-Counted are the atoms that are read and described, and the steps of the optimiser: rows times epochs over the size of a
-batch, each of which takes a time of its own and one for every weight of the network. Rates are seconds of one core,
-measured with 1,260 and 5,472 features and hidden layers of 128 and 64 to 512 and 256 units. Another machine may be off
-by a factor of two or more, until trainings on it correct the rates. They are of a CPU and say nothing of a GPU.
+The work has two parts. Atoms are read and described. The optimiser makes rows times epochs over
+batch size steps; each takes a constant time and a time for every weight of the network. Rates are
+seconds of one core, measured with 1,260 and 5,472 features and hidden layers of 128 and 64 to 512
+and 256 units. On another machine they may be off by a factor of two or more, until trainings on it
+correct them. They do not apply to a GPU.
 """
 
 import itertools
@@ -20,30 +21,31 @@ from bandgap.jobs.server_files import ServerFile
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import SourceRequest
 
-ATOM_S = 1.6e-4  # reading, describing, and the keys by which a transfer finds what it shares with the source
-ADAM = (2e-3, 27e-9, 64)  # seconds of a step, seconds of it by weight, rows of a batch
+ATOM_S = 1.6e-4  # to read and describe it, and to compute the keys of the applicability domain
+# Seconds of a step, seconds of a step and weight, rows of a batch:
+ADAM = (2e-3, 27e-9, 64)
 VARIATIONAL = (4e-3, 64e-9, 50)
 SNAPSHOTS = (2e-3, 24e-9, 64)
-FISHER_S = 2.5e-10  # a row and weight
-GRAPH_S = 1.2e-4  # an atom and epoch of MEGNet: 8 s for 2,000 crystals with 34 atoms each
+FISHER_S = 2.5e-10  # of a row and weight
+GRAPH_S = 1.2e-4  # of an atom and epoch of MEGNet: 8 s for 2,000 crystals of 34 atoms
 TRAINED_SHARE = 0.8  # of the rows; the others are held out
-VARIATIONAL_EPOCHS, SNAPSHOT_EPOCHS = (
-    3 * 60,
-    30,
-)  # three weights of KL are tried; burn-in and snapshots
+VARIATIONAL_EPOCHS = 3 * 60  # for each of three weights of the KL term
+SNAPSHOT_EPOCHS = 30  # burn-in and snapshots
 POINTS = 36  # of the descriptor, for every element and for every pair of elements
-OE62_ELEMENTS, OE62_ATOMS = 16, 43  # atoms: mean of the molecules with GW levels
-OE62_BYTES = {
-    ".json": 4_700,
-    ".json.gz": 1_600,
-}  # a molecule: df_62k.json, 61,489 molecules, has 290 MB
+OE62_ELEMENTS = 16
+OE62_ATOMS = 43  # mean over the molecules with GW levels
+# Bytes of a molecule: df_62k.json, with 61,489 molecules, has 290 MB.
+OE62_BYTES = {".json": 4_700, ".json.gz": 1_600}
 
 _SYMBOL = re.compile(r"[A-Z][a-z]?")
 
 
 @dataclass(frozen=True)
 class Molecules:
-    """What a source model learns from: how many structures, atoms and elements; `guessed` where nobody counted yet."""
+    """Numbers of structures, atoms and elements that a source model learns from.
+
+    `guessed` means that they are estimates by the size of the file.
+    """
 
     n: int
     atoms: int
@@ -53,7 +55,10 @@ class Molecules:
 
 @dataclass(frozen=True)
 class SourceWork:
-    """What a training is asked to do, or has done, as far as its time depends on it; `device` is "cpu" or "cuda"."""
+    """A requested or finished training, as far as its time depends on it.
+
+    `device` is "cpu" or "cuda".
+    """
 
     n: int
     atoms: int
@@ -63,7 +68,7 @@ class SourceWork:
     variational: bool = False
     snapshots: bool = False
     device: str = "cpu"
-    graph: bool = False  # whether a graph network learns the features, in each of so many epochs
+    graph: bool = False  # whether a graph network learns the features, in the same epochs
 
     @property
     def weights(self) -> int:
@@ -74,7 +79,7 @@ class SourceWork:
 
 @dataclass(frozen=True)
 class PastTraining:
-    """A finished training of this server, how long it took, and the file of the server that it learned from."""
+    """A finished training of this server, its time, and the server's file that it learned from."""
 
     work: SourceWork
     seconds: float
@@ -82,16 +87,21 @@ class PastTraining:
 
 
 def estimate_source(work: SourceWork, *, past: Sequence[PastTraining] = ()) -> Estimate | None:
-    """Return the time of a training if every epoch is needed; None on a GPU on which none was finished yet.
+    """Return the time of a training with all epochs; None on a GPU without finished trainings.
 
-    `past` are finished trainings of this server, the newest first, of which those on the same device and of the same
-    kind of network count; short ones, of which the start of the process took the most, say nothing of a long one.
+    `past` are finished trainings of this server, newest first. Those on the same device and of the
+    same kind of network count. For a long training, short ones do not count, as the start of the
+    process takes most of their time.
     """
     expected = reference_seconds(work)
-    alike = [run for run in past if (run.work.device, run.work.graph) == (work.device, work.graph)]
-    same = [(run, reference_seconds(run.work)) for run in alike]
     least = 2 * START_S if expected > 2 * START_S else 0.0
-    ratios = [run.seconds / known for run, known in same if known >= least][:LAST_RUNS]
+    ratios = []
+    for run in past:
+        run_expected = reference_seconds(run.work)
+        is_comparable = (run.work.device, run.work.graph) == (work.device, work.graph)
+        if is_comparable and run_expected >= least:
+            ratios.append(run.seconds / run_expected)
+    ratios = ratios[:LAST_RUNS]
     if ratios:
         return Estimate(expected * median(ratios), "this method here", len(ratios))
     return Estimate(expected, "reference") if work.device == "cpu" else None
@@ -99,7 +109,8 @@ def estimate_source(work: SourceWork, *, past: Sequence[PastTraining] = ()) -> E
 
 def reference_seconds(work: SourceWork) -> float:
     """Return the seconds of a training on one core by the rates alone."""
-    weights, rows = work.weights, TRAINED_SHARE * work.n
+    weights = work.weights
+    rows = TRAINED_SHARE * work.n
     seconds = START_S + work.atoms * ATOM_S + work.n * weights * FISHER_S
     seconds += work.epochs * work.atoms * GRAPH_S if work.graph else 0.0
     passes = [(ADAM, work.epochs)]
@@ -110,13 +121,13 @@ def reference_seconds(work: SourceWork) -> float:
     return seconds
 
 
-def work_asked(
-    request: SourceRequest, given: Molecules, *, features: int, device: str
+def requested_work(
+    request: SourceRequest, molecules: Molecules, *, features: int, device: str
 ) -> SourceWork:
-    """Return what a request asks for, with every epoch that it allows."""
+    """Return the work of a request, with every epoch that it allows."""
     return SourceWork(
-        given.n,
-        given.atoms,
+        molecules.n,
+        molecules.atoms,
         features,
         epochs=request.max_epochs,
         device=device,
@@ -125,13 +136,13 @@ def work_asked(
     )
 
 
-def own_features(elements: int) -> int:
-    """Return the features of the descriptor that is made for so many elements."""
+def descriptor_features(elements: int) -> int:
+    """Return the number of features of the descriptor for a number of elements."""
     return POINTS * (elements + elements * (elements + 1) // 2)
 
 
 def molecules_of(library: Library, dataset: str) -> Molecules:
-    """Return what a data set of the workspace gives to learn from: its structures with a gap."""
+    """Return the molecules of a data set of the workspace: its structures with a gap."""
     rows = library.database.rows(
         "SELECT formula, count(*) AS n, total(n_atoms) AS atoms FROM structure"
         " WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused' GROUP BY formula",
@@ -144,7 +155,7 @@ def molecules_of(library: Library, dataset: str) -> Molecules:
 
 
 def molecules_in(file: ServerFile, *, past: Sequence[PastTraining] = ()) -> Molecules:
-    """Return what a file of OE62 gives to learn from: as the last training from it found, else guessed by its size."""
+    """Return the molecules in a file of OE62: of the last training from it, or by its size."""
     for run in past:
         if run.file == file.name:
             return Molecules(run.work.n, run.work.atoms, OE62_ELEMENTS)
@@ -154,9 +165,10 @@ def molecules_in(file: ServerFile, *, past: Sequence[PastTraining] = ()) -> Mole
 
 
 def past_trainings(jobs: JobStore, *, limit: int = 60) -> list[PastTraining]:
-    """Return the times of the last finished trainings of this server, of all workspaces, without what they were about.
+    """Return the last finished trainings of this server, of all workspaces, without their subjects.
 
-    What each has done is in the result of its job, as `jobs.tasks.sources` notes it; older ones without are left out.
+    The work of each is in the result of its job (`jobs.tasks.sources`); results without it are left
+    out.
     """
     return [
         PastTraining(

@@ -1,7 +1,7 @@
-"""The source models that a workspace may start from: shipped with the package, trained in it, or added to it.
+"""The source models of a workspace: shipped with the package, trained in it, or added to it.
 
-Read without torch: cards and learning curves are in the manifest of a source's folder. The job that trained a source
-or checked one that was added is what makes it the workspace's own.
+Needs no torch: cards and learning curves are in the manifest of a source's folder. A source model
+belongs to a workspace by the finished job that trained or checked it.
 """
 
 import shutil
@@ -18,17 +18,15 @@ from bandgap.sources.cards import joined_card
 from bandgap.storage.manifests import MANIFEST
 
 MAX_NAME = 80
-OWN = {
-    "train_source": "here",
-    "add_source": "elsewhere",
-}  # jobs that make a source the workspace's own, and where from
+# Kinds of jobs that give a workspace a source model, and where that was trained.
+JOB_ORIGINS = {"train_source": "here", "add_source": "elsewhere"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source model: its name, its folder, what its manifest says, and the job that made it ours (None: shipped).
+    """A source model: its title, its folder, its manifest, and its job (None: shipped).
 
-    `problem` is the sentence that says why a manifest cannot be read.
+    `problem` says why the manifest cannot be read; it is empty where it can.
     """
 
     id: str
@@ -41,63 +39,74 @@ class Source:
 
     @property
     def card(self) -> dict[str, Any]:
-        """What the source was trained on."""
+        """The card of the source: what it was trained on."""
         return dict(self.manifest.get("card", {}))
 
     @property
     def parts(self) -> frozenset[str]:
-        """Which of the parts beyond the point estimate the source has: fisher, variational, snapshots."""
+        """The extras of the source beyond the point estimate: fisher, variational, snapshots."""
         return frozenset(self.manifest.get("extras", {}))
 
 
 def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, Source]:
-    """Return the source models of a workspace by id, those of the package first, then the newest of its own."""
-    found = {}
+    """Return the source models of a workspace by id: first the shipped ones, then its newest."""
+    sources = {}
     for source_id, entry in library.shipped_sources().items():
         folder = Path(entry.folder)
         manifest, _ = _manifest(folder)
-        found[source_id] = Source(
+        sources[source_id] = Source(
             source_id, entry.title, folder, manifest or {"card": dict(entry.card)}
         )
-    for job in jobs.jobs(workspace, kinds=list(OWN), limit=500):
+    for job in jobs.jobs(workspace, kinds=list(JOB_ORIGINS), limit=500):
         if job.state == "finished":
             folder = library.home.source_folder(job.subject)
             manifest, problem = _manifest(folder)
-            facts = (str(job.payload["name"]), folder, manifest, job.id, problem, OWN[job.kind])
-            found[job.subject] = Source(job.subject, *facts)
-    return found
+            sources[job.subject] = Source(
+                job.subject,
+                str(job.payload["name"]),
+                folder,
+                manifest,
+                job=job.id,
+                problem=problem,
+                trained=JOB_ORIGINS[job.kind],
+            )
+    return sources
 
 
 def source_path(library: Library, workspace: str, source_id: str) -> str:
-    """Return the folder of a source model that this workspace may start from.
+    """Return the folder of a source model of this workspace.
 
     Raises InputError when there is none of that id.
     """
-    known = sources_of(JobStore(library.home), library, workspace)
-    if source_id not in known:
-        names = ", ".join(sorted(known)) or "none yet"
+    sources = sources_of(JobStore(library.home), library, workspace)
+    if source_id not in sources:
+        names = ", ".join(sorted(sources)) or "none yet"
         raise InputError(f"No source model {source_id!r}. Known: {names}. Choose one of these.")
-    return str(known[source_id].folder)
+    return str(sources[source_id].folder)
 
 
 def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: str) -> None:
-    """Remove a source model that was trained in this workspace or added to it; runs that started from it stay usable.
+    """Remove a source model that was trained in this workspace or added to it.
 
-    Raises InputError for one that is not the workspace's own, and while a job trains it or starts from it.
+    Runs that started from it stay usable. Raises InputError for one that does not belong to the
+    workspace, and while a job trains it or starts from it.
     """
-    own = [
-        job for job in jobs.jobs(workspace, kinds=list(OWN), limit=500) if job.subject == source_id
+    source_jobs = [
+        job
+        for job in jobs.jobs(workspace, kinds=list(JOB_ORIGINS), limit=500)
+        if job.subject == source_id
     ]
-    if not own:
+    if not source_jobs:
         raise InputError("This workspace has not trained that source model; it cannot delete it.")
-    starting = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
-    busy = [job for job in (*own, *starting) if job.active and _uses(job, source_id)]
-    if busy:
+    transfers = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
+    active = [job for job in (*source_jobs, *transfers) if job.active and _uses(job, source_id)]
+    if active:
         raise InputError(
-            f"{busy[0].title} is {busy[0].state}. Cancel it first, then delete the source model."
+            f"{active[0].title} is {active[0].state}. "
+            "Cancel it first, then delete the source model."
         )
     shutil.rmtree(library.home.source_folder(source_id), ignore_errors=True)
-    jobs.forget(workspace, own)
+    jobs.forget(workspace, source_jobs)
 
 
 def _uses(job: Job, source_id: str) -> bool:
@@ -105,9 +114,10 @@ def _uses(job: Job, source_id: str) -> bool:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a source's folder, or an empty one and why.
+    """Return the manifest of a source's folder, and why it cannot be read (then it is empty).
 
-    That of several sets or networks is the first network's, with the card of them all and the extras that all have.
+    For several sets or networks it is the manifest of the first network, with the joined card and
+    the extras that all networks have.
     """
     try:
         manifest = _read(folder)
@@ -116,27 +126,26 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
                 _read(folder / path) for member in manifest["members"] for path in member.values()
             ]
             shared = set.intersection(*(set(part.get("extras", {})) for part in parts))
-            extras = {
-                name: entry for name, entry in parts[0].get("extras", {}).items() if name in shared
-            }
+            first_extras = parts[0].get("extras", {})
             manifest = {
                 **parts[0],
                 "card": joined_card(manifest["cards"].values()),
-                "extras": extras,
+                "extras": {name: first_extras[name] for name in first_extras if name in shared},
                 "history": [],
             }
     except (OSError, ValueError) as error:
-        return (
-            {},
-            f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe.",
+        problem = (
+            f"its folder cannot be read ({type(error).__name__}). "
+            "Train it again; runs made with it are safe."
         )
+        return {}, problem
     except DAMAGE:
         return {}, "its manifest is damaged. Train it again."
     return manifest, ""
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    found = read_json(folder / MANIFEST)
-    if not isinstance(found, dict):
+    manifest = read_json(folder / MANIFEST)
+    if not isinstance(manifest, dict):
         raise TypeError
-    return found
+    return manifest

@@ -1,7 +1,8 @@
-"""Start transfers: one job for each method, however often the same is asked for.
+"""Start transfers: one job for each method, however often the same one is requested.
 
-The key of a job is what it computes. Pressed twice, the second press finds the first one's run; so it does when the
-run is finished, as the same settings and seed give the same result. Only a run that did not finish is started anew.
+The key of a job is what it computes. A second press of the button finds the run of the first one,
+also when it is finished, as the same settings and seed give the same result. Only a run that did
+not finish is started again.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from bandgap.runs.requests import TransferRequest
 
 @dataclass(frozen=True)
 class Started:
-    """The run of a transfer that was asked for, and whether it was there before."""
+    """The run of a requested transfer, its job, and whether they are new."""
 
     run: str
     job: Job
@@ -33,9 +34,10 @@ def start_transfer(
     request: TransferRequest,
     title: str,
 ) -> Started:
-    """Queue a transfer to a data set and add its run, or return the run that did or does the same work.
+    """Queue a transfer to a data set and add its run, or return the run of the same work.
 
-    `source` is the id of a source model in the workspace, or `NO_SOURCE`. The request names its method.
+    `source` is the id of a source model in the workspace, or `NO_SOURCE`. The request names its
+    method.
     """
     workspace = dataset.workspace
     work = fingerprint([dataset.id, _gaps(library, dataset), source, request.work])
@@ -46,7 +48,8 @@ def start_transfer(
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
-    with jobs.database.writing():  # a job never without its run, whenever the page's process ends
+    # one transaction: no job without its run, whenever the process of the page ends
+    with jobs.database.writing():
         job = jobs.submit(
             workspace,
             "transfer",
@@ -78,16 +81,16 @@ def _work(job: Job) -> str:
 
 
 def _gaps(library: Library, dataset: Dataset) -> str:
-    """Return what tells whether the gaps of a data set have changed, without reading every verdict."""
+    """Return a text that differs where the gaps of a data set differ, without reading them all."""
     (row,) = library.database.rows(
-        "SELECT count(gap_eV), total(gap_eV), total(gap_eV * row), total(gap_eV * gap_eV) FROM structure"
-        " WHERE dataset = ?",
+        "SELECT count(gap_eV), total(gap_eV), total(gap_eV * row), total(gap_eV * gap_eV)"
+        " FROM structure WHERE dataset = ?",
         dataset.id,
     )
     return f"{tuple(row)!r} {dataset.level_of_theory}"
 
 
 def _run_id(workspace: str, key: str) -> str:
-    """Return an id that two presses of a button agree on and that nobody outside of the workspace can know."""
+    """Return an id that two presses of a button share and that nobody outside can guess."""
     digest = hashlib.sha256(f"{workspace} {key}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))

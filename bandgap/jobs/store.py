@@ -1,8 +1,8 @@
 """The table of jobs: submit, claim, heartbeat, events, cancel.
 
-The dashboard inserts jobs and asks for their end; only the worker and its children move them on.
-Claims are one UPDATE ... RETURNING, so that several workers never take the same job. The order of jobs is that of
-their rows: the clock may be set between two of them.
+The dashboard inserts jobs and requests their end. Only the worker and the processes of its jobs
+change their state. A claim is one UPDATE ... RETURNING, so that two workers never take the same
+job. Jobs are ordered by row, as the clock may be set between two of them.
 """
 
 import json
@@ -40,7 +40,7 @@ _LANES: Mapping[str, Lane] = {
 
 @dataclass(frozen=True)
 class Job:
-    """One row of the job table; `state` is what a reader should show (a stale heartbeat reads as interrupted)."""
+    """One row of the job table; with a stale heartbeat, `state` is "interrupted"."""
 
     id: str
     workspace: str
@@ -72,8 +72,8 @@ class Event:
     time: float
     kind: Literal["progress", "log"]
     update: Update
-    since: float  # when the count of `update.done` began, for the time that is left
-    since_done: int  # where it began
+    since: float  # time at which the count of `update.done` began, for the remaining time
+    since_done: int  # value at which it began
 
 
 class JobStore:
@@ -83,7 +83,7 @@ class JobStore:
         self.home = home
         self.database = Database(home.database)
 
-    # -- what the dashboard does
+    # -- for the dashboard
 
     def submit(
         self,
@@ -95,8 +95,9 @@ class JobStore:
         subject: str,
         submit_key: str = "",
     ) -> Job:
-        """Queue a job; the same `submit_key` in the same workspace returns the job that exists already."""
-        job_id, now = str(uuid.uuid4()), time.time()
+        """Queue a job, or return the job of this workspace that has the same `submit_key`."""
+        job_id = str(uuid.uuid4())
+        now = time.time()
         key = submit_key or job_id
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, now))
@@ -122,10 +123,11 @@ class JobStore:
             return _job(row.fetchone())
 
     def request_cancel(self, workspace: str, job_id: str) -> None:
-        """Ask for the end of a job: a queued one ends here, a running one is asked to stop by its worker."""
+        """Request the end of a job: a queued one ends here, the worker stops a running one."""
         with self.database.writing() as connection:
             connection.execute(
-                "UPDATE job SET cancel_requested = :now, finished = CASE state WHEN 'queued' THEN :now END,"
+                "UPDATE job SET cancel_requested = :now,"
+                " finished = CASE state WHEN 'queued' THEN :now END,"
                 " state = CASE state WHEN 'queued' THEN 'cancelled' ELSE 'cancelling' END"
                 " WHERE id = :id AND workspace = :workspace AND state IN ('queued', 'running')",
                 {"now": time.time(), "id": job_id, "workspace": workspace},
@@ -152,18 +154,21 @@ class JobStore:
     ) -> list[Job]:
         """Return the newest jobs of a workspace, newest first."""
         marks = ", ".join("?" * len(kinds))
-        query = f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}) ORDER BY rowid DESC LIMIT ?"
+        query = (
+            f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks})"
+            " ORDER BY rowid DESC LIMIT ?"
+        )
         return [_job(row) for row in self.database.rows(query, workspace, *kinds, limit)]
 
     def queue_length(self, job: Job) -> int:
-        """Return how many jobs of the same lane are before this queued one, the running one included."""
-        before = self.database.rows(
+        """Return how many jobs of the same lane come before this one, including the running one."""
+        earlier_jobs = self.database.rows(
             "SELECT id FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
             " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))",
             _LANES[job.kind],
             job.id,
         )
-        return len(before)
+        return len(earlier_jobs)
 
     def events(self, job_id: str, *, last: int = 20) -> list[Event]:
         """Return the last events of a job, oldest first."""
@@ -172,7 +177,7 @@ class JobStore:
         )
         return [_event(row) for row in reversed(rows)]
 
-    # -- what the worker and its children do
+    # -- for the worker and the processes of its jobs
 
     def claim(self, worker: str, *, lanes: Sequence[Lane] = ("short", "long")) -> Job | None:
         """Take the oldest queued job of these lanes for `worker`, or None."""
@@ -180,23 +185,23 @@ class JobStore:
         now = time.time()
         with self.database.writing() as connection:
             row = connection.execute(
-                "UPDATE job SET state = 'running', worker = ?, started = ?, heartbeat = ?"
-                " WHERE id = (SELECT id FROM job"
-                f" WHERE state = 'queued' AND lane IN ({marks}) ORDER BY rowid LIMIT 1) RETURNING *",
+                "UPDATE job SET state = 'running', worker = ?, started = ?, heartbeat = ? WHERE "
+                f"id = (SELECT id FROM job WHERE state = 'queued' AND lane IN ({marks}) ORDER BY "
+                "rowid LIMIT 1) RETURNING *",
                 (worker, now, now, *lanes),
             ).fetchone()
         return _job(row) if row else None
 
     def claimed(self, job_id: str) -> Job | None:
-        """Return a job by its id alone (the worker's child knows no workspace), or None."""
+        """Return a job by its id alone, or None; the process of a job knows no workspace."""
         row = self.database.row("SELECT * FROM job WHERE id = ?", job_id)
         return _job(row) if row else None
 
     def beat(self, worker: str, job_ids: Sequence[str], *, clock_step: float = 0.0) -> None:
         """Renew the heartbeat of the worker's lock and of the jobs that it runs.
 
-        The times of these jobs move by `clock_step`, the seconds by which the clock was set, so that
-        how long a job has run stays what it is.
+        The times of these jobs move by `clock_step`, the seconds by which the clock was set. So the
+        running time of a job does not change.
         """
         now = time.time()
         with self.database.writing() as connection:
@@ -208,12 +213,12 @@ class JobStore:
                 _move_times(connection, job_id, clock_step)
 
     def has_ended(self, job_id: str) -> bool:
-        """Return whether a job has its final state, or is forgotten."""
+        """Return whether a job has its final state, or was removed."""
         row = self.database.row("SELECT state FROM job WHERE id = ?", job_id)
         return row is None or row["state"] not in ACTIVE
 
     def cancel_requested(self, job_id: str) -> bool:
-        """Return whether somebody asked for the end of this job."""
+        """Return whether the end of this job was requested."""
         row = self.database.row("SELECT cancel_requested FROM job WHERE id = ?", job_id)
         return row is None or row[0] is not None
 
@@ -226,7 +231,7 @@ class JobStore:
         since: float,
         since_done: int = 0,
     ) -> None:
-        """Append an event to a job; the work was at `since_done` at the time `since`."""
+        """Append an event to a job; its count was at `since_done` at the time `since`."""
         body = {
             **vars(update),
             "values": dict(update.values),
@@ -259,14 +264,17 @@ class JobStore:
 
     def forget(self, workspace: str, jobs: Sequence[Job]) -> None:
         """Remove jobs of this workspace and their events."""
-        own = "SELECT id FROM job WHERE workspace = ? AND id IN (SELECT value FROM json_each(?))"
+        ids = "SELECT id FROM job WHERE workspace = ? AND id IN (SELECT value FROM json_each(?))"
         values = (workspace, json.dumps([job.id for job in jobs]))
         with self.database.writing() as connection:
-            connection.execute(f"DELETE FROM event WHERE job IN ({own})", values)
-            connection.execute(f"DELETE FROM job WHERE id IN ({own})", values)
+            connection.execute(f"DELETE FROM event WHERE job IN ({ids})", values)
+            connection.execute(f"DELETE FROM job WHERE id IN ({ids})", values)
 
     def end_orphans(self, worker: str) -> int:
-        """Mark the jobs that a dead worker left running: cancelled where that was asked for, else interrupted."""
+        """Set the state of the jobs that a dead worker left running.
+
+        It is cancelled where that was requested, else interrupted. Return the number of jobs.
+        """
         with self.database.writing() as connection:
             cursor = connection.execute(
                 "UPDATE job SET finished = ?,"
@@ -284,7 +292,8 @@ def _move_times(connection: sqlite3.Connection, job_id: str, seconds: float) -> 
     connection.execute("UPDATE job SET started = started + :seconds WHERE id = :job", values)
     connection.execute(
         "UPDATE event SET time = time + :seconds,"
-        " body = json_set(body, '$.since', json_extract(body, '$.since') + :seconds) WHERE job = :job",
+        " body = json_set(body, '$.since', json_extract(body, '$.since') + :seconds)"
+        " WHERE job = :job",
         values,
     )
 
@@ -304,5 +313,6 @@ def _job(row: sqlite3.Row) -> Job:
 def _event(row: sqlite3.Row) -> Event:
     with row_damage_reported("event"):
         body = parse_json(row["body"], what="body")
-        since, since_done = body.pop("since"), body.pop("since_done")
+        since = body.pop("since")
+        since_done = body.pop("since_done")
         return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)

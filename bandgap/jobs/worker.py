@@ -1,7 +1,8 @@
-"""The worker: claims jobs, runs each in one spawned child, renews heartbeats, ends what is cancelled or too long.
+"""The worker: claims jobs, runs each in a spawned process, and renews heartbeats.
 
-Run by `python -m bandgap.jobs.worker` or `bandgap worker`. Short jobs (check, predict) have a lane of their own and
-do not wait for a training. One worker serves a data directory.
+It ends jobs that are cancelled or take too long. Run by `python -m bandgap.jobs.worker` or
+`bandgap worker`. Short jobs (check, predict) have a separate lane and do not wait for a training.
+One worker serves a data directory.
 """
 
 import logging
@@ -20,13 +21,17 @@ from types import FrameType
 from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
-from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
-from bandgap.jobs.housekeeping import drop_left_sources, drop_unfinished_writes, drop_unused_uploads
+from bandgap.jobs.housekeeping import (
+    drop_unfinished_sources,
+    drop_unfinished_writes,
+    drop_unused_uploads,
+)
+from bandgap.jobs.job_process import job_main, run_job
 from bandgap.jobs.library import Library
-from bandgap.jobs.machines import wait_for_other_machines
-from bandgap.jobs.store import Ending, Job, JobStore, Lane
+from bandgap.jobs.other_machines import wait_for_other_machines
+from bandgap.jobs.store import Job, JobStore, Lane
 from bandgap.jobs.workspaces import drop_unused_workspaces
 
 log = logging.getLogger(__name__)
@@ -35,21 +40,22 @@ POLL_S = 0.3
 BEAT_S = 2.0
 CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
+# Reading files must end; a training has no limit.
 TIME_LIMITS_S = {
     "check": 1800.0,
     "import_demo": 1800.0,
     "import_folder": 1800.0,
     "shapes": 1800.0,
     "add_source": 1800.0,
-}  # reading files must end; training may take as long as it takes
+}
 
 
 @dataclass(frozen=True)
 class Timing:
     """Waiting times in seconds.
 
-    A cancelled job's process is terminated after `cancel_grace_s`, and killed `kill_grace_s` later.
-    The process of a job that has ended is killed after `exit_grace_s`; all that it does is to exit.
+    The process of a cancelled job is terminated after `cancel_grace_s`, and killed `kill_grace_s`
+    later. The process of a job that has ended has only to exit; it is killed after `exit_grace_s`.
     """
 
     cancel_grace_s: float = 8.0
@@ -58,13 +64,13 @@ class Timing:
 
 
 @dataclass
-class _Child:
+class _JobProcess:
     job: Job
     process: SpawnProcess
-    started: float  # monotonic time, as those below
-    ended: float | None = None  # when the job's final state was seen
-    asked_to_end: float | None = None  # when the request for the end was seen
-    terminated: float | None = None
+    start: float  # monotonic time, as those below
+    end: float | None = None  # when the job's final state was noticed
+    cancel_request: float | None = None  # when the request to cancel was noticed
+    termination: float | None = None
     error: str = ""
 
 
@@ -76,13 +82,13 @@ class Worker:
         self.name = str(uuid.uuid4())
         self._home = home
         self._timing = timing or Timing()
-        self._children: dict[Lane, _Child] = {}
+        self._processes: dict[Lane, _JobProcess] = {}
         self._stopping = False
-        self._beat = -math.inf  # monotonic time
+        self._last_beat = -math.inf  # monotonic time
         self._clock = ClockWatch()
 
     def stop(self) -> None:
-        """Ask the loop to end; running jobs are ended and marked interrupted."""
+        """Stop the loop; running jobs are ended and marked interrupted."""
         self._stopping = True
 
     def serve(
@@ -109,7 +115,7 @@ class Worker:
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             drop_unused_uploads(Library(self._home))
-            drop_left_sources(Library(self._home))
+            drop_unfinished_sources(Library(self._home))
             drop_unused_workspaces(Library(self._home))
             drop_unfinished_writes(self._home)
             while not self._stopping and not until():
@@ -121,91 +127,86 @@ class Worker:
 
     def _step(self) -> None:
         clock_step = self._clock.step()
-        if clock_step or time.monotonic() - self._beat > BEAT_S:
-            self._beat = time.monotonic()
-            jobs = [child.job.id for child in self._children.values()]
+        if clock_step or time.monotonic() - self._last_beat > BEAT_S:
+            self._last_beat = time.monotonic()
+            jobs = [running.job.id for running in self._processes.values()]
             self.store.beat(self.name, jobs, clock_step=clock_step)
-            if not lock.holds(
-                self.store.database, self.name
-            ):  # this process slept, and another worker took over
+            # where this process was suspended, another worker may have taken the lock
+            if not lock.holds(self.store.database, self.name):
                 log.warning("another worker took over %s; ending", self._home.folder)
                 self._stopping = True
                 return
-        for lane, child in list(self._children.items()):
-            self._watch(lane, child)
+        for lane, running in list(self._processes.items()):
+            self._watch(lane, running)
         for lane in LANES:
-            if lane not in self._children and (job := self.store.claim(self.name, lanes=[lane])):
-                process = _spawned(child_main, str(self._home.folder), job.id)
-                self._children[lane] = _Child(job, process, time.monotonic())
+            if lane not in self._processes and (job := self.store.claim(self.name, lanes=[lane])):
+                process = _spawned(job_main, str(self._home.folder), job.id)
+                self._processes[lane] = _JobProcess(job, process, time.monotonic())
 
-    def _watch(self, lane: Lane, child: _Child) -> None:
-        if not child.process.is_alive():
-            self._reap(child)
-            del self._children[lane]
+    def _watch(self, lane: Lane, running: _JobProcess) -> None:
+        if not running.process.is_alive():
+            self._reap(running)
+            del self._processes[lane]
             return
         now = time.monotonic()
-        limit = TIME_LIMITS_S.get(child.job.kind)
-        if child.ended is not None:
-            if now - child.ended > self._timing.exit_grace_s:
-                _signal(
-                    child.process, signal.SIGKILL
-                )  # what it waits for must not hold up the next job
-        elif self.store.has_ended(child.job.id):
-            child.ended = now
-        elif child.asked_to_end is None:
-            if self.store.cancel_requested(child.job.id):
-                child.asked_to_end = now
-            elif limit is not None and now - child.started > limit:
-                child.error = f"Reading these files took longer than {limit / 60:.0f} minutes. Upload them in smaller parts."
-                child.asked_to_end = now - self._timing.cancel_grace_s
-        elif child.terminated is None and now - child.asked_to_end > self._timing.cancel_grace_s:
-            _signal(child.process, signal.SIGTERM)
-            child.terminated = now
-        elif child.terminated is not None and now - child.terminated > self._timing.kill_grace_s:
-            _signal(child.process, signal.SIGKILL)
+        limit = TIME_LIMITS_S.get(running.job.kind)
+        if running.end is not None:
+            if now - running.end > self._timing.exit_grace_s:
+                # the next job must not wait for whatever keeps this process
+                _signal(running.process, signal.SIGKILL)
+        elif self.store.has_ended(running.job.id):
+            running.end = now
+        elif running.cancel_request is None:
+            if self.store.cancel_requested(running.job.id):
+                running.cancel_request = now
+            elif limit is not None and now - running.start > limit:
+                running.error = (
+                    f"Reading these files took longer than {limit / 60:.0f} minutes. "
+                    "Upload them in smaller parts."
+                )
+                running.cancel_request = now - self._timing.cancel_grace_s
+        elif running.termination is None:
+            if now - running.cancel_request > self._timing.cancel_grace_s:
+                _signal(running.process, signal.SIGTERM)
+                running.termination = now
+        elif now - running.termination > self._timing.kill_grace_s:
+            _signal(running.process, signal.SIGKILL)
 
-    def _reap(self, child: _Child) -> None:
-        child.process.join()
-        _signal(child.process, signal.SIGKILL)  # what the job itself started and left behind
-        if child.error:
-            self.store.end(child.job.id, "failed", error=child.error)
-        elif self.store.cancel_requested(child.job.id):
-            self.store.end(child.job.id, "cancelled")
+    def _reap(self, running: _JobProcess) -> None:
+        """Write the final state of a job whose process has ended."""
+        running.process.join()
+        _signal(running.process, signal.SIGKILL)  # processes that the job started and did not end
+        if running.error:
+            self.store.end(running.job.id, "failed", error=running.error)
+        elif self.store.cancel_requested(running.job.id):
+            self.store.end(running.job.id, "cancelled")
         else:
-            code = child.process.exitcode
-            reason = (
-                " It was probably stopped by the system because memory ran out."
-                if code == -signal.SIGKILL
-                else ""
-            )
-            self.store.end(
-                child.job.id,
-                "failed",
-                error=f"The computing process ended unexpectedly (exit code {code}).{reason}",
-            )
+            code = running.process.exitcode
+            error = f"The computing process ended unexpectedly (exit code {code})."
+            if code == -signal.SIGKILL:
+                error += " It was probably stopped by the system because memory ran out."
+            self.store.end(running.job.id, "failed", error=error)
 
     def _end_all(self) -> None:
-        for child in self._children.values():
-            _signal(child.process, signal.SIGTERM)
-        for child in self._children.values():
-            child.process.join(self._timing.kill_grace_s)
-            _signal(child.process, signal.SIGKILL)
-            child.process.join()
-            ended: Ending = (
-                "cancelled" if self.store.cancel_requested(child.job.id) else "interrupted"
-            )
-            self.store.end(
-                child.job.id,
-                ended,
-                error=""
-                if ended == "cancelled"
-                else "The worker was stopped while this job was running.",
-            )
-        self._children.clear()
+        for running in self._processes.values():
+            _signal(running.process, signal.SIGTERM)
+        for running in self._processes.values():
+            running.process.join(self._timing.kill_grace_s)
+            _signal(running.process, signal.SIGKILL)
+            running.process.join()
+            if self.store.cancel_requested(running.job.id):
+                self.store.end(running.job.id, "cancelled")
+            else:
+                error = "The worker was stopped while this job was running."
+                self.store.end(running.job.id, "interrupted", error=error)
+        self._processes.clear()
 
 
 def work_once(home: Home) -> bool:
-    """Claim one job and do it in this process; return whether there was one. For tests and notebooks."""
+    """Claim one job and run it in this process; return whether there was one.
+
+    For tests and notebooks.
+    """
     store = JobStore(home)
     job = store.claim(f"once-{os.getpid()}")
     if job is None:
@@ -215,7 +216,7 @@ def work_once(home: Home) -> bool:
 
 
 def work_all(home: Home) -> int:
-    """Do every queued job in this process and return how many there were."""
+    """Run every queued job in this process and return how many there were."""
     count = 0
     while work_once(home):
         count += 1
@@ -223,13 +224,14 @@ def work_all(home: Home) -> int:
 
 
 def main() -> int:
-    """Run the worker on the default data directory until SIGINT or SIGTERM; return the exit code."""
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # see bandgap.foundation.machine for the measurement behind this
+    """Run the worker on the default data directory until SIGINT or SIGTERM.
+
+    Returns the exit code.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the reason in bandgap.foundation.machine
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        engine_in_use()  # says at once what is wrong with BANDGAP_ENGINE
+        engine_in_use()  # raises where BANDGAP_ENGINE cannot be used
         worker = Worker(open_home())
         _stop_on_signals(worker)
         worker.serve(begin=_start_catalogue)
@@ -243,8 +245,8 @@ def _stop_on_signals(worker: Worker) -> None:
     def handle(number: int, frame: FrameType | None) -> None:
         worker.stop()
 
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, handle)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
 
 
 def _spawned(target: Callable[..., None], *args: str, daemon: bool = False) -> SpawnProcess:
@@ -260,7 +262,7 @@ def _start_catalogue(home: Home) -> None:
 
 
 def _signal(process: SpawnProcess, number: signal.Signals) -> None:
-    """Send a signal to the child's whole process group, as a job may have processes of its own."""
+    """Send a signal to the whole group of a process, as a job may have started processes."""
     if process.pid is None:
         return
     try:

@@ -1,6 +1,7 @@
-"""Workspaces of a data directory: which there are, what they are called, and how much each contains.
+"""Workspaces of a data directory: list, open, rename, and count what each contains.
 
-A workspace's id is the key to it: whoever may list ids decides that, as the dashboard does, not this module.
+A workspace's id gives access to it. This module does not check who may list ids; the dashboard
+does.
 """
 
 import time
@@ -24,7 +25,10 @@ FROM workspace AS w
 
 @dataclass(frozen=True)
 class WorkspaceSummary:
-    """What a workspace contains; `changed` is when its last data set or job was added, `name` may be empty."""
+    """What a workspace contains.
+
+    `changed` is the time at which its last data set or job was added; `name` may be empty.
+    """
 
     id: str
     name: str
@@ -34,7 +38,7 @@ class WorkspaceSummary:
 
 
 def open_workspace(library: Library, workspace: str) -> None:
-    """Note that a workspace was opened, so that its address is known before anything is in it."""
+    """Store that a workspace was opened, so that its address is valid while it is empty."""
     with library.database.writing() as connection:
         connection.execute(
             "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time())
@@ -71,23 +75,24 @@ def rename_workspace(library: Library, workspace: str, name: str) -> None:
 
 
 def drop_unused_workspaces(library: Library, *, unused_s: float = UNUSED_S) -> None:
-    """Forget workspaces that were opened so long ago and have neither content nor a name."""
+    """Remove workspaces without content and without a name that were opened before this time."""
     with library.database.writing() as connection:
         connection.execute(
-            "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN (SELECT id FROM workspace)",
+            "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN "
+            "(SELECT id FROM workspace)",
             (time.time() - unused_s,),
         )
 
 
 def workspaces_of(library: Library, ids: Iterable[str]) -> list[WorkspaceSummary]:
     """Return those of these workspaces that contain a data set or a run, the last changed first."""
-    wanted = list(dict.fromkeys(ids))
-    marks = ", ".join("?" * len(wanted))
-    return _summaries(library, f"{_SUMMARY} WHERE w.id IN ({marks})", *wanted)
+    unique_ids = list(dict.fromkeys(ids))
+    marks = ", ".join("?" * len(unique_ids))
+    return _summaries(library, f"{_SUMMARY} WHERE w.id IN ({marks})", *unique_ids)
 
 
 def all_workspaces(library: Library) -> list[WorkspaceSummary]:
-    """Return all workspaces of the data directory that contain a data set or a run, the last changed first."""
+    """Return all workspaces that contain a data set or a run, the last changed first."""
     return _summaries(library, _SUMMARY)
 
 

@@ -92,7 +92,7 @@ def test_locked_store_is_said_and_the_next_press_works(
     other.execute("BEGIN IMMEDIATE")
     click(at, "Use the demo data")
     assert not at.exception
-    assert "Another process holds it; wait a few seconds and try again." in texts(at)
+    assert "Another process has locked it; wait a few seconds and try again." in texts(at)
     other.execute("ROLLBACK")
     other.close()
     click(at, "Use the demo data")
@@ -109,5 +109,5 @@ def test_damaged_store_says_what_is_safe(visit: Visit, workspace: Workspace, pag
     database.write_bytes(b"no database" * 1_000)
     at.run()
     assert not at.exception
-    assert "is damaged" in texts(at) and "The runs beside it are safe." in texts(at)
+    assert "is damaged" in texts(at) and "The runs next to it are safe." in texts(at)
     assert Home(workspace.home.folder).folder.is_dir()

@@ -115,7 +115,7 @@ def test_stopped_prediction_without_a_chunk_is_started_again(
     assert "Kept:" not in texts(at)
     assert "Nothing else was touched; start it again when you like." in texts(at)
     click(at, "Start it again")
-    (again,) = resuming.without_continued(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
+    (again,) = resuming.without_resumed(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
     assert again.state == "queued" and again.payload["continues"] == job.id
 
 

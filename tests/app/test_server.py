@@ -21,13 +21,13 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from bandgap.jobs.access import AccessRules
-from bandgap.jobs.serve import app_folder, free_port
+from bandgap.jobs.dashboard import app_folder, free_port
 from tests.unit.jobs.test_connections import answers, flooded
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 TOKEN = "token-of-the-test-0123"
-START = "from bandgap.jobs.serve import serve; serve({host!r}, port=0)"
+START = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard({host!r}, port=0)"
 WATER = b"3\nProperties=species:S:1:pos:R:3\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
 UPLOAD_BYTES = 3_000_000
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import MethodEntry, SystemEntry
-from bandgap.jobs.resuming import checkpoints_of
+from bandgap.jobs.resuming import checkpoint_folder
 from bandgap.jobs.store import Job
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
@@ -36,7 +36,7 @@ def keep_checkpoint(workspace: Workspace, job: Job, *, iteration: int) -> None:
     header = json.dumps(
         {"__metadata__": {"schema": "1", "facts": json.dumps({"iteration": iteration})}}
     ).encode()
-    folder = checkpoints_of(workspace.home, job.payload)
+    folder = checkpoint_folder(workspace.home, job.payload)
     folder.mkdir(parents=True)
     (folder / "chains-1.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
 

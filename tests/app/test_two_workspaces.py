@@ -177,7 +177,7 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
         lambda: delete_dataset(library, ws, alice.dataset),
         lambda: source_path(library, ws, alice.source),
         lambda: delete_source(jobs, library, ws, alice.source),
-        lambda: resuming.start_again(jobs, library, forged),
+        lambda: resuming.restart_run(jobs, library, forged),
     )
     for action in refused:
         with pytest.raises(InputError):

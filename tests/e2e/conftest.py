@@ -18,9 +18,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.datasets.demo import data_folder
 from bandgap.foundation.progress import no_progress
+from bandgap.jobs.dashboard import free_port
 from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
-from bandgap.jobs.serve import free_port
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from benchmarks.sample_workspace import (
@@ -163,7 +163,8 @@ def serving(folder: Path) -> Iterator[str]:
     cores, worker = sorted(os.sched_getaffinity(0)), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     core = cores[int(worker.removeprefix("gw")) % len(cores)]
     alone = f"import os; os.sched_setaffinity(0, {{{core}}})"
-    start = f"from bandgap.jobs.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
+    port = free_port("127.0.0.1", 0)
+    start = f"from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port={port})"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
     with subprocess.Popen(

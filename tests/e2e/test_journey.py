@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from bandgap.jobs.dashboard import healthy
 from bandgap.jobs.home import Home
-from bandgap.jobs.serve import healthy
 from bandgap.jobs.store import JobStore
 from tests.e2e.conftest import Server
 

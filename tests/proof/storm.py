@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from bandgap.jobs import resuming
+from bandgap.jobs.dashboard import healthy
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.resuming import STOPPED
-from bandgap.jobs.serve import healthy
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
@@ -28,7 +28,7 @@ MARKS = {  # of a process of this data directory, in its command; a child is a j
     "child": b"spawn_main",
     "worker": b"bandgap.jobs.worker",
     "page": b"server.py",
-    "supervisor": b"serve.serve(",
+    "supervisor": b"run_dashboard(",
 }
 SEED = int(os.environ.get("BANDGAP_PROOF_SEED", "18"))
 PAUSES_S = (0.1, 0.4)  # before the supervisor starts again what ended; its own are 1 s and 30 s
@@ -65,7 +65,10 @@ class Server:
         if self._supervisor is not None and self._supervisor.poll() is None:
             return
         self._close()
-        code = f"from bandgap.jobs import serve; serve.RESTART_S = {PAUSES_S}; serve.serve(port=0)"
+        code = (
+            f"from bandgap.jobs import dashboard; dashboard.RESTART_S = {PAUSES_S}; "
+            "dashboard.run_dashboard(port=0)"
+        )
         environment = {**os.environ, "BANDGAP_HOME": str(self.home.folder)}
         with self.log.open("a") as log:
             self._supervisor = subprocess.Popen(
@@ -270,7 +273,7 @@ class Visitor:
         if asked.kind == "transfer":
             run = self.library.run(asked.workspace, asked.subject)
             assert run is not None, "the run of a transfer is lost"
-            return resuming.start_again(self.store, self.library, run)
+            return resuming.restart_run(self.store, self.library, run)
         return self._submit(
             asked.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}"
         )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bandgap.foundation.csv_tables import csv_of_columns
-from bandgap.jobs.repeating import predict_command
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.shell_commands import predict_command
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions

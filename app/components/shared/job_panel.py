@@ -86,7 +86,7 @@ def _progress(job: Job) -> None:
 
 
 def _ended(job: Job, *, noun: str) -> None:
-    kept = job.kind == "predict" and bool(resuming.kept_rows(stores.home(), job.payload))
+    kept = job.kind == "predict" and bool(resuming.n_predicted_rows(stores.home(), job.payload))
     text = words.ending(job, noun=noun, kept=kept)
     match job.state:
         case "finished":

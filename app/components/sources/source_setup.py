@@ -17,11 +17,11 @@ from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offe
 from bandgap.jobs.source_estimates import (
     Molecules,
     PastTraining,
+    descriptor_features,
     molecules_in,
     molecules_of,
-    own_features,
     past_trainings,
-    work_asked,
+    requested_work,
 )
 from bandgap.jobs.sources import MAX_NAME
 from bandgap.networks.graph_config import GraphConfig
@@ -134,7 +134,9 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
     past = past_trainings(stores.jobs())
     given = chosen.molecules(past)
     features = _features(preset, presets, elements=given.elements)
-    work = work_asked(request, given, features=features, device=stores.device_of(request.device))
+    work = requested_work(
+        request, given, features=features, device=stores.device_of(request.device)
+    )
     st.caption(source_sentence(work, past, guessed=given.guessed))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
@@ -217,7 +219,7 @@ def _features(preset: str, presets: Mapping[str, PresetEntry], *, elements: int)
     """Return how many features a descriptor has, of structures of so many elements."""
     if preset == MEGNET:
         return GraphConfig(("H",)).n_features
-    return own_features(elements) if preset == OWN else presets[preset].n_features
+    return descriptor_features(elements) if preset == OWN else presets[preset].n_features
 
 
 def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:

@@ -47,14 +47,14 @@ def finished(run: RunRow) -> None:
 
 def stopped(run: RunRow, job: Job) -> None:
     """Offer to go on from the last checkpoint, or to start the same again where none was kept."""
-    kept = resuming.kept(stores.home(), job.payload)
+    kept = resuming.checkpoint_progress(stores.home(), job.payload)
     if kept is None:
         st.caption(
             "No draws of it are kept; started again, it begins anew with the same settings and the same split."
         )
         label = "Start it again"
     else:
-        wanted = f" of {kept.wanted:,}" if kept.wanted else ""
+        wanted = f" of {kept.total:,}" if kept.total else ""
         st.caption(
             f"Kept: {kept.iterations:,}{wanted} iterations of every chain. The run goes on from there and ends with "
             "the draws that it would have had without the break. Checkpoints are kept for 14 days."
@@ -63,7 +63,7 @@ def stopped(run: RunRow, job: Job) -> None:
     anew = kept is None and job.state == "failed"
     kind: Literal["primary", "secondary"] = "secondary" if anew else "primary"
     if st.button(label, type=kind, key=f"again-{job.id}", icon=":material/resume:"):
-        carry_out(lambda: resuming.start_again(stores.jobs(), stores.library(), run))
+        carry_out(lambda: resuming.restart_run(stores.jobs(), stores.library(), run))
 
 
 def follow(jobs: dict[str, Job]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import session
 import streamlit as st
 
-from bandgap.jobs.own_machine import is_own_machine
+from bandgap.jobs.server_owner import is_server_owner
 from bandgap.jobs.workspaces import WorkspaceSummary, all_workspaces, is_filled, workspaces_of
 from components.shared import stores
 
@@ -47,7 +47,7 @@ def other_workspaces() -> Sequence[WorkspaceSummary]:
     that this browser remembers.
     """
     address, port = str(st.get_option("server.address") or ""), int(st.get_option("server.port"))
-    if is_own_machine(st.context.headers.to_dict(), address=address, port=port):
+    if is_server_owner(st.context.headers.to_dict(), address=address, port=port):
         found = all_workspaces(stores.library())
     else:
         found = workspaces_of(stores.library(), session.remembered_workspaces() or [])

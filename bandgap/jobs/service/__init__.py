@@ -1,4 +1,4 @@
-"""The service: other programs ask a stored run over HTTP, and get the rows of the CSV as JSON.
+"""The service: other programs send structures to stored runs over HTTP and get table rows as JSON.
 
-Not here: how a prediction is made: that is in `runs`.
+Not here: how predictions are computed, which is in `runs`.
 """

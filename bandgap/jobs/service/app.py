@@ -1,4 +1,4 @@
-"""The HTTP side of the service (FastAPI): addresses, bodies within their limits, and every refusal as one sentence."""
+"""The HTTP interface of the service (FastAPI): addresses, bodies, limits and refusals."""
 
 import asyncio
 import contextlib
@@ -18,42 +18,55 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import bandgap
 from bandgap.foundation.errors import BandgapError, printable
-from bandgap.jobs.service.answers import Answer, Health, Models, Refused, Version
-from bandgap.jobs.service.batching import Asked, Batcher
-from bandgap.jobs.service.description import ABOUT, BODY, page_of
+from bandgap.jobs.service.batching import Batcher, PendingRequest
+from bandgap.jobs.service.description import ABOUT, BODY, documentation_page
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.models import ServedModel
-from bandgap.jobs.service.questions import Choice, Question, name_of_body, of_files, of_json
+from bandgap.jobs.service.requests import (
+    PredictionRequest,
+    RequestOptions,
+    body_file_name,
+    request_from_files,
+    request_from_json,
+)
+from bandgap.jobs.service.responses import (
+    ErrorResponse,
+    Health,
+    Models,
+    PredictionResponse,
+    Version,
+)
 from bandgap.jobs.service.structures_json import file_name
-from bandgap.jobs.service.tokens import is_let_in
+from bandgap.jobs.service.tokens import has_access
 from bandgap.predictions.table import NEGATIVE_END_NOTE
 
 _LOG = logging.getLogger(__name__)
 READERS = 2  # threads that read structures while the batcher computes
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Refused, "description": text}
+    code: {"model": ErrorResponse, "description": text}
     for code, text in {
         400: "The body cannot be read.",
         401: "The token is missing or wrong.",
         404: "There is no such model.",
         408: "The body did not arrive in time.",
         413: "The body or the number of structures is over the limit.",
-        422: "What is asked makes no sense, or no structure could be used: the rows then say why.",
+        422: "The request makes no sense, or no structure could be used: the rows then say why.",
         429: "Busy; try again after the seconds of Retry-After.",
         503: "The answer took too long.",
     }.items()
 }
 
 
-class _Inside:
-    """How many requests are inside; one more than the limit hears 429."""
+class _RequestCounter:
+    """Counts the requests that are not answered yet; over the limit, the code is 429."""
 
-    def __init__(self, most: int) -> None:
-        self.count, self._most = 0, most
+    def __init__(self, max_waiting: int) -> None:
+        self.count = 0
+        self._max_waiting = max_waiting
 
     @contextlib.contextmanager
-    def one_more(self) -> Any:
-        if self.count >= self._most:
+    def counted(self) -> Any:
+        if self.count >= self._max_waiting:
             raise Refusal(429, f"Busy with {self.count} requests. Try again in a second.")
         self.count += 1
         try:
@@ -69,13 +82,13 @@ def build_app(
     limits: ServiceLimits,
     hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
-    """Return the application; `hosts` are the names by which a client may call it.
+    """Return the application; `hosts` are the names by which clients may call it.
 
-    Without a token everybody is let in who reaches it.
+    Without a token, everyone who reaches it has access.
     """
     batcher = Batcher(models, max_structures=limits.max_structures)
     readers = ThreadPoolExecutor(READERS, thread_name_prefix="bandgap-reader")
-    inside = _Inside(limits.max_waiting)
+    counter = _RequestCounter(limits.max_waiting)
 
     @contextlib.asynccontextmanager
     async def alive(app: FastAPI) -> AsyncIterator[None]:
@@ -96,36 +109,39 @@ def build_app(
     _answer_refusals(app)
 
     def let_in(request: Request) -> None:
-        if not is_let_in(request.headers.get("authorization"), token):
+        if not has_access(request.headers.get("authorization"), token):
             raise Refusal(
                 401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN."
             )
 
     @app.get("/health")
     async def health() -> Health:
-        """Say that the service answers. Needs no token."""
+        """Return the state of the service. Needs no token."""
         counts = batcher.counts
         return Health(
-            status="ok", waiting=inside.count, requests=counts.requests, batches=counts.batches
+            status="ok", waiting=counter.count, requests=counts.requests, batches=counts.batches
         )
 
     @app.get("/version")
     async def version() -> Version:
-        """Say which version of the package this is. Needs no token."""
+        """Return the version of the package. Needs no token."""
         return Version(bandgap=bandgap.__version__)
 
     @app.get("/models", response_model=Models, responses={401: _REFUSALS[401]})
     async def list_models(request: Request) -> JSONResponse:
-        """List the models, the default one first: method, level of theory, kinds of interval, baseline."""
+        """List the models, the default one first: method, level of theory, intervals, baseline."""
         let_in(request)
         return JSONResponse({"models": [model.facts() for model in models.values()]})
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(page_of(app.openapi()))
+        return HTMLResponse(documentation_page(app.openapi()))
 
     @app.post(
-        "/predict", response_model=Answer, responses=_REFUSALS, openapi_extra={"requestBody": BODY}
+        "/predict",
+        response_model=PredictionResponse,
+        responses=_REFUSALS,
+        openapi_extra={"requestBody": BODY},
     )
     async def predict(
         request: Request,
@@ -142,59 +158,65 @@ def build_app(
         baseline_eV: Annotated[
             str,
             Query(
-                description="Of files, for a model with a baseline: one number a structure, commas between."
+                description="Of files, for a model with a baseline: one number a "
+                "structure, commas between."
             ),
         ] = "",
     ) -> JSONResponse:
-        """Predict the gaps of structures: one row each, in their order, refused ones with the reason."""
+        """Predict the gaps of structures: one row each, in order, with the reason if refused."""
         let_in(request)
-        choice = Choice(model, level, interval)
-        asked: Asked | None = None
-        with inside.one_more():
+        options = RequestOptions(model, level, interval)
+        pending: PendingRequest | None = None
+        with counter.counted():
             try:
                 async with asyncio.timeout(limits.seconds):
                     read = await _reading(
-                        request, choice, name=name, baselines=baseline_eV, limits=limits
+                        request, options, name=name, baselines=baseline_eV, limits=limits
                     )
-                    question = await asyncio.get_running_loop().run_in_executor(readers, read)
-                    asked = batcher.ask(question)
-                    rows = await asyncio.wrap_future(asked.rows)
+                    prediction_request = await asyncio.get_running_loop().run_in_executor(
+                        readers, read
+                    )
+                    pending = batcher.submit(prediction_request)
+                    rows = await asyncio.wrap_future(pending.rows)
             except TimeoutError:
                 raise Refusal(
                     503,
-                    f"No answer within {limits.seconds:g} s. Send fewer structures at once, or try again later.",
+                    f"No answer within {limits.seconds:g} s. Send fewer structures at "
+                    "once, or try again later.",
                 ) from None
             finally:
-                if asked is not None:
-                    asked.abandoned = True
-        assert asked is not None  # as there are rows
+                if pending is not None:
+                    pending.abandoned = True
+        assert pending is not None  # as there are rows
         if all(row["status"] == "refused" for row in rows):
             count = "The structure" if len(rows) == 1 else f"None of {len(rows)} structures"
             verb = "cannot" if len(rows) == 1 else "can"
             return _refused(422, f"{count} {verb} be used: {rows[0]['problem']}", rows=rows)
-        notes = [*asked.model.notes, NEGATIVE_END_NOTE]
-        return JSONResponse({"model": asked.model.name, "rows": rows, "notes": notes})
+        notes = [*pending.model.notes, NEGATIVE_END_NOTE]
+        return JSONResponse({"model": pending.model.name, "rows": rows, "notes": notes})
 
     return app
 
 
 async def _reading(
-    request: Request, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits
-) -> Callable[[], Question]:
-    """Take in the body, and return what reads it; raises Refusal over the limit of size or time."""
+    request: Request, options: RequestOptions, *, name: str, baselines: str, limits: ServiceLimits
+) -> Callable[[], PredictionRequest]:
+    """Receive the body and return a function that reads it; raises Refusal over the limits."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
         files = await _uploads(request, limits)
-        return partial(of_files, files, choice, baselines=baselines, limits=limits)
+        return partial(request_from_files, files, options, baselines=baselines, limits=limits)
     body = b"".join([chunk async for chunk in _within_limits(request, limits)])
     if content_type == "application/json" or content_type.endswith("+json"):
-        return partial(of_json, body, choice, name=name, baselines=baselines, limits=limits)
-    files = [(name_of_body(name, content_type), body)]
-    return partial(of_files, files, choice, baselines=baselines, limits=limits)
+        return partial(
+            request_from_json, body, options, name=name, baselines=baselines, limits=limits
+        )
+    files = [(body_file_name(name, content_type), body)]
+    return partial(request_from_files, files, options, baselines=baselines, limits=limits)
 
 
 async def _within_limits(request: Request, limits: ServiceLimits) -> AsyncGenerator[bytes, None]:
-    """Yield the body as it comes; raises Refusal where it is larger or slower than the limits."""
+    """Yield the body as it arrives; raises Refusal where it is larger or slower than the limits."""
     over = Refusal(413, f"The body is larger than {limits.max_body_bytes:,} bytes, the limit.")
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced) > limits.max_body_bytes:
@@ -211,8 +233,11 @@ async def _within_limits(request: Request, limits: ServiceLimits) -> AsyncGenera
         raise Refusal(408, f"The body did not arrive within {limits.seconds / 2:g} s.") from None
 
 
-class _WholeUpload(MultiPartParser):
-    """A parser that refuses an upload without its closing boundary, whose last file would be left out unsaid."""
+class _CompleteUpload(MultiPartParser):
+    """A parser that refuses an upload without its closing boundary.
+
+    starlette's parser silently leaves out the last file of such an upload.
+    """
 
     def __init__(self, request: Request, limits: ServiceLimits) -> None:
         most = {"max_files": limits.max_structures, "max_fields": 10}
@@ -231,7 +256,7 @@ class _WholeUpload(MultiPartParser):
 
 async def _uploads(request: Request, limits: ServiceLimits) -> list[tuple[str, bytes]]:
     try:
-        form = await _WholeUpload(request, limits).parse()
+        form = await _CompleteUpload(request, limits).parse()
     except (MultiPartException, KeyError, ValueError) as error:
         reason = "its parts do not fit its boundary and charset"
         if isinstance(error, MultiPartException):
@@ -250,18 +275,19 @@ async def _upload(number: int, part: UploadFile | str) -> tuple[str, bytes]:
     if isinstance(part, str):
         raise Refusal(
             422,
-            "The upload holds a field that is no file. Put model, level and interval into the address.",
+            "The upload holds a field that is no file. Put model, level and "
+            "interval into the address.",
         )
     return file_name(part.filename or "", default=f"structure-{number}"), await part.read()
 
 
 def _answer_refusals(app: FastAPI) -> None:
-    """Give every refusal and every error the same form: a code and one sentence, and never a traceback."""
+    """Give all refusals and errors the same form, a code and a message, without a traceback."""
 
     @app.exception_handler(Refusal)
     async def refusal(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refusal)
-        return _refused(error.code, error.sentence)
+        return _refused(error.code, error.message)
 
     @app.exception_handler(BandgapError)
     async def of_library(request: Request, error: Exception) -> JSONResponse:
@@ -290,6 +316,6 @@ def _answer_refusals(app: FastAPI) -> None:
         )
 
 
-def _refused(code: int, sentence: str, **more: Any) -> JSONResponse:
+def _refused(code: int, message: str, **more: Any) -> JSONResponse:
     headers = {429: {"Retry-After": "1"}, 401: {"WWW-Authenticate": "Bearer"}}.get(code)
-    return JSONResponse({"detail": sentence, **more}, status_code=code, headers=headers)
+    return JSONResponse({"detail": message, **more}, status_code=code, headers=headers)

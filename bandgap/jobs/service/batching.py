@@ -1,7 +1,8 @@
-"""One thread that computes: what arrives while it works is taken together, described together, and predicted together.
+"""One thread that predicts the queued requests in batches.
 
-Neither a descriptor nor a prediction depends on what it is made beside (`bandgap.posterior.together`): each request is
-answered as `bandgap predict` answers the same structures.
+Requests that arrive while it works form the next batch and share descriptors and passes through the
+draws. Neither a descriptor nor a prediction depends on the other structures of a batch
+(`bandgap.posterior.together`), so each request gets the values of `bandgap predict`.
 """
 
 import logging
@@ -17,186 +18,199 @@ from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.models import Row, Rows, ServedModel
-from bandgap.jobs.service.questions import Question
+from bandgap.jobs.service.requests import PredictionRequest
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)
-DESCRIBED_TOGETHER = (
-    16  # structures of several questions: enough to share what every call takes (0.25 ms)
-)
-PREDICTED_TOGETHER = 256  # so many take longer than what a pass through the draws takes for itself
+# Structures of several requests; enough to share the constant time of a call (0.25 ms).
+DESCRIBED_TOGETHER = 16
+# Structures of several requests; they take longer than the constant time of a pass through draws.
+PREDICTED_TOGETHER = 256
 
 
 @dataclass(eq=False)
-class Asked:
-    """A question on its way: the model it goes to, where the rows will be, and whether anybody still waits for them.
+class PendingRequest:
+    """A queued request with its model and its future rows.
 
-    `rows` may be cancelled until the batcher takes the question up; after that, `abandoned` says so.
+    `rows` may be cancelled until the batcher takes the request up; after that, `abandoned` means
+    that the client no longer waits.
     """
 
     model: ServedModel
-    question: Question
+    request: PredictionRequest
     rows: "Future[list[Row]]" = field(default_factory=Future)
     abandoned: bool = False
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many requests were predicted since the start, and in how many batches: those of one model at a time."""
+    """Numbers of requests and batches that were predicted; a batch is of one model."""
 
     requests: int = 0
     batches: int = 0
 
 
 class Batcher:
-    """The thread and its queue; `start` before the first question, `stop` after the last."""
+    """The thread and its queue; call `start` before the first request and `stop` after the last."""
 
     def __init__(self, models: Mapping[str, ServedModel], *, max_structures: int) -> None:
-        self._models, self._most = models, max_structures
-        self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._models = models
+        self._max_structures = max_structures
+        self._queue: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="bandgap-batcher", daemon=True)
         self.counts = Counts()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what was asked, and end."""
+        """Answer the queued requests, and end."""
         self._queue.put(None)
         self._thread.join()
 
-    def ask(self, question: Question) -> Asked:
-        """Queue a question; raises Refusal (404) where its model is not served here."""
-        name = question.choice.model or next(iter(self._models))
+    def submit(self, request: PredictionRequest) -> PendingRequest:
+        """Queue a request; raises Refusal (404) where its model is not served."""
+        name = request.options.model or next(iter(self._models))
         if name not in self._models:
             raise Refusal(404, f"There is no such model. Served here: {', '.join(self._models)}.")
-        asked = Asked(self._models[name], question)
-        self._queue.put(asked)
-        return asked
+        pending = PendingRequest(self._models[name], request)
+        self._queue.put(pending)
+        return pending
 
     def _work(self) -> None:
         set_threads()
         with few_blas_threads():
-            going = True
-            while going:
-                batch, going = self._next_batch()
-                wanted = [asked for asked in batch if asked.rows.set_running_or_notify_cancel()]
-                for model in dict.fromkeys(asked.model for asked in wanted):
-                    together = [asked for asked in wanted if asked.model is model]
+            is_last = False
+            while not is_last:
+                batch, is_last = self._next_batch()
+                batch = [
+                    pending for pending in batch if pending.rows.set_running_or_notify_cancel()
+                ]
+                for model in dict.fromkeys(pending.model for pending in batch):
+                    of_model = [pending for pending in batch if pending.model is model]
                     self.counts = Counts(
-                        self.counts.requests + len(together), self.counts.batches + 1
+                        self.counts.requests + len(of_model), self.counts.batches + 1
                     )
-                    _answer(model, together)
+                    _answer(model, of_model)
 
-    def _next_batch(self) -> tuple[list[Asked], bool]:
-        """Return what waits, at least one question and at most about `max_structures` structures; whether to go on."""
-        batch: list[Asked] = []
+    def _next_batch(self) -> tuple[list[PendingRequest], bool]:
+        """Return the queued requests, and whether they are the last.
+
+        There is at least one request unless they are the last, and at most about `max_structures`
+        structures.
+        """
+        batch: list[PendingRequest] = []
         size = 0
-        while size < self._most:
+        while size < self._max_structures:
             try:
-                asked = self._queue.get(block=not batch)
+                pending = self._queue.get(block=not batch)
             except queue.Empty:
                 break
-            if asked is None:
-                return batch, False
-            batch.append(asked)
-            size += len(asked.question.records)
-        return batch, True
+            if pending is None:
+                return batch, True
+            batch.append(pending)
+            size += len(pending.request.records)
+        return batch, False
 
 
-def _answer(model: ServedModel, batch: Sequence[Asked]) -> None:
-    """Set the rows, or what went wrong, of every question of a batch; one that fails costs no other.
+def _answer(model: ServedModel, batch: Sequence[PendingRequest]) -> None:
+    """Set the rows or the error of every request of a batch; each may fail alone.
 
-    Between pieces of the work, questions for which nobody waits any more are dropped.
+    Abandoned requests are dropped between the steps.
     """
-    parts: dict[Asked, Descriptors] = {}
-    for piece in _pieces(batch, DESCRIBED_TOGETHER):
-        if waiting := _waiting(piece):
-            parts |= _described(model, waiting)
-    for piece in _pieces(list(parts), PREDICTED_TOGETHER):
-        if not (waiting := _waiting(piece)):
+    descriptors: dict[PendingRequest, Descriptors] = {}
+    for group in _groups(batch, DESCRIBED_TOGETHER):
+        if waiting := _waiting(group):
+            descriptors |= _described(model, waiting)
+    for group in _groups(list(descriptors), PREDICTED_TOGETHER):
+        if not (waiting := _waiting(group)):
             continue
         try:
-            _set(
-                waiting,
-                model.answer([one.question for one in waiting], [parts[one] for one in waiting]),
+            answers = model.answer(
+                [pending.request for pending in waiting],
+                [descriptors[pending] for pending in waiting],
             )
+            _set(waiting, answers)
         except Exception:
-            _LOG.exception("questions were not answered together, and are asked one by one")
-            _one_by_one(model, {one: parts[one] for one in waiting})
+            _LOG.exception("a batch of requests failed; they are now answered one by one")
+            _one_by_one(model, {pending: descriptors[pending] for pending in waiting})
 
 
-def _pieces(batch: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
-    """Yield neighbouring questions of together at most so many structures; one with more is alone."""
-    piece: list[Asked] = []
+def _groups(batch: Sequence[PendingRequest], max_structures: int) -> Iterator[list[PendingRequest]]:
+    """Yield consecutive requests of at most so many structures; one with more is alone."""
+    group: list[PendingRequest] = []
     size = 0
-    for asked in batch:
-        own = len(asked.question.records)
-        if piece and size + own > most:
-            yield piece
-            piece, size = [], 0
-        piece.append(asked)
-        size += own
-    if piece:
-        yield piece
+    for pending in batch:
+        n = len(pending.request.records)
+        if group and size + n > max_structures:
+            yield group
+            group = []
+            size = 0
+        group.append(pending)
+        size += n
+    if group:
+        yield group
 
 
-def _waiting(batch: Iterable[Asked]) -> list[Asked]:
-    """Return the questions that somebody waits for; the others are answered with no rows."""
-    waiting: list[Asked] = []
-    for asked in batch:
-        if asked.abandoned:
-            asked.rows.set_result([])
+def _waiting(batch: Iterable[PendingRequest]) -> list[PendingRequest]:
+    """Return the requests whose clients wait; the other ones get no rows."""
+    waiting: list[PendingRequest] = []
+    for pending in batch:
+        if pending.abandoned:
+            pending.rows.set_result([])
         else:
-            waiting.append(asked)
+            waiting.append(pending)
     return waiting
 
 
-def _described(model: ServedModel, piece: Sequence[Asked]) -> dict[Asked, Descriptors]:
-    """Return the descriptors of every question of a piece; none where describing failed, as is said to each."""
+def _described(
+    model: ServedModel, group: Sequence[PendingRequest]
+) -> dict[PendingRequest, Descriptors]:
+    """Return the descriptors of every request of a group; where that fails, set the error."""
 
-    def note(update: Update, /) -> None:
-        if all(asked.abandoned for asked in piece):
-            raise Cancelled("nobody waits for these predictions")
+    def stop_if_abandoned(update: Update, /) -> None:
+        if all(pending.abandoned for pending in group):
+            raise Cancelled("no client waits for these predictions")
 
     records: list[StructureRecord] = [
-        record for asked in piece for record in asked.question.records
+        record for pending in group for record in pending.request.records
     ]
     try:
-        described = featurize(records, model.run.descriptor, progress=note)
+        described = featurize(records, model.run.descriptor, progress=stop_if_abandoned)
     except Exception as error:
-        for asked in piece:
-            _fail(asked, error)
+        for pending in group:
+            _fail(pending, error)
         return {}
-    parts, start = {}, 0
-    for asked in piece:
-        stop = start + len(asked.question.records)
-        parts[asked] = Descriptors(
+    descriptors = {}
+    start = 0
+    for pending in group:
+        stop = start + len(pending.request.records)
+        descriptors[pending] = Descriptors(
             described.features[start:stop], described.problems[start:stop], 0
         )
         start = stop
-    return parts
+    return descriptors
 
 
-def _one_by_one(model: ServedModel, parts: Mapping[Asked, Descriptors]) -> None:
-    for asked, part in parts.items():
+def _one_by_one(model: ServedModel, descriptors: Mapping[PendingRequest, Descriptors]) -> None:
+    for pending, described in descriptors.items():
         try:
-            for one in _waiting([asked]):
-                _set([one], model.answer([one.question], [part]))
+            if _waiting([pending]):
+                _set([pending], model.answer([pending.request], [described]))
         except Exception as error:
-            _fail(asked, error)
+            _fail(pending, error)
 
 
-def _set(batch: Iterable[Asked], answers: Sequence[Rows]) -> None:
-    for asked, answer in zip(batch, answers, strict=True):
+def _set(batch: Iterable[PendingRequest], answers: Sequence[Rows]) -> None:
+    for pending, answer in zip(batch, answers, strict=True):
         if isinstance(answer, Exception):
-            _fail(asked, answer)
+            _fail(pending, answer)
         else:
-            asked.rows.set_result(answer)
+            pending.rows.set_result(answer)
 
 
-def _fail(asked: Asked, error: Exception) -> None:
+def _fail(pending: PendingRequest, error: Exception) -> None:
     if not isinstance(error, (BandgapError, Refusal)):
-        _LOG.error("a question was not answered", exc_info=error)
-    asked.rows.set_exception(error)
+        _LOG.error("a request failed", exc_info=error)
+    pending.rows.set_exception(error)

@@ -1,4 +1,4 @@
-"""What the service says of itself: the texts of the OpenAPI description, and a page of it that loads nothing."""
+"""The texts of the OpenAPI description, and an HTML page of it that loads no other files."""
 
 from collections.abc import Mapping
 from html import escape
@@ -7,25 +7,26 @@ from typing import Any, Final
 from bandgap.structures.formats import NAMES
 
 ABOUT: Final = (
-    f"Band gaps of crystals with intervals, from stored runs. POST /predict takes structures as a bare file ({NAMES}; "
-    "also gzipped or zipped), as an upload of several, or as JSON (structures, or a response of OPTIMADE), and "
-    "answers with the fields of the CSV of `bandgap predict`: one row for every structure, refused ones with the "
-    "reason. Numbers are those of `bandgap predict` on the same structures, to the last digit. The code is 422, with "
-    "the rows, where no structure can be used. A gap is not negative: a lower end below zero means that the model "
-    "cannot rule out a gap of zero."
+    "Band gaps of crystals with intervals, from stored runs. POST /predict takes structures as a "
+    f"bare file ({NAMES}; also gzipped or zipped), as an upload of several, or as JSON "
+    "(structures, or a response of OPTIMADE), and answers with the fields of the CSV of `bandgap "
+    "predict`: one row for every structure, refused ones with the reason. Numbers are those of "
+    "`bandgap predict` on the same structures, to the last digit. The code is 422, with the rows, "
+    "where no structure can be used. A gap is not negative: a lower end below zero means that the "
+    "model cannot rule out a gap of zero."
 )
 _STRUCTURE: Final = {
     "type": "object",
-    "description": 'A file ("content", "name"), a structure as ASE has it ("numbers" or "symbols", "positions" in '
-    'angstrom, "cell", "pbc"), or as pymatgen writes it ("lattice", "sites"). "id" names it; "baseline_eV" is for '
-    "models with a baseline.",
+    "description": 'A file ("content", "name"), a structure as ASE has it ("numbers" or "symbols", '
+    '"positions" in angstrom, "cell", "pbc"), or as pymatgen writes it ("lattice", "sites"). "id" '
+    'names it; "baseline_eV" is for models with a baseline.',
 }
 _WATER: Final = {
     "id": "water",
     "symbols": ["O", "H", "H"],
     "positions": [[0, 0, 0], [0.76, 0, 0.5], [-0.76, 0, 0.5]],
 }
-_QUESTION: Final = {
+_REQUEST: Final = {
     "type": "object",
     "required": ["structures"],
     "properties": {
@@ -38,7 +39,8 @@ _QUESTION: Final = {
 _OPTIMADE: Final = {
     "type": "object",
     "required": ["data"],
-    "description": 'A response of OPTIMADE with structures in "data", as a server of it gives it. Model, level, '
+    "description": 'A response of OPTIMADE with structures in "data", as a server of it '
+    "gives it. Model, level, "
     "interval and baseline_eV stand in the address.",
 }
 BODY: Final[dict[str, Any]] = {
@@ -46,7 +48,7 @@ BODY: Final[dict[str, Any]] = {
     "content": {
         "application/json": {
             "schema": {
-                "anyOf": [_QUESTION, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]
+                "anyOf": [_REQUEST, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]
             },
             "example": {"structures": [_WATER], "level": 0.95, "interval": "prediction"},
         },
@@ -72,14 +74,17 @@ EXAMPLE: Final = (
     "curl -H 'Authorization: Bearer TOKEN' ADDRESS/models"
 )
 _STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:70ch;margin:2rem auto;padding:0 1rem;color:#1B1F24}"
-    "pre{background:#f4f5f6;padding:.7rem;white-space:pre-wrap}pre,p,td,h2{overflow-wrap:anywhere}h2{margin-top:2rem}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:70ch;margin:2rem auto;padding:0 1rem;"
+    "color:#1B1F24}"
+    "pre{background:#f4f5f6;padding:.7rem;white-space:pre-wrap}"
+    "pre,p,td,h2{overflow-wrap:anywhere}"
+    "h2{margin-top:2rem}"
     "td{padding:.1rem .8rem .1rem 0;vertical-align:top}td code{overflow-wrap:normal}"
 )
 
 
-def page_of(schema: Mapping[str, Any]) -> str:
-    """Return a page of plain HTML about an OpenAPI description: addresses, parameters and codes."""
+def documentation_page(schema: Mapping[str, Any]) -> str:
+    """Return an HTML page of an OpenAPI description: addresses, parameters and codes."""
     parts = []
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
@@ -99,11 +104,12 @@ def page_of(schema: Mapping[str, Any]) -> str:
                 )
             )
     return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>bandgap</title>"
-        f"<meta name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style>"
-        f"<h1>bandgap {escape(schema['info']['version'])}</h1><p>{escape(schema['info']['description'])}</p>"
-        f"<pre>{escape(EXAMPLE)}</pre><p>The whole description for programs is at "
-        f"<a href='openapi.json'>openapi.json</a>.</p>{''.join(parts)}</html>"
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>bandgap</title><meta "
+        f"name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style>"
+        "<h1>bandgap "
+        f"{escape(schema['info']['version'])}</h1><p>{escape(schema['info']['description'])}</p>"
+        f"<pre>{escape(EXAMPLE)}</pre><p>The whole description for programs is at <a "
+        f"href='openapi.json'>openapi.json</a>.</p>{''.join(parts)}</html>"
     )
 
 

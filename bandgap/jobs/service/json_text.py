@@ -1,4 +1,4 @@
-"""JSON as a stranger may send it: every number finite, no key twice, and each refusal a sentence with its place."""
+"""Parse JSON from clients strictly: finite numbers, no repeated key, errors with their place."""
 
 import json
 import math
@@ -10,11 +10,15 @@ from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.jobs.service.limits import Refusal
 
 Json = Any
-MOST_DIGITS = 300  # of a whole number, as a float holds no more
+MAX_DIGITS = 300  # of an integer, as no float has more
 
 
 def parse_json(data: bytes) -> Json:
-    """Return what JSON text means; raises Refusal (400) where it is none, or holds a number that is not finite."""
+    """Return the value of a JSON text.
+
+    Raises Refusal (400) where the text is not JSON, is nested too deep, repeats a key or contains a
+    number that is not finite.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -26,7 +30,7 @@ def parse_json(data: bytes) -> Json:
             text,
             parse_constant=_no_constant,
             parse_float=_finite,
-            parse_int=_whole,
+            parse_int=_integer,
             object_pairs_hook=_object,
         )
     except json.JSONDecodeError as error:
@@ -47,15 +51,15 @@ def _finite(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
         raise Refusal(400, "The JSON holds a number of too many digits to be read.")
     return int(text)
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise Refusal(400, f"The JSON has the key {shown(twice)} twice in one object.")
-    return found
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ((repeated_key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise Refusal(400, f"The JSON has the key {shown(repeated_key)} twice in one object.")
+    return values

@@ -1,4 +1,4 @@
-"""How much one request may hold and take, and the refusals with their HTTP codes."""
+"""Limits of a request, and refusals with their HTTP codes."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -8,18 +8,20 @@ from bandgap.structures.records import Limits
 
 
 class Refusal(Exception):
-    """A request that is not answered with predictions: an HTTP code from 400 to 499, or 503, and one sentence."""
+    """A request that gets no predictions: an HTTP code from 400 to 499, or 503, and a message."""
 
-    def __init__(self, code: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code, self.sentence = code, sentence
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """What a request may take; raises ConfigError when a limit is not a positive number.
+    """Limits of requests; raises ConfigError when one is not a positive number.
 
-    `max_waiting` requests are taken in at once, those that are being answered included; the next ones hear 429.
+    At most `max_waiting` requests are accepted at the same time, including those that are being
+    answered; further ones get the code 429.
     """
 
     max_body_bytes: int = 20_000_000
@@ -37,8 +39,8 @@ class ServiceLimits:
                 )
 
     @property
-    def of_files(self) -> Limits:
-        """The limits of reading: what is packed may unpack to ten bodies."""
+    def reading_limits(self) -> Limits:
+        """The limits of reading files: compressed data may have ten times the size of a body."""
         unpacked = 10 * self.max_body_bytes
         return Limits(
             max_file_bytes=unpacked,

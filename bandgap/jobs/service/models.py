@@ -1,4 +1,4 @@
-"""The runs that a service answers from, loaded once, and the rows that it answers with: the CSV's, as plain values."""
+"""The served runs, loaded once, and their rows with the fields of the CSV as plain values."""
 
 import math
 from collections.abc import Sequence
@@ -13,21 +13,22 @@ from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
 from bandgap.runs.stored import Run, load_run
 from bandgap.structures.records import StructureRecord
 
-LEVEL, INTERVAL = 0.95, "prediction"
+LEVEL = 0.95
+INTERVAL = "prediction"
 Row = dict[str, Any]
-Rows = list[Row] | BandgapError | Refusal  # the answer to a question, or why it has none
+Rows = list[Row] | BandgapError | Refusal  # the rows of a request, or its error
 
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A stored run with its calibrator, under the name by which requests choose it."""
+    """A stored run with its calibrator, and the name by which requests choose it."""
 
     name: str
     run: Run
@@ -39,7 +40,7 @@ class ServedModel:
         return cls(name, load_run(folder), load_calibrator(folder))
 
     def facts(self) -> Row:
-        """Return what a client can know of the model before it asks."""
+        """Return the entry of the model in GET /models."""
         manifest = self.run.manifest
         held_back = self.run.conformal is not None or (
             self.calibrator is not None and bool(self.calibrator.conformal)
@@ -58,32 +59,38 @@ class ServedModel:
 
     @property
     def notes(self) -> list[str]:
-        """Warnings of the run, and what is stored with it to mend its intervals."""
-        mended = [] if self.calibrator is None else [self.calibrator.sentence]
-        return [*mended, *self.run.manifest.get("warnings", ())]
+        """Warnings of the run, and the sentence of its calibrator."""
+        calibration = [] if self.calibrator is None else [self.calibrator.sentence]
+        return [*calibration, *self.run.manifest.get("warnings", ())]
 
-    def answer(self, questions: Sequence[Question], described: Sequence[Descriptors]) -> list[Rows]:
-        """Return for every question a row for every structure, with the fields of the CSV, or why it has no answer.
+    def answer(
+        self, requests: Sequence[PredictionRequest], described: Sequence[Descriptors]
+    ) -> list[Rows]:
+        """Return a row for every structure of every request, or the error of a request.
 
-        Numbers of refused structures are None. The questions share the passes through the run's draws, and each has
-        the digits that it has alone. A Refusal or a BandgapError stands where the run gives no such interval, or a
-        baseline is missing.
+        Rows have the fields of the CSV; numbers of refused structures are None. The requests share
+        the passes through the run's draws, and each gets the same digits as alone. An error is a
+        Refusal or a BandgapError: the run does not give such intervals, or a baseline is missing.
         """
-        found: dict[int, Rows] = {}
-        asked: dict[int, tuple[float, IntervalKind, Request]] = {}
-        for k, (question, own) in enumerate(zip(questions, described, strict=True)):
+        answers: dict[int, Rows] = {}
+        intervals: dict[int, tuple[float, IntervalKind]] = {}
+        drawn_requests: list[Request] = []
+        for k, (request, descriptors) in enumerate(zip(requests, described, strict=True)):
             try:
-                level, kind = self._interval(question.choice)
-                asked[k] = level, kind, (question.records, own, self._baseline(question))
+                interval = self._interval(request.options)
+                baseline = self._baseline(request)
             except (BandgapError, Refusal) as error:
-                found[k] = error
-        drawn = draw_requests(self.run, [request for _, _, request in asked.values()])
-        for (k, (level, kind, (records, *_))), own_draws in zip(asked.items(), drawn, strict=True):
+                answers[k] = error
+                continue
+            intervals[k] = interval
+            drawn_requests.append((request.records, descriptors, baseline))
+        draws = draw_requests(self.run, drawn_requests)
+        for (k, (level, kind)), request_draws in zip(intervals.items(), draws, strict=True):
             try:
-                found[k] = self._rows(records, own_draws, level=level, kind=kind)
+                answers[k] = self._rows(requests[k].records, request_draws, level=level, kind=kind)
             except (BandgapError, Refusal) as error:
-                found[k] = error
-        return [found[k] for k in range(len(questions))]
+                answers[k] = error
+        return [answers[k] for k in range(len(requests))]
 
     def _rows(
         self,
@@ -98,46 +105,43 @@ class ServedModel:
             predictions = self.calibrator.apply(predictions)
         return rows_of(predictions, level=level, kind=kind)
 
-    def _interval(self, choice: Choice) -> tuple[float, IntervalKind]:
-        level, kind = (
-            check_level(LEVEL if choice.level is None else choice.level),
-            choice.interval or INTERVAL,
-        )
+    def _interval(self, options: RequestOptions) -> tuple[float, IntervalKind]:
+        level = check_level(LEVEL if options.level is None else options.level)
+        kind = options.interval or INTERVAL
         check_kind(kind)
         return level, cast(IntervalKind, kind)
 
-    def _baseline(self, question: Question) -> Floats | None:
-        """Return the baseline (n,) in eV: the one that the request gives, else the structures' own under its name."""
-        given = question.baselines_eV
-        if not self.run.baseline:
-            if any(value is not None for value in given):
+    def _baseline(self, request: PredictionRequest) -> Floats | None:
+        """Return the baseline (n,) in eV: of the request, else of the structures under its name."""
+        name = self.run.baseline
+        if not name:
+            if any(value is not None for value in request.baselines_eV):
                 raise InputError(
                     "A baseline is given, but this run was trained without one. Leave it out."
                 )
             return None
-        name = self.run.baseline
-        own = np.full(len(given), math.nan)
-        if any(name in record.info for record in question.records):
-            own = baselines_of_run(question.records, name)
-        values = np.array(
-            [math.nan if value is None else value for value in given], dtype=np.float64
-        )
-        found: Floats = np.where(np.isnan(values), own, values)
-        if np.isnan(found).all():
+        of_structures = np.full(len(request.records), math.nan)
+        if any(name in record.info for record in request.records):
+            of_structures = baselines_of_run(request.records, name)
+        of_request = np.array(request.baselines_eV, dtype=np.float64)  # None becomes NaN
+        baseline: Floats = np.where(np.isnan(of_request), of_structures, of_request)
+        if np.isnan(baseline).all():
             raise Refusal(
                 422,
-                f"This model corrects {name!r} of every structure: give it in eV as baseline_eV of each structure of a "
-                f"JSON body, as baseline_eV=1.5,2.5,... in the address, or under the key {name} of extXYZ frames.",
+                f"This model corrects {name!r} of every structure: give it in eV as baseline_eV "
+                "of each structure of a JSON body, as baseline_eV=1.5,2.5,... in the address, or "
+                f"under the key {name} of extXYZ frames.",
             )
-        return found
+        return baseline
 
 
 def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
     """Load runs under the names of their folders; the second of two equal names gets a number."""
     models: dict[str, ServedModel] = {}
     for folder in folders:
-        stem, number = folder.resolve().name, 1
+        stem = folder.resolve().name
         name = stem
+        number = 1
         while name in models:
             number += 1
             name = f"{stem}-{number}"

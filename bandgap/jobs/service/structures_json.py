@@ -1,7 +1,8 @@
-"""Structures as JSON, as ASE and pymatgen write them and as one would write them by hand, to checked records.
+"""Read structures from JSON: as ASE or pymatgen write them, or written by hand.
 
-What is no structure by its shape (a list that is too short, text for a number) is refused with its place in the body;
-what is one, and cannot be used (disorder, atoms on top of each other), gets its verdict as a file's would.
+JSON that is no structure (a list that is too short, text for a number) is refused with its place in
+the body. A structure that cannot be used (disorder, atoms that overlap) gets a verdict, as one from
+a file does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ from bandgap.structures.unit_cells import cell_vectors
 
 BASELINE: Final = "baseline_eV"
 ACCEPTED = (
-    'an object with "content" (the text of a file, its "name" beside it); with "positions" (in angstrom) and "numbers" '
-    'or "symbols", and "cell" and "pbc" of a crystal, as ASE has them; or with "lattice" and "sites", as pymatgen '
-    "writes them"
+    'an object with "content" (the text of a file) and "name"; with "positions" (in angstrom) and '
+    '"numbers" or "symbols", and "cell" and "pbc" of a crystal, as ASE has them; or with "lattice" '
+    'and "sites", as pymatgen writes them'
 )
 _LONGEST = 200  # characters of a name
 Floats = NDArray[np.float64]
@@ -34,7 +35,10 @@ Floats = NDArray[np.float64]
 def records_of_json(
     entries: Json, *, limits: ServiceLimits
 ) -> Iterator[tuple[StructureRecord, float | None]]:
-    """Yield every structure with its baseline in eV, None where it gives none; raises Refusal (422) with the place."""
+    """Yield every structure with its baseline in eV, or None.
+
+    Raises Refusal (422) with the place in the body.
+    """
     if not isinstance(entries, list) or not entries:
         raise Refusal(
             422, f'"structures" must be a list of at least one structure, each {ACCEPTED}.'
@@ -58,43 +62,44 @@ def records_of_json(
             default=f"structure-{number}",
         )
         if "content" in entry:
-            content = _text(entry, "content", where).encode(
-                errors="replace"
-            )  # JSON may hold halves of characters
+            # "replace", as JSON may contain halves of characters (surrogates)
+            content = _text(entry, "content", where).encode(errors="replace")
             for count, record in enumerate(
-                stream_structures(content, name, limits=limits.of_files)
+                stream_structures(content, name, limits=limits.reading_limits)
             ):
                 if baseline is not None and count:
                     raise Refusal(
                         422,
-                        f"{where} holds several structures and one {BASELINE}. Send them one by one.",
+                        f"{where} holds several structures and one {BASELINE}. "
+                        "Send them one by one.",
                     )
                 yield record, baseline
         else:
             id = printable(_text(entry, "id", where)) or name.rpartition("/")[2]
             yield (
-                to_record(_draft(entry, where), file=name, id=id, limits=limits.of_files),
+                to_record(_draft(entry, where), file=name, id=id, limits=limits.reading_limits),
                 baseline,
             )
 
 
-def file_name(given: str, *, default: str) -> str:
-    """Return the name of a file that was sent; raises Refusal where it is a path that leads out of a folder."""
-    if not given:
+def file_name(name: str, *, default: str) -> str:
+    """Return the name of a sent file; raises Refusal where it is a path out of its folder."""
+    if not name:
         return default
-    parts = given.replace("\\", "/").split("/")
+    parts = name.replace("\\", "/").split("/")
     if (
-        len(given) > _LONGEST
-        or not given.isprintable()
+        len(name) > _LONGEST
+        or not name.isprintable()
         or ".." in parts
         or parts[0] == ""
         or ":" in parts[0]
     ):
         raise Refusal(
             422,
-            f"{shown(given)} is not accepted as a file's name. Send a plain name such as benzene.cif, no path.",
+            f"{shown(name)} is not accepted as a file's name. Send a plain name such as "
+            "benzene.cif, no path.",
         )
-    return given
+    return name
 
 
 def _draft(entry: Mapping[str, Json], where: str) -> Draft:
@@ -144,7 +149,8 @@ def _symbols(entry: Mapping[str, Json], where: str) -> list[str]:
 
 
 def _of_pymatgen(entry: Mapping[str, Json], where: str) -> Draft:
-    sites, lattice = entry["sites"], entry.get("lattice")
+    sites = entry["sites"]
+    lattice = entry.get("lattice")
     if not isinstance(sites, list):
         raise Refusal(
             422, f"{where}: sites is {_kind(sites)}. Accepted: a list, as pymatgen writes it."
@@ -169,7 +175,7 @@ def _of_pymatgen(entry: Mapping[str, Json], where: str) -> Draft:
 
 
 def _element(site: Json, where: str, *, number: int) -> tuple[str, str]:
-    """Return the element of a site and what the user calls it; raises Unreadable on disorder."""
+    """Return the element of a site and its name for the user; raises Unreadable on disorder."""
     species = site.get("species") if isinstance(site, dict) else None
     if (
         not isinstance(species, list)
@@ -192,7 +198,7 @@ def _element(site: Json, where: str, *, number: int) -> tuple[str, str]:
 
 
 def _point(site: Mapping[str, Json], where: str, *, cell: Floats | None) -> Floats:
-    """Return a site's position in angstrom: its "xyz", else the fractions "abc" of the cell."""
+    """Return a site's position in angstrom: its "xyz", else its fractional coordinates "abc"."""
     if "xyz" in site or cell is None:
         (point,) = _rows([site.get("xyz")], f"{where}, xyz")
         return np.asarray(point)
@@ -233,7 +239,8 @@ def _cell(value: Json, where: str) -> Floats | None:
     if cell.shape != (3, 3):
         raise Refusal(
             422,
-            f"{where}: must be three vectors of three numbers, three lengths, or lengths and angles.",
+            f"{where}: must be three vectors of three numbers, three lengths, "
+            "or lengths and angles.",
         )
     return cell
 

@@ -1,4 +1,4 @@
-"""The token that a request must carry, and who may ask where there is none: this machine alone."""
+"""The token of a request; without a token, only this machine is served."""
 
 import hmac
 import ipaddress
@@ -8,14 +8,15 @@ from pathlib import Path
 from bandgap.foundation.errors import ConfigError
 
 VARIABLE = "BANDGAP_SERVICE_TOKEN"
-SHORTEST = 16
-_HOW = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+MIN_LENGTH = 16
+_COMMAND = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 def token_of(file: Path | None, variable: str = VARIABLE) -> str | None:
-    """Return the token of a file, else that of the environment variable, None where neither is given.
+    """Return the token of a file or of the environment variable, None where neither is given.
 
-    Raises ConfigError where it is too short, is more than one line or holds what a header cannot.
+    The file has priority. Raises ConfigError where the token is too short, is more than one line or
+    has characters that a header must not have.
     """
     if file is None and variable not in os.environ:
         return None
@@ -24,22 +25,24 @@ def token_of(file: Path | None, variable: str = VARIABLE) -> str | None:
         text = os.environ[variable] if file is None else file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{where}: the token cannot be read ({error}). Write one line of ASCII: {_HOW}"
+            f"{where}: the token cannot be read ({error}). Write one line of ASCII: {_COMMAND}"
         ) from error
     token = text.strip()
-    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+    if len(token) < MIN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(
-            f"{where}: not a token. Accepted: one word of at least {SHORTEST} ASCII characters. One is made by: {_HOW}"
+            f"{where}: not a token. Accepted: one word of at least {MIN_LENGTH} ASCII characters. "
+            f"One is made by: {_COMMAND}"
         )
     return token
 
 
 def check_host(host: str, token: str | None) -> None:
-    """Raise ConfigError where other machines could ask without a token."""
+    """Raise ConfigError where other machines could send requests without a token."""
     if token is None and not is_loopback(host):
         raise ConfigError(
-            f"--host {host} lets other machines in, and there is no token. Give one by --token-file FILE or {VARIABLE} "
-            "(one is made by: " + _HOW + "), or leave --host out to serve this machine alone."
+            f"--host {host} lets other machines in, and there is no token. Give one by "
+            f"--token-file FILE or {VARIABLE} "
+            "(one is made by: " + _COMMAND + "), or leave --host out to serve this machine alone."
         )
 
 
@@ -53,10 +56,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_let_in(authorization: str | None, token: str | None) -> bool:
-    """Return whether the header `Authorization` carries the token, compared in a time that tells nothing of it."""
+def has_access(authorization: str | None, token: str | None) -> bool:
+    """Return whether the header `Authorization` has the token.
+
+    The time of the comparison does not depend on the header.
+    """
     if token is None:
         return True
-    scheme, _, given = (authorization or "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode("ascii"))
-    return right and scheme.lower() == "bearer"
+    scheme, _, text = (authorization or "").partition(" ")
+    is_equal = hmac.compare_digest(text.strip().encode("utf-8", "replace"), token.encode("ascii"))
+    return is_equal and scheme.lower() == "bearer"

@@ -1,4 +1,6 @@
-"""The kinds of jobs, each thin over functions of the library; heavy imports happen inside, in the job's own process.
+"""The kinds of jobs, each a thin layer over functions of the library.
+
+Slow imports are inside the functions, so that only the job's process executes them.
 
 Not here: the table of jobs, and the process that runs one.
 """

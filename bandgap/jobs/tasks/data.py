@@ -1,4 +1,4 @@
-"""Jobs about data sets: verdicts, the demo, the server's folder, shapes for the viewer, how a source stands to them."""
+"""Jobs about data sets: verdicts, demo, folder of the server, shapes, comparison with a source."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ from bandgap.structures.shapes import Shape, save_shapes
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
 
-MAX_FILE_BYTES = 200_000_000  # the limits of `bandgap.structures.Limits`
+# The limits of `bandgap.structures.Limits`:
+MAX_FILE_BYTES = 200_000_000
 MAX_ARCHIVE_BYTES = 1_000_000_000
 MAX_FILES = 100_000
-_EVERY = 50  # structures between two reports
+_REPORT_EVERY = 50  # structures between two reports of progress
 
 
 def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Read the files of a data set and store a verdict for every structure; needs the memory of one file."""
+    """Read the files of a data set and store a verdict for every structure.
+
+    Only one file is in memory at a time.
+    """
     library, dataset = dataset_of(job, home)
     records = spool_records(library, dataset, progress=progress)
     library.save_verdicts(dataset.id, map(verdict, records))
@@ -60,10 +64,8 @@ def import_folder(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Store the files of an entry of the server's folder as those of a data set, and check them."""
     library, dataset = dataset_of(job, home)
     entry = job.payload["entry"]
-    library.add_files(
-        dataset.id,
-        store_files(library, job.workspace, files_of(entry), name=entry, progress=progress),
-    )
+    stored = store_files(library, job.workspace, files_of(entry), name=entry, progress=progress)
+    library.add_files(dataset.id, stored)
     return check(job, home, progress)
 
 
@@ -84,13 +86,15 @@ def store_files(
         raise InputError(f"{name}: there is no file in it. Choose another file or folder.")
     if len(files) > MAX_FILES:
         raise InputError(
-            f"{name}: {len(files):,} files; at most {MAX_FILES:,} are accepted. Put them into zip archives."
+            f"{name}: {len(files):,} files; at most {MAX_FILES:,} are accepted. Put "
+            "them into zip archives."
         )
     for (text, _), n_bytes in zip(files, sizes, strict=True):
         limit = MAX_ARCHIVE_BYTES if text.lower().endswith(".zip") else MAX_FILE_BYTES
         if n_bytes > limit:
             raise InputError(
-                f"{text} has {n_bytes / 1e6:,.0f} MB; at most {limit / 1e6:,.0f} MB are accepted. Split it."
+                f"{text} has {n_bytes / 1e6:,.0f} MB; at most {limit / 1e6:,.0f} MB "
+                "are accepted. Split it."
             )
     check_quota(library, workspace, adding=sum(sizes))
     stored = []
@@ -102,7 +106,7 @@ def store_files(
 
 
 def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Write the shapes of a data set again; verdicts and gaps stay."""
+    """Write the shapes of a data set again; verdicts and gaps are not changed."""
     library, dataset = dataset_of(job, home)
     records = spool_records(library, dataset, progress=progress)
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
@@ -112,20 +116,23 @@ def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 def write_shapes(
     home: Home, dataset_id: str, records: Iterable[StructureRecord], *, n: int, progress: Progress
 ) -> None:
-    """Write what the viewer draws of the `n` structures of a data set to one file."""
+    """Write the shapes of the `n` structures of a data set, which the viewer draws, to one file."""
     from bandgap.structures.drawing import shape_of
 
-    def found() -> Iterator[Shape | None]:
+    def shapes_with_progress() -> Iterator[Shape | None]:
         for done, record in enumerate(records):
-            if done % _EVERY == 0:
+            if done % _REPORT_EVERY == 0:
                 progress(Update("finding bonds and contacts", done, n, message=record.id))
             yield shape_of(record)
 
-    save_shapes(shapes_path(home, dataset_id), found())
+    save_shapes(shapes_path(home, dataset_id), shapes_with_progress())
 
 
 def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Judge every structure of a data set by a source model's own training structures, as a table and its summary."""
+    """Compare every structure of a data set with a source model's training structures.
+
+    Writes a table (CSV) and its summary (JSON).
+    """
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.csv_tables import csv_text
     from bandgap.foundation.machine import set_threads
@@ -137,8 +144,8 @@ def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     folder = Path(source_path(library, job.workspace, job.payload["source"]))
     records = read_records(library, dataset, progress=progress)
     table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)
-    csv, companion = domain_paths(home, dataset.id, job.payload["source"])
-    companion.unlink(missing_ok=True)  # the last one to be written: with it the table is complete
-    write_whole(csv, csv_text(table))
-    write_whole(companion, json.dumps(summary))
+    table_path, summary_path = domain_paths(home, dataset.id, job.payload["source"])
+    summary_path.unlink(missing_ok=True)  # written last: where it exists, the table is complete
+    write_whole(table_path, csv_text(table))
+    write_whole(summary_path, json.dumps(summary))
     return {"n": len(table), "far": summary["far"], "unseen": len(summary["unseen"])}

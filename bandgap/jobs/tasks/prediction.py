@@ -1,7 +1,7 @@
-"""The job that predicts all structures of a data set with a finished run, chunk by chunk as `bandgap predict` does.
+"""The job that predicts all structures of a data set with a finished run, chunk by chunk.
 
-However many structures there are, few of them are held: they lie on the disk once they are read, and so does what is
-predicted. A job that was cancelled or killed leaves its finished chunks, and the next that does the same goes on.
+Only few structures are in memory, as structures and predictions are on the disk. A job that was
+cancelled or killed leaves its finished chunks, and the next job of the same work resumes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _BATCH = 1_000  # verdicts that are written at once
 
 
 def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Predict the gaps of every structure of a data set with a finished run; return counts of the rows."""
+    """Predict the gaps of every structure of a data set with a finished run.
+
+    Returns the numbers of rows by status.
+    """
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.growing_store import GrowingPrediction
@@ -50,18 +53,21 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.runs.row_digest import RowDigest
 
     set_threads()
-    (library, dataset), run_id = dataset_of(job, home), job.payload["run"]
-    if (run := library.run(job.workspace, run_id)) is None:
+    library, dataset = dataset_of(job, home)
+    run_id = job.payload["run"]
+    run = library.run(job.workspace, run_id)
+    if run is None:
         raise InputError("This workspace has no such run. Choose a finished run from the list.")
     records = spool_records(library, dataset, progress=progress)
     if not len(records):
-        raise InputError(f"{dataset.name} holds no files. Upload its structures again.")
+        raise InputError(f"{dataset.name} contains no files. Upload its structures again.")
     if dataset.purpose == "prediction":
         _check(library, dataset, records, progress=progress)
-    known = labelled_rows(library, dataset.id)
-    labelled = known if known.size == len(records) else np.zeros(len(records), dtype=bool)
+    labelled = labelled_rows(library, dataset.id)
+    if labelled.size != len(records):
+        labelled = np.zeros(len(records), dtype=bool)
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
-    plan = ChunkPlan(  # as trained: pages apply a stored calibrator
+    plan = ChunkPlan(  # not calibrated: the dashboard applies a stored calibrator
         home.run_folder(run_id),
         PredictRequest(chunk_size=CHUNK, calibrated=False),
         cache=DescriptorCache(home.cache),
@@ -70,12 +76,13 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         work_of(plan, has_baseline=baseline is not None),
         hashlib.sha256(labelled.tobytes()).hexdigest(),
     ]
-    parts, made_of = resuming.parts_of(home, job.payload), RowDigest(records, baseline)
-    with GrowingPrediction(parts, work=fingerprint(work), made_of=made_of) as growing:
+    chunks_folder = resuming.unfinished_prediction_folder(home, job.payload)
+    made_of = RowDigest(records, baseline)
+    with GrowingPrediction(chunks_folder, work=fingerprint(work), made_of=made_of) as growing:
         _predict(growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=progress)
         progress(Update("writing the table"))
         growing.finish(home.prediction_folder(run_id, job.id))
-    shutil.rmtree(parts, ignore_errors=True)
+    shutil.rmtree(chunks_folder, ignore_errors=True)
     counts = dict.fromkeys(STATUSES, 0) | growing.counts
     return {"n": growing.rows, "n_resumed_rows": growing.n_resumed_rows, **counts}
 
@@ -89,7 +96,7 @@ def _predict(
     labelled: NDArray[np.bool_],
     progress: Progress,
 ) -> None:
-    """Add the chunks that are not there yet."""
+    """Add the missing chunks."""
     from bandgap.runs.chunks import predict_chunks
 
     chunks = predict_chunks(
@@ -108,23 +115,23 @@ def _predict(
 
 def _check(library: Library, dataset: Dataset, records: Spool, *, progress: Progress) -> None:
     """Store the verdicts and the shapes of structures that were uploaded to be predicted."""
-    left = iter(records)
+    remaining_records = iter(records)
     for first in range(0, len(records), _BATCH):
         progress(Update("storing verdicts", first, len(records)))
-        library.save_verdicts(dataset.id, map(verdict, islice(left, _BATCH)), first=first)
-    if not has_shapes(
-        shapes_path(library.home, dataset.id), len(records)
-    ):  # an earlier attempt may have written them
+        batch = islice(remaining_records, _BATCH)
+        library.save_verdicts(dataset.id, map(verdict, batch), first=first)
+    # an earlier attempt may have written the shapes
+    if not has_shapes(shapes_path(library.home, dataset.id), len(records)):
         write_shapes(library.home, dataset.id, records, n=len(records), progress=progress)
 
 
 def baseline_of(
     library: Library, dataset: Dataset, run: RunRow, table: Mapping[str, Any] | None
 ) -> NDArray[np.float64] | None:
-    """Return the baseline (n,) in eV that a run asks for, of all structures of a data set; None where it asks for none.
+    """Return the baseline (n,) in eV of the structures of a data set; None for a run without one.
 
-    What a table has (`ids`, `files`, `gaps_eV`) goes before what the store has. Raises InputError where no structure
-    has any.
+    Values of `table` (`ids`, `files`, `gaps_eV`) have priority over those of the store. Raises
+    InputError where no structure has a value.
     """
     name = run.request.baseline
     if not name:
@@ -134,13 +141,13 @@ def baseline_of(
         values = values * TO_EV[baseline_unit(dataset, name, of_stored_run=True)]
     if table is not None:
         gaps = np.array(table["gaps_eV"], dtype=np.float64)
-        found = match_names(
+        table_values = match_names(
             ids, files, label_ids=table["ids"], label_files=table["files"], gaps_eV=gaps
         ).gaps
-        values = np.where(np.isfinite(found), found, values)
+        values = np.where(np.isfinite(table_values), table_values, values)
     if not np.isfinite(values).any():
         raise InputError(
-            f"This run corrects {name} of every structure, and none of these has it. Give a table with a column id or "
-            f"file and a column {name}, or extXYZ files that hold it."
+            f"This run corrects {name} of every structure, and none of these has it. Give a table "
+            f"with a column id or file and a column {name}, or extXYZ files that hold it."
         )
     return values

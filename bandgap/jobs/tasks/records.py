@@ -1,4 +1,4 @@
-"""Records of a data set as jobs read them: all, those that can be learned from, and what the store keeps of each."""
+"""Records of a data set, its labelled set, and the verdict of a record."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
 def read_records(
     library: Library, dataset: Dataset, *, progress: Progress
 ) -> list[StructureRecord]:
-    """Return every record of a data set, at least one for every file, always in the same order."""
+    """Return all records of a data set, at least one for every file, always in the same order."""
     from bandgap.structures.ids import with_unique_ids
 
     return with_unique_ids(list(_records(library, dataset, progress=progress)))
 
 
 def spool_records(library: Library, dataset: Dataset, *, progress: Progress) -> Spool:
-    """Return the records of `read_records` on the disk; needs the memory of one file."""
+    """Return the records of `read_records` on the disk; only one file is in memory at a time."""
     from bandgap.structures.spool import Spool
 
     return Spool(_records(library, dataset, progress=progress))
@@ -51,7 +51,7 @@ def spool_records(library: Library, dataset: Dataset, *, progress: Progress) -> 
 def _records(
     library: Library, dataset: Dataset, *, progress: Progress
 ) -> Iterator[StructureRecord]:
-    """Yield the records of a data set file by file, with ids of their own in each."""
+    """Yield the records of a data set file by file, with ids that are unique within a file."""
     if demo := DEMOS.get(dataset.origin):
         progress(Update("reading structures"))
         yield from demo.load().records
@@ -69,33 +69,32 @@ def _records(
 def labelled_set(
     library: Library, dataset: Dataset, *, baseline: str = "", licence: str = "", progress: Progress
 ) -> LabelledSet:
-    """Return the structures that can be learned from: not refused, and with a gap.
+    """Return the structures with a gap that are not refused.
 
-    `baseline` names a number that the store has for the structures; it becomes the set's baseline, NaN where a
-    structure has none. Raises InputError when the files no longer contain the structures that were checked, and when
-    the name of the baseline states no unit.
+    `baseline` names a number of the structures in the store. It becomes the set's baseline, NaN
+    where a structure has none. Raises InputError when the files no longer contain the checked
+    structures, and when the name of the baseline has no unit.
     """
     from bandgap.datasets.table import LabelledSet
 
     unit = baseline_unit(dataset, baseline) if baseline else "eV"
-    records, verdicts = (
-        read_records(library, dataset, progress=progress),
-        library.verdicts(dataset.id),
-    )
+    records = read_records(library, dataset, progress=progress)
+    verdicts = library.verdicts(dataset.id)
     if [record.id for record in records] != [v.id for v in verdicts]:
         raise InputError(
-            f"{dataset.name}: the files give other structures than when they were checked. Upload them again."
+            f"{dataset.name}: the files give other structures than when they were "
+            "checked. Upload them again."
         )
-    chosen = [
+    usable_rows = [
         k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"
     ]
-    gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
+    gaps = np.array([verdicts[k].gap_eV for k in usable_rows], dtype=np.float64)
     baseline_eV = None
     if baseline:
-        values = [verdicts[k].info.get(baseline, np.nan) for k in chosen]
+        values = [verdicts[k].info.get(baseline, np.nan) for k in usable_rows]
         baseline_eV = np.array(values, dtype=np.float64) * TO_EV[unit]
     return LabelledSet(
-        [records[k] for k in chosen],
+        [records[k] for k in usable_rows],
         gaps,
         level_of_theory=dataset.level_of_theory,
         licence=licence,
@@ -104,10 +103,11 @@ def labelled_set(
 
 
 def baseline_unit(dataset: Dataset, name: str, *, of_stored_run: bool = False) -> Unit:
-    """Return the unit in which the store has the number of this name.
+    """Return the unit of the number of this name in the store.
 
-    Columns of a table are stored in eV. A number of the files is in the unit that its name states; of a stored run, one
-    without a unit is in eV. Raises InputError where the name states no unit, or one that is not accepted.
+    Columns of a table are stored in eV. A number of the files is in the unit that its name states.
+    For a stored run, a name without a unit means eV. Raises InputError where the name has no unit,
+    or one that is not accepted.
     """
     if name in dataset.labels.get("beside", {}):
         return "eV"
@@ -118,13 +118,13 @@ def baseline_unit(dataset: Dataset, name: str, *, of_stored_run: bool = False) -
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
-    """Return what the store keeps of a record: its verdict and the numbers in its file."""
+    """Return what is stored of a record: its verdict and the numbers in its file."""
     numbers = {
         key: float(value)
         for key, value in record.info.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
     }
-    known = gap is not None and np.isfinite(gap)
+    has_gap = gap is not None and np.isfinite(gap)
     return Verdict(
         id=record.id,
         file=record.file,
@@ -133,6 +133,6 @@ def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
         formula=record.formula,
         n_atoms=record.n_atoms,
         periodic=record.periodic,
-        gap_eV=gap if known else None,
+        gap_eV=gap if has_gap else None,
         info=numbers,
     )

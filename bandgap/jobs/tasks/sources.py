@@ -1,4 +1,4 @@
-"""The jobs that train a source model, from a data set or a file of the server's folder, and that check an added one."""
+"""The jobs that train a source model, and that check one that was added."""
 
 import shutil
 from collections.abc import Mapping
@@ -31,7 +31,8 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.runs.source import check_network, train_source_run
 
     set_threads()
-    library, payload = Library(home), job.payload
+    library = Library(home)
+    payload = job.payload
     request = SourceRequest.of(payload["request"])
     check_network(request)  # before structures are read
     data = labelled_molecules(library, job.workspace, payload, progress=progress)
@@ -52,7 +53,7 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
 
 def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Unpack and check a source model that was trained elsewhere; one that fails leaves no folder."""
+    """Unpack and check a source model that was trained elsewhere; on failure, remove its folder."""
     from bandgap.foundation.machine import set_threads
 
     set_threads()
@@ -69,44 +70,48 @@ def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
 
 def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:
-    """Return what a finished training has done, from which `jobs.source_estimates` learns how fast this server is."""
+    """Return the work of a finished training, for the estimates of `jobs.source_estimates`."""
     from bandgap.foundation.machine import choose_device
     from bandgap.storage.manifests import read_manifest
 
     manifest = read_manifest(folder, kind="source")
-    return {
+    work = {
         "n": manifest["card"]["n_structures"],
         "atoms": sum(record.n_atoms for record in data.records),
         "features": manifest["network"]["n_features"],
         "epochs": len(manifest["history"]),
         "device": choose_device(device).type,
-    } | ({"graph": True} if manifest["card"].get("graph") else {})
+    }
+    if manifest["card"].get("graph"):
+        work["graph"] = True
+    return work
 
 
 def labelled_molecules(
     library: Library, workspace: str, payload: Mapping[str, Any], *, progress: Progress
 ) -> "LabelledSet":
-    """Return the structures with gaps that a job names, as a set with its level of theory and licence.
+    """Return the labelled structures of a job, with their level of theory and licence.
 
-    Raises InputError when the file may not be opened, and when there are too few or too many structures.
+    Raises InputError when the file may not be opened, and when there are too few or too many
+    structures.
     """
     licence = str(payload["request"]["licence"])
     if payload.get("file"):
-        found = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
+        data = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
     else:
         dataset = library.dataset(workspace, str(payload["dataset"]))
-        found = labelled_set(library, dataset, licence=licence, progress=progress)
-    n = len(found.records)
+        data = labelled_set(library, dataset, licence=licence, progress=progress)
+    n = len(data.records)
     if not MIN_LABELLED <= n <= MAX_STRUCTURES:
         raise InputError(
-            f"{n:,} structures with a gap; a source model is trained here from {MIN_LABELLED:,} to {MAX_STRUCTURES:,}. "
-            "Choose another set, or use `bandgap train-source` in a shell."
+            f"{n:,} structures with a gap; a source model is trained here from {MIN_LABELLED:,} to "
+            f"{MAX_STRUCTURES:,}. Choose another set, or use `bandgap train-source` in a shell."
         )
-    return found
+    return data
 
 
 def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "MBTRConfig":
-    """Return the descriptor that a request names, or the one for the elements of the structures.
+    """Return the descriptor of a request: its preset, or one for the elements of the structures.
 
     Raises InputError when the features would need more memory than a job may take.
     """
@@ -125,9 +130,9 @@ def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "MBTRConfig":
     size = estimate(config, len(data.records))
     if size.n_bytes > MAX_FEATURE_BYTES:
         raise InputError(
-            f"{size.n_features:,} features of {len(data.records):,} structures take {size.n_bytes / 1e9:.1f} GB; at "
-            f"most {MAX_FEATURE_BYTES / 1e9:.0f} GB are accepted. Choose a descriptor of fewer elements, or fewer "
-            "structures."
+            f"{size.n_features:,} features of {len(data.records):,} structures take "
+            f"{size.n_bytes / 1e9:.1f} GB; at most {MAX_FEATURE_BYTES / 1e9:.0f} GB are accepted. "
+            "Choose a descriptor of fewer elements, or fewer structures."
         )
     return config
 
@@ -145,9 +150,12 @@ def _from_file(name: str, level: str, licence: str, *, progress: Progress) -> "L
     def counted(update: Update, /) -> None:
         if update.done > MAX_STRUCTURES:
             raise InputError(
-                f"{name} holds more than {MAX_STRUCTURES:,} structures. Use `bandgap train-source` in a shell."
+                f"{name} holds more than {MAX_STRUCTURES:,} structures. Use `bandgap "
+                "train-source` in a shell."
             )
         progress(update)
 
-    data = read_oe62(checked_file(folder, name), level=level, progress=counted)  # type: ignore[arg-type]  # it checks
+    # read_oe62 checks the level
+    path = checked_file(folder, name)
+    data = read_oe62(path, level=level, progress=counted)  # type: ignore[arg-type]
     return LabelledSet(data.records, data.gaps_eV, data.level_of_theory, licence)

@@ -18,8 +18,7 @@ from bandgap.sources.cards import NO_SOURCE
 def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Transfer a source model to the labelled structures of a data set and write the run's folder.
 
-    A job that does the same as one that was interrupted goes on from where that one was; a cancelled one leaves
-    nothing behind.
+    An interrupted transfer resumes from its checkpoints. A cancelled one leaves no files.
     """
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
@@ -30,8 +29,9 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     library, dataset = dataset_of(job, home)
     request = TransferRequest.of(job.payload["request"])
     data = labelled_set(library, dataset, baseline=request.baseline, progress=progress)
-    checkpoints = resuming.checkpoints_of(home, job.payload)
-    resumed, source = checkpoints.exists(), job.payload["source"]
+    source = job.payload["source"]
+    checkpoints = resuming.checkpoint_folder(home, job.payload)
+    resumed = checkpoints.exists()
 
     def run() -> Path:
         return transfer_run(
@@ -49,7 +49,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     except Cancelled:
         shutil.rmtree(checkpoints, ignore_errors=True)
         raise
-    except ForeignCheckpointError:  # the data set's gaps or the program have changed since
+    except ForeignCheckpointError:  # the gaps of the data set or the program have changed
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
     return {"folder": folder.name, "resumed": resumed}

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from bandgap.jobs.serve import app_folder
+from bandgap.jobs.dashboard import app_folder
 from benchmarks.__main__ import app
 
 pytestmark = pytest.mark.slow

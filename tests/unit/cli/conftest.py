@@ -1,4 +1,4 @@
-"""The command line as tests call it: in this process for most, in a process of its own for exit codes and start-up."""
+"""Fixtures that call the command line: in this process, or in a separate one for exit codes."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ H -0.758 0.000 0.504
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data directory of the test's own."""
+    """A separate data directory for the test."""
     return use_own_home(tmp_path, monkeypatch)
 
 
@@ -38,7 +38,7 @@ def run() -> Run:
 
 @pytest.fixture
 def shell() -> Shell:
-    """Call the command line in a process of its own."""
+    """Call the command line in a separate process."""
 
     def call(*words: Any) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
@@ -59,7 +59,7 @@ def waters(tmp_path: Path) -> Path:
 
 
 def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
-    """Write n water molecules whose gap falls with the height of the oxygen, shifted by a constant."""
+    """Write n waters; their gap falls with the height of the oxygen, shifted by a constant."""
     heights = np.random.default_rng(0 if name == "m" else 1).uniform(-0.3, 0.2, n)
     gaps = 6 + shift_eV - 3 * heights
     frames = [
@@ -88,30 +88,9 @@ def model(run: Run, waters: Path, tmp_path: Path) -> Path:
         tmp_path / "run",
         ("--structures", waters, "--label", "gap_eV"),
     )
-    sets = (
-        "train-sources",
-        f"near={waters}",
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-        "--hidden",
-        "8",
-    )
+    sets = f"train-sources near={waters} --label gap_eV --species H O --hidden 8".split()
     trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
     assert trained.exit_code == 0, trained.output
-    words = (
-        "--method",
-        "btl_pcp_pe",
-        "--n",
-        "6",
-        "--n-test",
-        "2",
-        "--set",
-        SETTINGS,
-        "--device",
-        "cpu",
-    )
+    words = [*"--method btl_pcp_pe --n 6 --n-test 2 --set".split(), SETTINGS, "--device", "cpu"]
     assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
     return model

@@ -21,7 +21,7 @@ def test_progress_in_a_pipe_is_one_line_for_each_phase(capsys: pytest.CaptureFix
     assert captured.out == ""
 
 
-def test_line_in_a_pipe_has_what_a_phase_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_in_a_pipe_has_the_message_of_the_phase(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bars() as progress:
         progress(Update("planning the solves", message="600 steps, 9 products each"))
         progress(Update("comparing", 0, 4, message="n = 100, seed 0"))
@@ -50,7 +50,7 @@ def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> N
     assert bars.tasks[0].fields["figures"] == "rhat 1.02"
 
 
-def test_rate_and_time_left_are_said_now_and_then_in_a_pipe(
+def test_rate_and_remaining_time_are_printed_at_intervals_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -67,7 +67,7 @@ def test_rate_and_time_left_are_said_now_and_then_in_a_pipe(
     ]
 
 
-def test_bar_shows_the_rate_and_the_time_left() -> None:
+def test_bar_shows_rate_and_remaining_time() -> None:
     bars = Bars("{task.description} {task.fields[figures]}", console=Console(file=io.StringIO()))
     progress = _PhaseBars(bars)
     progress(Update("predicting", 0, 100))

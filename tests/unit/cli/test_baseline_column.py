@@ -1,4 +1,4 @@
-"""From cheap to dear in the shell: the difference to a gap at a cheaper level is learned, and predictions need it."""
+"""Runs on the command line that learn the difference to a gap at a cheaper level."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ H -0.758 0.000 0.504
 
 
 def rows_of(n: int, *, seed: int) -> list[dict[str, float]]:
-    """Waters whose dear gap is 1 eV and 1.2 times a cheap one, which no geometry tells, and a bit of their height."""
+    """Waters with a dear gap: 1 eV, 1.2 times a random cheap gap, and a term of their height."""
     rng = np.random.default_rng(seed)
     heights, cheap = rng.uniform(-0.3, 0.0, n), rng.uniform(3.0, 7.0, n)
     gaps = 1.0 + 1.2 * cheap + 2.0 * heights + rng.normal(0.0, 0.02, n)
@@ -51,33 +51,21 @@ def test_difference_to_a_column_is_learned_and_predicted_with(
     run: Run, tmp_path: Path, method: str
 ) -> None:
     learned, new = rows_of(40, seed=0), rows_of(12, seed=1)
-    crystals, others = (
+    crystals, new_crystals = (
         write_frames(tmp_path / "a.extxyz", learned),
         write_frames(tmp_path / "b.extxyz", new),
     )
     table = write_table(tmp_path / "gaps.csv", learned, "gap_eV", "gap_pbe_eV")
     data = (
-        "--structures",
-        crystals,
-        "--labels",
-        table,
-        "--method",
-        method,
-        "--n",
-        "30",
-        "--n-test",
-        "10",
-    )
+        f"--structures {crystals} --labels {table} --method {method} --n 30 --n-test 10"
+    ).split()
     plain = run("transfer", "--source", "none", *data, "--out", tmp_path / "plain")
     done = run(
         "transfer",
         "--source",
         "none",
         *data,
-        "--baseline-column",
-        "gap_pbe_eV",
-        "--out",
-        tmp_path / "run",
+        *f"--baseline-column gap_pbe_eV --out {tmp_path / 'run'}".split(),
     )
     assert plain.exit_code == done.exit_code == 0
     stored = {
@@ -93,18 +81,14 @@ def test_difference_to_a_column_is_learned_and_predicted_with(
 
     cheap = write_table(tmp_path / "cheap.csv", new[:-2], "gap_pbe_eV")
     out = tmp_path / "new.csv"
-    found = run(
-        "predict",
-        "--model",
-        tmp_path / "run",
-        "--structures",
-        others,
-        "--baselines",
-        cheap,
-        "--out",
-        out,
+    prediction = run(
+        *(
+            f"predict --model {tmp_path / 'run'} --structures {new_crystals} --baselines "
+            f"{cheap} --out {out}"
+        ).split()
     )
-    assert found.exit_code == 0 and "10 predicted gaps and 2 refused structures" in found.stdout
+    assert prediction.exit_code == 0
+    assert "10 predicted gaps and 2 refused structures" in prediction.stdout
     errors = predicted(out) - np.array([row["gap"] for row in new])
     assert np.isnan(errors[-2:]).all() and np.sqrt(np.mean(errors[:-2] ** 2)) < 0.4
     assert out.read_text().count("has no gap_pbe_eV, which this run needs") == 2
@@ -118,10 +102,7 @@ def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
         "--source",
         "none",
         *data,
-        "--method",
-        "gaussian_process",
-        "--out",
-        tmp_path / "run",
+        *f"--method gaussian_process --out {tmp_path / 'run'}".split(),
     )
     assert (
         done.exit_code == 0
@@ -174,35 +155,16 @@ def test_baseline_under_a_key_in_an_unknown_unit_is_refused(
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     crystals.write_text(crystals.read_text().replace("cheap_eV=", f"{key}="))
     data = (
-        "--structures",
-        crystals,
-        "--label",
-        "gap_eV",
-        "--baseline-column",
-        key,
-        "--method",
-        "kernel_ridge",
-    )
+        f"--structures {crystals} --label gap_eV --baseline-column {key} --method kernel_ridge"
+    ).split()
     refused = run("transfer", "--source", "none", *data, "--out", tmp_path / "run")
     assert refused.exit_code == 1 and expected in refused.stderr
 
 
 def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
-    """The line is fitted beside the source, about the mixture of what its networks lead to."""
+    """The line is fitted together with the source, around the mixture of its networks."""
     sets = write_frames(tmp_path / "s.extxyz", rows_of(60, seed=5))
-    words = (
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-        "--members",
-        "2",
-        "--hidden",
-        "8,4",
-        "--steps",
-        "60",
-    )
+    words = "--label gap_eV --species H O --members 2 --hidden 8,4 --steps 60".split()
     assert (
         run(
             "train-sources", f"one={sets}", *words, "--displacement", "0", "--out", tmp_path / "s"
@@ -218,12 +180,7 @@ def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
             "--source",
             tmp_path / "s",
             *data,
-            "--method",
-            method,
-            "--device",
-            "cpu",
-            "--out",
-            out,
+            *f"--method {method} --device cpu --out {out}".split(),
         )
         assert done.exit_code == 0
         manifest = json.loads((out / "manifest.json").read_text())
@@ -234,18 +191,11 @@ def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
         )
 
 
-def test_what_is_missing_is_said(shell: Shell, run: Run, tmp_path: Path) -> None:
+def test_missing_baselines_are_reported(shell: Shell, run: Run, tmp_path: Path) -> None:
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     data = (
-        "--structures",
-        crystals,
-        "--label",
-        "gap_eV",
-        "--method",
-        "gaussian_process",
-        "--source",
-        "none",
-    )
+        f"--structures {crystals} --label gap_eV --method gaussian_process --source none"
+    ).split()
     none = run("transfer", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
     assert none.exit_code == 1
     assert (
@@ -254,26 +204,13 @@ def test_what_is_missing_is_said(shell: Shell, run: Run, tmp_path: Path) -> None
     )
     table = write_table(tmp_path / "gaps.csv", rows_of(40, seed=0), "gap_eV")
     by_table = (
-        "--structures",
-        crystals,
-        "--labels",
-        table,
-        "--method",
-        "gaussian_process",
-        "--source",
-        "none",
-    )
+        f"--structures {crystals} --labels {table} --method gaussian_process --source none"
+    ).split()
     none = run("transfer", *by_table, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
     assert none.exit_code == 1 and "no column 'gap_pbe_eV'" in none.stderr
     assert run("transfer", *data, "--out", tmp_path / "plain").exit_code == 0
     some = (
-        "predict",
-        "--model",
-        tmp_path / "plain",
-        "--structures",
-        crystals,
-        "--out",
-        tmp_path / "new.csv",
-    )
+        f"predict --model {tmp_path / 'plain'} --structures {crystals} --out {tmp_path / 'new.csv'}"
+    ).split()
     refused = shell(*some, "--baselines", table)
     assert refused.returncode == 2 and "this run was trained without a baseline" in refused.stderr

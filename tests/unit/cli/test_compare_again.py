@@ -1,4 +1,4 @@
-"""`bandgap compare` in the folder of an earlier comparison: figures of other data are never shown as those of these."""
+"""`bandgap compare` in the folder of an earlier comparison does not use fits of other data."""
 
 import json
 import os
@@ -8,19 +8,7 @@ import pytest
 
 from tests.unit.cli.conftest import Run, write_waters
 
-WORDS = (
-    "compare",
-    "--source",
-    "none",
-    "--label",
-    "gap_eV",
-    "--n",
-    "20",
-    "--seeds",
-    "1",
-    "--device",
-    "cpu",
-)
+WORDS = "compare --source none --label gap_eV --n 20 --seeds 1 --device cpu".split()
 
 
 def figures(out: Path, *, method: str) -> list[float]:
@@ -69,17 +57,7 @@ def test_relabelled_field_case_does_not_get_the_figures_of_the_first(
     run: Run, tmp_path: Path
 ) -> None:
     cases = Path(os.environ["BANDGAP_TEST_DATA"]) / "field_cases"
-    words = (
-        "compare",
-        "--source",
-        "none",
-        "--method",
-        "gaussian_process",
-        "--n",
-        "30",
-        "--n-test",
-        "20",
-    )
+    words = "compare --source none --method gaussian_process --n 30 --n-test 20".split()
     for name in ("300_compare_first", "300_compare_relabelled"):
         data = ("--structures", cases / f"{name}.extxyz", "--label", "gap_eV")
         assert (

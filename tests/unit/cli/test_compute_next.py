@@ -1,4 +1,4 @@
-"""`bandgap compute-next`: the list as a CSV, with what is not ranked at its end."""
+"""`bandgap compute-next`: the ranked list as a CSV, with unranked structures at its end."""
 
 import csv
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import WATER, Run
 
 @pytest.fixture
 def candidates(tmp_path: Path) -> Path:
-    """Four water molecules in files of their own; after the atoms of the last stands a line that is not read."""
+    """Four waters in separate files; the last file has a line after its atoms that is not read."""
     folder = tmp_path / "candidates"
     folder.mkdir()
     for k in range(4):

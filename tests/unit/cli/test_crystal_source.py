@@ -1,4 +1,4 @@
-"""Crystals of other elements in the shell: their own source, what is said where there is none, and who is left out."""
+"""Crystals of elements that the source lacks: an own source, messages, and skipped structures."""
 
 import json
 import re
@@ -10,7 +10,8 @@ import pytest
 from tests.unit.cli.conftest import Run, Shell
 
 PEROVSKITE = """5
-Lattice="{a} 0 0 0 {a} 0 0 0 {a}" Properties=species:S:1:pos:R:3 id={id} gap_eV={gap:.3f} pbc="T T T"
+Lattice="{a} 0 0 0 {a} 0 0 0 {a}" Properties=species:S:1:pos:R:3 id={id} gap_eV={gap:.3f} \
+pbc="T T T"
 {cation} {half} {half} {half}
 Pb 0 0 0
 I {half} 0 0
@@ -20,7 +21,7 @@ I 0 0 {half}
 
 
 def write_perovskites(path: Path, *, n: int, cation: str = "Cs", name: str = "p") -> Path:
-    """Write cubic lead iodides of different sizes, with a gap that grows with the edge of the cell."""
+    """Write cubic lead iodides of different sizes; their gap grows with the edge of the cell."""
     edges = [6.0 + 0.4 * k / n for k in range(n)]
     frames = [
         PEROVSKITE.format(
@@ -37,7 +38,7 @@ def crystals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_perovskites(tmp_path_factory.mktemp("crystals") / "iodides.extxyz", n=60)
 
 
-def test_shell_never_calls_a_source_of_crystals_one_of_molecules(
+def test_output_for_a_source_of_crystals_does_not_name_molecules(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
     source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
@@ -51,12 +52,7 @@ def test_shell_never_calls_a_source_of_crystals_one_of_molecules(
             "--source",
             source,
             *data,
-            "--method",
-            "last_layer_ridge",
-            "--n",
-            "30",
-            "--out",
-            model,
+            *f"--method last_layer_ridge --n 30 --out {model}".split(),
         ),
         run("predict", "--model", model, "--structures", crystals, "--out", table),
         run("evaluate", "--predictions", table, *data),
@@ -65,9 +61,9 @@ def test_shell_never_calls_a_source_of_crystals_one_of_molecules(
         run("--help"),
     ]
     assert [result.exit_code for result in done] == [0] * len(done)
-    said = [line for result in done for line in result.output.splitlines()]
-    assert any("source, error on held-out structures: " in line for line in said)
-    assert [line for line in said if "molecul" in line.lower()] == []
+    lines = [line for result in done for line in result.output.splitlines()]
+    assert any("source, error on held-out structures: " in line for line in lines)
+    assert [line for line in lines if "molecul" in line.lower()] == []
 
 
 def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_names(
@@ -80,21 +76,18 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
         "--source",
         "demo",
         *data,
-        "--method",
-        "last_layer_ridge",
-        "--out",
-        tmp_path / "run",
+        *f"--method last_layer_ridge --out {tmp_path / 'run'}".split(),
     )
     assert refused.returncode == 1 and not (tmp_path / "run").exists()
-    said = " ".join(refused.stderr.split())
+    message = " ".join(refused.stderr.split())
     assert (
-        "None of 60 structures can be learned from: contains I, Cs, Pb, which the descriptor was not set up"
-        in said
+        "None of 60 structures can be learned from: contains I, Cs, Pb, which the "
+        "descriptor was not set up" in message
     )
-    train, transfer = re.findall(r"`(bandgap [^`]+)`", said)
-    given = {"PATH": str(tmp_path / "iodides.extxyz"), "SOURCE": str(tmp_path / "source")}
+    train, transfer = re.findall(r"`(bandgap [^`]+)`", message)
+    values = {"PATH": str(tmp_path / "iodides.extxyz"), "SOURCE": str(tmp_path / "source")}
     words = [
-        given.get(word, word)
+        values.get(word, word)
         for word in shlex.split(train.replace("--labels CSV", "--label gap_eV"))
     ]
     assert (
@@ -102,7 +95,7 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
         and words[words.index("--species") + 1] == "I Cs Pb"
     )
     assert shell(*words[1:]).returncode == 0
-    words = [given.get(word, word) for word in shlex.split(transfer)]
+    words = [values.get(word, word) for word in shlex.split(transfer)]
     done = shell(
         *words[1:], *data, "--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run"
     )
@@ -130,13 +123,13 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     assert (
         stored["metrics"]["rmse_eV"] < 0.02
     )  # of gaps that are a line in the edge of the cell, 6.0 to 6.4 angstrom
-    others = (
+    other_crystals = (
         "--structures",
         write_perovskites(tmp_path / "rb.extxyz", n=3, cation="Rb", name="rb"),
     )
     assert (
         run(
-            "predict", "--model", model, "--structures", crystals, *others, "--out", table
+            "predict", "--model", model, "--structures", crystals, *other_crystals, "--out", table
         ).exit_code
         == 0
     )
@@ -146,7 +139,10 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     again = ("--species", "Cs", "I", "Pb", "Rb", "--out", tmp_path / "again")
     assert run("transfer", "--source", "none", *data, *quick, *again).exit_code == 0
     table = tmp_path / "newer.csv"
-    assert run("predict", "--model", tmp_path / "again", *others, "--out", table).exit_code == 0
+    assert (
+        run("predict", "--model", tmp_path / "again", *other_crystals, "--out", table).exit_code
+        == 0
+    )
     assert table.read_text().count("Contains Rb, never seen in the training set") == 3
 
 
@@ -162,12 +158,7 @@ def test_every_method_without_transfer_does_without_a_source(
         "--source",
         "none",
         *data,
-        "--method",
-        method,
-        "--n",
-        "30",
-        "--out",
-        tmp_path / "run",
+        *f"--method {method} --n 30 --out {tmp_path / 'run'}".split(),
     )
     assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
 
@@ -177,29 +168,31 @@ def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path
     for command in (("transfer",), ("compare", "--n", "20", "--n-test", "10", "--seeds", "1")):
         refused = run(command[0], "--source", "none", *data, *command[1:], "--method", "fine_tune")
         assert refused.exit_code == 1 and not (tmp_path / "run" / "manifest.json").exists()
-        said = " ".join(refused.stderr.split())
+        message = " ".join(refused.stderr.split())
         assert (
-            "fine_tune transfers from a source model, and the source is none. Give one (`--source DIR`"
-            in said
+            "fine_tune transfers from a source model, and the source is none. "
+            "Give one (`--source DIR`" in message
         )
         assert (
-            "or a method without transfer: bnn, target_only, kernel_ridge, gaussian_process, random_forest, "
-            in said
+            "or a method without transfer: bnn, target_only, kernel_ridge, "
+            "gaussian_process, random_forest, " in message
         )
 
 
-def test_descriptor_beside_a_source_is_refused(run: Run, crystals: Path, tmp_path: Path) -> None:
+def test_descriptor_options_with_a_source_are_refused(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
     data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
     refused = run(
         "transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16"
     )
     assert refused.exit_code == 1
     assert "A descriptor is given beside a source model, which has its own." in refused.stderr
-    few = run(
+    result_of_few = run(
         "transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O"
     )
-    assert few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(
-        few.stderr.split()
+    assert result_of_few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(
+        result_of_few.stderr.split()
     )
 
 
@@ -207,15 +200,7 @@ def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_pat
     sizes = ("--n", "30", "--n-test", "20", "--seeds", "2", "--out", tmp_path / "compared")
     methods = ("--method", "kernel_ridge", "--method", "gaussian_process")
     done = run(
-        "compare",
-        "--source",
-        "none",
-        "--structures",
-        crystals,
-        "--label",
-        "gap_eV",
-        *methods,
-        *sizes,
+        *f"compare --source none --structures {crystals} --label gap_eV".split(), *methods, *sizes
     )
     assert done.exit_code == 0 and "source, recalibrated" not in done.stdout
     fits = [
@@ -226,17 +211,17 @@ def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_pat
         "kernel_ridge",
         "gaussian_process",
     ]
-    constant, *others = (fit["figures"]["rmse_eV"] for fit in fits[:3])
-    assert max(others) < 0.5 * constant
+    constant, *other_errors = (fit["figures"]["rmse_eV"] for fit in fits[:3])
+    assert max(other_errors) < 0.5 * constant
 
 
 @pytest.mark.slow
 def test_default_methods_that_take_too_few_of_the_structures_are_not_compared(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
-    """All quick methods; 60 of 67 structures have elements that the source knows, and 65 are asked for."""
+    """Of 67 structures, 60 have only elements of the source; all quick methods request 65."""
     source, data = tmp_path / "source", ("--structures", crystals, "--label", "gap_eV")
-    others = (
+    other_crystals = (
         "--structures",
         write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"),
     )
@@ -244,15 +229,26 @@ def test_default_methods_that_take_too_few_of_the_structures_are_not_compared(
     assert run("train-source", *data, *words).exit_code == 0
     sizes = ("--n", "45", "--n-test", "20", "--seeds", "1", "--device", "cpu")
     done = run(
-        "compare", "--source", source, *data, *others, *sizes, "--out", tmp_path / "compared"
+        "compare",
+        "--source",
+        source,
+        *data,
+        *other_crystals,
+        *sizes,
+        "--out",
+        tmp_path / "compared",
     )
     assert done.exit_code == 0, done.output
-    (said,) = [
+    (warning,) = [
         line
         for line in done.stderr.splitlines()
         if line.startswith("Not compared, as the source model lacks")
     ]
-    assert "last_layer_ridge" in said and "feature_gp" not in said and "kernel_ridge" not in said
+    assert (
+        "last_layer_ridge" in warning
+        and "feature_gp" not in warning
+        and "kernel_ridge" not in warning
+    )
     assert "drawn from all 67 labelled ones" in done.stdout and "left out" not in done.stderr
 
 
@@ -261,44 +257,58 @@ def test_structures_of_foreign_elements_are_counted_and_named(
 ) -> None:
     source, model = tmp_path / "source", tmp_path / "run"
     data = ("--structures", crystals, "--label", "gap_eV")
-    others = (
+    other_crystals = (
         "--structures",
         write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"),
     )
     quick = ("--method", "last_layer_ridge", "--n", "30", "--n-test", "20")
     words = ("--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source)
     assert run("train-source", *data, *words).exit_code == 0
-    done = run("transfer", "--source", source, *data, *others, *quick, "--out", model)
-    said = (
-        "7 of 67 labelled structures were left out: rb000, rb001, rb002, rb003 and 3 more. "
-        "The source model has no Rb (in 7). To learn from them too, take a method that learns of new elements, such as "
-        "btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: bandgap train-source "
-        "--species, or the page Source models."
+    done = run("transfer", "--source", source, *data, *other_crystals, *quick, "--out", model)
+    message = (
+        "7 of 67 labelled structures were left out: rb000, rb001, rb002, rb003 and 3 more. The "
+        "source model has no Rb (in 7). To learn from them too, take a method that learns of new "
+        "elements, such as btl_pcp_pe or feature_gp, or start from a source that was trained for "
+        "their elements: bandgap train-source --species, or the page Source models."
     )
-    assert done.exit_code == 0 and said in done.stdout.splitlines()
+    assert done.exit_code == 0 and message in done.stdout.splitlines()
     stored = json.loads((model / "manifest.json").read_text())
-    assert [found["id"] for found in stored["left_out"]] == [f"rb{k:03d}" for k in range(7)]
+    assert [entry["id"] for entry in stored["left_out"]] == [f"rb{k:03d}" for k in range(7)]
     assert stored["data"]["n_labelled"] == 60 and stored["data"]["n_given"] == 67
 
     compared = run(
-        "compare", "--source", source, *data, *others, "--method", "last_layer_ridge", "--n", "30", "--n-test", "20",
-        "--seeds", "1", "--out", tmp_path / "compared",
-    )  # fmt: skip
-    assert compared.exit_code == 0 and said in compared.stderr.splitlines()
+        "compare",
+        "--source",
+        source,
+        *data,
+        *other_crystals,
+        *(
+            f"--method last_layer_ridge --n 30 --n-test 20 --seeds 1 --out {tmp_path / 'compared'}"
+        ).split(),
+    )
+    assert compared.exit_code == 0 and message in compared.stderr.splitlines()
     judged = (
-        "Every method was tested on the same structures in each split, drawn from the 60 of 67 labelled ones that all "
-        "of them take. The source model has no Rb (in 7). Structures with such elements are left out by "
-        "last_layer_ridge."
+        "Every method was tested on the same structures in each split, drawn from the 60 of 67 "
+        "labelled ones that all of them take. The source model has no Rb (in 7). Structures with "
+        "such elements are left out by last_layer_ridge."
     )
     assert judged in compared.stdout.splitlines()
     every = run(
-        "compare", "--source", source, *data, *others, "--method", "feature_gp", "--method", "kernel_ridge", "--n",
-        "30", "--n-test", "20", "--seeds", "1", "--out", tmp_path / "every",
-    )  # fmt: skip
+        "compare",
+        "--source",
+        source,
+        *data,
+        *other_crystals,
+        *(
+            "--method feature_gp --method kernel_ridge --n 30 --n-test 20 --seeds 1 "
+            f"--out {tmp_path / 'every'}"
+        ).split(),
+    )
     judged = (
-        "Every method was tested on the same structures in each split, drawn from all 67 labelled ones. The source "
-        "model has no Rb (in 7). Structures with such elements are learned from by feature_gp; taken without the "
-        "source model, in a descriptor for all elements, by kernel_ridge."
+        "Every method was tested on the same structures in each split, drawn from all 67 "
+        "labelled ones. The source model has no Rb (in 7). Structures with such elements are "
+        "learned from by feature_gp; taken without the source model, in a descriptor for all "
+        "elements, by kernel_ridge."
     )
     assert (
         every.exit_code == 0
@@ -311,38 +321,37 @@ def test_structures_of_foreign_elements_are_counted_and_named(
     )
 
     kernel = ("--method", "kernel_ridge", *quick[2:])
-    whole = run(
-        "transfer", "--source", source, *data, *others, *kernel, "--out", tmp_path / "whole"
+    result_of_all = run(
+        "transfer", "--source", source, *data, *other_crystals, *kernel, "--out", tmp_path / "whole"
     )
     said_of_whole = (
         "The source model has no Rb. This method does without one: its descriptor is that for"
     )
-    assert whole.exit_code == 0 and said_of_whole in whole.output and "left out" not in whole.output
+    assert (
+        result_of_all.exit_code == 0
+        and said_of_whole in result_of_all.output
+        and "left out" not in result_of_all.output
+    )
 
     alone = run("transfer", "--source", source, *data, *quick, "--out", tmp_path / "alone")
     assert alone.exit_code == 0 and "left out" not in alone.output
 
-    few = run(
+    result_of_few = run(
         "transfer",
         "--source",
         source,
         *data,
-        *others,
+        *other_crystals,
         *quick[:2],
-        "--n",
-        "60",
-        "--n-test",
-        "5",
-        "--out",
-        tmp_path / "few",
+        *f"--n 60 --n-test 5 --out {tmp_path / 'few'}".split(),
     )
     assert (
-        few.exit_code == 1
-        and f"only 60 have a label. Ask for fewer, or label more. {said}" in few.stderr
+        result_of_few.exit_code == 1
+        and f"only 60 have a label. Ask for fewer, or label more. {message}" in result_of_few.stderr
     )
 
 
-def test_command_without_a_method_says_what_it_takes_why_and_what_was_measured(
+def test_transfer_without_a_method_prints_its_choice_with_the_reason(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
     quick = (
@@ -356,14 +365,11 @@ def test_command_without_a_method_says_what_it_takes_why_and_what_was_measured(
     assert done.exit_code == 0, done.output
     assert "Proposed: --method stacking --levels none. Without a source model" in done.output
     assert "RMSE 0.92 eV" in done.output
-    given = run(
+    with_species = run(
         "transfer",
         "--source",
         "none",
         *data,
-        "--method",
-        "kernel_ridge",
-        "--out",
-        tmp_path / "given",
+        *f"--method kernel_ridge --out {tmp_path / 'given'}".split(),
     )
-    assert given.exit_code == 0 and "Proposed:" not in given.output
+    assert with_species.exit_code == 0 and "Proposed:" not in with_species.output

@@ -1,4 +1,4 @@
-"""`bandgap add-data` and `add-source`: files of this machine become a data set or a source model of a workspace."""
+"""`bandgap add-data` and `add-source`: add files to a workspace as a data set or a source model."""
 
 import uuid
 from pathlib import Path
@@ -35,7 +35,9 @@ def test_add_data_takes_the_address_of_a_page_and_the_worker_checks(
     ]
 
 
-def test_add_data_without_a_workspace_says_where_it_stands(run: Run, tmp_path: Path) -> None:
+def test_add_data_without_a_workspace_says_where_to_find_its_address(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "a.xyz").write_text(WATER)
     result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", "mine")
     assert result.exit_code == 2 and "Copy the text after ws=" in result.stderr
@@ -50,27 +52,27 @@ def test_add_source_puts_a_trained_source_where_the_pages_list_it(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "shell-trained"
-    given = ("--structures", waters, "--label", "gap_eV", "--unit", "eV", "--species", "H,O")
-    result = run("train-source", *given, "--out", source)
+    options = ("--structures", waters, "--label", "gap_eV", "--unit", "eV", "--species", "H,O")
+    result = run("train-source", *options, "--out", source)
     assert result.exit_code == 0, result.output
     result = run(
-        "add-source",
-        source,
-        "--workspace",
-        f"http://127.0.0.1:8501/sources?ws={WS}",
-        "--name",
+        *(f"add-source {source} --workspace http://127.0.0.1:8501/sources?ws={WS} --name").split(),
         "my waters",
     )
     assert "The source model 'my waters' is stored; open the page Source models" in result.stderr
     home = open_home()
     work_all(home)
-    (found,) = [s for s in sources_of(JobStore(home), Library(home), WS).values() if s.job]
-    assert (found.title, found.trained, found.card["n_structures"]) == ("my waters", "elsewhere", 8)
+    (added,) = [s for s in sources_of(JobStore(home), Library(home), WS).values() if s.job]
+    assert (added.title, added.trained, added.card["n_structures"]) == (
+        "my waters",
+        "elsewhere",
+        8,
+    )
     result = run("add-source", source, "--workspace", WS)
     assert "The source model 'my waters' is there already" in result.stderr
 
 
-def test_add_source_refuses_what_is_none_before_it_is_copied(
+def test_add_source_refuses_another_folder_before_it_is_copied(
     run: Run, waters: Path, home: Path
 ) -> None:
     result = run("add-source", waters.parent, "--workspace", WS)

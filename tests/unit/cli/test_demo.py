@@ -1,4 +1,4 @@
-"""`bandgap demo`: the whole job on the shipped data."""
+"""`bandgap demo`: the complete workflow on the shipped data."""
 
 import json
 import subprocess
@@ -39,21 +39,16 @@ def test_demo_writes_both_runs_their_tables_and_the_figures(shell: Shell, tmp_pa
         assert word in result.stdout
 
     again = tmp_path / "result.json"
-    command = [
-        sys.executable,
-        "-m",
-        "data.making",
-        "result",
-        "--run",
-        out / "seed-0" / "btl_pcp_pe",
-        "--out",
-        again,
-    ]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    command = (
+        f"{sys.executable} -m data.making result --run {out / 'seed-0' / 'btl_pcp_pe'} "
+        f"--out {again}"
+    ).split()
+    making = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert making.returncode == 0, making.stderr
     fresh, shipped = json.loads(again.read_text()), json.loads(SHOWN_ON_HOME.read_text())
     assert fresh.keys() == shipped.keys() and fresh["crystals"]["id"] == shipped["crystals"]["id"]
-    # Another machine's arithmetic gives other chains of the same posterior: 150 effective draws of a spread of 0.36 eV.
+    # Another machine's arithmetic gives other chains of the same posterior: 150 effective draws of
+    # a spread of 0.36 eV.
     difference = np.subtract(fresh["crystals"]["mean_eV"], shipped["crystals"]["mean_eV"])
     assert np.sqrt(np.mean(difference**2)) < 0.1
     for name, value in shipped["metrics"].items():

@@ -14,7 +14,7 @@ ERROR_EV = 0.1
 
 
 def predicted(n: int = 8) -> Predictions:
-    """Predictions of the waters, each 0.1 eV too high with a standard deviation of 0.2 eV; the last is refused."""
+    """Predictions of the waters, 0.1 eV too high with an sd of 0.2 eV; the last is refused."""
     gaps = 7.0 + 0.1 * np.arange(n)
     return predictions_from_draws(
         np.tile(gaps + ERROR_EV, (4, 1)),
@@ -42,16 +42,8 @@ def test_evaluate_prints_and_writes_the_figures(
 ) -> None:
     out = tmp_path / "figures.json"
     command = (
-        "evaluate",
-        "--predictions",
-        table,
-        "--structures",
-        waters,
-        "--label",
-        "gap_eV",
-        "--json",
-        out,
-    )
+        f"evaluate --predictions {table} --structures {waters} --label gap_eV --json {out}"
+    ).split()
     result = run(*command)
     assert result.exit_code == 0
     figures = json.loads(out.read_text())
@@ -80,16 +72,8 @@ def test_evaluate_takes_gaps_from_a_table_by_id(
     labels.write_text("id,gap_eV\n" + "".join(f"water-{k},{7.1 + 0.1 * k}\n" for k in range(5)))
     out = tmp_path / "figures.json"
     command = (
-        "evaluate",
-        "--predictions",
-        table,
-        "--structures",
-        waters,
-        "--labels",
-        labels,
-        "--json",
-        out,
-    )
+        f"evaluate --predictions {table} --structures {waters} --labels {labels} --json {out}"
+    ).split()
     result = run(*command)
     assert result.exit_code == 0
     assert json.loads(out.read_text())["n"] == 5
@@ -98,7 +82,7 @@ def test_evaluate_takes_gaps_from_a_table_by_id(
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         ((), "Neither was given."),
         (("--label", "gap_eV", "--labels", "gaps.csv"), "Both were given."),
@@ -106,11 +90,11 @@ def test_evaluate_takes_gaps_from_a_table_by_id(
     ids=["none", "both"],
 )
 def test_evaluate_without_one_source_of_gaps_is_a_usage_error(
-    run: Run, table: Path, waters: Path, words: tuple[str, ...], found: str
+    run: Run, table: Path, waters: Path, words: tuple[str, ...], expected: str
 ) -> None:
     result = run("evaluate", "--predictions", table, "--structures", waters, *words)
     assert result.exit_code == 2
-    assert found in result.stderr and "--label" in result.stderr
+    assert expected in result.stderr and "--label" in result.stderr
 
 
 def test_evaluate_of_other_structures_says_that_ids_differ(
@@ -139,9 +123,15 @@ def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(
     draws = np.random.default_rng(0).normal(7.3, 0.1, size=(50, 8))
     base = predicted()
     predictions_from_draws(
-        draws, np.full(50, 0.2), ids=base.ids, files=base.files, formulas=base.formulas, domain=base.domain,
-        status=["ok"] * 8, problem=[""] * 8,
-    ).to_csv(table, kind="credible")  # fmt: skip
+        draws,
+        np.full(50, 0.2),
+        ids=base.ids,
+        files=base.files,
+        formulas=base.formulas,
+        domain=base.domain,
+        status=["ok"] * 8,
+        problem=[""] * 8,
+    ).to_csv(table, kind="credible")
     result = run("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV")
     assert result.exit_code == 0
     assert "credible intervals of the mean" in result.stderr
@@ -151,20 +141,13 @@ def test_evaluate_of_gaps_of_another_level_of_theory_is_a_warning(
     run: Run, table: Path, waters: Path
 ) -> None:
     command = (
-        "evaluate",
-        "--predictions",
-        table,
-        "--structures",
-        waters,
-        "--label",
-        "gap_eV",
-        "--level-of-theory",
-    )
+        f"evaluate --predictions {table} --structures {waters} --label gap_eV --level-of-theory"
+    ).split()
     assert "Warning" not in run(*command, "PBE").stderr
     assert "Warning: Levels of theory are mixed (PBE, GW)" in run(*command, "GW").stderr
 
 
-def test_evaluate_of_a_table_that_is_none_is_refused(run: Run, waters: Path) -> None:
+def test_evaluate_of_another_file_than_a_table_is_refused(run: Run, waters: Path) -> None:
     result = run("evaluate", "--predictions", waters, "--structures", waters, "--label", "gap_eV")
     assert result.exit_code == 1
     assert "waters.extxyz" in result.stderr
@@ -181,16 +164,8 @@ def test_evaluate_reads_the_unit_of_the_label_from_its_name(
         waters.write_text(frames)
         out = tmp_path / f"{key}.json"
         command = (
-            "evaluate",
-            "--predictions",
-            table,
-            "--structures",
-            waters,
-            "--label",
-            key,
-            "--json",
-            out,
-        )
+            f"evaluate --predictions {table} --structures {waters} --label {key} --json {out}"
+        ).split()
         assert run(*command).exit_code == 0
         figures[key] = json.loads(out.read_text())
     assert figures["gap_Ha"] == pytest.approx(figures["gap_eV"], rel=1e-6)

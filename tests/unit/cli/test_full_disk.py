@@ -20,7 +20,10 @@ def test_predict_on_a_file_system_of_a_few_kilobytes_leaves_no_table_that_looks_
         ["unshare", "-rm", "sh", "-c", mounted], check=False, capture_output=True
     ).returncode:
         pytest.skip("no file system can be mounted here")
-    predict = f"{sys.executable} -c 'from bandgap.cli import main; main()' predict --model {model} --structures {many}"
+    predict = (
+        f"{sys.executable} -c 'from bandgap.cli import main; main()' predict --model "
+        f"{model} --structures {many}"
+    )
     script = (
         f"{mounted} && {predict} --out {disk}/t.csv; echo rc=$?; ls {disk}; head -c 20 {disk}/t.csv"
     )
@@ -28,7 +31,7 @@ def test_predict_on_a_file_system_of_a_few_kilobytes_leaves_no_table_that_looks_
         ["unshare", "-rm", "sh", "-c", script], check=False, capture_output=True, text=True
     )
     assert (
-        "t.csv cannot be written: No space left on device. It has 0 complete rows and is unfinished."
-        in done.stderr
+        "t.csv cannot be written: No space left on device. It has 0 complete "
+        "rows and is unfinished." in done.stderr
     )
     assert "rc=1" in done.stdout and f"t.csv{SUFFIX}" in done.stdout

@@ -1,4 +1,4 @@
-"""`bandgap train-source`, `transfer`, `predict`, `evaluate` one after the other, on made-up gaps of water molecules."""
+"""`bandgap train-source`, `transfer`, `predict` and `evaluate` on waters with made-up gaps."""
 
 import json
 import re
@@ -17,39 +17,31 @@ def test_journey_from_molecules_to_evaluated_predictions(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
-    gaps = ("--label", "gap_eV")
     trained = run(
-        "train-source", "--structures", folder / "molecules.extxyz", *gaps, "--species", "H", "O", "--out", source,
-        "--level-of-theory", "PBE0", "--licence", "CC-BY-4.0", "--device", "cpu",
-    )  # fmt: skip
+        *f"train-source --structures {folder / 'molecules.extxyz'} --label gap_eV".split(),
+        *f"--species H O --device cpu --out {source}".split(),
+        *"--level-of-theory PBE0 --licence CC-BY-4.0".split(),
+    )
     assert trained.exit_code == 0
     assert "source, licence of the data: CC-BY-4.0" in trained.stdout
     assert (source / "manifest.json").is_file()
 
     transferred = run(
-        "transfer", "--source", source, "--structures", folder / "targets.extxyz", *gaps, "--method", "fine_tune",
-        "--n", "30", "--n-test", "20", "--out", model, "--level-of-theory", "PBE",
-    )  # fmt: skip
+        *f"transfer --source {source} --structures {folder / 'targets.extxyz'}".split(),
+        *"--label gap_eV --level-of-theory PBE --method fine_tune --n 30 --n-test 20".split(),
+        *("--out", model),
+    )
     assert transferred.exit_code == 0
     assert "RMSE (eV)" in transferred.stdout
     assert "source, level of theory: PBE0" in transferred.stdout
-    overlap = "of 50 structures, 0 are in the source data and 50 hold a bonded unit that is"  # all are water
+    # all are water
+    overlap = "of 50 structures, 0 are in the source data and 50 hold a bonded unit that is"
     assert f"source, overlap with your structures: {overlap}" in transferred.stdout
 
     inputs = ("--structures", folder / "targets.extxyz", "--structures", folder / "broken.cif")
     structures = tmp_path / "new" / "predicted.extxyz"
-    predicted = run(
-        "predict",
-        "--model",
-        model,
-        *inputs,
-        "--level",
-        "0.9",
-        "--out",
-        table,
-        "--extxyz",
-        structures,
-    )
+    options = f"--model {model} --level 0.9 --out {table} --extxyz {structures}".split()
+    predicted = run("predict", *inputs, *options)
     assert predicted.exit_code == 0
     assert f"60 structures with their predictions written to {structures}" in predicted.stdout
     assert "61 structures: 60 ready, 0 with a warning, 1 refused." in predicted.stderr
@@ -60,17 +52,19 @@ def test_journey_from_molecules_to_evaluated_predictions(
     assert set(rows["level"]) == {0.9} and set(rows["level_of_theory"]) == {"PBE"}
     assert rows["status"].tolist().count("refused") == 1
     assert np.isfinite(rows["mean_eV"][rows["status"] != "refused"]).all()
-    given, back = (ase.io.read(path, ":") for path in (folder / "targets.extxyz", structures))
+    targets, back = (ase.io.read(path, ":") for path in (folder / "targets.extxyz", structures))
     assert [atoms.info["id"] for atoms in back] == rows["id"].tolist()[:60]
-    np.testing.assert_allclose([a.positions for a in back], [a.positions for a in given], atol=1e-8)
+    np.testing.assert_allclose(
+        [a.positions for a in back], [a.positions for a in targets], atol=1e-8
+    )
     columns = {"predicted_gap_eV": "mean_eV", "lower_90_eV": "lower_eV", "upper_90_eV": "upper_eV"}
     for key, column in columns.items():
-        np.testing.assert_allclose(
-            [atoms.info[key] for atoms in back], rows[column][:60], atol=2e-6
-        )  # six decimals
+        values = [atoms.info[key] for atoms in back]
+        np.testing.assert_allclose(values, rows[column][:60], atol=2e-6)  # six decimals
 
     figures = tmp_path / "figures.json"
-    evaluated = run("evaluate", "--predictions", table, *inputs[:2], *gaps, "--json", figures)
+    command = f"evaluate --predictions {table} --label gap_eV --json {figures}".split()
+    evaluated = run(*command, *inputs[:2])
     assert evaluated.exit_code == 0
     assert json.loads(figures.read_text())["n"] == 60
 
@@ -80,18 +74,7 @@ def test_crystals_held_back_give_conformal_intervals_in_the_table(
 ) -> None:
     model, table = tmp_path / "run", tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
-    words = (
-        "--label",
-        "gap_eV",
-        "--method",
-        "freeze",
-        "--n",
-        "40",
-        "--n-test",
-        "20",
-        "--conformal-share",
-        "0.5",
-    )
+    words = "--label gap_eV --method freeze --n 40 --n-test 20 --conformal-share 0.5".split()
     done = run("transfer", "--source", "demo", *data, *words, "--out", model)
     assert done.exit_code == 0
     assert "coverage of the conformal 95 % interval" in done.stdout
@@ -104,18 +87,8 @@ def test_crystals_held_back_give_conformal_intervals_in_the_table(
     evaluated = run("evaluate", "--predictions", table, *data, "--label", "gap_eV")
     assert evaluated.exit_code == 0 and "coverage of the 95 % interval" in evaluated.stdout
 
-    refused = run(
-        "predict",
-        "--model",
-        model,
-        *data,
-        "--interval",
-        "conformal",
-        "--level",
-        "0.99",
-        "--out",
-        table,
-    )
+    options = f"--model {model} --interval conformal --level 0.99 --out {table}".split()
+    refused = run("predict", *data, *options)
     assert refused.exit_code == 1
     assert "20 calibration structures are too few for a 99 % conformal interval" in refused.stderr
     assert "ask for 95 % or less" in refused.stderr
@@ -126,15 +99,8 @@ def test_transfer_from_demo_takes_the_source_network_that_is_shipped(
 ) -> None:
     out = tmp_path / "run"
     targets = (
-        "--structures",
-        folder / "targets.extxyz",
-        "--label",
-        "gap_eV",
-        "--n",
-        "20",
-        "--n-test",
-        "10",
-    )
+        f"--structures {folder / 'targets.extxyz'} --label gap_eV --n 20 --n-test 10"
+    ).split()
     result = run("transfer", "--source", "demo", *targets, "--method", "fine_tune", "--out", out)
     assert result.exit_code == 0
     assert "GFN2-xTB" in (out / "manifest.json").read_text()
@@ -144,9 +110,11 @@ def test_transfer_by_an_unknown_method_lists_the_methods(
     shell: Shell, folder: Path, tmp_path: Path
 ) -> None:
     result = shell(
-        "transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV",
-        "--method", "magic", "--out", tmp_path / "run",
-    )  # fmt: skip
+        *(
+            f"transfer --source {tmp_path} --structures {folder / 'targets.extxyz'} "
+            f"--label gap_eV --method magic --out {tmp_path / 'run'}"
+        ).split()
+    )
     assert result.returncode == 1
     assert (
         "'magic'" in result.stderr
@@ -160,14 +128,8 @@ def test_transfer_from_a_folder_that_is_no_source_says_what_to_give(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     command = (
-        "transfer",
-        "--source",
-        tmp_path,
-        "--structures",
-        folder / "targets.extxyz",
-        "--label",
-        "gap_eV",
-    )
+        f"transfer --source {tmp_path} --structures {folder / 'targets.extxyz'} --label gap_eV"
+    ).split()
     result = run(*command, "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert str(tmp_path) in result.stderr
@@ -177,14 +139,9 @@ def test_predict_with_a_level_in_per_cent_says_how_to_write_it(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     command = (
-        "predict",
-        "--model",
-        tmp_path,
-        "--structures",
-        folder / "targets.extxyz",
-        "--out",
-        tmp_path / "x.csv",
-    )
+        f"predict --model {tmp_path} --structures {folder / 'targets.extxyz'} --out "
+        f"{tmp_path / 'x.csv'}"
+    ).split()
     result = run(*command, "--level", "95")
     assert result.exit_code == 1
     assert "write 0.95" in result.stderr
@@ -200,15 +157,8 @@ def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_a
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     words = (
-        "train-source",
-        "--structures",
-        folder / "molecules.extxyz",
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-    )
+        f"train-source --structures {folder / 'molecules.extxyz'} --label gap_eV --species H O"
+    ).split()
     result = run(*words, "--split", "50,12", "--device", "cpu", "--out", tmp_path / "source")
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^test RMSE \(eV\) +\d+\.\d{3}$", result.stdout, re.MULTILINE)
@@ -227,15 +177,8 @@ def test_train_source_with_another_split_says_how_to_write_it(
     run: Run, folder: Path, tmp_path: Path, split
 ) -> None:
     words = (
-        "train-source",
-        "--structures",
-        folder / "molecules.extxyz",
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-    )
+        f"train-source --structures {folder / 'molecules.extxyz'} --label gap_eV --species H O"
+    ).split()
     result = run(*words, "--split", split, "--out", tmp_path / "source")
     assert result.exit_code == 1
     assert "such as 40000,10000" in " ".join(result.stderr.split())
@@ -249,20 +192,20 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("method", "expected"),
     [
         ("pbp", "features had lower errors on every set tested."),
         ("sspbp", "Neither more accurate nor faster."),
         ("ulisse_gp", "A study: slower at every size tested."),
     ],
 )
-def test_list_of_methods_says_of_one_that_others_beat_that_they_do(
-    run: Run, method: str, said: str
+def test_list_of_methods_has_a_remark_on_inferior_methods(
+    run: Run, method: str, expected: str
 ) -> None:
-    """As `python -m benchmarks accuracy` found; on the page Train the same line stands under the method."""
+    """The remark is a result of `python -m benchmarks accuracy`."""
     lines = run("transfer", "--list-methods").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
-    assert said in line
+    assert expected in line
 
 
 @pytest.mark.parametrize("word", ["lam", "=1", ""])
@@ -270,14 +213,8 @@ def test_setting_without_name_and_value_is_a_usage_error(
     run: Run, folder: Path, tmp_path: Path, word: str
 ) -> None:
     command = (
-        "transfer",
-        "--source",
-        tmp_path,
-        "--structures",
-        folder / "targets.extxyz",
-        "--label",
-        "gap_eV",
-    )
+        f"transfer --source {tmp_path} --structures {folder / 'targets.extxyz'} --label gap_eV"
+    ).split()
     result = run(*command, "--out", tmp_path / "run", "--set", word)
     assert result.exit_code == 2
     assert "NAME=VALUE" in result.stderr
@@ -289,51 +226,46 @@ def test_several_sets_train_together_and_a_transfer_chooses_among_them(
     source, model = tmp_path / "source", tmp_path / "run"
     sets = (f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}")
     trained = run(
-        "train-sources", *sets, "--label", "gap_eV", "--species", "H", "O", "--level", "near=PBE0", "--licence",
-        "far=CC0", "--hidden", "8,4", "--steps", "60", "--out", source, "--device", "cpu",
-    )  # fmt: skip
+        "train-sources",
+        *sets,
+        *(
+            "--label gap_eV --species H O --level near=PBE0 --licence far=CC0 "
+            f"--hidden 8,4 --steps 60 --out {source} --device cpu"
+        ).split(),
+    )
     assert trained.exit_code == 0
     assert "near, level of theory: PBE0" in trained.stdout
     assert "far, licence of the data: CC0" in trained.stdout
     assert (
-        "far, displaced copies: of every structure one for each network, coordinates changed by 0.04 angstrom"
-        in trained.stdout
+        "far, displaced copies: of every structure one for each network, coordinates "
+        "changed by 0.04 angstrom" in trained.stdout
     )
     targets = (
-        "--structures",
-        folder / "targets.extxyz",
-        "--label",
-        "gap_eV",
-        "--n",
-        "20",
-        "--n-test",
-        "10",
-    )
+        f"--structures {folder / 'targets.extxyz'} --label gap_eV --n 20 --n-test 10"
+    ).split()
     done = run(
         "transfer",
         "--source",
         source,
         *targets,
-        "--method",
-        "fine_tune",
-        "--head",
-        "near",
-        "--out",
-        model,
+        *f"--method fine_tune --head near --out {model}".split(),
     )
     assert done.exit_code == 0
     assert json.loads((model / "manifest.json").read_text())["source"]["head"] == "near"
 
 
-def test_compare_prints_methods_beside_each_other_and_goes_on(
+def test_compare_prints_a_table_of_methods_and_resumes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "compared"
-    command = (
-        "compare", "--source", "demo", "--structures", folder / "targets.extxyz", "--label", "gap_eV",
-        "--method", "fine_tune", "--set", 'fine_tune.training={"max_epochs": 3}', "--n", "20", "--n-test", "10",
-        "--out", out, "--device", "cpu",
-    )  # fmt: skip
+    command = [
+        *(
+            f"compare --source demo --structures {folder / 'targets.extxyz'} --label gap_eV "
+            "--method fine_tune --set"
+        ).split(),
+        'fine_tune.training={"max_epochs": 3}',
+        *f"--n 20 --n-test 10 --out {out} --device cpu".split(),
+    ]
     first = run(*command, "--seeds", "1")
     assert first.exit_code == 0
     assert "RMSE (eV), mean over 1 splits" in first.stdout and "fine_tune" in first.stdout

@@ -1,4 +1,4 @@
-"""No command overwrites what it reads, however the path is spelled, and every one tries its outputs first."""
+"""No command overwrites its inputs, however the path is written, and all check outputs first."""
 
 import json
 import os
@@ -32,8 +32,8 @@ STRUCTURE = "1\nProperties=species:S:1:pos:R:3\nC 0 0 0\n"
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in: a run, and a folder of structures with other names for one of its files."""
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run, and with structures of which one file has several names."""
     monkeypatch.chdir(tmp_path)
     for name in ("run", "crystals", "elsewhere"):
         (tmp_path / name).mkdir()
@@ -55,81 +55,88 @@ def commands(command: Any = None, *names: str) -> Iterator[tuple[str, Any]]:
         yield from commands(below, *names, name)
 
 
-def test_every_command_checks_its_outputs_and_says_of_every_path_which_it_is() -> None:
-    found = dict(commands())
-    assert all(isinstance(command, CheckedCommand) for command in found.values())
-    paths = {name for command in found.values() for name in path_parameters(command)}
+def test_every_command_checks_its_outputs_and_every_path_is_input_or_output() -> None:
+    path_options = dict(commands())
+    assert all(isinstance(command, CheckedCommand) for command in path_options.values())
+    paths = {name for command in path_options.values() for name in path_parameters(command)}
     assert paths == INPUTS | (set(OUTPUTS) - OUTPUTS_OF_BENCHMARKS)
 
 
-PREDICT = ("predict", "--model", "run", "--structures")
+PREDICT = "predict --model run --structures"
 
 
 @pytest.mark.parametrize(
-    "words",
+    "command",
     [
-        (*PREDICT, "crystals/a.xyz", "--out", "crystals/a.xyz"),
-        (*PREDICT, "crystals/a.xyz", "--out", "elsewhere/../crystals/a.xyz"),
-        (*PREDICT, "crystals/a.xyz", "--out", "soft.xyz"),
-        (*PREDICT, "crystals/a.xyz", "--out", "hard.xyz"),
-        (*PREDICT, "crystals/a.xyz", "--out", "same/a.xyz"),
-        (*PREDICT, "crystals", "--out", "crystals/a.xyz"),
-        (*PREDICT, "crystals", "--out", "hard.xyz"),
-        (*PREDICT, "same", "--out", "soft.xyz"),
-        (*PREDICT, "crystals/a.xyz", "--out", "new.csv", "--extxyz", "hard.xyz"),
-        (*PREDICT, "crystals", "--baselines", "labels.csv", "--out", "labels.csv"),
-        ("featurize", "--structures", "crystals", "--out", "hard.xyz"),
-        ("evaluate", "--predictions", "labels.csv", "--structures", "crystals", "--json", "labels.csv"),
-        ("evaluate", "--predictions", "x.csv", "--structures", "crystals", "--labels", "labels.csv", "--json",
-         "labels.csv"),
+        f"{PREDICT} crystals/a.xyz --out crystals/a.xyz",
+        f"{PREDICT} crystals/a.xyz --out elsewhere/../crystals/a.xyz",
+        f"{PREDICT} crystals/a.xyz --out soft.xyz",
+        f"{PREDICT} crystals/a.xyz --out hard.xyz",
+        f"{PREDICT} crystals/a.xyz --out same/a.xyz",
+        f"{PREDICT} crystals --out crystals/a.xyz",
+        f"{PREDICT} crystals --out hard.xyz",
+        f"{PREDICT} same --out soft.xyz",
+        f"{PREDICT} crystals/a.xyz --out new.csv --extxyz hard.xyz",
+        f"{PREDICT} crystals --baselines labels.csv --out labels.csv",
+        "featurize --structures crystals --out hard.xyz",
+        "evaluate --predictions labels.csv --structures crystals --json labels.csv",
+        "evaluate --predictions x.csv --structures crystals --labels labels.csv --json labels.csv",
     ],
-)  # fmt: skip
+)
 def test_output_that_is_an_input_is_refused_and_stays(
-    words: tuple[str, ...], there: Path, run: Run
+    command: str, work_folder: Path, run: Run
 ) -> None:
-    before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
-    result = run(*words)
+    before = {path: path.read_bytes() for path in work_folder.rglob("*") if path.is_file()}
+    result = run(*command.split())
     assert result.exit_code == 1
     assert "would be overwritten. Give another place to write to." in " ".join(
         result.stderr.split()
     )
-    assert {path: path.read_bytes() for path in there.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in work_folder.rglob("*") if path.is_file()} == before
 
 
-def test_file_that_is_written_next_to_an_output_is_no_input_either(there: Path, run: Run) -> None:
-    (there / "new.parquet.csv").write_text("id,gap_pbe_eV\na,1.0\n")
-    result = run(*PREDICT, "crystals", "--baselines", "new.parquet.csv", "--out", "new.parquet")
+def test_file_that_is_written_next_to_an_output_is_no_input_either(
+    work_folder: Path, run: Run
+) -> None:
+    (work_folder / "new.parquet.csv").write_text("id,gap_pbe_eV\na,1.0\n")
+    result = run(
+        *PREDICT.split(), "crystals", "--baselines", "new.parquet.csv", "--out", "new.parquet"
+    )
     assert "new.parquet.csv is also given as --baselines" in " ".join(result.stderr.split())
 
 
-def test_output_in_the_folder_of_a_run_that_is_read_is_refused(there: Path, run: Run) -> None:
-    result = run(*PREDICT, "crystals", "--out", "run/predictions.csv")
+def test_output_in_the_folder_of_a_run_that_is_read_is_refused(work_folder: Path, run: Run) -> None:
+    result = run(*PREDICT.split(), "crystals", "--out", "run/predictions.csv")
     assert "is in" in result.stderr and "the folder of a stored result" in " ".join(
         result.stderr.split()
     )
 
 
-def test_two_outputs_of_the_same_name_are_refused(there: Path, run: Run) -> None:
-    result = run(*PREDICT, "crystals", "--out", "new.csv", "--extxyz", "elsewhere/../new.csv")
+def test_two_outputs_of_the_same_name_are_refused(work_folder: Path, run: Run) -> None:
+    result = run(
+        *PREDICT.split(), "crystals", "--out", "new.csv", "--extxyz", "elsewhere/../new.csv"
+    )
     assert "are the same file" in " ".join(result.stderr.split())
 
 
-def test_result_that_contains_the_labels_is_not_replaced(there: Path, run: Run) -> None:
-    (there / "run" / "labels.csv").write_text("id,gap_eV\na,1.0\n")
+def test_result_that_contains_the_labels_is_not_replaced(work_folder: Path, run: Run) -> None:
+    (work_folder / "run" / "labels.csv").write_text("id,gap_eV\na,1.0\n")
     words = ("--structures", "crystals", "--labels", "run/labels.csv", "--out", "run")
     result = run("transfer", "--source", "none", *words)
     assert "contains --labels run/labels.csv" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("option", ["--out", "--extxyz"])
-def test_output_that_cannot_be_written_is_refused_first(option: str, there: Path, run: Run) -> None:
+def test_output_that_cannot_be_written_is_refused_first(
+    option: str, work_folder: Path, run: Run
+) -> None:
     words = {"--out": "new.csv", "--extxyz": "new.xyz"} | {option: "labels.csv/below.csv"}
-    result = run(*PREDICT, "crystals", *(word for pair in words.items() for word in pair))
+    result = run(*PREDICT.split(), "crystals", *(word for pair in words.items() for word in pair))
     assert "below.csv cannot be written" in " ".join(result.stderr.split())
-    assert not (there / "new.csv").exists()
+    assert not (work_folder / "new.csv").exists()
 
 
-def test_new_table_in_the_folder_of_the_structures_is_accepted(there: Path, run: Run) -> None:
-    """It goes on to the run, which is none."""
-    result = run(*PREDICT, "crystals", "--out", "crystals/new.csv")
+def test_new_table_in_the_folder_of_the_structures_is_accepted(work_folder: Path, run: Run) -> None:
+    """The command fails later, as there is no run."""
+    result = run(*PREDICT.split(), "crystals", "--out", "crystals/new.csv")
     assert "is a run of schema None" in " ".join(result.stderr.split())

@@ -1,4 +1,4 @@
-"""`bandgap predict` chunk by chunk: the bytes of one chunk, and those of an uninterrupted run after a kill."""
+"""`bandgap predict` in chunks gives the bytes of one chunk, also after a kill."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ from tests.unit.cli.conftest import WATER, Run
 
 @pytest.fixture
 def inputs(tmp_path: Path, waters: Path) -> tuple[str, ...]:
-    """Several files, among them refused records, records without a descriptor and ids that come twice."""
+    """Several files with refused records, records without a descriptor and repeated ids."""
     folder = tmp_path / "new"
     folder.mkdir()
     (folder / "a.extxyz").write_text(
@@ -48,22 +48,17 @@ def test_rows_do_not_depend_on_chunks_and_processes(
             "--model",
             model,
             *inputs,
-            "--out",
-            out,
-            "--extxyz",
-            structures,
-            "--level",
-            "0.8",
+            *f"--out {out} --extxyz {structures} --level 0.8".split(),
             *words,
         )
         assert done.exit_code == 0, done.output
         tables[words] = (out.read_bytes(), structures.read_bytes(), done.stdout)
         assert sorted(path.name for path in out.parent.iterdir()) == ["s.extxyz", "t.csv"]
     assert len(set(tables.values())) == 1
-    table, structures_bytes, said = tables["--chunk", 1000]
+    table, structures_bytes, messages = tables["--chunk", 1000]
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
     assert structures_bytes.count(b"Properties=") == 33
-    assert "33 predicted gaps and 3 refused structures written to" in said
+    assert "33 predicted gaps and 3 refused structures written to" in messages
     (counts,) = re.findall(
         r"Domain: (\d+) like the training set, (\d+) far from it, (\d+) with", done.stderr
     )
@@ -99,15 +94,18 @@ def test_predict_takes_any_number_of_structures_and_other_commands_say_their_lim
 
 
 @pytest.mark.parametrize("jobs", (1, 2))
-def test_predict_killed_goes_on_with_the_same_command(
+def test_predict_killed_resumes_with_the_same_command(
     run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
 ) -> None:
-    many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many, uninterrupted, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
     many.write_text(waters.read_text() * 15)
     words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
-    assert run(*words, "--out", whole).exit_code == 0
+    assert run(*words, "--out", uninterrupted).exit_code == 0
     words += ("--jobs", str(jobs))
-    code = "from bandgap.cli import main; from bandgap.runs import chunks; chunks.PROCESSES_FROM = 1; main()"
+    code = (
+        "from bandgap.cli import main; from bandgap.runs import chunks; "
+        "chunks.PROCESSES_FROM = 1; main()"
+    )
     command = [sys.executable, "-c", code, *words, "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -120,12 +118,12 @@ def test_predict_killed_goes_on_with_the_same_command(
         process.wait()
     assert process.returncode == -signal.SIGKILL
     assert out.with_name(out.name + SUFFIX).exists()
-    assert whole.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(
-        whole.read_bytes()
+    assert uninterrupted.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(
+        uninterrupted.read_bytes()
     )
     again = run(*words, "--out", out)
     assert again.exit_code == 0 and "rows of this work; writing resumes after them." in again.stderr
-    assert out.read_bytes() == whole.read_bytes()
+    assert out.read_bytes() == uninterrupted.read_bytes()
     assert "120 predicted gaps and 0 refused" in again.stdout
     assert not out.with_name(out.name + SUFFIX).exists()
 
@@ -156,17 +154,7 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
     waters = [WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(600)]
     other = WATER.format(id="other", gap=1, height=-0.5)
     many, out = tmp_path / "many.extxyz", tmp_path / "killed" / "t.csv"
-    words = (
-        "predict",
-        "--model",
-        str(model),
-        "--structures",
-        str(many),
-        "--chunk",
-        "20",
-        "--jobs",
-        "2",
-    )
+    words = f"predict --model {model} --structures {many} --chunk 20 --jobs 2".split()
     many.write_text("".join(waters))
     process = subprocess.Popen(
         [sys.executable, "-c", HALTING, *words, "--out", str(out)],
@@ -182,19 +170,19 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
         process.kill()
         process.wait()
     goes_on = "rows of this work; writing resumes after them."
-    for name, changed, said in (
+    for name, changed, message in (
         ("as it was", waters, goes_on),
         ("later one", [*waters[:550], other, *waters[551:], other], goes_on),
         ("earlier one", [*waters[:50], other, *waters[51:]], "was started with other structures"),
     ):
-        again, whole = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
+        again, uninterrupted = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
         shutil.copytree(out.parent, again.parent)
         many.write_text("".join(changed))
         assert rows_in(again) >= rows
         done = run(*words, "--out", again)
-        assert done.exit_code == 0 and said in done.stderr
-        assert run(*words, "--out", whole).exit_code == 0
-        assert again.read_bytes() == whole.read_bytes() and again.read_bytes().count(
+        assert done.exit_code == 0 and message in done.stderr
+        assert run(*words, "--out", uninterrupted).exit_code == 0
+        assert again.read_bytes() == uninterrupted.read_bytes() and again.read_bytes().count(
             b"\n"
         ) == 1 + len(changed)
 
@@ -212,12 +200,12 @@ def test_predict_begins_before_all_structures_are_read(
     read_first: int,
 ) -> None:
     monkeypatch.setattr(chunks, "PROCESSES_FROM", 4)
-    many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many, uninterrupted, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
     many.write_text(
         "".join(WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(300))
     )
     words = ("predict", "--model", model, "--structures", many, "--chunk", 20)
-    assert run(*words, "--out", whole).exit_code == 0
+    assert run(*words, "--out", uninterrupted).exit_code == 0
     read = reading.stream_paths
 
     def wait_for_rows(paths: Sequence[Path], *, limits: Limits) -> Iterator[StructureRecord]:
@@ -237,16 +225,16 @@ def test_predict_begins_before_all_structures_are_read(
         done.exit_code == 0
         and "300 structures: 300 ready, 0 with a warning, 0 refused." in done.stderr
     )
-    assert out.read_bytes() == whole.read_bytes()
+    assert out.read_bytes() == uninterrupted.read_bytes()
     assert many.stat().st_size > 20_000
 
 
-def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
+def test_predict_with_other_options_does_not_resume(
     run: Run, model: Path, waters: Path, tmp_path: Path
 ) -> None:
-    whole, out = tmp_path / "whole.csv", tmp_path / "t.csv"
+    uninterrupted, out = tmp_path / "whole.csv", tmp_path / "t.csv"
     words = ("predict", "--model", model, "--structures", waters, "--chunk", 2)
-    assert run(*words, "--out", whole, "--level", "0.5").exit_code == 0
+    assert run(*words, "--out", uninterrupted, "--level", "0.5").exit_code == 0
     out.write_text("a table of before\n")
     out.with_name(out.name + SUFFIX).write_text(
         '{"work": "x", "made_of": "y", "rows": 1, "counts": {}, "files": {"table": {}}}'
@@ -256,7 +244,7 @@ def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
         done.exit_code == 0
         and "with other structures, another model or other options" in done.stderr
     )
-    assert out.read_bytes() == whole.read_bytes()
+    assert out.read_bytes() == uninterrupted.read_bytes()
 
 
 def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bandgap.cli.report import duration, label, shown
+from bandgap.cli.report import duration, figure_text, label
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_label_of_a_figure_is_words_with_its_unit(name: str, text: str) -> None:
         ("ess_min", None, "-"),
     ],
 )
-def test_figure_is_shown_with_three_digits_or_in_words(name: str, value: float, text: str) -> None:
-    assert shown(name, value) == text
+def test_figure_has_three_digits_or_a_unit(name: str, value: float, text: str) -> None:
+    assert figure_text(name, value) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 0 s"), (7260, "2 h 1 min")]
 )
-def test_duration_is_in_words(seconds: float, text: str) -> None:
+def test_duration_has_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -1,4 +1,4 @@
-"""`bandgap transfer` killed in the middle of sampling: the same command goes on to the result of one run."""
+"""`bandgap transfer`, killed while it samples: the same command gives the result of one run."""
 
 import signal
 import subprocess
@@ -17,25 +17,16 @@ SETTINGS = '{"chains": 2, "warmup": 60, "draws": 150, "keep": 8, "max_steps": 2}
 def words(run: Run, waters: Path, tmp_path: Path) -> tuple[str, ...]:
     """The command without its folder: a transfer of a source of toy size by a sampler."""
     source, data = tmp_path / "source", ("--structures", str(waters), "--label", "gap_eV")
-    sets = (
-        "train-sources",
-        f"near={waters}",
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-        "--hidden",
-        "4",
-    )
+    sets = f"train-sources near={waters} --label gap_eV --species H O --hidden 4".split()
     assert (
         run(*sets, "--steps", "5", "--members", "2", "--out", source, "--device", "cpu").exit_code
         == 0
     )
     return (
-        "transfer", "--source", str(source), *data, "--method", "btl_pcp_pe", "--n", "6", "--n-test", "2",
-        "--checkpoint-every", "20", "--set", f"sampler={SETTINGS}", "--device", "cpu",
-    )  # fmt: skip
+        *("transfer", "--source", str(source), *data),
+        *"--method btl_pcp_pe --n 6 --n-test 2 --checkpoint-every 20 --device cpu --set".split(),
+        f"sampler={SETTINGS}",
+    )
 
 
 def killed_while_sampling(command: list[str], folder: Path, *, files: int) -> None:
@@ -52,11 +43,11 @@ def killed_while_sampling(command: list[str], folder: Path, *, files: int) -> No
     assert process.returncode == -signal.SIGKILL
 
 
-def test_transfer_killed_goes_on_with_the_same_command(
+def test_transfer_killed_resumes_with_the_same_command(
     run: Run, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Killed in the first network's chains, then in the second's; then done. Another seed is refused in between."""
-    out, whole = tmp_path / "run", tmp_path / "whole"
+    """Killed in the chains of both networks; in between, another seed is refused."""
+    out, uninterrupted = tmp_path / "run", tmp_path / "whole"
     command = [
         sys.executable,
         "-c",
@@ -74,11 +65,15 @@ def test_transfer_killed_goes_on_with_the_same_command(
     assert f"All files of the unfinished run are in {out / 'checkpoint'}." in " ".join(
         other.stderr.split()
     )
-    for folder in (out, whole):
+    for folder in (out, uninterrupted):
         assert run(*words, "--out", folder).exit_code == 0
         assert not (folder / "checkpoint").exists()
-    assert (out / "draws.safetensors").read_bytes() == (whole / "draws.safetensors").read_bytes()
-    assert (out / "predictions.csv").read_bytes() == (whole / "predictions.csv").read_bytes()
+    assert (out / "draws.safetensors").read_bytes() == (
+        uninterrupted / "draws.safetensors"
+    ).read_bytes()
+    assert (out / "predictions.csv").read_bytes() == (
+        uninterrupted / "predictions.csv"
+    ).read_bytes()
 
 
 def test_transfer_without_checkpoints_writes_none(

@@ -1,4 +1,4 @@
-"""`bandgap source-extras` and sources of several sets: what a source carries beside its weights."""
+"""`bandgap source-extras`, and the extras of sources of several sets."""
 
 from pathlib import Path
 
@@ -16,17 +16,7 @@ def test_source_extras_are_added_to_a_trained_source(
         ("--structures", folder / "molecules.extxyz", "--label", "gap_eV"),
     )
     trained = run(
-        "train-source",
-        *data,
-        "--species",
-        "H",
-        "O",
-        "--out",
-        source,
-        "--snapshots",
-        "2",
-        "--device",
-        "cpu",
+        "train-source", *data, *f"--species H O --out {source} --snapshots 2 --device cpu".split()
     )
     assert trained.exit_code == 0
     words = "source, beyond its point estimate: feature statistics, Fisher information"
@@ -44,13 +34,10 @@ def test_source_extras_of_other_structures_are_refused(
     data = ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
     run("train-source", *data, "--species", "H", "O", "--out", source, "--device", "cpu")
     result = run(
-        "source-extras",
-        "--source",
-        source,
-        "--structures",
-        folder / "targets.extxyz",
-        "--label",
-        "gap_eV",
+        *(
+            f"source-extras --source {source} --structures "
+            f"{folder / 'targets.extxyz'} --label gap_eV"
+        ).split()
     )
     assert result.exit_code == 1
     assert (
@@ -64,16 +51,20 @@ def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(
     source = tmp_path / "source"
     near, far = f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}"
     trained = run(
-        "train-sources", near, far, "--label", "gap_eV", "--species", "H", "O", "--hidden", "8,4", "--steps", "20",
-        "--snapshots", "2", "--members", "2", "--out", source, "--device", "cpu",
-    )  # fmt: skip
+        *(
+            f"train-sources {near} {far} --label gap_eV --species H O --hidden 8,4 "
+            f"--steps 20 --snapshots 2 --members 2 --out {source} --device cpu"
+        ).split()
+    )
     assert trained.exit_code == 0
     words = "beyond its point estimate: feature statistics, Fisher information"
     assert f"near, {words}, 2 snapshots\n" in trained.stdout
     added = run(
-        "source-extras", "--source", source, near, far, "--head", "far", "--label", "gap_eV", "--snapshots", "3",
-        "--device", "cpu",
-    )  # fmt: skip
+        *(
+            f"source-extras --source {source} {near} {far} --head far --label gap_eV "
+            "--snapshots 3 --device cpu"
+        ).split()
+    )
     assert added.exit_code == 0
     assert f"near, {words}, 2 snapshots\n" in added.stdout
     assert f"far, {words}, 3 snapshots\n" in added.stdout
@@ -101,13 +92,15 @@ def test_extras_of_several_sets_that_are_not_named_well_are_refused(
     run: Run, folder: Path, tmp_path: Path, words: tuple[str, ...], code: int, text: str
 ) -> None:
     source, near = tmp_path / "source", folder / "molecules.extxyz"
-    made = run(
-        "train-sources", f"near={near}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "4", "--steps", "2",
-        "--out", source, "--device", "cpu",
-    )  # fmt: skip
-    assert made.exit_code == 0
-    given = [word.replace("MOLECULES", str(near)) for word in words]
-    result = run("source-extras", "--source", source, *given)
+    trained = run(
+        *(
+            f"train-sources near={near} --label gap_eV --species H O --hidden 4 --steps "
+            f"2 --out {source} --device cpu"
+        ).split()
+    )
+    assert trained.exit_code == 0
+    command = [word.replace("MOLECULES", str(near)) for word in words]
+    result = run("source-extras", "--source", source, *command)
     assert result.exit_code == code
     assert text in " ".join(result.stderr.replace("│", " ").split())
 

@@ -9,20 +9,10 @@ from bandgap.structures.displaced import DISPLACEMENT
 from tests.unit.cli.conftest import Run
 
 
-def test_displaced_copies_can_be_left_out_and_be_others(
+def test_displaced_copies_can_be_turned_off_and_changed(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:
-    command = (
-        "train-sources",
-        f"near={waters}",
-        "--label",
-        "gap_eV",
-        "--species",
-        "H",
-        "O",
-        "--hidden",
-        "4",
-    )
+    command = f"train-sources near={waters} --label gap_eV --species H O --hidden 4".split()
     for words, text in (
         (("--displacement", "0"), None),
         (("--displacement", "0.1"), "changed by 0.1 angstrom"),

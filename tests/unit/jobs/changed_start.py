@@ -1,4 +1,4 @@
-"""Python start-up files for the processes of a test: a clock that can be set, a process that does not exit."""
+"""Python start-up modules for the processes of a test: a clock to set, a process that stays."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ if "--multiprocessing-fork" in sys.orig_argv:
 
 
 def clock_start_up(folder: Path, *, file: Path) -> str:
-    """Write a start-up module that moves the time of day by the seconds in a file; return its folder."""
+    """Write a module that moves the time of day by the seconds in a file; return its folder."""
     return _written(folder, _CLOCK.format(file=str(file)))
 
 

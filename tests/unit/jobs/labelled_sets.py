@@ -1,4 +1,4 @@
-"""A workspace with a source and a data set of labelled molecules, as the jobs of the dashboard find it."""
+"""A workspace with a source and a data set of labelled molecules, for tests of jobs."""
 
 import io
 from pathlib import Path
@@ -23,7 +23,7 @@ def add_labelled_set(
     *,
     gaps_eV: np.ndarray | None = None,
 ) -> Dataset:
-    """Register the source "toy", upload and check the world's records, and store their gaps, or these (n,)."""
+    """Register the source "toy", upload and check records, and store their gaps or these (n,)."""
     library, jobs = Library(home), JobStore(home)
     library.register_sources({"toy": SourceEntry("toy", str(source_folder))})
     text = io.StringIO()
@@ -35,6 +35,6 @@ def add_labelled_set(
         workspace, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id
     )
     assert work_all(home) == 1
-    known = world.gaps_eV if gaps_eV is None else gaps_eV
-    library.save_gaps(dataset.id, known, labels={"source": "made"}, level_of_theory="PBE")
+    stored_gaps_eV = world.gaps_eV if gaps_eV is None else gaps_eV
+    library.save_gaps(dataset.id, stored_gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
     return dataset

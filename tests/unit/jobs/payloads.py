@@ -18,7 +18,7 @@ def transfer_payload(
 
 
 def source_payload(*, source: str, name: str = "mine", **values: Any) -> dict[str, Any]:
-    """Return the payload of a training; values that are no fields of its request stay beside it."""
+    """Return the payload of a training; values that are no fields of its request stay outside."""
     fields = {name: values.pop(name) for name in list(values) if name in SourceRequest.model_fields}
     return {
         "source": source,

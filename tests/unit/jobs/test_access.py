@@ -107,8 +107,8 @@ def test_host_is_accepted_where_it_names_the_server(
 
 def test_refused_host_is_told_which_option_accepts_it() -> None:
     assert ask(LOOPBACK, "/media/x.csv", host="attacker.example").text == (
-        "This server is not known as attacker.example. Use the address that it printed, or start it with "
-        "--allowed-host NAME.\n"
+        "This server is not known as attacker.example. Use the address that it printed, or start "
+        "it with --allowed-host NAME.\n"
     )
 
 
@@ -203,8 +203,8 @@ def test_other_machines_need_a_token_or_a_proxy(
     ):
         access_rules(host, 8501)
     assert access_rules(host, 8501, behind_proxy=True).token is None
-    made = [access_rules(host, 8501, new_token=True).token for _ in range(2)]
-    assert made[0] != made[1] and all(len(token or "") >= 40 for token in made)
+    tokens = [access_rules(host, 8501, new_token=True).token for _ in range(2)]
+    assert tokens[0] != tokens[1] and all(len(token or "") >= 40 for token in tokens)
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert access_rules(host, 8501, token_file=file, new_token=True).token == TOKEN

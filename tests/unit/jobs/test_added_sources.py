@@ -1,4 +1,4 @@
-"""Source models that were trained elsewhere: added as a folder or its zip, checked, listed, refused when damaged."""
+"""Source models from elsewhere: added as a folder or its zip, checked, listed, refused."""
 
 import io
 import json
@@ -11,9 +11,9 @@ import pytest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.added_sources import ARCHIVE, add_archive, add_folder
-from bandgap.jobs.disk import room
+from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home, open_home
-from bandgap.jobs.housekeeping import drop_left_sources
+from bandgap.jobs.housekeeping import drop_unfinished_sources
 from bandgap.jobs.library import Library
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -30,11 +30,17 @@ def home(tmp_path) -> Home:
 
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory) -> Path:
-    """A source model that a shell trained, with a file beside it that belongs to no source."""
+    """A source model that was trained elsewhere, with an additional file in its folder."""
     folder = train_source_folder(
-        world.source_records, world.source_gaps_eV, descriptor=world.descriptor, config=world.source_config,
-        out=tmp_path_factory.mktemp("trained") / "mine", seed=0, level_of_theory="PBE", device="cpu",
-    )  # fmt: skip
+        world.source_records,
+        world.source_gaps_eV,
+        descriptor=world.descriptor,
+        config=world.source_config,
+        out=tmp_path_factory.mktemp("trained") / "mine",
+        seed=0,
+        level_of_theory="PBE",
+        device="cpu",
+    )
     (folder / "notes.txt").write_text("mine alone")
     return folder
 
@@ -48,7 +54,7 @@ def zipped(folder: Path, *, below: str = "") -> bytes:
 
 
 def changed(folder: Path, out: Path, **values) -> Path:
-    """Return a copy of a source whose manifest says something else."""
+    """Return a copy of a source with a changed manifest."""
     shutil.copytree(folder, out)
     manifest = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps(manifest | values))
@@ -65,46 +71,44 @@ def by_archive(home: Home, data: bytes) -> Job:
 
 def ended(home: Home, job: Job) -> Job:
     work_all(home)
-    found = JobStore(home).job(job.workspace, job.id)
-    assert found is not None
-    return found
+    stored_job = JobStore(home).job(job.workspace, job.id)
+    assert stored_job is not None
+    return stored_job
 
 
-def known(home: Home, workspace: str = WS) -> dict:
+def sources_by_id(home: Home, workspace: str = WS) -> dict:
     return sources_of(JobStore(home), Library(home), workspace)
 
 
 def test_added_folder_is_the_workspace_s_own_with_its_card(home, trained):
     job = ended(home, by_folder(home, trained))
     assert (job.state, job.error) == ("finished", "")
-    (found,) = known(home).values()
-    assert (found.title, found.trained, found.problem) == ("mine", "elsewhere", "")
-    assert (found.card["level_of_theory"], found.card["n_structures"]) == ("PBE", 36)
+    (added,) = sources_by_id(home).values()
+    assert (added.title, added.trained, added.problem) == ("mine", "elsewhere", "")
+    assert (added.card["level_of_theory"], added.card["n_structures"]) == ("PBE", 36)
     assert Path(source_path(Library(home), WS, job.subject)) == home.source_folder(job.subject)
     assert (
-        not (found.folder / "notes.txt").exists()
-        and (found.folder / "weights.safetensors").exists()
+        not (added.folder / "notes.txt").exists()
+        and (added.folder / "weights.safetensors").exists()
     )
-    assert room(Library(home), WS).runs == sum(
-        path.stat().st_size for path in found.folder.iterdir()
+    assert workspace_usage(Library(home), WS).runs == sum(
+        path.stat().st_size for path in added.folder.iterdir()
     )
-    assert known(home, STRANGER) == {}
+    assert sources_by_id(home, STRANGER) == {}
 
 
-def test_same_source_again_is_the_one_that_is_there_and_another_workspace_has_its_own(
-    home, trained
-):
+def test_same_source_is_added_once_to_each_workspace(home, trained):
     first = ended(home, by_folder(home, trained))
     assert by_folder(home, trained).id == first.id
     other = by_folder(home, trained, workspace=STRANGER)
-    assert other.subject != first.subject and len(known(home)) == 1
+    assert other.subject != first.subject and len(sources_by_id(home)) == 1
 
 
 @pytest.mark.parametrize("below", ["", "runs/mine/"])
-def test_archive_holds_the_source_at_its_top_or_deeper(home, trained, below):
+def test_archive_may_contain_the_source_in_a_folder(home, trained, below):
     job = ended(home, by_archive(home, zipped(trained, below=below)))
     assert (job.state, job.error) == ("finished", "")
-    folder = known(home)[job.subject].folder
+    folder = sources_by_id(home)[job.subject].folder
     assert {path.name for path in folder.iterdir()} == {
         p.name for p in trained.iterdir() if p.suffix != ".txt"
     }
@@ -114,9 +118,9 @@ def test_archive_holds_the_source_at_its_top_or_deeper(home, trained, below):
 def test_source_of_several_sets_has_one_card(home, joint_folder):
     job = ended(home, by_archive(home, zipped(joint_folder)))
     assert (job.state, job.error) == ("finished", "")
-    card = known(home)[job.subject].card
+    card = sources_by_id(home)[job.subject].card
     assert (card["level_of_theory"], card["n_structures"]) == ("PBE, GW", 36)
-    assert known(home)[job.subject].parts >= {"fisher", "variational", "snapshots"}
+    assert sources_by_id(home)[job.subject].parts >= {"fisher", "variational", "snapshots"}
 
 
 def test_what_is_no_source_is_refused_before_anything_is_stored(home, tmp_path, trained):
@@ -132,10 +136,12 @@ def test_what_is_no_source_is_refused_before_anything_is_stored(home, tmp_path, 
 
 
 def failure(home: Home, job: Job) -> str:
-    """Return why a check failed; nothing is left of the source."""
+    """Return why a check failed, and assert that the folder of the source is removed."""
     job = ended(home, job)
     assert (
-        job.state == "failed" and known(home) == {} and not home.source_folder(job.subject).exists()
+        job.state == "failed"
+        and sources_by_id(home) == {}
+        and not home.source_folder(job.subject).exists()
     )
     return job.error
 
@@ -156,8 +162,8 @@ def test_archives_without_a_source_say_what_is_expected(home, tmp_path, trained)
     (tmp_path / "a.cif").write_text("data_a")
     text = failure(home, by_archive(home, zipped(tmp_path)))
     assert (
-        "The archive holds no source model: no manifest.json in it is of one. Give the folder that"
-        in text
+        "The archive contains no source model: no manifest.json in it belongs to "
+        "one. Give the folder that" in text
     )
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -191,26 +197,24 @@ def test_learning_curve_of_words_is_refused(home, tmp_path, trained):
     )
 
 
-def test_source_whose_check_was_cancelled_while_it_waited_is_cleared_away_and_may_come_again(
-    home, trained
-):
+def test_source_whose_queued_check_was_cancelled_is_removed_and_may_be_added_again(home, trained):
     finished = ended(home, by_folder(home, trained))
     waiting = by_archive(home, zipped(trained))
-    left = home.source_folder(waiting.subject)
-    drop_left_sources(Library(home))
-    assert left.exists()  # as the check is still to come
+    unchecked_folder = home.source_folder(waiting.subject)
+    drop_unfinished_sources(Library(home))
+    assert unchecked_folder.exists()  # as the check is still to come
     JobStore(home).request_cancel(WS, waiting.id)
-    drop_left_sources(Library(home))
-    assert not left.exists() and home.source_folder(finished.subject).exists()
+    drop_unfinished_sources(Library(home))
+    assert not unchecked_folder.exists() and home.source_folder(finished.subject).exists()
     assert ended(home, by_archive(home, zipped(trained))).state == "finished"
-    drop_left_sources(Library(home))
-    assert left.exists()
+    drop_unfinished_sources(Library(home))
+    assert unchecked_folder.exists()
 
 
 def test_added_source_is_deleted_with_its_folder(home, trained):
     job = ended(home, by_folder(home, trained))
     delete_source(JobStore(home), Library(home), WS, job.subject)
-    assert known(home) == {} and not home.source_folder(job.subject).exists()
+    assert sources_by_id(home) == {} and not home.source_folder(job.subject).exists()
 
 
 def test_full_workspace_takes_no_source(home, trained, monkeypatch):

@@ -1,4 +1,4 @@
-"""The clock of the machine is set while a job runs: progress, cancellation and heartbeats do not care."""
+"""The clock of the machine is set while a job runs: progress, cancel and heartbeats still work."""
 
 import os
 import subprocess
@@ -13,9 +13,9 @@ import pytest
 from bandgap.foundation.progress import Update
 from bandgap.jobs import heartbeats, lock
 from bandgap.jobs.added_sources import add_folder
-from bandgap.jobs.child import JobProgress
 from bandgap.jobs.heartbeats import STALE_S, ClockWatch, is_stale
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.job_process import JobProgress
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
@@ -39,10 +39,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(time, "time", found)
+    test_clock = Clock()
+    monkeypatch.setattr(time, "time", test_clock)
     monkeypatch.setattr(heartbeats, "_CLOCK", ClockWatch())
-    return found
+    return test_clock
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def submitted(store: JobStore) -> Job:
     return store.submit(WS, "check", title="c", payload={}, subject="s")
 
 
-def shown(store: JobStore, job: Job) -> Job:
-    found = store.job(WS, job.id)
-    assert found is not None
-    return found
+def stored(store: JobStore, job: Job) -> Job:
+    stored_job = store.job(WS, job.id)
+    assert stored_job is not None
+    return stored_job
 
 
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
@@ -83,11 +83,13 @@ def test_job_with_a_living_worker_runs_on_after_the_clock_was_set(
     store.claim("w")
     store.add_event(job.id, "progress", Update("sampling", 1, 10), since=time.time())
     clock.moved = step
-    assert shown(store, job).state == "running"  # the worker has not renewed its heartbeat yet
+    assert stored(store, job).state == "running"  # the worker has not renewed its heartbeat yet
     store.beat("w", [job.id], clock_step=step)
-    found, (event,) = shown(store, job), store.events(job.id)
-    assert found.state == "running" and found.started is not None
-    assert all(0.0 <= time.time() - at < 30.0 for at in (found.started, event.time, event.since))
+    stored_job, (event,) = stored(store, job), store.events(job.id)
+    assert stored_job.state == "running" and stored_job.started is not None
+    assert all(
+        0.0 <= time.time() - at < 30.0 for at in (stored_job.started, event.time, event.since)
+    )
 
 
 def test_job_of_a_dead_worker_is_interrupted_though_its_heartbeat_lies_in_the_future(
@@ -99,7 +101,7 @@ def test_job_of_a_dead_worker_is_interrupted_though_its_heartbeat_lies_in_the_fu
     clock.moved = -HOUR
     assert lock.worker_status(store.database).alive
     monkeypatch.setattr(heartbeats, "RENEWAL_S", 0.0)  # as after that time
-    assert shown(store, job).state == "interrupted"
+    assert stored(store, job).state == "interrupted"
     status = lock.worker_status(store.database)
     assert not status.alive and status.age_s == 0.0
     assert lock.acquire(store.database, "another")
@@ -118,7 +120,7 @@ def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(
     second = submitted(store)
     assert store.latest(WS, "s") == second and store.jobs(WS) == [second, first]
     assert (store.queue_length(first), store.queue_length(second)) == (0, 1)
-    assert [store.claim("w"), store.claim("w")] == [shown(store, first), shown(store, second)]
+    assert [store.claim("w"), store.claim("w")] == [stored(store, first), stored(store, second)]
 
 
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
@@ -153,7 +155,7 @@ def test_worker_and_job_do_not_care_when_the_clock_is_set(
             lambda: any(event.update.phase == "sampling" for event in store.events(job.id)),
             within_s=120.0,
         )
-        last, started = store.events(job.id)[-1].seq, shown(store, job).started
+        last, started = store.events(job.id)[-1].seq, stored(store, job).started
         assert started is not None
         spent = time.time() - started
         file.write_text(str(step), encoding="utf-8")
@@ -161,15 +163,15 @@ def test_worker_and_job_do_not_care_when_the_clock_is_set(
         states = set()
 
         def has_progressed() -> bool:
-            states.add(shown(store, job).state)
+            states.add(stored(store, job).state)
             return store.events(job.id)[-1].seq >= last + 6
 
         wait_for(has_progressed, within_s=20.0)
-        found = shown(store, job)
-        assert states == {"running"} and found.started is not None
-        assert spent < time.time() - found.started < spent + 60.0
+        stored_job = stored(store, job)
+        assert states == {"running"} and stored_job.started is not None
+        assert spent < time.time() - stored_job.started < spent + 60.0
         store.request_cancel(WS, job.id)
-        wait_for(lambda: shown(store, job).state == "cancelled", within_s=20.0)
+        wait_for(lambda: stored(store, job).state == "cancelled", within_s=20.0)
     finally:
         worker.terminate()
         worker.wait(60.0)

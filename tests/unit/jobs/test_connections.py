@@ -1,4 +1,4 @@
-"""Limits on a server's connections: requests that do not arrive, and more connections than there are places."""
+"""Limits on a server's connections: incomplete requests, and too many connections."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ PATIENCE_S = 10.0
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answer with the number of bytes of the body; /large with 50 MB, /slow after 20 s; a WebSocket by its own text."""
+    """Answer with the size of the body; /large with 50 MB, /slow after 20 s; echo WebSockets."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.accept"})
         while (message := await receive())["type"] != "websocket.disconnect":
@@ -188,10 +188,10 @@ def test_service_answers_next_to_1500_half_sent_requests_and_logs_little(tmp_pat
         "import sys\n"
         "from bandgap.jobs.service.app import build_app\n"
         "from bandgap.jobs.service.limits import ServiceLimits\n"
-        "from bandgap.jobs.service.running import listening, server_of\n"
-        "sock = listening('127.0.0.1', 0)\n"
+        "from bandgap.jobs.service.server import listening_socket, make_server\n"
+        "sock = listening_socket('127.0.0.1', 0)\n"
         "print(sock.getsockname()[1], flush=True)\n"
-        "server_of(build_app({}, token=None, limits=ServiceLimits())).run(sockets=[sock])\n"
+        "make_server(build_app({}, token=None, limits=ServiceLimits())).run(sockets=[sock])\n"
     )
     with flooded([sys.executable, "-c", start], tmp_path / "log") as (port, _):
         assert answers(port, "/health")
@@ -200,7 +200,7 @@ def test_service_answers_next_to_1500_half_sent_requests_and_logs_little(tmp_pat
 
 @contextlib.contextmanager
 def flooded(command: list[str], log: Path) -> Iterator[tuple[int, str]]:
-    """Start a server with at most 1,024 files, which prints its port, and send it 1,500 half requests."""
+    """Start a server with at most 1,024 files and send it 1,500 incomplete requests."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2_000:
         pytest.skip("1,500 connections need 2,000 files")

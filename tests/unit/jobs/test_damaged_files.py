@@ -1,4 +1,4 @@
-"""Stored and uploaded files with damaged bytes: read as they are, or refused by a typed error; nothing else escapes."""
+"""Stored and uploaded files with damaged bytes are read or refused by a typed error."""
 
 import json
 import random
@@ -29,7 +29,7 @@ from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.estimates import atoms_to_describe, past_transfers
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.resuming import kept
+from bandgap.jobs.resuming import checkpoint_progress
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.sources import sources_of
 from bandgap.jobs.store import JobStore
@@ -74,7 +74,7 @@ TEXTS = {
         ("{", "not JSON: Expecting property name"),
     ],
 )
-def test_text_that_is_no_json_is_one_typed_error_with_the_reason(
+def test_text_that_is_no_json_is_a_typed_error_with_the_reason(
     text: str | bytes, reason: str
 ) -> None:
     with pytest.raises(
@@ -104,8 +104,8 @@ def _unpacked(folder: Path) -> None:
 def _registered(folder: Path) -> None:
     library = Library(Home(folder / "home"))
     library.register_sources({"toy": SourceEntry("toy", str(folder))})
-    (found,) = sources_of(JobStore(library.home), library, WS).values()
-    assert found.card == {} or isinstance(found.card, dict)
+    (source,) = sources_of(JobStore(library.home), library, WS).values()
+    assert source.card == {} or isinstance(source.card, dict)
 
 
 def _grown(folder: Path) -> None:
@@ -133,7 +133,7 @@ JSON_READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("reader", JSON_READERS)
-def test_json_file_of_another_content_is_read_or_refused_in_words(
+def test_json_file_of_another_content_is_read_or_refused_with_a_message(
     tmp_path: Path, reader: str, text: str
 ) -> None:
     file, read = JSON_READERS[reader]
@@ -166,23 +166,23 @@ class Stored:
 
 
 def damaged(data: bytes, random_numbers: random.Random) -> bytes:
-    """Return bytes of which some are flipped, overwritten, repeated, left out or cut off; more often near the start."""
-    found = bytearray(data)
+    """Return bytes with damage: flipped, overwritten, repeated, removed or cut, mostly early."""
+    damaged_bytes = bytearray(data)
     for _ in range(random_numbers.choice((1, 1, 2, 8))):
-        at = int(len(found) * random_numbers.random() ** random_numbers.choice((1, 6)))
+        at = int(len(damaged_bytes) * random_numbers.random() ** random_numbers.choice((1, 6)))
         n = random_numbers.choice((1, 1, 4, 60))
         match random_numbers.randrange(5):
-            case 0 if at < len(found):
-                found[at] ^= 1 << random_numbers.randrange(8)
+            case 0 if at < len(damaged_bytes):
+                damaged_bytes[at] ^= 1 << random_numbers.randrange(8)
             case 1:
-                found[at : at + n] = random_numbers.randbytes(n)
+                damaged_bytes[at : at + n] = random_numbers.randbytes(n)
             case 2:
-                found[at:at] = found[at : at + n]
+                damaged_bytes[at:at] = damaged_bytes[at : at + n]
             case 3:
-                del found[at : at + n]
+                del damaged_bytes[at : at + n]
             case _:
-                del found[max(at, 1) :]
-    return bytes(found)
+                del damaged_bytes[max(at, 1) :]
+    return bytes(damaged_bytes)
 
 
 def _checkpoint(path: Path) -> object:
@@ -204,9 +204,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
     checkpoints.write(small / "c.safetensors", {"x": torch.arange(6.0)}, {"a": 1, "iteration": 3})
     save_calibrator(small, Calibrator("variance", ("a",), ("f",), 0, 1, factor=1.5))
     shape = Shape(
-        np.array([8, 1], np.uint8), np.eye(3)[:2], np.eye(3), np.ones(3, bool), np.array([[0, 1]], np.uint16),
+        np.array([8, 1], np.uint8),
+        np.eye(3)[:2],
+        np.eye(3),
+        np.ones(3, bool),
+        np.array([[0, 1]], np.uint16),
         np.zeros((1, 3), np.int8),
-    )  # fmt: skip
+    )
     save_shapes(small / "s.safetensors", [shape, None])
     settings = {"method": "btl_pcp_pe", "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
     sampler = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 8}}
@@ -244,7 +248,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
         "run",
     ],
 )
-def test_stored_files_with_damaged_bytes_are_read_or_refused_in_words(
+def test_stored_files_with_damaged_bytes_are_read_or_refused_with_a_message(
     stores: dict[str, Stored], tmp_path: Path, kind: str
 ) -> None:
     stored, random_numbers = stores[kind], random.Random(20)
@@ -252,8 +256,8 @@ def test_stored_files_with_damaged_bytes_are_read_or_refused_in_words(
     shutil.copytree(stored.folder, copy)
     for k in range(150):
         name = stored.files[k % len(stored.files)]
-        whole = (stored.folder / name).read_bytes()
-        (copy / f"{name}.new").write_bytes(damaged(whole, random_numbers))
+        original_bytes = (stored.folder / name).read_bytes()
+        (copy / f"{name}.new").write_bytes(damaged(original_bytes, random_numbers))
         (copy / f"{name}.new").replace(
             copy / name
         )  # a file that is mapped into memory is not changed
@@ -261,7 +265,7 @@ def test_stored_files_with_damaged_bytes_are_read_or_refused_in_words(
             stored.read(copy)
         except BandgapError:
             refused += 1
-        (copy / f"{name}.new").write_bytes(whole)
+        (copy / f"{name}.new").write_bytes(original_bytes)
         (copy / f"{name}.new").replace(copy / name)
     stored.read(copy)
     assert refused > 10
@@ -310,7 +314,7 @@ def read_all(home: Home, dataset_id: str) -> None:
         store.events(job.id)
         store.queue_length(job)
         store.cancel_requested(job.id)
-        kept(home, job.payload)
+        checkpoint_progress(home, job.payload)
     store.latest(WS, "s")
     library.datasets(WS)
     library.runs(WS)
@@ -340,14 +344,14 @@ def test_job_whose_json_is_damaged_is_an_error_of_the_store(
         JobStore(home).jobs(WS)
 
 
-def test_store_with_damaged_bytes_is_read_or_refused_in_words(tmp_path: Path) -> None:
-    whole = Home(tmp_path / "whole")
-    whole.folder.mkdir()
-    dataset, random_numbers, refused = filled_store(whole), random.Random(20), 0
-    with sqlite3.connect(whole.database) as connection:
+def test_store_with_damaged_bytes_is_read_or_refused_with_a_message(tmp_path: Path) -> None:
+    original = Home(tmp_path / "whole")
+    original.folder.mkdir()
+    dataset, random_numbers, refused = filled_store(original), random.Random(20), 0
+    with sqlite3.connect(original.database) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
-    data = whole.database.read_bytes()
+    data = original.database.read_bytes()
     for k in range(200):
         home = Home(tmp_path / f"{k}")
         home.folder.mkdir()
@@ -365,12 +369,12 @@ def test_descriptor_cache_with_damaged_bytes_costs_no_computation(tmp_path: Path
         {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)},
         random.Random(20),
     )
-    whole = DescriptorCache(tmp_path / "whole")
-    whole.put_many(rows)
+    original = DescriptorCache(tmp_path / "whole")
+    original.put_many(rows)
     for k in range(200):
         cache = DescriptorCache(tmp_path / f"{k}")
         cache.folder.mkdir()
-        cache.path.write_bytes(damaged(whole.path.read_bytes(), random_numbers))
+        cache.path.write_bytes(damaged(original.path.read_bytes(), random_numbers))
         for value in cache.get_many(list(rows), width=64).values():
             assert value.shape == (64,)
         cache.put_many(rows)

@@ -100,7 +100,7 @@ def test_entry_becomes_a_checked_data_set_that_no_longer_needs_the_folder(
     assert library.home.read_upload(library.files(dataset.id)[0].content) == WATER
 
 
-def test_entry_over_the_quota_is_refused_in_words(
+def test_entry_over_the_quota_is_refused_with_a_message(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.0000001")

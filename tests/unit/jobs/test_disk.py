@@ -1,6 +1,6 @@
-"""Room of a workspace: its uploads and runs, not those of others."""
+"""Disk space of a workspace: its uploads and runs, without those of other workspaces."""
 
-from bandgap.jobs.disk import folder_bytes, room
+from bandgap.jobs.disk import folder_bytes, workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.runs.requests import TransferRequest
@@ -21,7 +21,7 @@ def add_run(library, workspace, run_id, n_bytes):
     (folder / "file").write_bytes(bytes(n_bytes))
 
 
-def test_room_counts_uploads_and_runs_of_one_workspace(tmp_path):
+def test_workspace_usage_counts_uploads_and_runs_of_one_workspace(tmp_path):
     library = Library(Home(tmp_path))
     library.add_dataset(MINE, "mine", files=[("a.xyz", bytes(100)), ("b.xyz", bytes(50))])
     library.add_dataset(MINE, "to predict", purpose="prediction", files=[("c.xyz", bytes(7))])
@@ -29,9 +29,9 @@ def test_room_counts_uploads_and_runs_of_one_workspace(tmp_path):
     add_run(library, MINE, "11111111-0000-4000-8000-000000000000", 30)
     add_run(library, OTHERS, "22222222-0000-4000-8000-000000000000", 500)
     (library.home.cache / "descriptors").write_bytes(bytes(11))
-    found = room(library, MINE)
-    assert (found.uploads, found.runs, found.cache) == (157, 30, 11)
-    assert found.free > 0
+    usage = workspace_usage(library, MINE)
+    assert (usage.uploads, usage.runs, usage.cache) == (157, 30, 11)
+    assert usage.free > 0
 
 
 def test_folder_that_is_not_there_has_no_bytes(tmp_path):

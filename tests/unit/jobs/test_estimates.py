@@ -1,4 +1,4 @@
-"""How long a transfer will take: the table by itself, and what earlier runs make of it."""
+"""The estimated time of a transfer: reference costs, and corrections by past runs."""
 
 import uuid
 
@@ -66,11 +66,11 @@ def test_sampler_takes_as_long_as_its_iterations_and_networks():
     assert seconds("fine_tune", 200, iterations=10) == seconds("fine_tune", 200)
 
 
-def test_without_earlier_runs_the_table_stands_and_says_so():
-    found = estimate_transfer(Work("fine_tune", 100), COSTS)
-    assert found == Estimate(reference(Work("fine_tune", 100)), "reference")
-    low, high = found.range_s
-    assert low == found.seconds / 2 and high == found.seconds * 2
+def test_without_past_runs_the_estimate_is_the_reference():
+    estimate = estimate_transfer(Work("fine_tune", 100), COSTS)
+    assert estimate == Estimate(reference(Work("fine_tune", 100)), "reference")
+    low, high = estimate.range_s
+    assert low == estimate.seconds / 2 and high == estimate.seconds * 2
 
 
 def past(method: str, factor: float, n: int = 150) -> PastRun:
@@ -80,11 +80,11 @@ def past(method: str, factor: float, n: int = 150) -> PastRun:
 
 def test_runs_of_the_same_method_correct_the_table_by_their_median():
     runs = [past("nptl", 3.0), past("nptl", 1.0, n=90), past("nptl", 2.0), past("fine_tune", 50.0)]
-    found = estimate_transfer(Work("nptl", 200), COSTS, past=runs)
-    assert found == Estimate(
+    estimate = estimate_transfer(Work("nptl", 200), COSTS, past=runs)
+    assert estimate == Estimate(
         pytest.approx(2.0 * reference(Work("nptl", 200))), "this method here", 3
     )
-    assert found.range_s[1] < 1.5 * found.seconds
+    assert estimate.range_s[1] < 1.5 * estimate.seconds
 
 
 def test_only_the_newest_five_runs_count():
@@ -94,11 +94,11 @@ def test_only_the_newest_five_runs_count():
     )
 
 
-def test_runs_of_other_methods_say_how_fast_the_machine_is():
-    found = estimate_transfer(
+def test_runs_of_other_methods_correct_the_estimate():
+    estimate = estimate_transfer(
         Work("nptl", 200), COSTS, past=[past("ensemble", 9.0), past("ptyl", 4.0)]
     )
-    assert found == Estimate(
+    assert estimate == Estimate(
         pytest.approx(4 * reference(Work("nptl", 200))), "other methods here", 1
     )
 
@@ -141,7 +141,7 @@ def finished(store: JobStore, *, took_s: float, workspace: str = WS, **changed) 
         )
 
 
-def test_past_transfers_are_those_that_began_at_the_beginning_of_all_workspaces(store):
+def test_past_transfers_are_of_all_workspaces_without_resumed_ones(store):
     finished(store, took_s=30.0)
     finished(store, took_s=40.0, workspace=str(uuid.uuid4()), settings={})
     finished(store, took_s=1.0, resumed=True)
@@ -153,32 +153,32 @@ def test_past_transfers_are_those_that_began_at_the_beginning_of_all_workspaces(
 
 def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
     library = Library(store.home)
-    made = library.add_dataset(WS, "set")
+    dataset = library.add_dataset(WS, "set")
     gaps = (1.0, None, 2.0)
     verdicts = [
         Verdict(str(k), "f", "ready", "", "CH4", 5, False, gap, {}) for k, gap in enumerate(gaps)
     ]
-    library.save_verdicts(made.id, verdicts)
-    dataset = library.dataset(WS, made.id)
+    library.save_verdicts(dataset.id, verdicts)
+    dataset = library.dataset(WS, dataset.id)
     assert atoms_to_describe(store, dataset, "demo") == 10
     finished(store, took_s=1.0, dataset=dataset.id)
     assert atoms_to_describe(store, dataset, "demo") == 0
     assert atoms_to_describe(store, dataset, "other") == 10
 
 
-def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same_split_is_finished(
+def test_atoms_with_levels_are_the_share_of_the_split_until_it_is_finished(
     store,
 ):
     library = Library(store.home)
-    made = library.add_dataset(WS, "set")
+    dataset = library.add_dataset(WS, "set")
     verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(100)]
-    library.save_verdicts(made.id, verdicts)
-    dataset = library.dataset(WS, made.id)
+    library.save_verdicts(dataset.id, verdicts)
+    dataset = library.dataset(WS, dataset.id)
     fields = {"levels": "GFN1-xTB", "seed": 0, "n": 10, "n_test": 30, "by_formula": False}
     request = TransferRequest(**fields)
 
-    def atoms(wanted: TransferRequest) -> int:
-        return atoms_with_levels(store, dataset, "demo", wanted, total=100)
+    def atoms(transfer: TransferRequest) -> int:
+        return atoms_with_levels(store, dataset, "demo", transfer, total=100)
 
     assert atoms(request) == 200
     assert atoms(request.changed(levels="none")) == 0
@@ -193,7 +193,7 @@ def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same
 
 
 def test_time_to_describe_an_atom_grows_with_the_parts_of_the_descriptor():
-    """What presets are measured to take: CHGNet 0.6 s for a cell of 116 atoms, SOAP 23 ms for one of 134."""
+    """Measured times: CHGNet 0.6 s for a cell of 116 atoms, SOAP 23 ms for one of 134."""
     seconds = {name: describe_seconds(to_dict(config)) for name, config in PRESETS.items()}
     assert seconds["oe62-16"] == seconds["thesis-1260"] == DESCRIBE_S
     assert 116 * seconds["chgnet"] == pytest.approx(0.6, rel=0.05)

@@ -67,9 +67,14 @@ def test_losses_name_files_bytes_gaps_and_the_runs_that_stay(library: Library) -
     library.add_run(
         WS, job="j", run_id=str(uuid.uuid4()), dataset="another", title="not this", **facts
     )
-    found = losses(library, WS, dataset)
-    assert (found.files, found.n_bytes, found.structures, found.gaps) == (2, 107, 2, 2)
-    assert found.runs == ("my run",)
+    dataset_losses = losses(library, WS, dataset)
+    assert (
+        dataset_losses.files,
+        dataset_losses.n_bytes,
+        dataset_losses.structures,
+        dataset_losses.gaps,
+    ) == (2, 107, 2, 2)
+    assert dataset_losses.runs == ("my run",)
 
 
 def test_deletion_removes_own_files_and_leaves_shared_ones(library: Library) -> None:
@@ -98,18 +103,20 @@ def test_file_that_was_uploaded_again_this_minute_stays_until_the_next_sweep(
     assert stored(library) == set()
 
 
-def test_sweep_keeps_what_data_sets_name_and_drops_what_a_kill_left(library: Library) -> None:
+def test_sweep_keeps_files_of_data_sets_and_removes_those_of_killed_uploads(
+    library: Library,
+) -> None:
     add(library, ("a", b"kept"))
     (library.home.folder / "uploads" / f"{'0' * 64}.77.part").write_bytes(b"half a file")
-    gone = library.home.dataset_folder(str(uuid.uuid4()))
-    gone.mkdir()
+    deleted_folder = library.home.dataset_folder(str(uuid.uuid4()))
+    deleted_folder.mkdir()
     make_old(library)
     drop_unused_uploads(library)
     assert stored(library) == {b"kept"}
-    assert not gone.exists() and len(list(gone.parent.iterdir())) == 1
+    assert not deleted_folder.exists() and len(list(deleted_folder.parent.iterdir())) == 1
 
 
-def test_sweep_of_a_new_store_leaves_what_belongs_to_one_that_was_moved_away(
+def test_sweep_with_a_new_store_keeps_all_files(
     library: Library,
 ) -> None:
     dataset = add(library, ("a", b"kept"))

@@ -1,4 +1,4 @@
-"""Data sets, verdicts, runs and uploads of a workspace, and what another workspace sees of them."""
+"""Data sets, verdicts, runs and uploads of a workspace, and their isolation from others."""
 
 import uuid
 from pathlib import Path
@@ -24,7 +24,8 @@ def library(tmp_path: Path) -> Library:
 
 
 def a_verdict(name: str, status: str = "ready", gap: float | None = None) -> Verdict:
-    return Verdict(name, f"{name}.cif", status, "", "C6H6", 12, True, gap, {"gap": 1.5})  # type: ignore[arg-type]
+    row = (name, f"{name}.cif", status, "", "C6H6", 12, True, gap, {"gap": 1.5})
+    return Verdict(*row)  # type: ignore[arg-type]
 
 
 def test_upload_is_stored_under_its_hash_and_its_name_is_only_text(
@@ -37,7 +38,7 @@ def test_upload_is_stored_under_its_hash_and_its_name_is_only_text(
     assert library.home.read_upload(stored.content) == b"data_x"
 
 
-def test_upload_that_is_gone_says_so(library: Library) -> None:
+def test_upload_that_was_removed_is_reported(library: Library) -> None:
     with pytest.raises(InputError, match=r"no longer in .*uploads\. Upload it again"):
         library.home.read_upload("0" * 64)
 
@@ -49,16 +50,16 @@ def test_run_folder_of_a_foreign_id_is_refused(library: Library, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "left", [b"", b"data_", b"\0" * 6], ids=["nothing", "the beginning", "zeros"]
+    "stored_bytes", [b"", b"data_", b"\0" * 6], ids=["nothing", "the beginning", "zeros"]
 )
-def test_upload_damaged_by_a_power_cut_says_so_and_is_whole_when_uploaded_again(
-    library: Library, left: bytes
+def test_upload_damaged_by_a_power_cut_is_reported_and_repaired_by_a_new_upload(
+    library: Library, stored_bytes: bytes
 ) -> None:
     digest = library.home.save_upload(b"data_x")
-    (library.home.folder / "uploads" / digest).write_bytes(left)
+    (library.home.folder / "uploads" / digest).write_bytes(stored_bytes)
     with pytest.raises(
         InputError,
-        match=rf"The uploaded file {digest[:12]} in .* is damaged: its {len(left)} bytes",
+        match=rf"The uploaded file {digest[:12]} in .* is damaged: its {len(stored_bytes)} bytes",
     ):
         library.home.read_upload(digest)
     assert library.home.save_upload(b"data_x") == digest

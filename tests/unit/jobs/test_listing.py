@@ -25,10 +25,11 @@ def listed(tmp_path: Path) -> tuple[Library, str]:
         ("Benzene", "warning", "C24H24", 48, {"gap": 2.0, "energy": -1.0}),
         ("bad2", "refused", "", 0, {}),
     ]
-    library.save_verdicts(
-        dataset.id,
-        [Verdict(i, f"{i}.cif", s, "", f, n, f == "C24H24", None, x) for i, s, f, n, x in rows],  # type: ignore[arg-type]
-    )
+    verdicts = []
+    for id, status, formula, n, info in rows:
+        verdict = Verdict(id, f"{id}.cif", status, "", formula, n, formula == "C24H24", None, info)
+        verdicts.append(verdict)
+    library.save_verdicts(dataset.id, verdicts)
     library.save_gaps(
         dataset.id, np.array([np.nan, 1.0, 2.0, np.nan, 3.0, np.nan]), labels={}, level_of_theory=""
     )
@@ -36,10 +37,10 @@ def listed(tmp_path: Path) -> tuple[Library, str]:
 
 
 def test_page_begins_with_what_needs_attention_and_keeps_rows(listed: tuple[Library, str]) -> None:
-    found, total = verdict_page(*listed, limit=4)
-    assert total == 6 and [row for row, _ in found] == [0, 5, 4, 1]
-    rest, _ = verdict_page(*listed, limit=4, offset=4)
-    assert [verdict.id for _, verdict in rest] == ["w1", "w2"]
+    first_page, total = verdict_page(*listed, limit=4)
+    assert total == 6 and [row for row, _ in first_page] == [0, 5, 4, 1]
+    second_page, _ = verdict_page(*listed, limit=4, offset=4)
+    assert [verdict.id for _, verdict in second_page] == ["w1", "w2"]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +54,12 @@ def test_page_begins_with_what_needs_attention_and_keeps_rows(listed: tuple[Libr
         ("ready", "benzene", []),
     ],
 )
-def test_page_holds_what_fits(
+def test_page_contains_the_matching_rows(
     listed: tuple[Library, str], status: str | None, search: str, ids: list[str]
 ) -> None:
-    found, total = verdict_page(*listed, status=status, search=search, limit=10)  # type: ignore[arg-type]
-    assert [verdict.id for _, verdict in found] == ids and total == len(ids)
+    library, dataset = listed
+    page, total = verdict_page(library, dataset, status=status, search=search, limit=10)
+    assert [verdict.id for _, verdict in page] == ids and total == len(ids)
 
 
 def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Library, str]) -> None:
@@ -66,15 +68,17 @@ def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Librar
 
 
 def test_overview_counts_structures_and_not_atoms(listed: tuple[Library, str]) -> None:
-    found = overview(*listed)
-    assert found.elements == {"H": 4, "O": 3, "C": 1}
-    assert (found.crystals, found.molecules) == (1, 3)
-    assert sorted(found.n_atoms.tolist()) == [3, 3, 3, 48] and sorted(found.gaps_eV.tolist()) == [
+    summary = overview(*listed)
+    assert summary.elements == {"H": 4, "O": 3, "C": 1}
+    assert (summary.crystals, summary.molecules) == (1, 3)
+    assert sorted(summary.n_atoms.tolist()) == [3, 3, 3, 48] and sorted(
+        summary.gaps_eV.tolist()
+    ) == [
         1.0,
         2.0,
         3.0,
     ]
-    assert found.numbers == {"gap": 4, "energy": 1}
+    assert summary.numbers == {"gap": 4, "energy": 1}
 
 
 def test_single_rows(listed: tuple[Library, str]) -> None:

@@ -1,4 +1,4 @@
-"""The limit on a server's log: lines over it are left out, and the log says so."""
+"""The limit on a server's log: lines over it are left out and counted in the log."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""The next job of a lane starts within two seconds of the end of the one before, whatever kind and end that one had."""
+"""The next job of a lane starts within two seconds of the end of any job."""
 
 import contextlib
 import functools
@@ -64,27 +64,27 @@ class Jobs:
         return self.store.submit(WS, kind, title=kind, payload=payload, subject=subject)
 
     def now(self, job: Job) -> Job:
-        found = self.store.job(WS, job.id)
-        assert found is not None
-        return found
+        stored_job = self.store.job(WS, job.id)
+        assert stored_job is not None
+        return stored_job
 
     def outcomes(self, *jobs: Job) -> list[tuple[str, str]]:
-        return [(found.state, found.error) for found in map(self.now, jobs)]
+        return [(job.state, job.error) for job in map(self.now, jobs)]
 
     def wait(self, job: Job, until: Callable[[Job], bool], *, within_s: float = 300.0) -> Job:
         deadline = time.monotonic() + within_s
-        while not until(found := self.now(job)):
-            assert time.monotonic() < deadline, f"{found.kind} is {found.state}"
+        while not until(current := self.now(job)):
+            assert time.monotonic() < deadline, f"{current.kind} is {current.state}"
             time.sleep(0.05)
-        return found
+        return current
 
     def ended(self, job: Job) -> Job:
-        return self.wait(job, lambda found: not found.active)
+        return self.wait(job, lambda current: not current.active)
 
     def start_after(self, job: Job, following: Job) -> float:
         """Seconds from the end of a job to the start of the next one of its lane."""
         end = self.ended(job).finished
-        start = self.wait(following, lambda found: found.started is not None).started
+        start = self.wait(following, lambda current: current.started is not None).started
         assert end is not None and start is not None
         return start - end
 
@@ -98,12 +98,12 @@ def descendants(pid: int) -> list[str]:
         (int(a), int(b), words)
         for a, b, words in (line.split(maxsplit=2) for line in table.splitlines())
     ]
-    found, parents = [], {pid}
+    commands, parents = [], {pid}
     while parents:
-        below = [(own, words) for own, parent, words in rows if parent in parents]
-        found += [words for _, words in below]
-        parents = {own for own, _ in below}
-    return found
+        below = [(pid_of_row, words) for pid_of_row, parent, words in rows if parent in parents]
+        commands += [words for _, words in below]
+        parents = {pid_of_row for pid_of_row, _ in below}
+    return commands
 
 
 def has_pool(worker: "subprocess.Popen[bytes]") -> bool:
@@ -176,7 +176,8 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         for job, following in itertools.pairwise(short):
             waits[job.kind] = jobs.start_after(job, following)
             assert (job.kind, jobs.outcomes(job)) == (job.kind, [("finished", "")])
-    print({name: f"{wait:.2f} s" for name, wait in waits.items()})  # noqa: T201 - shown with `pytest -rP`
+    # shown with `pytest -rP`
+    print({name: f"{wait:.2f} s" for name, wait in waits.items()})  # noqa: T201
     assert set(TASKS) <= set(waits)
     assert {name: wait for name, wait in waits.items() if wait > MOST_S} == {}
 

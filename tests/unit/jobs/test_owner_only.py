@@ -1,4 +1,4 @@
-"""The data directory is its owner's alone: nobody else of the machine reads structures, gaps or models in it."""
+"""Only its owner can read the data directory: structures, gaps and models."""
 
 import io
 import os
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from ase.io import write
 
-from bandgap.jobs.child import run_job
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.job_process import run_job
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
@@ -37,11 +37,11 @@ def usual_umask() -> Iterator[None]:
 
 
 class Ended(BaseException):
-    """As the end of the process."""
+    """Raised where the process ends."""
 
 
 class EndedAtACheckpoint(JobStore):
-    """Ends the job that looks for a request to cancel as soon as something is kept to go on from."""
+    """Ends a job that checks for a cancel request, as soon as there is a checkpoint."""
 
     def cancel_requested(self, job_id: str) -> bool:
         if any((self.home.folder / "checkpoints").glob("*/*.safetensors")):
@@ -117,14 +117,14 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(
     with (
         library.database.writing()
     ):  # with the files beside the store that SQLite makes for a while
-        made = {
+        paths = {
             path.relative_to(home.folder).parts[0]
             for path in home.folder.rglob("*")
             if path.is_file()
         }
         assert open_to_others(home.folder) == []
     expected = {"uploads", "runs", "sources", "datasets", "cache", "checkpoints"}
-    assert made == expected | {f"bandgap.sqlite3{part}" for part in ("", "-wal", "-shm")}
+    assert paths == expected | {f"bandgap.sqlite3{part}" for part in ("", "-wal", "-shm")}
     assert {"predictions", "draws.safetensors"} <= {
         path.name for path in home.run_folder(run).iterdir()
     }
@@ -163,7 +163,7 @@ def test_directory_of_somebody_else_is_warned_of_and_used(tmp_path, monkeypatch,
     folder = tmp_path / "home"
     folder.mkdir()
 
-    def refuse(path: Path, wanted: int) -> None:
+    def refuse(path: Path, mode: int) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "chmod", refuse)

@@ -1,4 +1,4 @@
-"""A transfer that was interrupted goes on when the same is started again; a cancelled one leaves nothing behind."""
+"""An interrupted transfer resumes when it is started again; a cancelled one leaves no files."""
 
 import os
 import time
@@ -53,16 +53,16 @@ def submitted(home: Home, **changed) -> Job:
 
 
 class Killed(RuntimeError):
-    """As the end of the worker's process."""
+    """Raised where the process of the worker ends."""
 
 
 def transferred(home, job, *, after=None, error=Killed):
-    """Do the job's work; return its updates of the sampler, or those until it ended with the error."""
-    seen = []
+    """Run the job; return its sampler updates, up to the error if it raises one."""
+    updates = []
 
     def progress(update):
         if update.total == 160:
-            seen.append(update.done)
+            updates.append(update.done)
             if after is not None and update.done >= after:
                 raise error("gone")
 
@@ -71,34 +71,34 @@ def transferred(home, job, *, after=None, error=Killed):
     else:
         with pytest.raises(error):
             transfer(job, home, progress)
-    return seen
+    return updates
 
 
 def means(home, job, x):
     return load_run(home.run_folder(job.payload["run"])).posterior.mean_draws_eV(x)
 
 
-def left(home) -> list[Path]:
+def checkpoint_files(home) -> list[Path]:
     return list((home.folder / "checkpoints").glob("*"))
 
 
-def test_job_started_again_goes_on_and_gives_the_posterior_of_one_without_a_break(home, world):
-    killed, again, whole = submitted(home), submitted(home), submitted(home)
+def test_restarted_job_resumes_and_gives_the_uninterrupted_posterior(home, world):
+    killed, again, uninterrupted = submitted(home), submitted(home), submitted(home)
     assert max(transferred(home, killed, after=120)) == 120
-    assert len(left(home)) == 1
+    assert len(checkpoint_files(home)) == 1
     assert min(transferred(home, again)) > 100
-    assert not left(home)
-    assert min(transferred(home, whole)) == 5
+    assert not checkpoint_files(home)
+    assert min(transferred(home, uninterrupted)) == 5
     x = np.random.default_rng(0).normal(size=(5, n_features(world.descriptor)))
-    np.testing.assert_array_equal(means(home, again, x), means(home, whole, x))
+    np.testing.assert_array_equal(means(home, again, x), means(home, uninterrupted, x))
 
 
-def test_another_job_does_not_go_on_from_it(home):
+def test_another_job_does_not_resume_from_it(home):
     transferred(home, submitted(home), after=120)
     assert min(transferred(home, submitted(home, seed=2))) == 5
 
 
-def test_job_on_gaps_that_have_changed_since_starts_anew(home, world):
+def test_job_with_changed_gaps_restarts(home, world):
     transferred(home, submitted(home), after=120)
     library = Library(home)
     dataset = library.datasets(WS)[0]
@@ -106,20 +106,20 @@ def test_job_on_gaps_that_have_changed_since_starts_anew(home, world):
         dataset.id, world.gaps_eV + 0.5 * world.gaps_eV**2, labels={}, level_of_theory="PBE"
     )
     assert min(transferred(home, submitted(home))) == 5
-    assert not left(home)
+    assert not checkpoint_files(home)
 
 
 def test_cancelled_job_leaves_nothing(home):
     transferred(home, submitted(home), after=120, error=Cancelled)
-    assert not left(home)
+    assert not checkpoint_files(home)
 
 
 def test_checkpoints_that_nobody_came_back_for_are_removed(home):
     transferred(home, submitted(home), after=120)
     home.drop_checkpoints(older_than_s=3600.0)
-    (folder,) = left(home)
+    (folder,) = checkpoint_files(home)
     old = time.time() - 7200.0
     for path in (folder, *folder.iterdir()):
         os.utime(path, (old, old))
     home.drop_checkpoints(older_than_s=3600.0)
-    assert not left(home)
+    assert not checkpoint_files(home)

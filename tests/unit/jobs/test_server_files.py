@@ -12,7 +12,7 @@ from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file, of
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a file, what must not be opened beside it, and a secret outside."""
+    """A folder with a file, with entries that must not be opened, and a secret outside."""
     inside = tmp_path / "offered"
     inside.mkdir()
     (tmp_path / "secret.json").write_text("{}")
@@ -24,7 +24,7 @@ def folder(tmp_path):
     return inside
 
 
-def test_plain_files_alone_are_offered(folder):
+def test_only_plain_files_are_offered(folder):
     assert [(f.name, f.n_bytes) for f in offered_files(folder)] == [
         ("df_5k.json", 2),
         ("same.json.gz", 2),
@@ -60,8 +60,9 @@ def test_pipe_is_refused_without_being_opened(folder):
 
 def test_folder_that_is_itself_a_link_works(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
-    found = allowed_folder({VARIABLE: str(tmp_path / "link")})
-    assert found == folder and checked_file(found, "df_5k.json") == folder / "df_5k.json"
+    linked_folder = allowed_folder({VARIABLE: str(tmp_path / "link")})
+    assert linked_folder == folder
+    assert checked_file(linked_folder, "df_5k.json") == folder / "df_5k.json"
 
 
 def test_file_of_exactly_the_limit_is_accepted(folder, monkeypatch):

@@ -1,4 +1,4 @@
-"""How long the training of a source model will take: counted work at measured rates, corrected by earlier ones."""
+"""The estimated time of training a source model: counted work, rates, past trainings."""
 
 import math
 import uuid
@@ -23,13 +23,13 @@ from bandgap.jobs.source_estimates import (
     Molecules,
     PastTraining,
     SourceWork,
+    descriptor_features,
     estimate_source,
     molecules_in,
     molecules_of,
-    own_features,
     past_trainings,
     reference_seconds,
-    work_asked,
+    requested_work,
 )
 from bandgap.jobs.store import JobStore
 from bandgap.networks.perceptron import NetworkConfig
@@ -62,11 +62,11 @@ def test_reference_grows_with_the_work(more, least):
 
 
 def test_parts_that_some_transfers_ask_for_come_on_top_of_the_training():
-    plain, varied, kept = (
+    plain, varied, with_snapshots = (
         reference_seconds(work)
         for work in (WORK, replace(WORK, variational=True), replace(WORK, snapshots=True))
     )
-    assert plain < kept < varied
+    assert plain < with_snapshots < varied
     variational = kl_weights_to_try()
     assert sum(config.epochs for config in variational) == VARIATIONAL_EPOCHS
     assert SnapshotConfig().burn_in + SnapshotConfig().count == SNAPSHOT_EPOCHS
@@ -82,15 +82,17 @@ def test_weights_and_features_are_those_of_the_network_and_the_descriptor():
         math.prod(shape) for name, shape in shapes.items() if name.startswith("weight")
     )
     for elements in (("H", "O"), PRESETS["thesis-1260"].species, PRESETS["oe62-16"].species):
-        assert own_features(len(elements)) == n_features(config_for(species=elements))
+        assert descriptor_features(len(elements)) == n_features(config_for(species=elements))
 
 
-def test_without_earlier_trainings_the_rates_stand_on_a_cpu_and_nothing_on_a_gpu():
+def test_without_past_trainings_the_estimate_is_the_reference_on_a_cpu_and_none_on_a_gpu():
     assert estimate_source(WORK) == Estimate(reference_seconds(WORK), "reference")
     on_gpu = replace(WORK, device="cuda")
     assert estimate_source(on_gpu, past=[past(WORK, 2.0)]) is None
-    found = estimate_source(on_gpu, past=[past(on_gpu, 0.25), past(WORK, 2.0)])
-    assert found == Estimate(pytest.approx(0.25 * reference_seconds(WORK)), "this method here", 1)
+    estimate = estimate_source(on_gpu, past=[past(on_gpu, 0.25), past(WORK, 2.0)])
+    assert estimate == Estimate(
+        pytest.approx(0.25 * reference_seconds(WORK)), "this method here", 1
+    )
 
 
 def test_earlier_trainings_correct_the_rates_by_their_median_and_short_ones_do_not():
@@ -118,21 +120,21 @@ def test_graph_network_adds_its_epochs_over_atoms_and_is_corrected_by_its_like_a
         2.0 * reference_seconds(graph)
     )
     assert estimate_source(WORK, past=runs).seconds == pytest.approx(3.0 * reference_seconds(WORK))
-    given = Molecules(6_000, 180_000, 7)
-    asked = SourceRequest(max_epochs=100, hidden=(128, 64), network="megnet")
-    assert work_asked(asked, given, features=1_260, device="cpu") == graph
+    molecules = Molecules(6_000, 180_000, 7)
+    request = SourceRequest(max_epochs=100, hidden=(128, 64), network="megnet")
+    assert requested_work(request, molecules, features=1_260, device="cpu") == graph
 
 
 def test_data_set_gives_its_labelled_structures_their_atoms_and_elements(tmp_path):
     library = Library(Home(tmp_path))
-    made = library.add_dataset(WS, "set")
+    dataset = library.add_dataset(WS, "set")
     rows = [("ready", "CH4", 5, 1.0), ("ready", "CH4", 5, 2.0), ("warning", "C2H3Cl", 6, 3.0)]
     rows += [("ready", "OsO4", 5, None), ("refused", "NaF", 2, 4.0)]
     verdicts = [
         Verdict(str(k), "f", s, "", f, n, False, gap, {}) for k, (s, f, n, gap) in enumerate(rows)
     ]
-    library.save_verdicts(made.id, verdicts)
-    assert molecules_of(library, made.id) == Molecules(n=3, atoms=16, elements=3)
+    library.save_verdicts(dataset.id, verdicts)
+    assert molecules_of(library, dataset.id) == Molecules(n=3, atoms=16, elements=3)
 
 
 def test_file_of_the_server_is_guessed_by_its_size_until_a_training_has_counted_it():
@@ -140,9 +142,9 @@ def test_file_of_the_server_is_guessed_by_its_size_until_a_training_has_counted_
     guess = molecules_in(file)
     assert guess.guessed and guess.n == pytest.approx(61_489, rel=0.05)
     assert molecules_in(ServerFile("df_62k.json.gz", 290_000_000)).n > 2 * guess.n
-    others = past(WORK, 1.0, file="other.json")
-    assert molecules_in(file, past=[others]) == guess
-    counted = molecules_in(file, past=[others, past(WORK, 1.0, file=file.name)])
+    other_training = past(WORK, 1.0, file="other.json")
+    assert molecules_in(file, past=[other_training]) == guess
+    counted = molecules_in(file, past=[other_training, past(WORK, 1.0, file=file.name)])
     assert counted == Molecules(WORK.n, WORK.atoms, guess.elements)
 
 
@@ -165,5 +167,5 @@ def test_past_trainings_are_read_from_what_their_jobs_noted(tmp_path):
             )
     done = SourceWork(90, 270, 180, (256, 128), 7, snapshots=True)
     assert past_trainings(store) == [PastTraining(done, 40.0, "df.json")]
-    asked = work_asked(request, Molecules(90, 270, 2), features=180, device="cpu")
-    assert asked == replace(done, epochs=150)
+    requested = requested_work(request, Molecules(90, 270, 2), features=180, device="cpu")
+    assert requested == replace(done, epochs=150)

@@ -1,4 +1,4 @@
-"""One job for what is asked for, however often; and what a run leaves when it is deleted."""
+"""One job for equal requests, however often they are sent; and the deletion of runs."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +27,12 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
         self.jobs, self.library = JobStore(self.home), Library(self.home)
-        made = self.library.add_dataset(WS, "set")
+        dataset = self.library.add_dataset(WS, "set")
         verdicts = [
             Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(4)
         ]
-        self.library.save_verdicts(made.id, verdicts)
-        self.dataset: Dataset = self.library.dataset(WS, made.id)
+        self.library.save_verdicts(dataset.id, verdicts)
+        self.dataset: Dataset = self.library.dataset(WS, dataset.id)
 
     def start(self, **changed) -> Started:
         request = REQUEST.changed(**changed)
@@ -41,9 +41,9 @@ class Store:
         )
 
     def run(self, run_id: str) -> RunRow:
-        found = self.library.run(WS, run_id)
-        assert found is not None
-        return found
+        run = self.library.run(WS, run_id)
+        assert run is not None
+        return run
 
     def end(self, started: Started, state="finished") -> None:
         assert self.jobs.claim("w") is not None
@@ -84,7 +84,7 @@ def test_finished_run_is_found_again_until_the_gaps_change(store):
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled", "interrupted"])
-def test_run_that_did_not_finish_is_started_anew_once(store, state):
+def test_unfinished_run_is_started_again_once(store, state):
     first = store.start()
     store.end(first, state)
     second, third = store.start(), store.start()
@@ -95,15 +95,15 @@ def test_start_again_works_on_the_same_run_once(store):
     first = store.start()
     store.end(first, "interrupted")
     run = store.run(first.run)
-    again = resuming.start_again(store.jobs, store.library, run)
+    again = resuming.restart_run(store.jobs, store.library, run)
     assert again.payload == first.job.payload and store.run(first.run).job == again.id
-    assert resuming.start_again(store.jobs, store.library, run).id == again.id
+    assert resuming.restart_run(store.jobs, store.library, run).id == again.id
     with pytest.raises(InputError, match="is queued. Only a run that was interrupted"):
-        resuming.start_again(store.jobs, store.library, store.run(first.run))
+        resuming.restart_run(store.jobs, store.library, store.run(first.run))
 
 
 class Ended(BaseException):
-    """As the end of the page's process."""
+    """Raised where the process of the page ends."""
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -112,19 +112,19 @@ def test_page_that_ends_between_the_job_and_its_run_leaves_neither(store, monkey
         store.end(store.start(), "interrupted")
     before = (store.count("job"), store.count("run"))
 
-    def ends(*values, **named):
+    def ends(*values, **keywords):
         raise Ended
 
     with monkeypatch.context() as patch, pytest.raises(Ended):
         patch.setattr(Library, "set_job" if again else "add_run", ends)
         if again:
-            resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0])
+            resuming.restart_run(store.jobs, store.library, store.library.runs(WS)[0])
         else:
             store.start()
     assert (store.count("job"), store.count("run")) == before
     assert store.jobs.claim("w") is None
     started = (
-        resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0])
+        resuming.restart_run(store.jobs, store.library, store.library.runs(WS)[0])
         if again
         else store.start().job
     )
@@ -151,8 +151,8 @@ def test_run_at_work_is_not_deleted(store):
 
 def test_deleted_run_leaves_nothing_but_what_others_use(store):
     started, other = store.start(), store.start(seed=1)
-    for each in (started, other):
-        store.end(each)
+    for transfer in (started, other):
+        store.end(transfer)
     sets = [
         store.library.add_dataset(WS, f"new {k}", purpose="prediction", files=[("a.cif", b"x")])
         for k in (0, 1)

@@ -1,4 +1,4 @@
-"""What a write of a result that was killed leaves in the data directory goes when the worker starts."""
+"""Files of interrupted writes are removed from the data directory when the worker starts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The worker's loop with real children, its lock, and the progress that a job writes."""
+"""The worker's loop with real job processes, its lock, and the progress that a job writes."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ import pytest
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs import lock
-from bandgap.jobs.child import JobProgress
 from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import JobProgress
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import Timing, Worker, work_once
@@ -38,9 +38,9 @@ def submit_check(home: Home, files: list[tuple[str, bytes]]) -> Job:
 
 
 def state_of(home: Home, job: Job) -> Job:
-    found = JobStore(home).job(WS, job.id)
-    assert found is not None
-    return found
+    stored_job = JobStore(home).job(WS, job.id)
+    assert stored_job is not None
+    return stored_job
 
 
 def wait_for(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
@@ -75,7 +75,7 @@ def test_check_job_gives_a_verdict_per_file(home: Home) -> None:
     assert not work_once(home)
 
 
-def test_job_with_an_unknown_data_set_fails_with_the_librarys_words(home: Home) -> None:
+def test_job_with_an_unknown_data_set_fails_with_the_librarys_message(home: Home) -> None:
     job = JobStore(home).submit(WS, "check", title="c", payload={"dataset": "gone"}, subject="gone")
     work_once(home)
     failed = state_of(home, job)
@@ -101,7 +101,7 @@ def test_progress_writes_at_most_two_events_a_second(home: Home) -> None:
     assert 2 <= len(store.events(job.id, last=100)) <= 4  # at 0, 0.5 and 1.0 s, and the flush
 
 
-def test_progress_raises_cancelled_when_asked_for_the_end(home: Home) -> None:
+def test_progress_raises_cancelled_after_a_request(home: Home) -> None:
     store, job = JobStore(home), submit_check(home, [])
     store.claim("w")
     progress = JobProgress(store, job.id)
@@ -112,14 +112,14 @@ def test_progress_raises_cancelled_when_asked_for_the_end(home: Home) -> None:
         progress(Update("sampling"))
 
 
-def test_worker_runs_a_job_in_a_child(home: Home, serving: Worker) -> None:
+def test_worker_runs_a_job_in_a_separate_process(home: Home, serving: Worker) -> None:
     job = submit_check(home, [("water.xyz", WATER)])
     wait_for(lambda: not state_of(home, job).active)
     assert state_of(home, job).state == "finished"
     assert lock.worker_status(serving.store.database).alive
 
 
-def test_worker_ends_a_child_that_does_not_listen(home: Home, serving: Worker) -> None:
+def test_worker_ends_a_job_process_that_does_not_react(home: Home, serving: Worker) -> None:
     job = submit_check(home, [("water.xyz", WATER)])
     wait_for(lambda: state_of(home, job).state == "running")
     JobStore(home).request_cancel(
@@ -135,12 +135,12 @@ def test_second_worker_is_refused(home: Home, serving: Worker) -> None:
         Worker(home).serve()
 
 
-def test_refused_worker_begins_nothing(home: Home, serving: Worker) -> None:
+def test_refused_worker_does_not_call_begin(home: Home, serving: Worker) -> None:
     wait_for(lambda: lock.worker_status(serving.store.database).alive)
-    begun: list[Home] = []
+    begin_calls: list[Home] = []
     with pytest.raises(BandgapError):
-        Worker(home).serve(begin=begun.append)
-    assert not begun
+        Worker(home).serve(begin=begin_calls.append)
+    assert not begin_calls
 
 
 def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
@@ -152,7 +152,7 @@ def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_worker_killed_leaves_no_child_and_the_next_marks_the_job(home: Home) -> None:
+def test_killed_worker_leaves_no_job_process_and_the_next_marks_the_job(home: Home) -> None:
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
     files = [
         (f"water-{k}.xyz", WATER + b" " * k) for k in range(400)

@@ -1,4 +1,4 @@
-"""Workspaces of a data directory: known once opened, summed up once something is in them, named, pruned."""
+"""Workspaces of a data directory: opened, listed with counts, named, removed when unused."""
 
 import uuid
 from pathlib import Path
@@ -39,11 +39,11 @@ def library(tmp_path: Path) -> Library:
 
 
 def test_workspace_is_known_once_it_was_opened_or_filled(library: Library) -> None:
-    assert all(has_workspace(library, each) for each in (MINE, OTHER, EMPTY))
+    assert all(has_workspace(library, workspace) for workspace in (MINE, OTHER, EMPTY))
     assert not has_workspace(library, str(uuid.uuid4())) and not has_workspace(
         library, MINE.upper()
     )
-    assert [is_filled(library, each) for each in (MINE, EMPTY)] == [True, False]
+    assert [is_filled(library, workspace) for workspace in (MINE, EMPTY)] == [True, False]
 
 
 def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(
@@ -72,13 +72,13 @@ def test_name_of_a_workspace_is_kept_and_checked(library: Library) -> None:
 def test_workspace_that_stayed_empty_for_long_is_dropped_unless_it_has_a_name(
     library: Library,
 ) -> None:
-    named = str(uuid.uuid4())
-    rename_workspace(library, named, "for later")
+    named_workspace = str(uuid.uuid4())
+    rename_workspace(library, named_workspace, "for later")
     drop_unused_workspaces(library, unused_s=UNUSED_S)
     assert has_workspace(library, EMPTY)
     drop_unused_workspaces(library, unused_s=-1.0)
     assert not has_workspace(library, EMPTY)
-    assert has_workspace(library, named) and has_workspace(library, MINE)
+    assert has_workspace(library, named_workspace) and has_workspace(library, MINE)
 
 
 def test_opened_workspace_of_a_new_store_costs_no_file_of_a_damaged_one(tmp_path: Path) -> None:

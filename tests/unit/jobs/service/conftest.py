@@ -1,4 +1,4 @@
-"""A service on a socket, as other programs meet it: small runs, an HTTP client, and the command line beside it."""
+"""A service on a socket with small runs, an HTTP client, and the command line to compare with."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ from bandgap.cli import app as commands
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.running import LOOPBACK, listening, server_of
+from bandgap.jobs.service.server import LOOPBACK, listening_socket, make_server
 from bandgap.predictions.table import read_predictions_csv
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records
@@ -29,7 +29,7 @@ Predict = Callable[..., pd.DataFrame]
 
 @dataclass(frozen=True)
 class Runs:
-    """Folders of small runs: the Bayesian one, one with held-back structures, one with a baseline."""
+    """Folders of small runs: Bayesian, with held-back structures, with a baseline."""
 
     bayesian: Path
     conformal: Path
@@ -85,8 +85,10 @@ def serving(
     folders: list[Path], *, token: str | None = None, limits: ServiceLimits = LIMITS
 ) -> Iterator[str]:
     """Serve runs on a free port of this machine, in a thread, and yield the address."""
-    server = server_of(build_app(load_models(folders), token=token, limits=limits, hosts=LOOPBACK))
-    sock = listening("127.0.0.1", 0)
+    server = make_server(
+        build_app(load_models(folders), token=token, limits=limits, hosts=LOOPBACK)
+    )
+    sock = listening_socket("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
@@ -103,15 +105,15 @@ def serving(
 @pytest.fixture(scope="package")
 def address(runs: Runs) -> Iterator[str]:
     """Address of a service of the three runs, without a token."""
-    with serving(runs.folders) as found:
-        yield found
+    with serving(runs.folders) as service_address:
+        yield service_address
 
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
     """A client of that service."""
-    with httpx.Client(base_url=address, timeout=60) as found:
-        yield found
+    with httpx.Client(base_url=address, timeout=60) as http_client:
+        yield http_client
 
 
 @pytest.fixture
@@ -145,13 +147,13 @@ def rows(answer: httpx.Response) -> pd.DataFrame:
 
 
 def assert_same(answer: httpx.Response, table: pd.DataFrame) -> None:
-    """Assert that an answer is a table of `bandgap predict`, number by number and sentence by sentence; files apart."""
-    found = rows(answer)
-    assert list(found.columns) == list(table.columns) and len(found) == len(table)
-    for name in found.columns:
+    """Assert that a response has the values of a table of `bandgap predict`, without the files."""
+    answer_rows = rows(answer)
+    assert list(answer_rows.columns) == list(table.columns) and len(answer_rows) == len(table)
+    for name in answer_rows.columns:
         if name == "file":
-            assert [Path(a).name for a in found[name]] == [Path(b).name for b in table[name]]
-        elif found[name].dtype == float:
-            np.testing.assert_array_equal(found[name], table[name])
+            assert [Path(a).name for a in answer_rows[name]] == [Path(b).name for b in table[name]]
+        elif answer_rows[name].dtype == float:
+            np.testing.assert_array_equal(answer_rows[name], table[name])
         else:
-            assert list(found[name]) == list(table[name])
+            assert list(answer_rows[name]) == list(table[name])

@@ -1,4 +1,4 @@
-"""Questions that nobody waits for any more: what is left of their work is not done, and others do not wait for it."""
+"""Abandoned requests: the rest of their work is left out, and other requests do not wait."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 
 from bandgap.descriptors import vectors
 from bandgap.foundation.errors import Cancelled
-from bandgap.jobs.service.batching import PREDICTED_TOGETHER, Asked, Batcher
+from bandgap.jobs.service.batching import PREDICTED_TOGETHER, Batcher, PendingRequest
 from bandgap.jobs.service.models import ServedModel, load_models
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.structures.records import StructureRecord
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Runs
@@ -20,61 +20,69 @@ def batcher(runs: Runs) -> Batcher:
     return Batcher(load_models([runs.conformal]), max_structures=10_000)
 
 
-def ask(batcher: Batcher, *batch: Sequence[StructureRecord]) -> list[Asked]:
+def ask(batcher: Batcher, *batch: Sequence[StructureRecord]) -> list[PendingRequest]:
     """Ask for every list of records before the batcher starts, so that all are of one batch."""
     return [
-        batcher.ask(Question(Choice(), list(records), [None] * len(records))) for records in batch
+        batcher.submit(PredictionRequest(RequestOptions(), list(records), [None] * len(records)))
+        for records in batch
     ]
 
 
-def leave_while_describing(monkeypatch: pytest.MonkeyPatch, leaving: Sequence[Asked]) -> list[Any]:
-    """Abandon questions when the fifth structure is described; return the list of what is described."""
-    compute, seen = vectors._compute, []
+def leave_while_describing(
+    monkeypatch: pytest.MonkeyPatch, leaving: Sequence[PendingRequest]
+) -> list[Any]:
+    """Abandon requests at the fifth structure; return the list of described structures."""
+    compute, described = vectors._compute, []
 
     def counted(atoms: Any, config: Any) -> Any:
-        seen.append(atoms)
-        if len(seen) == 5:
+        described.append(atoms)
+        if len(described) == 5:
             for one in leaving:
                 one.abandoned = True
         return compute(atoms, config)
 
     monkeypatch.setattr(vectors, "_compute", counted)
-    return seen
+    return described
 
 
-def test_large_question_that_is_left_is_not_described_to_its_end_while_a_small_one_waits(
+def test_large_abandoned_request_is_not_described_completely_while_a_small_one_waits(
     batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many, few = make_records(300, seed=41, prefix="many"), make_records(2, seed=42, prefix="few")
-    large, small = ask(batcher, many, few)
-    seen = leave_while_describing(monkeypatch, [large])
+    many, two_records = (
+        make_records(300, seed=41, prefix="many"),
+        make_records(2, seed=42, prefix="few"),
+    )
+    large, small = ask(batcher, many, two_records)
+    described = leave_while_describing(monkeypatch, [large])
     batcher.start()
-    assert [row["id"] for row in small.rows.result(timeout=60)] == [record.id for record in few]
+    assert [row["id"] for row in small.rows.result(timeout=60)] == [
+        record.id for record in two_records
+    ]
     batcher.stop()
     with pytest.raises(Cancelled):
         large.rows.result(timeout=1)
-    assert len(seen) <= vectors.CHUNK_STRUCTURES + len(
-        few
+    assert len(described) <= vectors.CHUNK_STRUCTURES + len(
+        two_records
     )  # the chunk that was begun, and those that are waited for
 
 
-def test_small_questions_that_are_left_are_dropped_one_by_one(
+def test_small_abandoned_requests_are_dropped_one_by_one(
     batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ask(batcher, *([record] for record in make_records(40, seed=43, prefix="one")))
-    left = asked[20:30]
-    seen = leave_while_describing(monkeypatch, left)
+    pending = ask(batcher, *([record] for record in make_records(40, seed=43, prefix="one")))
+    abandoned = pending[20:30]
+    described = leave_while_describing(monkeypatch, abandoned)
     batcher.start()
-    answers = [one.rows.result(timeout=60) for one in asked]
+    answers = [one.rows.result(timeout=60) for one in pending]
     batcher.stop()
     assert [len(rows) for rows in answers] == [1] * 20 + [0] * 10 + [1] * 10
-    assert len(seen) == 30
+    assert len(described) == 30
 
 
-def test_question_that_is_left_while_others_are_predicted_is_not_predicted(
+def test_request_that_is_abandoned_while_others_are_predicted_is_not_predicted(
     batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first fills a pass of its own; during it the second is left, and only the third goes into the next."""
+    """The first fills a pass, in which the second is abandoned; the next pass has the third."""
     first, second, third = ask(
         batcher,
         make_records(PREDICTED_TOGETHER, seed=44, prefix="first"),
@@ -83,10 +91,10 @@ def test_question_that_is_left_while_others_are_predicted_is_not_predicted(
     )
     answer, passes = ServedModel.answer, []
 
-    def noted(model: ServedModel, questions: Sequence[Question], described: Any) -> Any:
-        passes.append(list(questions))
+    def noted(model: ServedModel, requests: Sequence[PredictionRequest], described: Any) -> Any:
+        passes.append(list(requests))
         second.abandoned = True
-        return answer(model, questions, described)
+        return answer(model, requests, described)
 
     monkeypatch.setattr(ServedModel, "answer", noted)
     batcher.start()
@@ -96,4 +104,4 @@ def test_question_that_is_left_while_others_are_predicted_is_not_predicted(
         1,
     ]
     batcher.stop()
-    assert passes == [[first.question], [third.question]]
+    assert passes == [[first.request], [third.request]]

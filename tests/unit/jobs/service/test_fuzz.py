@@ -1,4 +1,4 @@
-"""Real bodies, damaged: each hears its rows or a sentence, in bounded time and memory, and the service stays sound."""
+"""Damaged bodies get rows or a message, in bounded time and memory."""
 
 import contextlib
 import gzip
@@ -105,7 +105,8 @@ def frames_of(count: int) -> list[Any]:
 
 def uploaded(*files: tuple[str, bytes]) -> bytes:
     parts = [
-        f'--limit\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'.encode()
+        b"--limit\r\n"
+        + f'Content-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'.encode()
         + data
         + b"\r\n"
         for name, data in files
@@ -122,7 +123,7 @@ def sound() -> list[Asked]:
         for name, data in (("a.cif", cif), ("b/POSCAR", poscar), ("c.extxyz", frames)):
             packed.writestr(name, data)
     ase = [json.loads(encode(crystal(seed))) for seed in range(2)]
-    held = [{"content": cif.decode(), "name": "a.cif"}, WATER]
+    entries = [{"content": cif.decode(), "name": "a.cif"}, WATER]
     cheap = [{**WATER, "info": {"gap_pbe_eV": 2.5}}, {**WATER, "baseline_eV": 3.0}]
     return [
         ("chemical/x-cif", "", cif),
@@ -136,7 +137,7 @@ def sound() -> list[Asked]:
             ).encode(),
         ),
         (JSON, "", json.dumps([as_pymatgen(seed) for seed in range(2)], indent=1).encode()),
-        (JSON, "", json.dumps({"structures": held}).encode()),
+        (JSON, "", json.dumps({"structures": entries}).encode()),
         (JSON, "", json.dumps({"structures": cheap, "model": "cheap"}).encode()),
         (FILE, "a.json", optimade().encode()),
         (JSON, "", optimade().encode()),
@@ -164,7 +165,7 @@ def bombs() -> list[Asked]:
 
 
 def hostile(rng: Random) -> Asked:
-    """A body that somebody has thought about: counts, depth, archives that grow, another charset, nothing at all."""
+    """A hostile body: counts, depth, archive bombs, another charset, or empty."""
     kind, name, body = rng.choice(sound())
     way = rng.choice(("count", "count", "depth", "depth", "bomb", "charset", "charset", "empty"))
     if way == "count":
@@ -201,9 +202,9 @@ def hostile(rng: Random) -> Asked:
 
 
 def replaced() -> Iterator[Asked]:
-    """JSON bodies of every form, each text, key and number in turn replaced by each that nobody expects."""
+    """JSON bodies of every form, with each text, key and number replaced by unexpected values."""
     array = {"__ndarray__": [[3], "int64", [8, 1, 1]]}
-    told = {
+    replacements = {
         "baseline_eV": 3.0,
         "info": {"gap_pbe_eV": 2.5},
         "cell": [5.0, 6.0, 7.0],
@@ -212,7 +213,7 @@ def replaced() -> Iterator[Asked]:
     }
     files = [
         {"content": FRAME.decode(), "name": "a.xyz"},
-        {"id": "w", "positions": WATER["positions"]} | told,
+        {"id": "w", "positions": WATER["positions"]} | replacements,
     ]
     site = {"species": [{"element": "C", "occu": 1}], "abc": [0.1, 0.2, 0.3], "label": "C1"}
     lattice = {"a": 5, "b": 5, "c": 5, "alpha": 90, "beta": 90, "gamma": 90}
@@ -246,20 +247,20 @@ def bad_body(rng: Random) -> Asked:
 
 
 def forget_peak() -> int | None:
-    """Set the peak of this process's memory to what it takes now, where that can be done, and return it."""
+    """Reset the peak memory of this process where that is possible, and return it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_memory_bytes()["process"]
 
 
-def assert_answered(answer: httpx.Response, asked: Asked) -> None:
-    """Fail unless an answer is rows, one for every structure that was read, or a sentence about the request."""
-    kind, name, body = asked
-    assert answer.status_code == 200 or 400 <= answer.status_code < 500, (answer.text, asked)
-    found = answer.json()
+def assert_answered(answer: httpx.Response, request: Asked) -> None:
+    """Fail unless a response is one row for every structure, or a message about the request."""
+    kind, name, body = request
+    assert answer.status_code == 200 or 400 <= answer.status_code < 500, (answer.text, request)
+    content = answer.json()
     if answer.status_code != 200:
-        assert_sentence(found["detail"])
-    for row in found.get("rows") or []:
+        assert_sentence(content["detail"])
+    for row in content.get("rows") or []:
         refused = row["status"] == "refused"
         assert all(
             (row[name] is None) == refused for name in ("mean_eV", "sd_eV", "lower_eV", "upper_eV")
@@ -268,8 +269,8 @@ def assert_answered(answer: httpx.Response, asked: Asked) -> None:
         if row["problem"]:
             assert_sentence(row["problem"])
     if answer.status_code == 200 and not (kind.startswith((JSON, UPLOAD))):
-        records = read_structures(body, name or "structure.cif", limits=LIMITS.of_files)
-        assert len(found["rows"]) == len(records)
+        records = read_structures(body, name or "structure.cif", limits=LIMITS.reading_limits)
+        assert len(content["rows"]) == len(records)
 
 
 def test_sound_bodies_of_every_form_are_predicted(client: httpx.Client) -> None:
@@ -298,7 +299,7 @@ def test_every_value_of_json_may_be_what_nobody_expects(client: httpx.Client) ->
     ("count", "fresh"),
     [(1_500, False), pytest.param(50_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
 )
-def test_damaged_bodies_are_predicted_or_hear_a_sentence(
+def test_damaged_bodies_are_predicted_or_refused_with_a_message(
     client: httpx.Client, count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = {"params": {"name": "a.extxyz"}, "content": sound()[2][2]}
@@ -307,11 +308,11 @@ def test_damaged_bodies_are_predicted_or_hear_a_sentence(
     codes: Counter[int] = Counter()
 
     def check(rng: Random) -> None:
-        kind, name, body = asked = bad_body(rng)
+        kind, name, body = request = bad_body(rng)
         answer = client.post(
             "/predict", params={"name": name}, content=body, headers={"content-type": kind}
         )
-        assert_answered(answer, asked)
+        assert_answered(answer, request)
         codes[answer.status_code] += 1
         if rng.random() < 0.05:
             assert client.post("/predict", **good).content == before

@@ -1,4 +1,4 @@
-"""The service over a socket: its rows are those of `bandgap predict`, to the last digit, however they are asked."""
+"""The rows of the service over a socket are those of `bandgap predict`, to the last digit."""
 
 import io
 import json
@@ -16,9 +16,9 @@ from ase.io.jsonio import encode
 
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ConfigError
-from bandgap.jobs.service.batching import Asked, Batcher, Counts, _answer
+from bandgap.jobs.service.batching import Batcher, Counts, PendingRequest, _answer
 from bandgap.jobs.service.models import ServedModel, load_models
-from bandgap.jobs.service.questions import Choice, Question
+from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.table import COLUMNS
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
@@ -32,7 +32,7 @@ WATER = {
 
 
 def crystal(seed: int = 0) -> Atoms:
-    """Methanol in a cell of its own."""
+    """Methanol in a cell."""
     atoms = molecule("CH3OH", cell=[5.0, 5.5, 6.0], pbc=True)
     atoms.positions += np.random.default_rng(seed).normal(0.0, 0.03, atoms.positions.shape)
     return atoms
@@ -40,7 +40,7 @@ def crystal(seed: int = 0) -> Atoms:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Frames of every verdict: good ones, one with atoms on top of each other, and one of a foreign element."""
+    """Frames of every verdict: good ones, one with overlapping atoms, one of a foreign element."""
     path = tmp_path / "mixed.extxyz"
     frames = [record.atoms for record in make_records(6, seed=21, prefix="new")]
     frames += [Atoms("H2", [[0, 0, 0], [0, 0, 0.1]]), molecule("SiH4"), crystal()]
@@ -60,8 +60,8 @@ def as_cif(atoms: Atoms) -> bytes:
 def test_bare_file_is_answered_as_predict_answers_it(
     client: httpx.Client, runs: Runs, predict: Predict, mixed: Path, level: float, interval: str
 ) -> None:
-    asked = {"name": mixed.name, "level": level, "interval": interval}
-    answer = client.post("/predict", params=asked, content=mixed.read_bytes())
+    params = {"name": mixed.name, "level": level, "interval": interval}
+    answer = client.post("/predict", params=params, content=mixed.read_bytes())
     assert answer.status_code == 200 and answer.json()["model"] == "bayesian"
     assert_same(answer, predict(runs.bayesian, mixed, level=level, interval=interval))
     assert list(answer.json()["rows"][0]) == list(COLUMNS)
@@ -71,7 +71,7 @@ def test_bare_file_is_answered_as_predict_answers_it(
     assert bad["mean_eV"] is None and "0.10 A apart" in bad["problem"]
 
 
-def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
+def test_crowded_cell_is_predicted_or_refused_with_a_message(client: httpx.Client) -> None:
     positions = np.random.default_rng(0).uniform(0.0, 0.5, (190, 3)).round(2)
     frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
     frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
@@ -123,7 +123,8 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
     atoms = crystal()
     path = tmp_path / "one.extxyz"
     path.write_text(
-        f'{len(atoms)}\nLattice="{" ".join(map(repr, map(float, atoms.cell.array.ravel())))}" id=one\n'
+        f'{len(atoms)}\nLattice="{" ".join(map(repr, map(float, atoms.cell.array.ravel())))}" '
+        "id=one\n"
         + "".join(f"{a.symbol} {' '.join(repr(float(x)) for x in a.position)}\n" for a in atoms)
     )
     table = predict(runs.bayesian, path)
@@ -149,8 +150,8 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
     forms.append({**plain, "cell": [5.0, 5.5, 6.0], "pbc": None})
     forms.append({**plain, "cell": [5.0, 5.5, 6.0, 90, 90, 90], "pbc": [True, True, True]})
     for form in forms:
-        found = client.post("/predict", json=[{**form, "id": "one", "name": "one.extxyz"}])
-        assert_same(found, table)
+        response = client.post("/predict", json=[{**form, "id": "one", "name": "one.extxyz"}])
+        assert_same(response, table)
 
 
 @pytest.mark.parametrize(
@@ -161,12 +162,12 @@ def test_response_of_optimade_is_read_as_its_file(
 ) -> None:
     path = tmp_path / "response.json"
     path.write_text(optimade())
-    asked = {
+    body = {
         "params": {"name": path.name, "level": 0.9},
         "content": optimade(),
         "headers": {"content-type": kind},
     }
-    answer = client.post("/predict", **asked)
+    answer = client.post("/predict", **body)
     assert answer.status_code == 200
     assert_same(answer, predict(runs.bayesian, path, level=0.9))
     assert [(row["id"], row["status"] == "refused") for row in answer.json()["rows"]] == [
@@ -206,7 +207,10 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
     client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
 ) -> None:
     path = tmp_path / "waters.extxyz"
-    frame = "3\nProperties=species:S:1:pos:R:3 id={} gap_pbe_eV={}\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
+    frame = (
+        "3\nProperties=species:S:1:pos:R:3 id={} gap_pbe_eV={}\nO 0 0 0.1\nH 0.76 0 "
+        "-0.5\nH -0.76 0 -0.5\n"
+    )
     path.write_text(frame.format("a", 2.5) + frame.format("b", 4.0))
     table, model = predict(runs.cheap, path), {"model": "cheap"}
     assert table["mean_eV"][1] - table["mean_eV"][0] > 1
@@ -215,20 +219,22 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
             "/predict", params={**model, "name": "waters.extxyz"}, content=path.read_bytes()
         )
     ]
-    given = [{**WATER, "id": id, "baseline_eV": value} for id, value in (("a", 2.5), ("b", 4.0))]
-    answers.append(client.post("/predict", json={"structures": given, **model}))
+    structures = [
+        {**WATER, "id": id, "baseline_eV": value} for id, value in (("a", 2.5), ("b", 4.0))
+    ]
+    answers.append(client.post("/predict", json={"structures": structures, **model}))
     bare = path.read_text().replace("gap_pbe_eV", "other")
     answers.append(client.post("/predict", params={**model, "baseline_eV": "2.5,4"}, content=bare))
     for answer in answers:
         np.testing.assert_array_equal(rows(answer)["mean_eV"], table["mean_eV"])
         np.testing.assert_array_equal(rows(answer)["upper_eV"], table["upper_eV"])
-    partly = client.post("/predict", json={"structures": [given[0], WATER], **model})
+    partly = client.post("/predict", json={"structures": [structures[0], WATER], **model})
     assert (
         rows(partly)["status"][1] == "refused" and "has no gap_pbe_eV" in rows(partly)["problem"][1]
     )
     none = client.post("/predict", json={"structures": [WATER], **model})
     assert none.status_code == 422 and "give it in eV as baseline_eV" in none.json()["detail"]
-    foreign = client.post("/predict", json=[given[0]])
+    foreign = client.post("/predict", json=[structures[0]])
     assert (
         foreign.status_code == 422
         and "this run was trained without one" in foreign.json()["detail"]
@@ -238,19 +244,19 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
 def test_requests_that_arrive_together_are_predicted_together_and_answered_as_if_alone(
     address: str, client: httpx.Client, runs: Runs, predict: Predict, mixed: Path
 ) -> None:
-    """Twenty at once of several models and sizes: each has the bytes that it has alone, and those of `bandgap predict`.
+    """Twenty simultaneous requests of several models and sizes get the bytes of single requests.
 
     They come while fifty structures of another model are predicted, and so wait for each other.
     """
     single = mixed.with_name("single.extxyz")
     write(single, crystal(3), format="extxyz")
-    wanted = [
+    expected_bodies = [
         (model, path) for model in (runs.bayesian, runs.conformal) for path in (mixed, single)
     ]
-    tables = [predict(model, path) for model, path in wanted]
+    tables = [predict(model, path) for model, path in expected_bodies]
 
     def ask(number: int) -> httpx.Response:
-        model, path = wanted[number % 4]
+        model, path = expected_bodies[number % 4]
         params = {"model": model.name, "name": path.name}
         return httpx.post(
             f"{address}/predict", params=params, content=path.read_bytes(), timeout=60
@@ -278,59 +284,61 @@ def test_requests_that_arrive_together_are_predicted_together_and_answered_as_if
     assert after["batches"] - before["batches"] < 21
 
 
-def test_questions_that_wait_are_one_batch_of_each_model(runs: Runs) -> None:
-    """Six questions wait before the batcher starts: four of one model are predicted at once, two of another."""
+def test_waiting_requests_are_one_batch_of_each_model(runs: Runs) -> None:
+    """Six requests wait before the batcher starts: a batch of four and a batch of two."""
     models = load_models([runs.bayesian, runs.conformal])
     records = make_records(12, seed=33, prefix="waits")
     batcher = Batcher(models, max_structures=100)
-    questions = [
-        Question(
-            Choice("bayesian" if k % 3 else "conformal"), records[2 * k : 2 * k + 2], [None, None]
+    requests = [
+        PredictionRequest(
+            RequestOptions("bayesian" if k % 3 else "conformal"),
+            records[2 * k : 2 * k + 2],
+            [None, None],
         )
         for k in range(6)
     ]
-    asked = [batcher.ask(question) for question in questions]
+    pending_requests = [batcher.submit(request) for request in requests]
     batcher.start()
-    found = [one.rows.result(timeout=60) for one in asked]
+    answers = [one.rows.result(timeout=60) for one in pending_requests]
     assert batcher.counts == Counts(requests=6, batches=2)
-    again = [batcher.ask(question).rows.result(timeout=60) for question in questions]
+    again = [batcher.submit(request).rows.result(timeout=60) for request in requests]
     batcher.stop()
     assert batcher.counts == Counts(requests=12, batches=8)
-    assert found == again
+    assert answers == again
 
 
-def test_questions_share_the_draws_and_one_that_fails_costs_no_other(runs: Runs) -> None:
-    """Questions of one batch: a level out of range and an interval that the run lacks stand beside good ones."""
+def test_failing_request_does_not_affect_the_others_of_its_batch(runs: Runs) -> None:
+    """A batch with good requests, a level out of range and an interval that the run lacks."""
     model = ServedModel.load(runs.bayesian, name="bayesian")
     records = make_records(6, seed=31, prefix="asked")
     choices = [
-        Choice(level=0.9),
-        Choice(level=2.0),
-        Choice(interval="credible"),
-        Choice(interval="conformal"),
+        RequestOptions(level=0.9),
+        RequestOptions(level=2.0),
+        RequestOptions(interval="credible"),
+        RequestOptions(interval="conformal"),
     ]
-    questions = [
-        Question(choice, records[k : k + 2], [None, None])
+    requests = [
+        PredictionRequest(choice, records[k : k + 2], [None, None])
         for k, choice in zip((0, 1, 3, 4), choices, strict=True)
     ]
-    described = [featurize(question.records, model.run.descriptor) for question in questions]
-    found = model.answer(questions, described)
-    assert isinstance(found[1], ConfigError) and "level is 2" in str(found[1])
-    assert isinstance(found[3], ConfigError) and "held no structures back" in str(found[3])
+    described = [featurize(request.records, model.run.descriptor) for request in requests]
+    answers = model.answer(requests, described)
+    assert isinstance(answers[1], ConfigError) and "level is 2" in str(answers[1])
+    assert isinstance(answers[3], ConfigError) and "held no structures back" in str(answers[3])
     for k in (0, 2):
-        assert found[k] == model.answer([questions[k]], [described[k]])[0]
-        assert [row["id"] for row in found[k]] == [record.id for record in questions[k].records]
+        assert answers[k] == model.answer([requests[k]], [described[k]])[0]
+        assert [row["id"] for row in answers[k]] == [record.id for record in requests[k].records]
 
 
 def test_batch_that_cannot_be_predicted_together_is_predicted_one_by_one(runs: Runs) -> None:
-    """An error that nobody foresaw, here of a baseline that no request could give, ends its own question alone."""
+    """An unexpected error, by an impossible baseline, ends only its own request."""
     model = ServedModel.load(runs.cheap, name="cheap")
     good, odd = (
-        Asked(model, Question(Choice(), [record], [value]))
+        PendingRequest(model, PredictionRequest(RequestOptions(), [record], [value]))
         for record, value in zip(make_records(2, seed=32, prefix="q"), (2.5, "two"), strict=True)
     )
-    for asked in (good, odd):
-        assert asked.rows.set_running_or_notify_cancel()
+    for pending in (good, odd):
+        assert pending.rows.set_running_or_notify_cancel()
     _answer(model, [good, odd])
     assert good.rows.result()[0]["id"] == "q-00" and good.rows.result()[0]["mean_eV"] is not None
     with pytest.raises(ValueError, match="could not convert string to float"):

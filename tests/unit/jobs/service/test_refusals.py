@@ -1,4 +1,4 @@
-"""What the service does not take: every refusal is a code and one sentence, and nothing of it reaches the others."""
+"""Refusals of the service: a code and a message, without an effect on other requests."""
 
 import json
 import os
@@ -24,8 +24,8 @@ TOKEN = "a-token-of-twenty-four-c"
 FRAME = b"3\n\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
 
 
-def sentence(answer: httpx.Response, code: int) -> str:
-    """The sentence of a refusal of this code."""
+def refusal_message(answer: httpx.Response, code: int) -> str:
+    """Return the message of a refusal with this code."""
     assert answer.status_code == code, answer.text
     text = answer.json()["detail"]
     assert isinstance(text, str) and len(text) > 10 and "Traceback" not in answer.text
@@ -33,7 +33,7 @@ def sentence(answer: httpx.Response, code: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (
             {"positions": [[0, 0], [0, 1], [1, 1]]},
@@ -77,13 +77,13 @@ def sentence(answer: httpx.Response, code: int) -> str:
     ids=lambda value: str(value)[:40],
 )
 def test_structure_of_a_wrong_shape_is_named_with_its_place(
-    client: httpx.Client, change: dict, said: str
+    client: httpx.Client, change: dict, expected: str
 ) -> None:
-    assert said in sentence(client.post("/predict", json=[{**WATER, **change}]), 422)
+    assert expected in refusal_message(client.post("/predict", json=[{**WATER, **change}]), 422)
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "code", "expected"),
     [
         ('{"structures": [', 400, "The body is not JSON: line 1"),
         ('{"a": NaN}', 400, "The JSON holds NaN"),
@@ -116,16 +116,16 @@ def test_structure_of_a_wrong_shape_is_named_with_its_place(
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_body_that_is_no_question_is_refused(
-    client: httpx.Client, body: str, code: int, said: str
+def test_body_that_is_no_request_is_refused(
+    client: httpx.Client, body: str, code: int, expected: str
 ) -> None:
-    assert said in sentence(
+    assert expected in refusal_message(
         client.post("/predict", content=body, headers={"content-type": "application/json"}), code
     )
 
 
 @pytest.mark.parametrize(
-    ("params", "code", "said"),
+    ("params", "code", "expected"),
     [
         (
             {"model": "../bayesian"},
@@ -159,9 +159,9 @@ def test_body_that_is_no_question_is_refused(
     ids=str,
 )
 def test_address_that_makes_no_sense_is_refused(
-    client: httpx.Client, params: dict, code: int, said: str
+    client: httpx.Client, params: dict, code: int, expected: str
 ) -> None:
-    assert said in sentence(client.post("/predict", params=params, content=FRAME), code)
+    assert expected in refusal_message(client.post("/predict", params=params, content=FRAME), code)
 
 
 def test_disorder_and_nonsense_keep_their_rows_with_the_reason(client: httpx.Client) -> None:
@@ -176,36 +176,44 @@ def test_disorder_and_nonsense_keep_their_rows_with_the_reason(client: httpx.Cli
         {**WATER, "symbols": ["O", "Q", "H"]},
         WATER,
     ]
-    assert "has occupancy 0.5" in sentence(client.post("/predict", content=disordered), 422)
+    assert "has occupancy 0.5" in refusal_message(client.post("/predict", content=disordered), 422)
     answer = client.post("/predict", json=mixed)
     assert answer.status_code == 200
     assert [row["status"] for row in answer.json()["rows"]][:2] == ["refused", "refused"]
     assert "atom C1 has occupancy 0.5. Disordered structures" in answer.json()["rows"][0]["problem"]
     none = client.post("/predict", json=mixed[:2])
     assert (
-        "None of 2 structures can be used: atom C1" in sentence(none, 422)
+        "None of 2 structures can be used: atom C1" in refusal_message(none, 422)
         and len(none.json()["rows"]) == 2
     )
 
 
 def test_body_over_the_limit_is_refused_announced_or_not(client: httpx.Client) -> None:
     large = b" " * (LIMITS.max_body_bytes + 1)
-    assert "larger than 200,000 bytes" in sentence(client.post("/predict", content=large), 413)
+    assert "larger than 200,000 bytes" in refusal_message(
+        client.post("/predict", content=large), 413
+    )
     chunks = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
-    assert "larger than 200,000 bytes" in sentence(client.post("/predict", content=chunks), 413)
-    assert "More than 50 structures" in sentence(client.post("/predict", content=FRAME * 51), 413)
+    assert "larger than 200,000 bytes" in refusal_message(
+        client.post("/predict", content=chunks), 413
+    )
+    assert "More than 50 structures" in refusal_message(
+        client.post("/predict", content=FRAME * 51), 413
+    )
     many = [{"content": (FRAME * 51).decode(), "name": "a.xyz"}, "never read"]
-    assert "More than 50 structures" in sentence(client.post("/predict", json=many), 413)
+    assert "More than 50 structures" in refusal_message(client.post("/predict", json=many), 413)
     files = [("files", (f"{k}.xyz", FRAME * 30)) for k in range(2)]
-    assert "More than 50 structures" in sentence(client.post("/predict", files=files), 413)
+    assert "More than 50 structures" in refusal_message(client.post("/predict", files=files), 413)
 
 
 def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
     boundless = {"content-type": "multipart/form-data"}
-    assert "boundary" in sentence(client.post("/predict", content=b"x", headers=boundless), 400)
+    assert "boundary" in refusal_message(
+        client.post("/predict", content=b"x", headers=boundless), 400
+    )
     torn = {"content-type": "multipart/form-data; boundary=a"}
-    sentence(client.post("/predict", content=b"--b\r\nnonsense", headers=torn), 400)
-    sentence(client.post("/predict", content=b"--a--\r\n", headers=torn), 422)
+    refusal_message(client.post("/predict", content=b"--b\r\nnonsense", headers=torn), 400)
+    refusal_message(client.post("/predict", content=b"--a--\r\n", headers=torn), 422)
     part = (
         b'--a\r\nContent-Disposition: form-data; name="f"; filename="a.xyz"\r\n\r\n'
         + FRAME
@@ -213,27 +221,27 @@ def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
     )
     assert client.post("/predict", content=part * 2 + b"--a--", headers=torn).status_code == 200
     for cut in (part * 2, part * 2 + b"--a", (part * 2)[:-20]):
-        assert "it is cut off, as its closing" in sentence(
+        assert "it is cut off, as its closing" in refusal_message(
             client.post("/predict", content=cut, headers=torn), 400
         )
     undefined = {"content-type": "multipart/form-data; boundary=a; charset=undefined"}
     unknown = client.post("/predict", content=part + b"--a--", headers=undefined)
-    assert "do not fit its boundary and charset" in sentence(unknown, 400)
+    assert "do not fit its boundary and charset" in refusal_message(unknown, 400)
     mixed = client.post("/predict", files={"f": ("a.xyz", FRAME)}, data={"level": "0.5"})
-    assert "Put model, level and interval into the address" in sentence(mixed, 422)
+    assert "Put model, level and interval into the address" in refusal_message(mixed, 422)
     path = client.post("/predict", files={"f": ("../a.xyz", FRAME)})
-    assert "is not accepted as a file's name" in sentence(path, 422)
+    assert "is not accepted as a file's name" in refusal_message(path, 422)
 
 
 def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> None:
-    assert sentence(client.get("/../etc/passwd"), 404).startswith(
+    assert refusal_message(client.get("/../etc/passwd"), 404).startswith(
         "There is no GET of this address."
     )
-    assert "There is no DELETE of this address." in sentence(client.delete("/models"), 405)
+    assert "There is no DELETE of this address." in refusal_message(client.delete("/models"), 405)
     assert client.get("/models", headers={"host": "evil.example"}).status_code == 400
 
 
-def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
+def test_token_is_needed_for_models_and_predictions_only(runs: Runs) -> None:
     with (
         serving([runs.conformal], token=TOKEN) as address,
         httpx.Client(base_url=address) as client,
@@ -246,9 +254,9 @@ def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
         }
         assert client.get("/version").status_code == client.get("/docs").status_code == 200
         for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
-            said = sentence(client.get("/models", headers=header), 401)
-            assert "Authorization: Bearer TOKEN" in said and TOKEN not in said
-            sentence(client.post("/predict", content=FRAME, headers=header), 401)
+            message = refusal_message(client.get("/models", headers=header), 401)
+            assert "Authorization: Bearer TOKEN" in message and TOKEN not in message
+            refusal_message(client.post("/predict", content=FRAME, headers=header), 401)
         good = {"authorization": f"Bearer {TOKEN}"}
         assert [
             model["name"] for model in client.get("/models", headers=good).json()["models"]
@@ -286,13 +294,15 @@ def test_other_machines_need_a_token() -> None:
             check_host(host, None)
 
 
-def test_busy_and_slow_answers_say_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request inside at most, which takes two seconds of at most one: it hears 503, and who comes meanwhile 429."""
+def test_busy_and_slow_service_answers_429_and_503(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one request at most and one second, a slow one gets 503 and the next one 429."""
     answer = ServedModel.answer
 
-    def slowly(model: ServedModel, *given: object) -> object:
+    def slowly(model: ServedModel, *arguments: object) -> object:
         time.sleep(2)
-        return answer(model, *given)
+        return answer(model, *arguments)
 
     monkeypatch.setattr(ServedModel, "answer", slowly)
     limits = ServiceLimits(max_waiting=1, seconds=1.0)
@@ -308,15 +318,20 @@ def test_busy_and_slow_answers_say_so(runs: Runs, monkeypatch: pytest.MonkeyPatc
         while not client.get("/health").json()["waiting"]:
             time.sleep(0.01)
         busy = client.post("/predict", content=FRAME)
-        assert "Busy with 1 requests" in sentence(busy, 429) and busy.headers["retry-after"] == "1"
+        assert (
+            "Busy with 1 requests" in refusal_message(busy, 429)
+            and busy.headers["retry-after"] == "1"
+        )
         thread.join()
-        assert "No answer within 1 s. Send fewer structures at once" in sentence(slow[0], 503)
+        assert "No answer within 1 s. Send fewer structures at once" in refusal_message(
+            slow[0], 503
+        )
         monkeypatch.setattr(ServedModel, "answer", answer)
         time.sleep(1.5)
         assert client.post("/predict", content=FRAME).status_code == 200
 
 
-def test_body_that_does_not_arrive_hears_408(runs: Runs) -> None:
+def test_body_that_does_not_arrive_gets_408(runs: Runs) -> None:
     with serving([runs.conformal], limits=ServiceLimits(seconds=1.0)) as address:
         host, port = address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:
@@ -326,23 +341,23 @@ def test_body_that_does_not_arrive_hears_408(runs: Runs) -> None:
             assert b" 408 " in sock.recv(4096).splitlines()[0]
 
 
-def test_error_inside_is_one_sentence_without_a_traceback(
+def test_unexpected_error_is_a_message_without_a_traceback(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(model: ServedModel, *given: object) -> object:
+    def broken(model: ServedModel, *arguments: object) -> object:
         raise RuntimeError("a secret of the inside")
 
     monkeypatch.setattr(ServedModel, "answer", broken)
     with serving([runs.conformal]) as address:
         answer = httpx.post(f"{address}/predict", content=FRAME)
-        assert "An error inside the service" in sentence(answer, 500)
+        assert "An error inside the service" in refusal_message(answer, 500)
         assert "secret" not in answer.text and "RuntimeError" not in answer.text
         monkeypatch.undo()
         assert httpx.post(f"{address}/predict", content=FRAME).status_code == 200
 
 
 def damaged(rng: np.random.Generator) -> tuple[str, bytes]:
-    """A body that no service should take: its content type, and what is wrong with it by one of eight ways."""
+    """An invalid body of one of eight kinds, with its content type."""
     good = json.dumps({"structures": [WATER, WATER], "level": 0.9}).encode()
     way = int(rng.integers(8))
     cut = int(rng.integers(1, len(good) - 1))
@@ -384,27 +399,27 @@ def damaged(rng: np.random.Generator) -> tuple[str, bytes]:
     )
 
 
-def test_thousand_malformed_bodies_each_hear_a_sentence(client: httpx.Client) -> None:
+def test_thousand_malformed_bodies_each_get_a_message(client: httpx.Client) -> None:
     rng = np.random.default_rng(0)
     codes = set()
     for _ in range(1_000):
         kind, body = damaged(rng)
         answer = client.post("/predict", content=body, headers={"content-type": kind})
         assert 400 <= answer.status_code < 500, (kind, body, answer.text)
-        sentence(answer, answer.status_code)
+        refusal_message(answer, answer.status_code)
         codes.add(answer.status_code)
     assert codes == {400, 422}
     assert client.post("/predict", content=FRAME).status_code == 200
 
 
-def test_refusal_holds_code_and_sentence() -> None:
+def test_refusal_has_code_and_message() -> None:
     error = Refusal(404, "There is none.")
-    assert (error.code, error.sentence, str(error)) == (404, "There is none.", "There is none.")
+    assert (error.code, error.message, str(error)) == (404, "There is none.", "There is none.")
     with pytest.raises(ConfigError, match=r"ServiceLimits.max_waiting: found 0"):
         ServiceLimits(max_waiting=0)
 
 
-def test_missing_extra_is_one_sentence_with_the_command() -> None:
+def test_missing_extra_is_a_message_with_the_command() -> None:
     script = "import sys; sys.modules['fastapi'] = None; from bandgap.cli import main; main()"
     command = [sys.executable, "-c", script, "serve", "--model", "run"]
     done = subprocess.run(

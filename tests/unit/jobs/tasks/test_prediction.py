@@ -1,4 +1,4 @@
-"""The page's prediction by chunks: the files of one chunk, also after a cancel and after the worker was killed."""
+"""The prediction job in chunks gives the files of one chunk, also after a cancel or a kill."""
 
 import os
 import signal
@@ -42,7 +42,10 @@ from tests.unit.jobs.labelled_sets import add_labelled_set
 
 WS = str(uuid.uuid4())
 SAMPLER = {"chains": 2, "warmup": 20, "draws": 30, "keep": 16}
-WATER = "3\nProperties=species:S:1:pos:R:3 id={id}\nO 0 0 0.119\nH 0 {x:.4f} -0.477\nH 0 -{x:.4f} -0.477\n"
+WATER = (
+    "3\nProperties=species:S:1:pos:R:3 id={id}\nO 0 0 0.119\nH 0 {x:.4f} "
+    "-0.477\nH 0 -{x:.4f} -0.477\n"
+)
 
 
 @pytest.fixture
@@ -67,7 +70,7 @@ def home(tmp_path, world, source_folder) -> Home:
 
 
 def files(n: int) -> list[tuple[str, bytes]]:
-    """Return waters in two files that share ids, a refused file, and a molecule without a descriptor."""
+    """Return two files of waters with shared ids, a refused file, and one without descriptor."""
     waters = [WATER.format(id=f"w{k % (n - 3)}", x=0.7 + 0.0001 * k) for k in range(n)]
     first, second = waters[: n // 2], waters[n // 2 :]
     return [
@@ -88,7 +91,7 @@ def submitted(home: Home, n: int = 20) -> Job:
 
 
 def expected(home: Home, n: int) -> Predictions:
-    """Return what the run predicts of the same files at once."""
+    """Return the run's predictions of the same files in one chunk."""
     records = [record for name, data in files(n) for record in read_structures(data, name)]
     (run,) = Library(home).runs(WS)
     return predict_run(home.run_folder(run.id), with_unique_ids(records))
@@ -118,21 +121,21 @@ def test_prediction_by_chunks_has_the_numbers_of_all_at_once(home, monkeypatch):
     job = submitted(home)
     updates: list[Update] = []
     result = predict(job, home, updates.append)
-    found, all_at_once = load_predictions(folder_of(home, job) / QUANTILES), expected(home, 20)
+    stored, all_at_once = load_predictions(folder_of(home, job) / QUANTILES), expected(home, 20)
     for name in TEXTS:
-        assert getattr(found, name) == getattr(all_at_once, name), name
+        assert getattr(stored, name) == getattr(all_at_once, name), name
     for name in NUMBERS:
         np.testing.assert_array_equal(
-            getattr(found, name), getattr(all_at_once, name), err_msg=name
+            getattr(stored, name), getattr(all_at_once, name), err_msg=name
         )
     assert (folder_of(home, job) / PREDICTIONS_CSV).read_text() == all_at_once.to_csv()
-    assert found.level_of_theory == all_at_once.level_of_theory == "PBE"
+    assert stored.level_of_theory == all_at_once.level_of_theory == "PBE"
     assert len(read_structures((folder_of(home, job) / EXTXYZ).read_bytes(), "p.extxyz")) == 20
     assert (result["n"], result["refused"], result["ok"] + result["warning"]) == (22, 2, 20)
     assert result["like"] + result["unlike"] == 20
-    told = [update for update in updates if RATE in update.values]
-    assert {update.done for update in told} == {6, 12, 18, 22} and all(
-        u.values[RATE] > 0 for u in told
+    rate_updates = [update for update in updates if RATE in update.values]
+    assert {update.done for update in rate_updates} == {6, 12, 18, 22} and all(
+        u.values[RATE] > 0 for u in rate_updates
     )
     assert not list((home.folder / "checkpoints").glob("*"))
 
@@ -146,10 +149,10 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
         job = JobStore(home).submit(WS, "predict", title="p", payload=payload, subject=run.dataset)
         predict(job, home, no_progress)
         details.append(load_details(folder_of(home, job) / DETAILS))
-    small, whole = details
-    assert small.nearest == whole.nearest and len(small) == 24
+    small, all_rows = details
+    assert small.nearest == all_rows.nearest and len(small) == 24
     for name in (*ROWS, *JOINT):
-        np.testing.assert_array_equal(getattr(small, name), getattr(whole, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(small, name), getattr(all_rows, name), err_msg=name)
     assert (
         small.labelled.sum() == 20
         and small.joint_rows.tolist() == [20, 21, 22, 23]
@@ -169,37 +172,37 @@ def test_verdicts_and_shapes_of_uploaded_structures_are_stored(home, monkeypatch
     assert [shape is None for shape in shapes] == [v.status == "refused" for v in verdicts]
 
 
-def test_cancelled_prediction_goes_on_after_its_last_chunk(home, monkeypatch):
+def test_cancelled_prediction_resumes_after_its_last_chunk(home, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK", 6)
-    whole, job = submitted(home), submitted(home)
-    predict(whole, home, no_progress)
+    finished, job = submitted(home), submitted(home)
+    predict(finished, home, no_progress)
     with pytest.raises(Cancelled):
         predict(job, home, stopped_after(12))
     assert (
-        resuming.kept_rows(home, job.payload) == 6
+        resuming.n_predicted_rows(home, job.payload) == 6
     )  # the second was not written when the end was asked for
     assert run_losses(JobStore(home), Library(home), Library(home).runs(WS)[0]).n_bytes > 0
     JobStore(home).request_cancel(WS, job.id)
     stopped = JobStore(home).job(WS, job.id)
-    again = resuming.go_on(JobStore(home), stopped)
-    assert resuming.go_on(JobStore(home), stopped).id == again.id
-    assert resuming.without_continued([again, stopped, whole]) == [again, whole]
+    again = resuming.resume_prediction(JobStore(home), stopped)
+    assert resuming.resume_prediction(JobStore(home), stopped).id == again.id
+    assert resuming.without_resumed([again, stopped, finished]) == [again, finished]
     updates: list[Update] = []
     assert predict(again, home, updates.append)["n_resumed_rows"] == 6
     assert min(u.done for u in updates if u.phase == "predicting") == 6
     assert not [
         u for u in updates if u.phase == "finding bonds and contacts"
     ]  # the shapes are there
-    assert_same_files(folder_of(home, again), folder_of(home, whole))
+    assert_same_files(folder_of(home, again), folder_of(home, finished))
 
 
-def test_prediction_at_work_does_not_go_on_twice(home):
+def test_running_prediction_is_not_resumed(home):
     job = submitted(home)
     with pytest.raises(
         InputError,
-        match=r"^Predicting new is queued\. Only a prediction that was stopped goes on\.",
+        match=r"^Predicting new is queued\. Only a prediction that was stopped can be resumed\.",
     ):
-        resuming.go_on(JobStore(home), job)
+        resuming.resume_prediction(JobStore(home), job)
 
 
 def test_gaps_that_came_since_are_noticed(home, monkeypatch):
@@ -209,18 +212,18 @@ def test_gaps_that_came_since_are_noticed(home, monkeypatch):
     job = JobStore(home).submit(WS, "predict", title="p", payload=payload, subject=run.dataset)
     with pytest.raises(Cancelled):
         predict(job, home, stopped_after(18))
-    assert resuming.kept_rows(home, job.payload) == 12
+    assert resuming.n_predicted_rows(home, job.payload) == 12
     library.save_gaps(run.dataset, np.full(24, 3.0), labels={}, level_of_theory="PBE")
     assert predict(job, home, no_progress)["n_resumed_rows"] == 0
     assert load_details(folder_of(home, job) / DETAILS).labelled.all()
 
 
 def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monkeypatch):
-    whole, job = submitted(home), submitted(home)
-    predict(whole, home, no_progress)
+    finished, job = submitted(home), submitted(home)
+    predict(finished, home, no_progress)
 
     class Killed(BaseException):
-        """As the end of the process."""
+        """Raised where the process ends."""
 
     def killed(update: Update, /) -> None:
         if update.phase == "writing the table":
@@ -228,9 +231,9 @@ def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monk
 
     with pytest.raises(Killed):
         predict(job, home, killed)
-    assert resuming.kept_rows(home, job.payload) == 22
+    assert resuming.n_predicted_rows(home, job.payload) == 22
     assert predict(job, home, no_progress)["n_resumed_rows"] == 22
-    assert_same_files(folder_of(home, job), folder_of(home, whole))
+    assert_same_files(folder_of(home, job), folder_of(home, finished))
 
 
 def test_kept_parts_go_with_their_run(home, monkeypatch):
@@ -239,7 +242,7 @@ def test_kept_parts_go_with_their_run(home, monkeypatch):
     with pytest.raises(Cancelled):
         predict(job, home, stopped_after(12))
     JobStore(home).request_cancel(WS, job.id)
-    assert resuming.parts_of(home, job.payload).is_dir()
+    assert resuming.unfinished_prediction_folder(home, job.payload).is_dir()
     delete_run(JobStore(home), Library(home), Library(home).runs(WS)[0])
     assert not list((home.folder / "checkpoints").glob("*"))
 
@@ -265,29 +268,29 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_prediction_of_a_killed_worker_goes_on_in_the_next(home):
+def test_prediction_of_a_killed_worker_resumes_in_the_next(home):
     n, jobs = 2_000, JobStore(home)
     job = submitted(home, n)
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
     worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
     try:
         deadline = time.monotonic() + 300
-        while not 0 < resuming.kept_rows(home, job.payload) < n:
+        while not 0 < resuming.n_predicted_rows(home, job.payload) < n:
             assert jobs.job(WS, job.id).active and time.monotonic() < deadline
             time.sleep(0.01)
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-    kept = resuming.kept_rows(home, job.payload)
+    n_rows = resuming.n_predicted_rows(home, job.payload)
     Worker(home).serve(until=lambda: True)  # the next worker finds it, and says how it ended
     stopped = jobs.job(WS, job.id)
-    assert stopped.state == "interrupted" and 0 < kept < n and not folder_of(home, job).exists()
-    again = resuming.go_on(jobs, stopped)
+    assert stopped.state == "interrupted" and 0 < n_rows < n and not folder_of(home, job).exists()
+    again = resuming.resume_prediction(jobs, stopped)
     Worker(home).serve(until=lambda: not jobs.job(WS, again.id).active)
     ended = jobs.job(WS, again.id)
     assert (
         ended.state == "finished"
-        and ended.result["n_resumed_rows"] >= kept
+        and ended.result["n_resumed_rows"] >= n_rows
         and ended.result["n"] == n + 2
     )
     assert (folder_of(home, again) / PREDICTIONS_CSV).read_text() == expected(home, n).to_csv()

@@ -1,4 +1,4 @@
-"""Source models of a workspace: trained as a job, found by that workspace alone, deleted with their folder."""
+"""Source models of a workspace: trained by a job, listed in that workspace only, deleted."""
 
 import importlib.util
 import io
@@ -15,7 +15,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.server_files import VARIABLE
-from bandgap.jobs.source_estimates import own_features, past_trainings
+from bandgap.jobs.source_estimates import descriptor_features, past_trainings
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
@@ -55,16 +55,16 @@ def submitted(home: Home, **changed) -> Job:
 
 def ended(home: Home, job: Job) -> Job:
     work_all(home)
-    found = JobStore(home).job(WS, job.id)
-    assert found is not None
-    return found
+    stored_job = JobStore(home).job(WS, job.id)
+    assert stored_job is not None
+    return stored_job
 
 
 def verdicts(home: Home) -> list[Verdict]:
     return Library(home).verdicts(Library(home).datasets(WS)[0].id)
 
 
-def known(home: Home, workspace: str) -> dict:
+def sources_by_id(home: Home, workspace: str) -> dict:
     return sources_of(JobStore(home), Library(home), workspace)
 
 
@@ -96,13 +96,13 @@ def _lines(atoms):
 def test_source_of_a_data_set_belongs_to_its_workspace_alone(home):
     job = submitted(home, licence="CC0-1.0")
     assert ended(home, job).state == "finished"
-    (found,) = known(home, WS).values()
-    assert (found.title, found.card["level_of_theory"], found.card["licence"]) == (
+    (source,) = sources_by_id(home, WS).values()
+    assert (source.title, source.card["level_of_theory"], source.card["licence"]) == (
         "mine",
         "PBE",
         "CC0-1.0",
     )
-    assert found.card["n_structures"] == 36 and len(found.manifest["history"]) == 3
+    assert source.card["n_structures"] == 36 and len(source.manifest["history"]) == 3
     assert load_source(source_path(Library(home), WS, job.subject)).descriptor.species == (
         "H",
         "C",
@@ -115,10 +115,10 @@ def test_source_of_a_data_set_belongs_to_its_workspace_alone(home):
         3,
         "cpu",
     )
-    assert past.work.features == own_features(3) and past.work.atoms == sum(
+    assert past.work.features == descriptor_features(3) and past.work.atoms == sum(
         v.n_atoms for v in verdicts(home)
     )
-    assert known(home, STRANGER) == {}
+    assert sources_by_id(home, STRANGER) == {}
     with pytest.raises(
         InputError, match="No source model .* Known: none yet. Choose one of these."
     ):
@@ -132,7 +132,7 @@ def test_source_of_a_file_of_the_server(home, world, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(folder))
     job = submitted(home, file="df.json", level="pbe", preset="thesis-1260")
     assert ended(home, job).error == ""
-    card = known(home, WS)[job.subject].card
+    card = sources_by_id(home, WS)[job.subject].card
     assert (card["level_of_theory"], card["n_structures"]) == ("PBE+vdW", 36)
 
 
@@ -163,9 +163,9 @@ def test_graph_network_is_trained_with_its_readout_as_descriptor(home):
     pytest.importorskip("torch_geometric")
     job = ended(home, submitted(home, network="megnet"))
     assert (job.state, job.error) == ("finished", "")
-    found = known(home, WS)[job.subject]
-    assert found.card["graph"].startswith("MEGNet") and found.card["n_structures"] == 36
-    assert load_source(found.folder).descriptor.graph.config.species == ("C", "H", "O")
+    source = sources_by_id(home, WS)[job.subject]
+    assert source.card["graph"].startswith("MEGNet") and source.card["n_structures"] == 36
+    assert load_source(source.folder).descriptor.graph.config.species == ("C", "H", "O")
     (past,) = past_trainings(JobStore(home))
     assert past.work.graph and past.work.features == 160
 
@@ -175,7 +175,7 @@ def failed(home: Home, job: Job) -> str:
     job = ended(home, job)
     assert (
         job.state == "failed"
-        and known(home, WS) == {}
+        and sources_by_id(home, WS) == {}
         and not home.source_folder(job.subject).exists()
     )
     return job.error
@@ -240,14 +240,14 @@ def test_delete_removes_the_folder_unless_somebody_works_with_it(home):
         delete_source(jobs, library, WS, job.subject)
     jobs.request_cancel(WS, transfer.id)
     delete_source(jobs, library, WS, job.subject)
-    assert known(home, WS) == {} and not home.source_folder(job.subject).exists()
+    assert sources_by_id(home, WS) == {} and not home.source_folder(job.subject).exists()
 
 
-def test_source_whose_folder_is_damaged_is_listed_with_what_is_safe(home):
+def test_source_with_a_damaged_folder_is_listed_with_its_problem(home):
     job = ended(home, submitted(home))
     (home.source_folder(job.subject) / "manifest.json").write_text("{ no")
-    found = known(home, WS)[job.subject]
-    assert found.card == {} and "Train it again; runs made with it are safe." in found.problem
+    source = sources_by_id(home, WS)[job.subject]
+    assert source.card == {} and "Train it again; runs made with it are safe." in source.problem
 
 
 def test_transfer_starts_from_the_workspace_s_own_source(home):

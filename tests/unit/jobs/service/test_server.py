@@ -1,4 +1,4 @@
-"""`bandgap serve` as a process of its own, and what the service says of itself."""
+"""`bandgap serve` as a separate process: address, messages, end by signals."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.running import listening
+from bandgap.jobs.service.server import listening_socket
 from bandgap.jobs.service.tokens import VARIABLE
 from bandgap.predictions.table import COLUMNS
 from bandgap.structures.formats import FORMATS
@@ -38,11 +38,11 @@ def test_command_serves_until_it_is_told_to_end(runs: Runs) -> None:
     )
     assert process.stdout is not None
     first, second = process.stdout.readline(), process.stdout.readline()
-    found = re.match(
+    match = re.match(
         r"bandgap serves conformal, cheap at (http://127\.0\.0\.1:\d+)  \(GET /docs; Ctrl-C", first
     )
-    assert found is not None and second.startswith("No token: only this machine is let in.")
-    with httpx.Client(base_url=found.group(1)) as client:
+    assert match is not None and second.startswith("No token: only this machine is let in.")
+    with httpx.Client(base_url=match.group(1)) as client:
         assert client.get("/version").json() == {"bandgap": bandgap.__version__}
         assert client.get("/health").headers.get("server") is None
         models = {model["name"]: model for model in client.get("/models").json()["models"]}
@@ -93,10 +93,10 @@ def test_runs_of_one_name_are_told_apart(runs: Runs) -> None:
 
 
 def test_port_that_is_taken_is_not_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(
             ConfigError,
             match=rf"Cannot listen on 127\.0\.0\.1, port {port}: .*Choose another --port",
         ):
-            listening("127.0.0.1", port)
+            listening_socket("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""One machine serves a data directory: what beats elsewhere is refused, what a machine that is gone left is not."""
+"""One machine serves a data directory: rows of other machines count only while they beat."""
 
 import contextlib
 import threading
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.jobs import lock, machines
+from bandgap.jobs import lock, other_machines
 from bandgap.jobs.heartbeats import STALE_S
 from bandgap.jobs.home import Home
-from bandgap.jobs.machines import PagesRow, ServedElsewhere, here
+from bandgap.jobs.other_machines import PagesRow, ServedElsewhere, this_machine
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import Worker
 
 FAR = "far 00000000-aaaa"
-IN_WORDS = (
-    r"The {what} of another machine, far, serves? .*\. Its database holds on one machine alone\. "
-    r"Start pages and worker on far; let its worker send work here by BANDGAP_ENGINE and BANDGAP_SCHEDULER; "
-    r"or set BANDGAP_HOME to another folder\."
+MESSAGE = (
+    r"The {what} of another machine, far, serves? .*\. Its database works on one machine only\. "
+    r"Start pages and worker on far; let its worker send work here by BANDGAP_ENGINE and "
+    r"BANDGAP_SCHEDULER; or set BANDGAP_HOME to another folder\."
 )
 
 
@@ -58,60 +58,54 @@ def beating(home: Home, name: str, *, host: str = FAR, since: float = 0.0) -> It
 def serves(home: Home) -> bool:
     """Whether a worker takes the lock; it ends then."""
     worker = Worker(home)
-    taken: list[bool] = []
+    has_lock: list[bool] = []
 
     def until() -> bool:
-        taken.append(lock.holds(worker.store.database, worker.name))
-        return taken[-1]
+        has_lock.append(lock.holds(worker.store.database, worker.name))
+        return has_lock[-1]
 
     worker.serve(until=until)
-    return taken[-1]
+    return has_lock[-1]
 
 
 @pytest.mark.parametrize(("name", "what"), [("pages 00000000-aaaa", "pages"), ("worker", "worker")])
 def test_worker_is_refused_where_pages_or_worker_of_another_machine_beat(
     home: Home, name: str, what: str
 ) -> None:
-    with beating(home, name), pytest.raises(ServedElsewhere, match=IN_WORDS.format(what=what)):
+    with beating(home, name), pytest.raises(ServedElsewhere, match=MESSAGE.format(what=what)):
         serves(home)
-    assert (
-        lock.worker_status(JobStore(home).database).age_s is None or what == "worker"
-    )  # it took no lock
+    if what != "worker":
+        assert lock.worker_status(JobStore(home).database).age_s is None  # it took no lock
 
 
 @pytest.mark.parametrize("name", ["pages 00000000-aaaa", "worker"])
-def test_worker_goes_on_when_what_another_machine_left_behind_is_stale(
-    home: Home, name: str
-) -> None:
+def test_worker_starts_when_the_row_of_another_machine_is_stale(home: Home, name: str) -> None:
     write_row(home, name, age_s=STALE_S - 1.5)
     start = time.monotonic()
     assert serves(home)
     assert 1.0 < time.monotonic() - start < STALE_S
 
 
-def test_worker_goes_on_beside_pages_of_a_container_of_the_same_machine(home: Home) -> None:
-    machine = here().split()[1]
+def test_worker_starts_next_to_pages_of_a_container_on_the_same_machine(home: Home) -> None:
+    machine = this_machine().split()[1]
     with beating(home, f"pages {machine}", host=f"5d41402abc4b {machine}"):
         start = time.monotonic()
         assert serves(home)
     assert time.monotonic() - start < STALE_S / 2
 
 
-def test_worker_of_this_machine_that_is_gone_is_followed_at_once_also_after_a_new_version(
-    home: Home,
-) -> None:
-    """Rows of earlier versions hold the host name alone; a process of the number 2^22 + 1 cannot be."""
-    for host in (here(), here().split()[0]):
-        with JobStore(home).database.writing() as connection:
-            values = ("worker", "gone", 2**22 + 1, host, 0.0, time.time())
-            connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)", values)
-        assert serves(home)
+def test_worker_starts_immediately_after_a_dead_worker_of_this_machine(home: Home) -> None:
+    pid = 2**22 + 1  # above the largest number of a process
+    with JobStore(home).database.writing() as connection:
+        values = ("worker", "dead", pid, this_machine(), 0.0, time.time())
+        connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)", values)
+    assert serves(home)
 
 
-def test_pages_end_where_a_worker_of_another_machine_was_before_them_and_stay_where_it_came_later(
+def test_pages_end_next_to_an_earlier_worker_of_another_machine_but_not_next_to_a_later_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "BEAT_S", 0.0)
+    monkeypatch.setattr(other_machines, "BEAT_S", 0.0)
     row = PagesRow(home)
     with beating(home, "worker", since=time.time() + 60.0):
         for _ in range(5):
@@ -119,7 +113,7 @@ def test_pages_end_where_a_worker_of_another_machine_was_before_them_and_stay_wh
             time.sleep(0.2)
     with (
         beating(home, "worker"),
-        pytest.raises(ServedElsewhere, match=IN_WORDS.format(what="worker")),
+        pytest.raises(ServedElsewhere, match=MESSAGE.format(what="worker")),
     ):
         for _ in range(50):
             row.beat()
@@ -128,14 +122,13 @@ def test_pages_end_where_a_worker_of_another_machine_was_before_them_and_stay_wh
 
 
 def test_pages_have_a_row_until_they_end(home: Home) -> None:
-    row, database = PagesRow(home), JobStore(home).database
+    row = PagesRow(home)
+    database = JobStore(home).database
     row.beat()
-    (own,) = database.rows("SELECT * FROM lock")
-    assert (
-        own["name"].startswith("pages ")
-        and own["host"] == here()
-        and time.time() - own["heartbeat"] < STALE_S
-    )
+    (stored_row,) = database.rows("SELECT * FROM lock")
+    assert stored_row["name"].startswith("pages ")
+    assert stored_row["host"] == this_machine()
+    assert time.time() - stored_row["heartbeat"] < STALE_S
     assert serves(home)
     row.end()
     assert not database.rows("SELECT * FROM lock")

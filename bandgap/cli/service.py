@@ -30,8 +30,9 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the token that requests must have (Authorization: Bearer TOKEN); instead of "
-            "BANDGAP_SERVICE_TOKEN. Without a token only requests from this machine are answered.",
+            help="File with the token that requests must have (Authorization: Bearer TOKEN); "
+            "instead of BANDGAP_SERVICE_TOKEN. Without a token only requests from this "
+            "machine are answered.",
         ),
     ] = None,
     max_mb: Annotated[
@@ -54,11 +55,11 @@ def serve(
 ) -> None:
     """Serve predictions of runs over HTTP. The values are those of `bandgap predict`, as JSON.
 
-    POST structures (CIF, POSCAR, extXYZ, uploads, or JSON of ASE and pymatgen) to /predict. The interface is
-    documented at /docs. Needs the extra serve.
+    POST structures (CIF, POSCAR, extXYZ, uploads, or JSON of ASE and pymatgen) to /predict. The
+    interface is documented at /docs. Needs the extra serve.
     """
     try:
-        from bandgap.jobs.service.running import run_service
+        from bandgap.jobs.service.server import run_service
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "bandgap":
             raise
@@ -73,6 +74,6 @@ def serve(
     )
     raise typer.Exit(
         run_service(
-            model, host=host, port=port, token_file=token_file, limits=limits, say=typer.echo
+            model, host=host, port=port, token_file=token_file, limits=limits, echo=typer.echo
         )
     )

@@ -1,4 +1,4 @@
-"""The growing table of `bandgap predict`: rows chunk by chunk, resuming after a break, and counts."""
+"""The growing table of `bandgap predict`: write it in chunks, resume it, and count its rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bandgap.cli.inputs import say, say_tally
+from bandgap.cli.inputs import print_note, print_tally
 from bandgap.foundation.progress import Progress
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bandgap.structures.spool import Spool
 
 
-def write_growing(
+def write_growing_table(
     records: Spool,
     plan: ChunkPlan,
     *,
@@ -29,10 +29,10 @@ def write_growing(
     is_tally_printed: bool,
     progress: Progress,
 ) -> Counter[str]:
-    """Write the predictions of all records to a table, and return the counts of its rows (`counts_of`).
+    """Write the predictions of all records to a table; return the counts of its rows (`counts_of`).
 
-    Writing starts, or resumes after a break, while records are still being read. A Parquet table grows as a
-    CSV file next to it and is converted at the end.
+    Writing starts, or resumes after a break, while records are still being read. A Parquet table
+    grows as a CSV file next to it and is converted at the end.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def write_growing(
     baseline_eV
         Baseline of every record, (n,), in eV, if the run needs one.
     is_tally_printed
-        Whether the verdicts were printed already. Otherwise they are printed once all records are read.
+        Whether the verdicts were printed already. Otherwise they are printed once all records are
+        read.
     progress
         Called after every chunk.
     """
@@ -70,7 +71,7 @@ def write_growing(
     made_of = RowDigest(records, baseline_eV)
     with GrowingTable(rows_as_csv, work=work, made_of=made_of, other_files=other_files) as table:
         if table.note:
-            say(table.note)
+            print_note(table.note)
         chunks = predict_chunks(
             records,
             plan,
@@ -81,7 +82,7 @@ def write_growing(
         )
         for chunk in chunks:
             if not is_tally_printed and records.is_read:
-                say_tally(records.tally)
+                print_tally(records.tally)
                 is_tally_printed = True
             text = chunk.predictions.to_csv(level=level, kind=kind)
             texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
@@ -90,7 +91,7 @@ def write_growing(
                 texts["structures"] = "".join(blocks)
             table.commit(len(chunk), counts_of(chunk.predictions), **texts)
         if not is_tally_printed:
-            say_tally(records.tally)
+            print_tally(records.tally)
         if rows_as_csv != out:
             csv_to_parquet(rows_as_csv, out)
     if rows_as_csv != out:
@@ -98,7 +99,9 @@ def write_growing(
     return table.counts
 
 
-def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
+def echo_prediction_counts(
+    counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None
+) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
     from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.predictions.counting import UNLIKE, domain_counts
@@ -112,12 +115,13 @@ def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: P
     if extxyz is not None:
         typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
     if calibrator := load_calibrator(plan.model_folder):
-        say(calibrator.sentence)
+        print_note(calibrator.sentence)
     for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
-        say(f"Warning: {text}")
+        print_note(f"Warning: {text}")
     if n_predicted:
-        say(domain_counts(counts))
+        print_note(domain_counts(counts))
     if counts[UNLIKE]:
-        say(
-            f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain."
+        print_note(
+            f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; "
+            "read the column domain."
         )

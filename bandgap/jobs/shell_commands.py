@@ -6,15 +6,18 @@ from bandgap.jobs.demos import DEMOS
 from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 
-STRUCTURES, GAPS, RUN, SOURCE = "STRUCTURES", "GAPS.csv", "RUN", "SOURCE"
-_SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line knows
+STRUCTURES = "STRUCTURES"
+GAPS = "GAPS.csv"
+RUN = "RUN"
+SOURCE = "SOURCE"
+_SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
 
 
 def transfer_command(source: str, request: TransferRequest, *, level_of_theory: str = "") -> str:
     """Return `bandgap transfer` with a run's request.
 
-    Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and SOURCE for a source
-    model other than the shipped ones.
+    Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and
+    SOURCE for a source model that is not shipped.
     """
     name = source if source in (*_SHIPPED, NO_SOURCE) else SOURCE
     options = [("--source", name), ("--structures", STRUCTURES), ("--labels", GAPS)]
@@ -24,7 +27,10 @@ def transfer_command(source: str, request: TransferRequest, *, level_of_theory: 
 
 
 def predict_command(transfer: TransferRequest, request: PredictRequest | None = None) -> str:
-    """Return `bandgap predict` for the folder that `transfer_command` writes with the request of a transfer."""
+    """Return `bandgap predict` for the folder that `transfer_command` writes.
+
+    `transfer` is the request of that transfer.
+    """
     options = [("--model", RUN), ("--structures", "NEW")]
     if transfer.baseline:
         options.append(("--baselines", "BASELINES.csv"))

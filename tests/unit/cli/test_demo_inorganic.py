@@ -1,4 +1,4 @@
-"""`bandgap demo --name inorganic`: its figures and its attribution, and its source by its word."""
+"""`bandgap demo --name inorganic`: figures, attribution, and the source by its name."""
 
 import json
 from pathlib import Path
@@ -23,13 +23,9 @@ def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(
     shell: Shell, tmp_path: Path
 ) -> None:
     result = shell(
-        "demo",
-        "--name",
-        "inorganic",
-        "--out",
-        tmp_path / "demo",
-        "--json",
-        tmp_path / "figures.json",
+        *(
+            f"demo --name inorganic --out {tmp_path / 'demo'} --json {tmp_path / 'figures.json'}"
+        ).split()
     )
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "figures.json").read_text())
@@ -38,13 +34,13 @@ def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(
     table = load_inorganic("target").table
     held_out = table[table["part"] == HELD_OUT].set_index("id")["gap_eV"]
     for method in written["methods"]:
-        found = read_predictions_csv(
+        predictions = read_predictions_csv(
             tmp_path / "demo" / "inorganic-seed-0" / method / "predictions.csv"
         )
-        assert sorted(found["id"]) == sorted(held_out.index)
-        gaps = held_out.loc[list(found["id"])].to_numpy()
+        assert sorted(predictions["id"]) == sorted(held_out.index)
+        gaps = held_out.loc[list(predictions["id"])].to_numpy()
         mean, lower, upper = (
-            found[name].to_numpy() for name in ("mean_eV", "lower_eV", "upper_eV")
+            predictions[name].to_numpy() for name in ("mean_eV", "lower_eV", "upper_eV")
         )
         assert written["methods"][method]["rmse_eV"] == pytest.approx(rmse(gaps, mean), abs=1e-3)
         assert written["methods"][method]["coverage_95"] == pytest.approx(

@@ -1,10 +1,12 @@
-"""Whether a visitor of the dashboard is the user who started it, on that user's own machine.
+"""Whether a visitor of the dashboard is the user who started it, on the same machine.
 
-Only such a visitor may see the ids of workspaces that are not known to the browser. All of these must hold: the server
-listens on a loopback address; the browser named a loopback address as host and as origin, and no proxy passed the
-request on (a page of another host, or one behind a proxy, has another origin); and, where the operating system tells it
-(/proc/net/tcp of Linux), every connection to the server belongs to the user who runs it, as other users of a shared
-machine reach its loopback addresses, too.
+Only this user may see the ids of workspaces that the browser does not know. Three conditions:
+
+- The server listens on a loopback address.
+- The browser names a loopback address as host and as origin, and no proxy passed the request on. A
+  page of another host, or one behind a proxy, has another origin.
+- Every connection to the server belongs to the user who runs it, where the operating system lists
+  them (/proc/net/tcp of Linux). Other users of a shared machine reach its loopback addresses too.
 """
 
 import ipaddress
@@ -15,11 +17,15 @@ from urllib.parse import urlsplit
 
 FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
 CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_ESTABLISHED, _ROOT = "01", 0
+_ESTABLISHED = "01"  # state of a connection
+_ROOT = 0  # user id
 
 
-def is_own_machine(headers: Mapping[str, str], *, address: str, port: int) -> bool:
-    """Return whether a request with these headers comes from the user who runs the server at this address and port."""
+def is_server_owner(headers: Mapping[str, str], *, address: str, port: int) -> bool:
+    """Return whether a request with these headers comes from the user who runs the server.
+
+    `address` and `port` are those on which the server listens.
+    """
     names = {name.lower(): value for name, value in headers.items()}
     if any(name.lower() in names for name in FORWARDED):
         return False
@@ -31,7 +37,7 @@ def is_own_machine(headers: Mapping[str, str], *, address: str, port: int) -> bo
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return whether a host name or an address is one of the machine itself."""
+    """Return whether a host name or an address is one of this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -41,9 +47,9 @@ def is_loopback(host: str | None) -> bool:
 
 
 def other_users_of(port: int) -> set[int]:
-    """Return the ids of other users than this process's and root who are connected to a port of this machine.
+    """Return the ids of users who are connected to a port, without this process's user and root.
 
-    Empty where the operating system does not tell: systems other than Linux.
+    Empty on systems other than Linux, which do not list the users.
     """
     if not hasattr(os, "getuid"):
         return set()
@@ -51,7 +57,7 @@ def other_users_of(port: int) -> set[int]:
 
 
 def _connected_users(port: int) -> Iterator[int]:
-    """Yield the user of every established connection whose far end is this port, as proc(5) lists them."""
+    """Yield the user of every established connection to this port, as proc(5) lists them."""
     for path in CONNECTIONS:
         try:
             lines = path.read_text(encoding="ascii").splitlines()[1:]

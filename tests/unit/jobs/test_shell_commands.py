@@ -1,4 +1,4 @@
-"""The command that repeats a run is one that the command line accepts, and it asks for the run's request."""
+"""The command that repeats a run is valid and has the run's request."""
 
 import shlex
 
@@ -7,7 +7,7 @@ import typer
 
 from bandgap.cli import app
 from bandgap.cli.request_options import parsed_request
-from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
+from bandgap.jobs.shell_commands import predict_command, serve_command, transfer_command
 from bandgap.runs.requests import PredictRequest, TransferRequest
 
 REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)
@@ -17,8 +17,8 @@ def parsed(command):
     """Return the values that the command line reads from a command, without running it."""
     program, name, *words = shlex.split(command.replace("\\\n", ""))
     assert program == "bandgap"
-    found = typer.main.get_command(app).commands[name]
-    return found.make_context(name, words).params
+    click_command = typer.main.get_command(app).commands[name]
+    return click_command.make_context(name, words).params
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_transfer_command_asks_for_the_request_of_the_run(settings):
         levels="GFN1-xTB",
         settings=settings,
     )
-    found = parsed(transfer_command("demo", request, level_of_theory="PBE; D3"))
-    assert parsed_request(TransferRequest, found) == request
-    assert found["level_of_theory"] == "PBE; D3"
-    assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
+    values = parsed(transfer_command("demo", request, level_of_theory="PBE; D3"))
+    assert parsed_request(TransferRequest, values) == request
+    assert values["level_of_theory"] == "PBE; D3"
+    assert str(values["source"]) == "demo" and str(values["out"]) == "RUN"
 
 
 def test_every_field_of_a_transfer_request_survives_the_command_line():
@@ -64,8 +64,8 @@ def test_every_field_of_a_transfer_request_survives_the_command_line():
             continue
         value = field.choices[-1] if field.kind == "choice" else values[field.kind]
         request = TransferRequest(**{field.name: value})
-        found = parsed(transfer_command("demo", request))
-        assert parsed_request(TransferRequest, found) == request, field.name
+        parsed_values = parsed(transfer_command("demo", request))
+        assert parsed_request(TransferRequest, parsed_values) == request, field.name
 
 
 def test_run_without_a_source_names_none():
@@ -89,13 +89,13 @@ def test_predict_command_of_a_run_with_a_baseline_names_its_table():
 
 
 def test_predict_command_states_the_interval_and_its_probability():
-    wanted = PredictRequest(probability=0.8, interval="credible")
-    assert parsed_request(PredictRequest, parsed(predict_command(REQUEST, wanted))) == wanted
+    request = PredictRequest(probability=0.8, interval="credible")
+    assert parsed_request(PredictRequest, parsed(predict_command(REQUEST, request))) == request
 
 
 def test_serve_command_serves_the_folder_of_the_transfer():
-    found = parsed(serve_command())
-    assert [str(path) for path in found["model"]] == [
+    values = parsed(serve_command())
+    assert [str(path) for path in values["model"]] == [
         str(parsed(transfer_command("demo", REQUEST))["out"])
     ]
-    assert (found["host"], found["token_file"]) == ("127.0.0.1", None)
+    assert (values["host"], values["token_file"]) == ("127.0.0.1", None)

@@ -1,12 +1,14 @@
-"""One job in a process of its own: progress becomes events, a request for the end becomes `Cancelled`."""
+"""One job in a separate process: progress becomes events, a cancel request raises `Cancelled`."""
 
 import contextlib
 import errno
+import faulthandler
 import logging
 import math
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,38 +25,42 @@ from bandgap.jobs.store import Job, JobStore
 log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
-LOG_LENGTH = 300
-GROWING = (
-    "transfer",
-    "predict",
-    "train_source",
-)  # jobs that write much; a workspace at its quota starts none
-CANCEL_S = 0.25  # how often the request for the end is looked up
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+LOG_LENGTH = 300  # characters
+QUOTA_KINDS = ("transfer", "predict", "train_source")  # not started where the quota is reached
+CANCEL_S = 0.25  # seconds between two looks for a request to cancel
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class JobProgress:
-    """The `Progress` of a job: writes at most two events a second and raises `Cancelled` when the end was asked for."""
+    """The `Progress` of a job: writes at most two events a second.
+
+    Raises `Cancelled` when the user has requested it.
+    """
 
     def __init__(self, store: JobStore, job_id: str) -> None:
         self._store = store
         self._job = job_id
-        self._written = self._looked = -math.inf  # monotonic times, as the clock may be set
-        self._since, self._since_done = time.monotonic(), 0
+        # monotonic times, as the clock may be set
+        self._last_write = -math.inf
+        self._last_cancel_check = -math.inf
+        self._count_start = time.monotonic()
+        self._count_start_done = 0
         self._last: Update | None = None
         self._pending: Update | None = None
 
     def __call__(self, update: Update, /) -> None:
-        """Take an update; raise Cancelled when the person asked for the end of the job."""
+        """Take an update; raise Cancelled when the user has requested the end of the job."""
         now = time.monotonic()
-        if self._last is None or _counts_anew(self._last, update):
-            self._since, self._since_done = now, update.done
-        self._pending = self._last = update
-        if now - self._written >= EVENT_S:
+        if self._last is None or _is_new_count(self._last, update):
+            self._count_start = now
+            self._count_start_done = update.done
+        self._last = update
+        self._pending = update
+        if now - self._last_write >= EVENT_S:
             self.flush()
-        if now - self._looked >= CANCEL_S:
-            self._looked = now
+        if now - self._last_cancel_check >= CANCEL_S:
+            self._last_cancel_check = now
             if self._store.cancel_requested(self._job):
                 raise Cancelled("The job was cancelled.")
 
@@ -65,51 +71,56 @@ class JobProgress:
         )
 
     def flush(self) -> None:
-        """Write the last update if it was held back."""
+        """Write the last update if it is not written yet."""
         if self._pending is not None:
             now = time.monotonic()
-            since = time.time() - (now - self._since)
             self._store.add_event(
-                self._job, "progress", self._pending, since=since, since_done=self._since_done
+                self._job,
+                "progress",
+                self._pending,
+                since=time.time() - (now - self._count_start),
+                since_done=self._count_start_done,
             )
-            self._written, self._pending = now, None
+            self._last_write = now
+            self._pending = None
 
 
 class _JobLog(logging.Handler):
-    """Passes what the library warns of on to the log of the job, where its panel shows the last line."""
+    """Writes warnings of the library to the job's log, whose last line the dashboard shows."""
 
     def __init__(self, progress: JobProgress) -> None:
         super().__init__(logging.WARNING)
         self._progress = progress
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record's text; a store that cannot be written must not end the computation."""
+        """Write the record's text; a store that cannot be written does not end the computation."""
         with contextlib.suppress(BandgapError):
             self._progress.log(record.getMessage())
 
 
 @contextlib.contextmanager
-def _logged(progress: JobProgress) -> Iterator[None]:
-    handler, library = _JobLog(progress), logging.getLogger("bandgap")
-    library.addHandler(handler)
+def _warnings_in_job_log(progress: JobProgress) -> Iterator[None]:
+    handler = _JobLog(progress)
+    library_logger = logging.getLogger("bandgap")
+    library_logger.addHandler(handler)
     try:
         yield
     finally:
-        library.removeHandler(handler)
+        library_logger.removeHandler(handler)
 
 
 def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambda: None) -> None:
-    """Do the work of a claimed job and write its final state; errors of the library become the job's error text.
+    """Run a claimed job and write its final state; an error becomes the job's error text.
 
-    `clean_up` is called after the work, also after one that failed, and before the state is written.
+    `clean_up` is called after the work, also where it failed, and before the state is written.
     """
     from bandgap.jobs.tasks import TASKS
 
     progress = JobProgress(store, job.id)
     try:
-        if job.kind in GROWING:
+        if job.kind in QUOTA_KINDS:
             check_quota(Library(store.home), job.workspace)
-        with _logged(progress), owner_only():
+        with _warnings_in_job_log(progress), owner_only():
             try:
                 result = TASKS[job.kind](job, store.home, progress)
             finally:
@@ -122,7 +133,8 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
         store.end(
             job.id,
             "failed",
-            error="The computation ran out of memory. Use fewer structures or a smaller descriptor, and start again.",
+            error="The computation ran out of memory. Use fewer structures or a smaller "
+            "descriptor, and start again.",
         )
     except Exception as error:
         log.exception("job %s (%s) failed", job.id, job.kind)
@@ -132,9 +144,9 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
         store.end(job.id, "finished", result=result)
 
 
-def child_main(folder: str, job_id: str) -> None:
-    """Run a job as the spawned process of it, and end the processes that the job has started."""
-    belong_to_worker()
+def job_main(folder: str, job_id: str) -> None:
+    """Run a job; the entry of its spawned process. Processes that the job has started are ended."""
+    set_up_process()
     if os.name == "posix":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
@@ -143,25 +155,32 @@ def child_main(folder: str, job_id: str) -> None:
         run_job(store, job, clean_up=end_pools)
 
 
-def belong_to_worker() -> None:
-    """Let this spawned process end when the worker ends, however that was, with all that it starts itself."""
-    if os.name == "posix":
+def set_up_process() -> None:
+    """Prepare this process, which the worker has spawned.
+
+    It and the processes that it starts end with the worker, whatever ends the worker. On POSIX,
+    SIGUSR1 writes the stacks of all its threads to stderr, which is the worker's log.
+    """
+    if sys.platform != "win32":
         os.setpgid(0, 0)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the worker, which ends its children in order
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
+    # Ctrl-C reaches the worker, which ends its job processes in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _counts_anew(before: Update, now: Update) -> bool:
-    """Return whether a new count began. Phases may alternate within one, as chains pass from warm-up to sampling."""
+def _is_new_count(previous: Update, update: Update) -> bool:
+    """Return whether a new count begins.
+
+    Phases may alternate within one count, as chains pass from warm-up to sampling.
+    """
     return (
-        now.total != before.total
-        or now.done < before.done
-        or (now.total is None and now.phase != before.phase)
+        update.total != previous.total
+        or update.done < previous.done
+        or (update.total is None and update.phase != previous.phase)
     )
 
 
@@ -177,13 +196,13 @@ def _end_with_parent() -> None:
 
 def _unexpected(job: Job, error: Exception) -> str:
     if (
-        getattr(error, "errno", None) in _FULL
+        getattr(error, "errno", None) in _DISK_FULL
         or "os error 28" in str(error)
         or "StorageFull" in str(error)
     ):
         return (
-            "The disk of the server is full. What was stored before is safe, checkpoints of a sampler included: free "
-            "some disk space, then go on or start again."
+            "The disk of the server is full. What was stored before is safe, checkpoints of a "
+            "sampler included: free some disk space, then resume or start again."
         )
     detail = f"{type(error).__name__}: {error}".splitlines()[0][:300]
     return (

@@ -1,4 +1,4 @@
-"""`bandgap doctor`: what it says when something is missing."""
+"""`bandgap doctor`: its checks, and its messages when something is missing."""
 
 from pathlib import Path
 

@@ -1,86 +1,24 @@
-"""`bandgap app`, `bandgap worker` and `bandgap doctor`: dashboard, worker, and check of the installation."""
+"""`bandgap doctor`: check of the installation."""
 
 import importlib.metadata
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from bandgap.foundation.errors import BandgapError
 
 PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly")
-
-
-def app(
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token or --behind-proxy."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")
-    ] = 8501,
-    quota_gb: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GB",
-            help="Disk space of a workspace, 0 for no limit; instead of BANDGAP_QUOTA_GB (10).",
-        ),
-    ] = None,
-    open_browser: Annotated[
-        bool, typer.Option("--open", help="Open the dashboard in the browser.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File with the access token for browsers, instead of BANDGAP_APP_TOKEN. The printed address "
-            "contains the token; afterwards the browser has a cookie.",
-        ),
-    ] = None,
-    new_token: Annotated[
-        bool, typer.Option("--new-token", help="Generate a token for this start, if none is given.")
-    ] = False,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Host name that browsers use for this server. May be repeated."
-        ),
-    ] = None,
-    behind_proxy: Annotated[
-        bool,
-        typer.Option(
-            "--behind-proxy",
-            help="A proxy controls the access; --allowed-host gives the name that browsers use for it.",
-        ),
-    ] = False,
-) -> None:
-    """Start the dashboard and its worker, print the address, and stop both on Ctrl-C."""
-    from bandgap.jobs.serve import serve
-
-    code = serve(
-        host,
-        port,
-        quota_gb=quota_gb,
-        open_browser=open_browser,
-        token_file=token_file,
-        new_token=new_token,
-        host_names=allowed_host or (),
-        behind_proxy=behind_proxy,
-    )
-    raise typer.Exit(code)
-
-
-def worker() -> None:
-    """Start only the worker, which runs the jobs of the dashboard. `bandgap app` starts one itself."""
-    from bandgap.jobs.worker import main
-
-    raise typer.Exit(main())
+CARBON_MONOXIDE = (
+    b"2\n"
+    b'Lattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\n'
+    b"C 0 0 0\n"
+    b"O 1.2 0 0\n"
+)
 
 
 def doctor() -> None:
@@ -126,17 +64,13 @@ def _descriptors() -> str:
 
     It fails where ase and dscribe are incompatible.
     """
-    import warnings
-
     from bandgap.descriptors import config_for, featurize
     from bandgap.structures import read_structures
 
-    text = b'2\nLattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\nC 0 0 0\nO 1.2 0 0\n'
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        result = featurize(
-            read_structures(text, "carbon-monoxide.extxyz"), config_for(species=["C", "O"])
-        )
+        structures = read_structures(CARBON_MONOXIDE, "carbon-monoxide.extxyz")
+        result = featurize(structures, config_for(species=["C", "O"]))
     if result.n_computed != 1:
         raise BandgapError(
             "a test crystal could not be described. Install ase below 3.27 (dscribe#165)."
@@ -147,7 +81,8 @@ def _descriptors() -> str:
 def _device() -> str:
     from bandgap.foundation.machine import choose_device, cores, set_threads
 
-    return f"{choose_device()}, {cores()} cores, {set_threads()} torch thread (BANDGAP_THREADS changes it)"
+    threads = f"{set_threads()} torch thread (BANDGAP_THREADS changes it)"
+    return f"{choose_device()}, {cores()} cores, {threads}"
 
 
 def _data_directory() -> str:
@@ -156,10 +91,9 @@ def _data_directory() -> str:
     home = open_home()
     with tempfile.TemporaryFile(dir=home.folder):
         pass
-    source = (
-        "BANDGAP_HOME" if os.environ.get("BANDGAP_HOME") else "default; BANDGAP_HOME changes it"
-    )
-    return f"{home.folder} ({source})"
+    if os.environ.get("BANDGAP_HOME"):
+        return f"{home.folder} (BANDGAP_HOME)"
+    return f"{home.folder} (default; BANDGAP_HOME changes it)"
 
 
 def _demo_data() -> str:

@@ -9,7 +9,7 @@ import typer
 
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
+from bandgap.cli.report import figure_text, label, print_table, run_figures, write_figures
 from bandgap.foundation.progress import Progress
 
 # Chosen by their errors on parts of the 140 labelled crystals, not on the held-out ones.
@@ -19,7 +19,10 @@ FIGURES = ("rmse_eV", "crps_eV", "coverage_95", "width_95_eV", "seconds")
 
 
 def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
-    """Transfer the source of inorganic crystals to crystals with carbon and hydrogen, and compare without it."""
+    """Transfer the source of inorganic crystals to crystals with carbon and hydrogen.
+
+    The results are compared with those of methods without the source.
+    """
     from bandgap.datasets.demo import inorganic_folder, read_demo_manifest
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
@@ -39,14 +42,15 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
         (
             name,
             "PBE" if name in TRANSFERS else "none",
-            *(shown(key, row.get(key)) for key in FIGURES),
+            *(figure_text(key, row.get(key)) for key in FIGURES),
         )
         for name, row in figures.items()
     ]
     print_table(("method", "from", *map(_short, FIGURES)), rows, text_columns=("method", "from"))
     typer.echo("Coverage and width are of the 95 % interval of the held-out crystals.")
     typer.echo(
-        f"{n_train} labelled and {n_test} held-out crystals, PBE; {shown('seconds', seconds)} in all."
+        f"{n_train} labelled and {n_test} held-out crystals, PBE; "
+        f"{figure_text('seconds', seconds)} in all."
     )
     difference = _difference(folders, manifests)
     typer.echo(difference["words"])
@@ -60,7 +64,7 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
 
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> None:
-    """Fit one method to the training part of the target, with or without the source, and predict the test part."""
+    """Fit one method, with or without the source, and predict the test part of the target."""
     from bandgap.datasets.demo import HELD_OUT, inorganic_source_folder, load_inorganic
     from bandgap.foundation.machine import cores
     from bandgap.runs.requests import TransferRequest
@@ -84,7 +88,7 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
 
 
 def _difference(folders: Mapping[str, Path], manifests: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference in RMSE of a Gaussian process with and without the source, by a paired bootstrap."""
+    """Return the difference in RMSE of a GP with and without the source, by paired bootstrap."""
     from bandgap.evaluation.heldout import load_heldout
     from bandgap.evaluation.paired import paired_difference, sentence
 

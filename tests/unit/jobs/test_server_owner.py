@@ -1,4 +1,4 @@
-"""Whose request it is: only the user of the own machine, by an address of it, may see all workspaces."""
+"""Only the user who runs the server, on the same machine, may see all workspaces."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bandgap.jobs.own_machine import is_own_machine, other_users_of
+from bandgap.jobs.server_owner import is_server_owner, other_users_of
 
 OWN = {"Host": "127.0.0.1:8501", "Origin": "http://127.0.0.1:8501"}
 UNUSED_PORT = 1
@@ -23,7 +23,7 @@ NOBODY = 65534
     ],
 )
 def test_browser_of_the_own_machine_is_known_by_host_and_origin(headers):
-    assert is_own_machine(headers, address="127.0.0.1", port=UNUSED_PORT)
+    assert is_server_owner(headers, address="127.0.0.1", port=UNUSED_PORT)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_browser_of_the_own_machine_is_known_by_host_and_origin(headers):
     ],
 )
 def test_request_from_elsewhere_or_through_a_proxy_is_not_of_the_own_machine(headers):
-    assert not is_own_machine(headers, address="127.0.0.1", port=UNUSED_PORT)
+    assert not is_server_owner(headers, address="127.0.0.1", port=UNUSED_PORT)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.0.5", "my-machine"])
 def test_server_that_others_can_reach_is_not_of_the_own_machine(address):
-    assert not is_own_machine(OWN, address=address, port=UNUSED_PORT)
+    assert not is_server_owner(OWN, address=address, port=UNUSED_PORT)
 
 
 @pytest.mark.skipif(
@@ -58,12 +58,13 @@ def test_connection_of_another_user_of_a_shared_machine_closes_the_list():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
-            assert other_users_of(port) == set() and is_own_machine(
+            assert other_users_of(port) == set() and is_server_owner(
                 OWN, address="127.0.0.1", port=port
             )
             script = (
-                f"import os, socket, sys; os.setuid({NOBODY}); c = socket.socket(); c.connect(('127.0.0.1', {port}));"
-                " print('connected', flush=True); sys.stdin.read()"
+                f"import os, socket, sys; os.setuid({NOBODY}); c = "
+                f"socket.socket(); c.connect(('127.0.0.1', {port})); "
+                "print('connected', flush=True); sys.stdin.read()"
             )
             command = [sys.executable, "-c", script]
             with subprocess.Popen(
@@ -71,5 +72,5 @@ def test_connection_of_another_user_of_a_shared_machine_closes_the_list():
             ) as stranger:
                 assert stranger.stdout is not None and stranger.stdout.readline() == "connected\n"
                 assert other_users_of(port) == {NOBODY}
-                assert not is_own_machine(OWN, address="127.0.0.1", port=port)
+                assert not is_server_owner(OWN, address="127.0.0.1", port=port)
                 stranger.communicate()

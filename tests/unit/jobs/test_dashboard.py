@@ -1,4 +1,4 @@
-"""The starter of the web page: port, health, start and stop of both processes."""
+"""`bandgap app`: choice of the port, health, start, restart and stop of both processes."""
 
 import os
 import signal
@@ -12,18 +12,25 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.dashboard import (
+    PORTS_TO_TRY,
+    _SupervisedProcess,
+    app_folder,
+    free_port,
+    healthy,
+    run_dashboard,
+)
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.serve import PORTS_TO_TRY, _Kept, app_folder, free_port, healthy, serve
 from bandgap.jobs.store import JobStore
 
 
 def test_free_port_passes_over_a_taken_one() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         assert port < free_port("127.0.0.1", port) < port + PORTS_TO_TRY
 
 
@@ -32,11 +39,11 @@ def test_free_port_zero_is_any_free_one() -> None:
 
 
 def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandgap.jobs.serve.PORTS_TO_TRY", 1)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    monkeypatch.setattr("bandgap.jobs.dashboard.PORTS_TO_TRY", 1)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         with pytest.raises(
             ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"
         ):
@@ -50,7 +57,7 @@ def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
         free_port("192.0.2.77", 8501)
 
 
-def test_app_folder_holds_the_pages() -> None:
+def test_app_folder_contains_the_pages() -> None:
     assert {"main.py", "views", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
 
 
@@ -66,10 +73,10 @@ def test_quota_that_is_no_number_is_refused_before_anything_starts(
     with pytest.raises(
         ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"
     ):
-        serve(port=0, quota_gb=text)
+        run_dashboard(port=0, quota_gb=text)
     monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
     with pytest.raises(ConfigError, match=rf"BANDGAP_QUOTA_GB is '{text}'"):
-        serve(port=0)
+        run_dashboard(port=0)
     assert not (tmp_path / "home").exists()
 
 
@@ -79,7 +86,8 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        f"from bandgap.jobs.serve import serve; serve(port={port}, quota_gb='2.5')",
+        "from bandgap.jobs.dashboard import run_dashboard; "
+        f"run_dashboard(port={port}, quota_gb='2.5')",
     ]
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -98,9 +106,11 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         wait_for(lambda: len(rows_of_pages(database)) == 1)
         if sys.platform == "linux":
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
-            assert len(given) == 2 and all(
-                b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given
+            environments = [
+                Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children
+            ]
+            assert len(environments) == 2 and all(
+                b"BANDGAP_QUOTA_GB=2.5" in variables for variables in environments
             )
     finally:
         process.send_signal(signal.SIGTERM)
@@ -113,24 +123,24 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> None:
-    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    start = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None and process.stdout.readline()
-        kept = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         database = JobStore(Home(tmp_path)).database
         wait_for(lambda: worker_status(database).alive)
         process.kill()
-    assert len(kept) == 2
-    wait_for(lambda: not any(lives(int(pid)) for pid in kept))
+    assert len(children) == 2
+    wait_for(lambda: not any(lives(int(pid)) for pid in children))
     assert worker_status(database).age_s is None  # the worker gave its lock back
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
-    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    start = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port=0)"
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE
@@ -167,25 +177,25 @@ def test_process_that_ended_is_started_again_after_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("bandgap.jobs.serve.time.monotonic", lambda: clock[0])
-    kept = _Kept(
+    monkeypatch.setattr("bandgap.jobs.dashboard.time.monotonic", lambda: clock[0])
+    supervised = _SupervisedProcess(
         "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ)
     )
-    first = kept.process
+    first = supervised.process
     try:
         for lived_s, pause_s in ((1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (700.0, 1.0)):
             clock[0] += lived_s
-            kept.keep()
-            assert kept.process is first, "it lives"
+            supervised.restart_if_ended()
+            assert supervised.process is first, "it lives"
             first.kill()
             first.wait()
-            kept.keep()
+            supervised.restart_if_ended()
             clock[0] += pause_s - 0.1
-            kept.keep()
-            assert kept.process is first, "the pause is not over"
+            supervised.restart_if_ended()
+            assert supervised.process is first, "the pause is not over"
             clock[0] += 0.2
-            kept.keep()
-            assert kept.process is not first and kept.process.poll() is None
-            first = kept.process
+            supervised.restart_if_ended()
+            assert supervised.process is not first and supervised.process.poll() is None
+            first = supervised.process
     finally:
-        kept.stop()
+        supervised.stop()

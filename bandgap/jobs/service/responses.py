@@ -1,4 +1,4 @@
-"""What the service answers, as the OpenAPI description shows it: the CSV's fields, one row for every structure."""
+"""The responses of the service for its OpenAPI description: one row of the CSV per structure."""
 
 from typing import Literal
 
@@ -29,36 +29,36 @@ class Row(BaseModel):
     )
 
 
-class Answer(BaseModel):
-    """The rows in the order of the structures, the model that gave them, and what to mind about it."""
+class PredictionResponse(BaseModel):
+    """The model, the rows in the order of the structures, and notes on them."""
 
     model: str
     rows: list[Row]
     notes: list[str] = Field(
-        description="Warnings of the model, and what to mind about a lower end below zero."
+        description="Warnings of the model, and a note on lower ends below zero."
     )
 
 
-class Refused(BaseModel):
-    """Why a request has no answer, in one sentence; with rows where structures were read and none could be used."""
+class ErrorResponse(BaseModel):
+    """The reason of an error; with the rows where structures were read and none could be used."""
 
     detail: str
     rows: list[Row] | None = None
 
 
 class Model(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
-    name: str = Field(description="What `model` of a request is.")
+    name: str = Field(description="The name for `model` in a request.")
     method: str
     title: str
     level_of_theory: str
-    n: int = Field(description="Number of labelled structures that it learned from.")
+    n: int = Field(description="Number of labelled structures that the model learned from.")
     elements: list[str] = Field(description="Elements of its descriptor.")
     baseline: str = Field(
         description="The gap at a cheaper level that every structure must have, empty for none."
     )
-    intervals: list[str] = Field(description="Kinds of interval that it gives.")
+    intervals: list[str] = Field(description="Kinds of interval that the model gives.")
     notes: list[str]
 
 
@@ -69,13 +69,14 @@ class Models(BaseModel):
 
 
 class Health(BaseModel):
-    """That the service answers, how many requests are inside, and how many it has predicted since its start."""
+    """State of the service."""
 
     status: Literal["ok"]
-    waiting: int
-    requests: int = Field(description="Predicted since the start.")
+    waiting: int = Field(description="Requests that are accepted and not answered.")
+    requests: int = Field(description="Requests that were predicted since the start.")
     batches: int = Field(
-        description="In which they were predicted: fewer than requests where several of one model arrived together."
+        description="In which they were predicted: fewer than requests where several of one "
+        "model arrived together."
     )
 
 

@@ -1,4 +1,4 @@
-"""`bandgap serve`: loads the models, listens on a socket, and answers until Ctrl-C or SIGTERM."""
+"""`bandgap serve`: load the models, listen on a socket, and answer until Ctrl-C or SIGTERM."""
 
 import signal
 import socket
@@ -21,8 +21,9 @@ from bandgap.jobs.service.tokens import VARIABLE, check_host, is_loopback, token
 from bandgap.posterior.held_layers import make_room
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-LAYER_BYTES = 2_000_000_000  # of networks' draws; where there are more, every request makes those for which is no room
-GRACE_S = 10  # for answers that are on their way when the service is told to end
+# Memory for the layers of networks' draws. Those that do not fit are computed for every request.
+LAYER_BYTES = 2_000_000_000
+GRACE_S = 10  # for requests that are being answered when the service is stopped
 
 
 def run_service(
@@ -32,42 +33,39 @@ def run_service(
     port: int,
     token_file: Path | None,
     limits: ServiceLimits,
-    say: Callable[[str], None],
+    echo: Callable[[str], None],
 ) -> int:
     """Serve runs until Ctrl-C or SIGTERM; return the exit code. Port 0 is any free one.
 
-    Raises ConfigError where the address cannot be used, or is open to other machines without a token, and
-    ArtifactError where a run is damaged.
+    `echo` prints a line for the user. Raises ConfigError where the address cannot be used, or is
+    open to other machines without a token, and ArtifactError where a run is damaged.
     """
     token = token_of(token_file)
     check_host(host, token)
     set_threads()
-    sock = listening(host, port)
+    sock = listening_socket(host, port)
     models = load_models(folders)
     make_room(LAYER_BYTES)
-    alone = is_loopback(host)
-    app = build_app(models, token=token, limits=limits, hosts=LOOPBACK if alone else ("*",))
-    shown = f"[{host}]" if ":" in host else host
-    say(
-        f"bandgap serves {', '.join(models)} at http://{shown}:{sock.getsockname()[1]}  (GET /docs; Ctrl-C stops it)"
-    )
-    say(
+    hosts = LOOPBACK if is_loopback(host) else ("*",)
+    app = build_app(models, token=token, limits=limits, hosts=hosts)
+    url_host = f"[{host}]" if ":" in host else host
+    url = f"http://{url_host}:{sock.getsockname()[1]}"
+    echo(f"bandgap serves {', '.join(models)} at {url}  (GET /docs; Ctrl-C stops it)")
+    echo(
         "Every request must carry the token."
         if token
         else f"No token: only this machine is let in. --token-file or {VARIABLE} sets one."
     )
-    for name in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # uvicorn ends by them, and then raises them once more
-        signal.signal(name, _ignore)
+    # uvicorn handles these signals, and after its end raises them once more
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
     with limited_stderr():
-        server_of(app).run(sockets=[sock])
+        make_server(app).run(sockets=[sock])
     return 0
 
 
-def server_of(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
-    """Return the server of the application, which speaks HTTP alone and does not name itself."""
+def make_server(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
+    """Return the server of the application, without websockets and without a header of its name."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -80,10 +78,10 @@ def server_of(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> uv
     return uvicorn.Server(config)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on the address; raises ConfigError where it cannot."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on the address; raises ConfigError where that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only where the protocol is named; with it every answer takes 40 ms longer
+    # asyncio turns off Nagle's delay, 40 ms for every answer, only where the protocol is given
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if sys.platform != "win32":
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

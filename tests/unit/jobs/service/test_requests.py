@@ -1,4 +1,4 @@
-"""What a request asks, before anything is predicted: how much of it is read, and the ids that structures get."""
+"""Requests before the prediction: how much of them is read, and the ids of structures."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
-from bandgap.jobs.service.questions import Choice, of_files, of_json
+from bandgap.jobs.service.requests import RequestOptions, request_from_files, request_from_json
 from bandgap.structures.reading import read_paths
 
 FRAMES = "3\nid=a\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n" * 2
@@ -15,25 +15,31 @@ ENTRIES = json.dumps([{"content": FRAMES, "name": "a.xyz"}, "never read"]).encod
 
 def test_reading_ends_when_the_time_of_the_request_is_over() -> None:
     late = ServiceLimits(seconds=1e-300)
-    said = "The structures were not read within 1e-300 s. Send fewer at once."
-    with pytest.raises(Refusal, match=said) as files:
-        of_files([("a.xyz", FRAMES.encode())], Choice(), baselines="", limits=late)
-    with pytest.raises(Refusal, match=said) as entries:
-        of_json(ENTRIES, Choice(), name="", baselines="", limits=late)
+    message = "The structures were not read within 1e-300 s. Send fewer at once."
+    with pytest.raises(Refusal, match=message) as files:
+        request_from_files(
+            [("a.xyz", FRAMES.encode())], RequestOptions(), baselines="", limits=late
+        )
+    with pytest.raises(Refusal, match=message) as entries:
+        request_from_json(ENTRIES, RequestOptions(), name="", baselines="", limits=late)
     assert files.value.code == entries.value.code == 503
 
 
 def test_reading_ends_at_the_limit_of_structures() -> None:
     many = json.dumps([{"content": FRAMES * 2, "name": "a.xyz"}, "never read"]).encode()
     with pytest.raises(Refusal, match="More than 3 structures in one request, the limit") as over:
-        of_json(many, Choice(), name="", baselines="", limits=ServiceLimits(max_structures=3))
+        request_from_json(
+            many, RequestOptions(), name="", baselines="", limits=ServiceLimits(max_structures=3)
+        )
     assert over.value.code == 413
     with pytest.raises(Refusal, match="structure 2 is the text 'never read'"):
-        of_json(many, Choice(), name="", baselines="", limits=ServiceLimits(max_structures=4))
+        request_from_json(
+            many, RequestOptions(), name="", baselines="", limits=ServiceLimits(max_structures=4)
+        )
     with pytest.raises(Refusal, match="More than 3 structures"):
-        of_files(
+        request_from_files(
             [("a.xyz", FRAMES.encode())] * 2,
-            Choice(),
+            RequestOptions(),
             baselines="",
             limits=ServiceLimits(max_structures=3),
         )
@@ -43,10 +49,10 @@ def test_equal_ids_of_several_files_are_told_apart_as_in_files_on_disk(tmp_path:
     files = [(f"{name}.xyz", FRAMES.encode()) for name in "xy"]
     for name, data in files:
         (tmp_path / name).write_bytes(data)
-    asked = of_files(files, Choice(), baselines="", limits=ServiceLimits())
+    request = request_from_files(files, RequestOptions(), baselines="", limits=ServiceLimits())
     on_disk = read_paths([tmp_path / name for name, _ in files])
-    assert [record.id for record in asked.records] == ["a", "a-2", "a-3", "a-4"]
-    assert [(r.id, r.problem, r.info) for r in asked.records] == [
+    assert [record.id for record in request.records] == ["a", "a-2", "a-3", "a-4"]
+    assert [(r.id, r.problem, r.info) for r in request.records] == [
         (r.id, r.problem, r.info) for r in on_disk
     ]
 
@@ -57,4 +63,4 @@ def test_one_baseline_of_several_structures_is_refused() -> None:
         Refusal,
         match="structure 1 holds several structures and one baseline_eV. Send them one by one",
     ):
-        of_json(entry, Choice(), name="", baselines="", limits=ServiceLimits())
+        request_from_json(entry, RequestOptions(), name="", baselines="", limits=ServiceLimits())

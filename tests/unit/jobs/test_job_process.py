@@ -1,0 +1,81 @@
+"""The process of a job: warnings in the job's log, and stacks on SIGUSR1."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+import uuid
+
+import pytest
+
+from bandgap.foundation.progress import Update
+from bandgap.jobs.home import Home
+from bandgap.jobs.job_process import job_main, run_job
+from bandgap.jobs.store import JobStore
+from bandgap.jobs.tasks import TASKS
+from tests.unit.jobs.changed_start import staying_start_up
+
+WS = str(uuid.uuid4())
+
+
+def test_warnings_of_the_library_are_events_of_the_job_and_of_no_other(tmp_path, monkeypatch):
+    log = logging.getLogger("bandgap.somewhere")
+
+    def warns(job, home, progress):
+        progress(Update("reading", 1, 2))
+        log.warning("the cache holds %d damaged rows", 3)
+        log.info("nothing to see")
+        return {}
+
+    monkeypatch.setitem(TASKS, "check", warns)
+    store = JobStore(Home(tmp_path))
+    job = store.submit(WS, "check", title="t", payload={}, subject="s")
+    run_job(store, job)
+    log.warning("after the job")
+    events = store.events(job.id)
+    assert [(e.kind, e.update.message) for e in events] == [
+        ("progress", ""),
+        ("log", "the cache holds 3 damaged rows"),
+    ]
+    assert store.job(WS, job.id).state == "finished"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_job_process_writes_the_stacks_of_its_threads_to_stderr_on_sigusr1(
+    tmp_path, monkeypatch, capfd
+):
+    path = os.pathsep.join([staying_start_up(tmp_path / "start"), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path)
+    store = JobStore(Home(tmp_path))
+    job = store.submit(WS, "check", title="t", payload={"dataset": "none"}, subject="none")
+    store.claim("worker")
+    process = multiprocessing.get_context("spawn").Process(
+        target=job_main, args=(str(tmp_path), job.id)
+    )
+    process.start()
+    try:
+        wait_until(lambda: store.has_ended(job.id))
+        assert process.is_alive(), "the thread of the start-up module keeps it"
+        os.kill(process.pid, signal.SIGUSR1)
+        stderr = ""
+
+        def has_stacks():
+            nonlocal stderr
+            stderr += capfd.readouterr().err
+            return "in _shutdown" in stderr
+
+        wait_until(has_stacks)
+        assert stderr.count("most recent call first") >= 3  # main, start-up module, parent watch
+        assert "in _end_with_parent" in stderr
+        assert process.is_alive()
+    finally:
+        process.kill()
+        process.join()
+
+
+def wait_until(condition, *, within_s=60.0):
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
