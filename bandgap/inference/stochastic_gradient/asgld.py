@@ -20,9 +20,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 BIASED = SamplerWarning(
@@ -86,7 +86,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[AsgldState, Told]:
+) -> tuple[AsgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
@@ -94,7 +94,9 @@ def step(
     square = config.square_memory * state.square + (1.0 - config.square_memory) * g**2
     drift = g + config.weight * momentum / torch.sqrt(square + config.damping)
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * normals()
-    return AsgldState(state.position + h * drift + noise, momentum, square), told(g, drift, h=h)
+    return AsgldState(state.position + h * drift + noise, momentum, square), step_figures(
+        g, drift, h=h
+    )
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

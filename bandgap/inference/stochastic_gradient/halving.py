@@ -1,6 +1,6 @@
 """Whether a step is short enough: the same run with half of it, twice as long, must have the same moments.
 
-Twice as long in all that is told in iterations, the schedule's lengths and the time between prunings too, so that both
+Twice as long in all that is step_figures in iterations, the schedule's lengths and the time between prunings too, so that both
 runs are of the same length in time. A difference beyond two combined standard errors is a typed warning. Standard
 errors are those of chain means. The rule is one of the run: with q quantities the bound on each is z with 1 - Phi(z) =
 (1 - Phi(2)) / q (Bonferroni), that is 2 for one, 2.61 for five and 3.35 for 57, so that a run with a step that is short

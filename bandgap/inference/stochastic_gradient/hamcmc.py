@@ -28,9 +28,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 
@@ -109,7 +109,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[HamcmcState, Told]:
+) -> tuple[HamcmcState, StepFigures]:
     """Move the walker of every chain whose turn it is."""
     del adapt
     m, points = config.walkers, state.points
@@ -131,7 +131,7 @@ def step(
         torch.cat([state.changes[:, 1:], change[:, None]], 1),
         gap,
     )
-    return state, told(at_old, drift, h=h, damped=float(f.damped.mean()))
+    return state, step_figures(at_old, drift, h=h, damped=float(f.damped.mean()))
 
 
 def tamed(drift: Tensor, h: float) -> Tensor:

@@ -28,9 +28,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 Normalise = Literal["", "as published, not the posterior"]
@@ -143,7 +143,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[HamcmcSaState, Told]:
+) -> tuple[HamcmcSaState, StepFigures]:
     """Move every chain once; the metric follows in warm-up, and after it where it is not frozen."""
     g, metric, damped = gradient(state.position).total, state.metric, None
     v, noise = metric.times(g), metric.root_times(normals())
@@ -160,7 +160,7 @@ def step(
             average = taken_in(config, average, pairs)
             f = factor_of(config, average)
             metric, damped = metric_of(config, average, f), float(f.damped[-1].mean())
-    moved = told(g, drift if config.normalise else v, h=h, damped=damped)
+    moved = step_figures(g, drift if config.normalise else v, h=h, damped=damped)
     return HamcmcSaState(position, pairs, average, metric, state.taken + 1), moved
 
 

@@ -19,9 +19,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 NARROW = SamplerWarning(
@@ -77,7 +77,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[MsgldState, Told]:
+) -> tuple[MsgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
@@ -85,7 +85,7 @@ def step(
     drift = g + config.weight * momentum
     more = 1.0 + config.weight if config.corrected else 1.0
     noise = math.sqrt(2.0 * h * more / config.inverse_temperature) * normals()
-    return MsgldState(state.position + h * drift + noise, momentum), told(g, drift, h=h)
+    return MsgldState(state.position + h * drift + noise, momentum), step_figures(g, drift, h=h)
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

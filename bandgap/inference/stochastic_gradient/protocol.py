@@ -23,7 +23,7 @@ AnyState = TypeVar("AnyState")
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class StepFigures:
     """What a step says of itself: |g|, |h G g|, |G g| / |g|, all (chain,), and the share of damped pairs."""
 
     gradient_norm: Tensor
@@ -67,7 +67,7 @@ class Algorithm:
     """
 
     init: Callable[..., Any]
-    step: Callable[..., tuple[Any, Told]]
+    step: Callable[..., tuple[Any, StepFigures]]
     position: Callable[[Any], Tensor]
 
 
@@ -83,7 +83,7 @@ class Step(Protocol):
         *,
         h: float,
         adapt: bool,
-    ) -> tuple[Any, Told]: ...
+    ) -> tuple[Any, StepFigures]: ...
 
 
 def check_step(name: str, *, step: float, inverse_temperature: float) -> None:
@@ -94,10 +94,12 @@ def check_step(name: str, *, step: float, inverse_temperature: float) -> None:
         )
 
 
-def told(gradient: Tensor, drift: Tensor, *, h: float, damped: float | None = None) -> Told:
+def step_figures(
+    gradient: Tensor, drift: Tensor, *, h: float, damped: float | None = None
+) -> StepFigures:
     """Return what a step says that moves by h times `drift` (chain, dim) = G g."""
     size, moved = gradient.norm(dim=-1), drift.norm(dim=-1)
-    return Told(size, h * moved, moved / size.clamp(min=1e-300), damped)
+    return StepFigures(size, h * moved, moved / size.clamp(min=1e-300), damped)
 
 
 def arrays_of(state: Any, prefix: str = "") -> dict[str, Tensor]:

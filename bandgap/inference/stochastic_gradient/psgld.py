@@ -21,9 +21,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 BIASED = SamplerWarning(
@@ -83,7 +83,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[PsgldState, Told]:
+) -> tuple[PsgldState, StepFigures]:
     """Move every chain once; V follows in warm-up, and after it where it is not frozen."""
     slopes, square = gradient(state.position), state.square
     if adapt or not config.freeze_after_warmup or bool((square < 0).any()):
@@ -92,7 +92,9 @@ def step(
     metric = 1.0 / (config.damping + torch.sqrt(square))
     drift = metric * slopes.total
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * torch.sqrt(metric) * normals()
-    return PsgldState(state.position + h * drift + noise, square), told(slopes.total, drift, h=h)
+    return PsgldState(state.position + h * drift + noise, square), step_figures(
+        slopes.total, drift, h=h
+    )
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

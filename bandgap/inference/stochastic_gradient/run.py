@@ -30,7 +30,7 @@ from bandgap.inference.stochastic_gradient.gradients import (
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.protocol import (
     SamplerWarning,
-    Told,
+    StepFigures,
     arrays_of,
     of_chains,
     with_arrays,
@@ -185,7 +185,7 @@ class _Run:
         full[self._chains] = values
         return full
 
-    def _without_diverged(self, state: Any, said: Told, iteration: int) -> Any:
+    def _without_diverged(self, state: Any, said: StepFigures, iteration: int) -> Any:
         position = self._algorithm.position(state)
         there = position.isfinite().all(-1) & (
             said.move <= self._config.longest_move

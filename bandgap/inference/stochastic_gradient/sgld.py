@@ -14,9 +14,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 
@@ -58,12 +58,12 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[SgldState, Told]:
+) -> tuple[SgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * normals()
-    return SgldState(state.position + h * g + noise), told(g, g, h=h)
+    return SgldState(state.position + h * g + noise), step_figures(g, g, h=h)
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)
