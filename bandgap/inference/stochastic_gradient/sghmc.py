@@ -1,14 +1,15 @@
-r"""SGHMC (Chen, Fox and Guestrin, 2014): momentum with friction, and noise that compensates the friction.
+"""SGHMC (Chen, Fox and Guestrin, 2014): momentum, friction and the noise that balances it.
 
-    theta' = theta + v,   v' = v + eta g(theta') - alpha v + N(0, 2 (alpha - b) eta / tau),   b = eta V / 2
+    theta' = theta + v,   v' = v + eta g(theta') - alpha v + N(0, 2 (alpha - b) eta / tau)
 
-eta is the square of the time step and is called `step` here; eta / alpha has the role of h in SGLD. b is at most
-alpha / 2. V is the variance of the batch noise of g: one number (`gradient_variance`), or one per entry of the
-position (`Slopes.variance`), and 0 where it is unknown. On N(0, 1) the stationary variance follows from a 2 x 2
-Lyapunov equation: it is 1.01124 at eta = 0.04, alpha = 0.2.
+with b = eta V / 2, at most alpha / 2. eta is the square of the time step and is called `step` here;
+eta / alpha has the role of h in SGLD. V is the variance of the batch noise of g: one number
+(`gradient_variance`), or one for each entry of the position (`Slopes.variance`), and 0 where it is
+unknown. On N(0, 1) the stationary variance follows from a 2 x 2 Lyapunov equation: it is 1.01124 at
+eta = 0.04, alpha = 0.2.
 
-`update_velocity` and `velocity_noise_variance` are also the update of the low-temperature cycles of the method `sghmc`
-(`inference/batch/updates.py`), where g is the gradient of the mean loss with its sign changed.
+The low-temperature cycles of the method `sghmc` (`inference/batch/updates.py`) use the same update
+of the velocity, with the gradient of the mean loss.
 """
 
 import math

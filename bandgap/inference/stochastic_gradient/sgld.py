@@ -1,6 +1,7 @@
 r"""SGLD (Welling and Teh, 2011): theta' = theta + h g + sqrt(2 h / tau) z.
 
-h is Welling and Teh's epsilon / 2. On N(0, 1 / l) with full gradients the variance is 1 / (l tau (1 - h l / 2)).
+h is Welling and Teh's epsilon / 2. On N(0, 1 / l) with full gradients the variance is 1 / (l tau (1
+- h l / 2)).
 """
 
 import math
@@ -33,7 +34,7 @@ class SgldConfig:
         check_step("sgld", step=self.step, inverse_temperature=self.inverse_temperature)
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return nothing: what is wrong with SGLD is its step's length alone."""
+        """Return no warnings: the only bias of SGLD is that of its step length."""
         return ()
 
 
