@@ -1,13 +1,14 @@
-r"""Updates of the weights of a stack: Adam, SGD with momentum, stochastic-gradient HMC; and clipping of gradients.
+"""Updates of the weights of a stack (Adam, SGD with momentum, SGHMC), and clipping of gradients.
 
-Every update is elementwise, so that one optimiser on the stack is one optimiser per sample. Gradients are clipped by
-the norm of each sample. SGHMC (Chen, Fox and Guestrin, 2014; `stochastic_gradient/sghmc.py`) samples the energy
-U = n loss / s^2 at temperature T, with n rows and noise variance s^2. Its step is that of the mean loss, lr = eta n / s^2,
-so that a small s^2 does not make steps unstable:
+Every update is elementwise, so that one optimiser on the stack is one optimiser for each sample.
+Gradients are clipped by the norm of each sample. SGHMC (Chen, Fox and Guestrin, 2014;
+`stochastic_gradient/sghmc.py`) samples the energy U = n loss / s^2 at temperature T, with n rows
+and noise variance s^2. Its learning rate lr is that of the mean loss, which is lr s^2 / n for U, so
+that a small s^2 does not make steps unstable:
 
     v <- a v - lr grad loss + N(0, 2 (1 - a) T s^2 lr / n),     theta <- theta + v
 
-with the momentum a = 1 - friction.
+The momentum a is 1 minus the friction.
 """
 
 from collections.abc import Sequence
