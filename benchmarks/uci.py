@@ -20,7 +20,7 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.assumed_density.belief import Belief, Floats, fresh_belief, with_average
-from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
+from bandgap.inference.assumed_density.passes import MAX_BATCH, take_in
 from bandgap.inference.assumed_density.predictive import predict
 from bandgap.inference.assumed_density.prior_sites import refine_prior
 from benchmarks.uci_published import PAPER
@@ -53,11 +53,11 @@ class UciStudy:
             )
         if (
             min(self.passes, self.splits, *self.hidden) < 1
-            or not 1 <= self.batch_size <= MOST_AT_ONCE
+            or not 1 <= self.batch_size <= MAX_BATCH
         ):
             raise ConfigError(
                 f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, batch_size "
-                f"{self.batch_size}. Accepted: whole numbers from 1, at most {MOST_AT_ONCE} rows at once."
+                f"{self.batch_size}. Accepted: whole numbers from 1, at most {MAX_BATCH} rows at once."
             )
 
 
