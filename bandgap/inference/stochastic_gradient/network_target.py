@@ -137,14 +137,20 @@ class NetworkTarget:
         return self._forward(unpacked.z, unpacked.scales, rows.expand(position.shape[0], -1)).output
 
     def reframed(
-        self, position: Tensor, rows: Tensor, *, found_at: Tensor | None = None, turn: bool = True
+        self,
+        position: Tensor,
+        rows: Tensor,
+        *,
+        frame_positions: Tensor | None = None,
+        turn: bool = True,
     ) -> "tuple[NetworkTarget, Tensor]":
         """Return the target in new frames and units, and the positions (chain, dim) there.
 
-        Frames and units are computed from rows (n,) at these positions, or at others, `found_at`
-        (m, dim). Without `turn` every entry of zeta is one of z and only its width is computed.
+        Frames and units are computed from rows (n,) at these positions, or at others,
+        `frame_positions` (m, dim). Without `turn` every entry of zeta is one of z and only its
+        width is computed.
         """
-        unpacked = self._unpack(position if found_at is None else found_at)
+        unpacked = self._unpack(position if frame_positions is None else frame_positions)
         chains = unpacked.state.shape[0]
         share = self.n_rows / (rows.shape[0] * chains)
         forward = self._forward(unpacked.z, unpacked.scales, rows.expand(chains, -1))
@@ -173,21 +179,23 @@ class NetworkTarget:
         information = torch.cat([by_sigma, by_layer]) + 1.0 / self.prior.units.to(by_layer) ** 2
         units = torch.rsqrt(information)
         target = replace(self, frames=tuple(frames), units=units)
-        start = unpacked if found_at is None else self._unpack(position)
+        start = unpacked if frame_positions is None else self._unpack(position)
         return target, target.position(start.z, start.state)
 
-    def batch_variance(self, position: Tensor, rows: Tensor, *, of: int, drawn: int) -> Tensor:
+    def batch_variance(
+        self, position: Tensor, rows: Tensor, *, n_rows: int, n_drawn: int
+    ) -> Tensor:
         """Return the variance (dim,) of a batch's gradient, mean over positions, 0 for scales.
 
-        For a batch of n = `drawn` of N = `of` rows, it is N (N / n - 1) times the mean square of a
-        row's gradient, here of rows (m,) among the N.
+        For a batch of n = `n_drawn` of N = `n_rows` rows, it is N (N / n - 1) times the mean square
+        of a row's gradient, here of rows (m,) among the N.
         """
         unpacked = self._unpack(position)
         chains = position.shape[0]
         forward = self._forward(unpacked.z, unpacked.scales, rows.expand(chains, -1))
         variance = unpacked.scales.sigma[:, None] ** 2
         residual = (self.net.y[rows].to(position) - forward.output).double() / variance
-        factor = of * (of / drawn - 1.0) / (rows.shape[0] * chains)
+        factor = n_rows * (n_rows / n_drawn - 1.0) / (rows.shape[0] * chains)
         by_layer = []
         for layer, (g, h) in enumerate(
             zip(self._slopes(unpacked.z, unpacked.scales, forward), forward.inputs, strict=True)

@@ -215,14 +215,14 @@ def started(
     position = position + noise * target.free_share
     been: Tensor | None = None
     for number, share in enumerate(SETTLING):
-        target, position = target.reframed(position, rows, found_at=been, turn=turn)
+        target, position = target.reframed(position, rows, frame_positions=been, turn=turn)
         begun = _judged(target, position, rows, batch, generator)
         position, been = _settled(
             begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, number=number,
             seed=seed,
             progress=progress,
         )  # fmt: skip
-    target, position = target.reframed(position, rows, found_at=been, turn=turn)
+    target, position = target.reframed(position, rows, frame_positions=been, turn=turn)
     begun = _judged(target, position, rows, batch, generator)
     if part is not None:
         _write(begun, part, facts)
@@ -243,7 +243,9 @@ def _judged(
     curvature = max(1.0, float(found[found.isfinite()].max()))
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
-    variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
+    variance = target.batch_variance(
+        position, rows[~torch.isin(rows, always)], n_rows=of, n_drawn=drawn
+    )
     return Started(target, position, curvature, variance, always)
 
 

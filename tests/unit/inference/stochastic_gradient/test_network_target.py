@@ -82,7 +82,7 @@ def test_frames_found_elsewhere_leave_positions_where_they_are(problem):
     target, *_ = problem
     at, rows = positions(target), torch.arange(12)
     expected, _ = target.reframed(at[1:], rows)
-    framed, moved = target.reframed(at[:1], rows, found_at=at[1:])
+    framed, moved = target.reframed(at[:1], rows, frame_positions=at[1:])
     for one, other in zip(framed.frames, expected.frames, strict=True):
         assert torch.equal(one.information, other.information)
     assert torch.equal(framed.units, expected.units)
@@ -153,7 +153,7 @@ def test_variance_of_batch_gradients_is_that_over_all_batches(problem):
     row_gradients = torch.stack([target.row_gradient(position, row[None, None])[0] for row in rows])
     first = target.spans[-1][1]
     expected = 12 * (12 / 2 - 1) * (row_gradients**2).mean(0)
-    variance = target.batch_variance(position, rows, of=target.n_rows, drawn=2)
+    variance = target.batch_variance(position, rows, n_rows=target.n_rows, n_drawn=2)
     np.testing.assert_allclose(variance[:first], expected[:first], rtol=1e-9)
     assert (variance[first:] == 0).all()
     pairs = torch.combinations(rows)
