@@ -68,7 +68,7 @@ def test_two_hidden_layers_are_close_to_their_draws(seed):
     assert abs(moments.variance[0, 0] / variance - 1.0) < 0.15
 
 
-def test_output_of_a_narrow_layer_without_biases_is_zero_as_often_as_said():
+def test_output_of_a_narrow_layer_without_biases_is_zero_with_the_reported_probability():
     """Exact with one hidden layer: 1 - rho is the product of the units' chances to be off."""
     weights = random_weights((3, 3, 1), biased=False, seed=5, spread=2.0)
     x = np.array([-0.9, 0.3, 0.5])
@@ -114,7 +114,7 @@ def test_network_without_variances_gives_the_output_of_its_plain_layers():
     np.testing.assert_allclose(moments.mean, h, atol=1e-6)
 
 
-def test_beliefs_start_where_they_should():
+def test_fresh_beliefs_have_the_prior_variances():
     fresh = fresh_belief((6, 50, 1), rng=np.random.default_rng(0))
     assert [m.shape for m in fresh.weights.means] == [(50, 7), (1, 51)]
     assert all((v == 1.2).all() for v in fresh.weights.variances)

@@ -221,7 +221,7 @@ def test_noise_that_no_gamma_fits_stays():
     assert (a, b) == (1.1, 1.0)
 
 
-def test_stochastic_ep_holds_prior_times_n_factors():
+def test_stochastic_ep_posterior_is_the_prior_times_n_averaged_factors():
     widths = (3, 5, 1)
     x, y = rows_for(widths, n=30, seed=3)
     rng = np.random.default_rng(0)
@@ -286,7 +286,7 @@ def test_same_seed_repeats_bit_for_bit_and_the_belief_given_stays():
     assert (flattened(start.weights.means) == before).all()
 
 
-def test_units_far_off_leave_no_number_behind_that_is_not_finite():
+def test_units_far_below_zero_give_finite_numbers():
     """Units at t from -1e3 to 1e3: a literal port has 0 / 0 in every row."""
     rng = np.random.default_rng(1)
     weights = Weights(

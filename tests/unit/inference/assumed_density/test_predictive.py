@@ -28,7 +28,7 @@ def predictive(request):
     return predict(belief_of(weights, Gamma(8.0, 0.7)), x, atoms=True, y_mean=20.0, y_sd=3.0)
 
 
-def test_density_has_the_mean_and_the_variance_that_are_said(predictive):
+def test_density_has_the_reported_mean_and_variance(predictive):
     for row in range(2):
 
         def moment(power, row=row):

@@ -76,7 +76,7 @@ def test_both_orders_come_to_the_same_prior():
     assert sizes["together"] == pytest.approx(sizes["one by one"], rel=0.1)
 
 
-def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
+def test_every_layer_has_its_own_prior_precision_about_its_centre():
     """A layer whose weights moved far has a smaller precision, one that stayed a larger one."""
     rng = np.random.default_rng(0)
     belief = belief_around([rng.normal(size=(6, 4)), rng.normal(size=(1, 7))], (0.1, 0.1))
@@ -89,7 +89,7 @@ def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
     assert first > 10.0 > second
 
 
-def test_prior_is_never_known_worse_than_before_the_rows():
+def test_shape_of_the_prior_precision_stays_at_its_start_or_above():
     """Without the bound, passes that count no row twice drive A below A0, weights to infinity."""
     rng = np.random.default_rng(0)
     belief = fresh_belief((3, 8, 1), rng=rng)

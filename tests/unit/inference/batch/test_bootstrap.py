@@ -34,7 +34,7 @@ def test_blocks_differ_in_size_by_one_row_at_most(n, blocks):
         assert sizes.max() - sizes.min() == (1 if n % min(n, blocks) else 0)
 
 
-def test_both_kinds_of_rows_have_maps_of_their_own_drawn_anew_for_every_sample():
+def test_rows_and_pseudo_rows_have_separate_maps_for_every_sample():
     def map_of(values):
         return np.unique(values, return_inverse=True)[1]
 

@@ -129,7 +129,7 @@ def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
 @pytest.mark.parametrize(
     "order, kernel", [("own", "bmm"), ("own", "vmap"), ("shared", "wide"), ("shared", "bmm")]
 )
-def test_sample_is_the_same_however_many_there_are_and_however_they_are_cut(order, kernel):
+def test_sample_does_not_depend_on_the_number_of_samples_or_chunks(order, kernel):
     layer, between, samples, _ = problem(samples=5)
     config = replace(EXACT, order=order, kernel=kernel)
     together = trained_stack([layer], between, samples, config)

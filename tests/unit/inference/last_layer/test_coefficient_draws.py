@@ -58,7 +58,7 @@ def test_products_with_the_gram_matrix_and_tail_squares(kind, problem):
 
 @FORMS
 @pytest.mark.parametrize("case", ["dead", "doubled", "huge variances", "tiny variances"])
-def test_draws_stay_finite_where_the_gram_matrix_says_nothing(kind, case):
+def test_draws_are_finite_for_a_gram_matrix_without_information(kind, case):
     x, z, s1 = make_regression(5, 9)
     if case == "dead":
         x[:, 4] = 0.0
@@ -81,7 +81,7 @@ def test_a_dead_column_has_its_prior(kind):
     assert draws.var() == pytest.approx(3.0 * SIGMA**2, rel=SIGMAS * np.sqrt(2.0 / DRAWS))
 
 
-def test_a_form_factorises_anew_for_new_variances(problem):
+def test_form_factorises_again_for_new_variances(problem):
     form = GramForm(problem)
     first = form.factor(np.full(9, 1.0))
     form.factor(np.full(9, 50.0))

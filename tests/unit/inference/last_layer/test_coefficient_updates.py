@@ -153,7 +153,7 @@ def test_fitted_leaves_out_what_was_added_to_factorise():
     assert form.fitted == pytest.approx(delta @ problem.gram @ delta, rel=1e-4)
 
 
-def test_halves_are_drawn_anew_every_few_updates():
+def test_halves_change_every_few_updates():
     _, variances, update, response = made_update("halves")
     rng, delta, draws = np.random.default_rng(5), np.zeros(7), []
     for _ in range(3 * EVERY):

@@ -294,7 +294,7 @@ def test_penalty_is_that_of_the_linear_probe_on_the_rows():
     assert penalty.variance == pytest.approx(probe.residual_variance, rel=0.01)
 
 
-def test_penalty_is_infinite_where_nothing_can_be_learned():
+def test_penalty_is_infinite_for_rows_without_variation():
     penalty = least_cross_validation(
         spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0)))
     )

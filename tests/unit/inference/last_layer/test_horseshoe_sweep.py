@@ -174,7 +174,7 @@ def test_log_density_of_the_scale_is_the_joint_density_integrated_over_the_local
     np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=0, atol=1e-6)
 
 
-def test_line_moves_only_what_it_says(problem):
+def test_line_keeps_what_is_centred_and_scales_the_rest(problem):
     state, c = STATES["middle"], np.array([True, False, True])
     line, fitted = line_of(form_of(problem), c), state.delta @ problem.gram @ state.delta
     moved = move_along_line(

@@ -88,7 +88,7 @@ def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_l
     assert (np.abs(products.mean(0) - covariance) < SIGMAS * error + 1e-6).all()
 
 
-def test_a_shift_of_rows_or_responses_changes_the_intercept_alone():
+def test_shift_of_rows_or_responses_changes_only_the_intercept():
     x, z, s1 = make_regression(15, 3)
     plain, moved = (
         reduce_regression(x + shift, z + 1e3 * shift, source_covariance=s1) for shift in (0.0, 7.0)

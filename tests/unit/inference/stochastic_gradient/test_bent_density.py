@@ -150,7 +150,7 @@ def test_exact_hamcmc_sa_stays_in_the_law():
     assert_in_law(draws)
 
 
-def test_exact_hamcmc_sa_is_not_far_from_the_law_after_a_shorter_run():
+def test_hamcmc_sa_stays_in_the_law_in_a_shorter_run():
     """A quarter of the run that the slow test makes: the same bounds on z."""
     draws, info = run(HamcmcSaConfig(0.01, memory=3, **PAIRS), warmup=300, draws=800)
     z, _ = scores(draws)
@@ -167,7 +167,9 @@ def test_exact_hamcmc_sa_is_not_far_from_the_law_after_a_shorter_run():
     ],
     ids=["sghmc", "hamcmc", "hamcmc_sa", "sgld"],
 )
-def test_twice_the_inverse_temperature_has_its_own_moments(sampler, draws, warmup):
+def test_twice_the_inverse_temperature_gives_the_moments_of_that_temperature(
+    sampler, draws, warmup
+):
     sampled, _ = run(sampler, draws=draws, warmup=warmup, tau=2.0)
     assert_in_law(sampled, tau=2.0)
     z, _ = scores(sampled, tau=1.0)
@@ -219,7 +221,7 @@ def test_step_halving_warns_beyond_two_combined_standard_errors(quantities, boun
         )
 
 
-def test_step_halving_gives_false_alarms_as_rarely_as_it_says():
+def test_step_halving_has_the_stated_rate_of_false_alarms():
     """Two samples of the same law, 30 chains, five quantities: about 1 run in 20."""
     rng = torch.Generator().manual_seed(0)
     alarms = sum(

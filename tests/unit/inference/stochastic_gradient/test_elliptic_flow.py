@@ -66,7 +66,7 @@ def test_all_terms_of_the_field_have_the_covariance():
 @pytest.mark.parametrize(
     "permeabilities, count", [(False, 1_737_468), (True, 8_674_672)], ids=["N1", "N2"]
 )
-def test_networks_have_the_parameters_that_they_should(permeabilities, count):
+def test_networks_have_the_published_number_of_parameters(permeabilities, count):
     assert sum(p.numel() for p in surrogate(permeabilities=permeabilities).parameters()) == count
 
 

@@ -51,7 +51,7 @@ def test_sghmc_has_the_variance_of_its_lyapunov_equation(eta, alpha):
     assert measured == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
 
 
-def test_sghmc_takes_known_batch_noise_off_the_noise_that_it_adds():
+def test_sghmc_subtracts_known_batch_noise_from_its_own_noise():
     """Gradients with noise of variance 4 inflate the variance; b makes up for it."""
     eta, alpha, generator = 0.02, 0.2, torch.Generator().manual_seed(3)
     noisy = WholeTarget(lambda x: -x + 2 * torch.randn(x.shape, generator=generator, dtype=x.dtype))
@@ -109,7 +109,7 @@ def test_psgld_frozen_after_warmup_samples_the_density(alpha):
 
 
 @pytest.mark.parametrize("scale, dim, tau", [(1.0, 5, 1.0), (3.0, 5, 1.0), (1.0, 5, 2.0)])
-def test_normalised_steps_give_a_radius_that_knows_nothing_of_the_posterior(scale, dim, tau):
+def test_normalised_steps_give_a_radius_that_does_not_depend_on_the_posterior(scale, dim, tau):
     """G = I (no metric is ever taken in).
 
     The radius is Gamma(dim, tau dim), of mean 1 / tau, at every scale.

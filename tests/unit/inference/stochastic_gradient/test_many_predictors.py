@@ -26,7 +26,7 @@ def problem():
     return made_regression(seed=1)
 
 
-def test_problem_has_the_correlations_and_the_noise_that_it_says():
+def test_problem_has_the_stated_correlations_and_noise():
     many = made_regression(seed=0, n=20_000, p=6)
     expected = 0.8 ** np.abs(np.arange(6)[:, None] - np.arange(6))
     np.testing.assert_allclose(np.corrcoef(many.x.numpy().T), expected, atol=0.03)

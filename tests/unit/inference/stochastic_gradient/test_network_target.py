@@ -164,7 +164,7 @@ def test_variance_of_batch_gradients_is_that_over_all_batches(problem):
     )
 
 
-def test_rows_of_every_chain_are_its_own(problem):
+def test_chains_have_different_rows(problem):
     target, *_ = problem
     position = positions(target)
     rows = torch.tensor([[0, 1], [5, 3], [11, 2]])

@@ -35,7 +35,7 @@ def run(sampler, *, config=RUN, seed=3, **more):
 
 
 @every_sampler
-def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draws(sampler):
+def test_parallel_chains_equal_single_chains_with_the_same_normal_draws(sampler):
     """All but HAMCMC-SA, whose chains share a metric.
 
     There the drift of each follows from the shared one.
@@ -63,7 +63,7 @@ def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draw
     assert not np.allclose(together[0], together[1])
 
 
-def test_chains_of_hamcmc_sa_side_by_side_are_those_alone_once_their_metric_is_frozen():
+def test_parallel_chains_of_hamcmc_sa_equal_single_chains_once_their_metric_is_frozen():
     sampler, target, start = SAMPLERS["hamcmc_sa"], logistic(20), start_of(SAMPLERS["hamcmc_sa"])
     algorithm, rng = algorithm_of(sampler), np.random.default_rng(0)
     noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
