@@ -29,8 +29,8 @@ from bandgap.inference.stochastic_gradient.protocol import (
 
 BIASED = SamplerWarning(
     "biased",
-    "ASGLD is biased and meant for comparisons only: on a standard normal its variance is 0.46 "
-    "(weight 1). Use sghmc.",
+    "ASGLD is biased by construction and meant for comparisons only: on a standard normal its "
+    "variance is 0.46 (weight 1). Use sghmc.",
 )
 
 

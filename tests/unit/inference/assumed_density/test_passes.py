@@ -189,7 +189,7 @@ def test_noise_step_has_the_published_gamma_to_the_last_digits(a, b, e, v):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "v", "exact", "taken"),
+    ("a", "b", "v", "exact", "result"),
     [
         (6.0, 6.0, 0.5, (6.44, 6.10), (6.57, 6.17)),
         (50.0, 20.0, 0.5, (50.346, 20.049), (50.355, 20.051)),
