@@ -51,10 +51,7 @@ class UciStudy:
             raise ConfigError(
                 f"benchmark uci: no set {unknown[0]!r}. Accepted: {', '.join(PAPER)}."
             )
-        if (
-            min(self.passes, self.splits, *self.hidden) < 1
-            or not 1 <= self.batch_size <= MAX_BATCH
-        ):
+        if min(self.passes, self.splits, *self.hidden) < 1 or not 1 <= self.batch_size <= MAX_BATCH:
             raise ConfigError(
                 f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, batch_size "
                 f"{self.batch_size}. Accepted: whole numbers from 1, at most {MAX_BATCH} rows at once."
