@@ -52,15 +52,15 @@ def draw_exactly(problem, variances, rng):
 
 
 def draw_block(problem, variances, delta, block, rng):
-    """Draw sigma^2 and the coefficients `block` given the others, in place."""
-    others = np.setdiff1d(np.arange(delta.size), block)
+    """Draw sigma^2 and the coefficients `block` given the remaining, in place."""
+    remaining = np.setdiff1d(np.arange(delta.size), block)
     a = problem.gram[np.ix_(block, block)] + np.diag(1 / variances[block])
-    r = problem.moment[block] - problem.gram[np.ix_(block, others)] @ delta[others]
+    r = problem.moment[block] - problem.gram[np.ix_(block, remaining)] @ delta[remaining]
     best = delta.copy()
     best[block] = np.linalg.solve(a, r)
     misfit = problem.square - 2 * problem.moment @ best + best @ problem.gram @ best
     rate = PRIOR.scale + 0.5 * (misfit + (best**2 / variances).sum())
-    shape = PRIOR.shape + 0.5 * (problem.n + others.size)
+    shape = PRIOR.shape + 0.5 * (problem.n + remaining.size)
     sigma2 = rate / rng.standard_gamma(shape)
     lower = np.linalg.cholesky(a)
     noise = np.linalg.solve(lower.T, rng.standard_normal(block.size))
