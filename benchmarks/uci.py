@@ -22,7 +22,7 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.assumed_density.belief import Belief, Floats, fresh_belief, with_average
-from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
+from bandgap.inference.assumed_density.passes import MAX_BATCH, take_in
 from bandgap.inference.assumed_density.predictive import predict
 from bandgap.inference.assumed_density.prior_sites import refine_prior
 from benchmarks.uci_published import PAPER
@@ -53,14 +53,11 @@ class UciStudy:
             raise ConfigError(
                 f"benchmark uci: no set {unknown[0]!r}. Accepted: {', '.join(PAPER)}."
             )
-        if (
-            min(self.passes, self.splits, *self.hidden) < 1
-            or not 1 <= self.batch_size <= MOST_AT_ONCE
-        ):
+        if min(self.passes, self.splits, *self.hidden) < 1 or not 1 <= self.batch_size <= MAX_BATCH:
             raise ConfigError(
                 f"benchmark uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, "
                 f"batch_size {self.batch_size}. "
-                f"Accepted: whole numbers from 1, at most {MOST_AT_ONCE} rows in a batch."
+                f"Accepted: whole numbers from 1, at most {MAX_BATCH} rows in a batch."
             )
 
 

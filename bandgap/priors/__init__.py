@@ -1,4 +1,4 @@
-"""Priors of transfer: one file per family.
+"""Priors of transfer, one file for each family.
 
 Not here: samplers.
 """

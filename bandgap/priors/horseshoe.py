@@ -1,10 +1,12 @@
-r"""The horseshoe prior (Carvalho, Polson and Scott, 2010): delta ~ N(0, s2 tau^2 lambda^2), lambda, tau half-Cauchy.
+"""The horseshoe prior (Carvalho, Polson and Scott, 2010): normal with half-Cauchy scales.
 
-With lambda integrated out, m = delta^2 / (2 s2 tau^2) and E1 the exponential integral,
+delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy. With lambda integrated out, m = delta^2
+/ (2 s2 tau^2) and E1 the exponential integral,
 
     p(delta | s, tau) = (2 pi^3)^(-1/2) / (s tau) exp(m) E1(m);
 
-given delta, r = log(1 + lambda^-2) has the log-concave density exp(m) / E1(m) exp(-m exp(r)), r > 0.
+given delta, r = log(1 + lambda^-2) has the log-concave density exp(m) / E1(m) exp(-m exp(r)), r >
+0.
 """
 
 import functools
@@ -15,10 +17,14 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.special import exp1
 
-SMALLEST, LARGEST = 1e-250, 1e250  # of squared scales
-_REACH, _STEPS = 40.0, 16  # the spline covers |log m| <= 40 in steps of 1/16: errors below 1e-8
+# Bounds of squared scales.
+SMALLEST = 1e-250
+LARGEST = 1e250
+# The spline covers |log m| <= 40 in steps of 1/16: errors are below 1e-8.
+_REACH = 40.0
+_STEPS = 16
 _CELLS = int(2 * _REACH * _STEPS)
-_TRIES = 4  # proposals at once for what the first one did not settle
+_TRIES = 4  # proposals drawn together where the first one was rejected
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +32,7 @@ Floats = NDArray[np.float64]
 def log_marginal(log_m: Floats) -> Floats:
     """Return log(exp(m) E1(m)) of log m, accurate to 1e-8 from m = 1e-300 to 1e300.
 
-    exp1 is exact but takes a hundred times as long as the logarithm.
+    A spline is used because scipy's exp1 takes a hundred times as long as a logarithm.
     """
     part = log_m * _STEPS
     part += _REACH * _STEPS
@@ -49,7 +55,7 @@ def log_marginal(log_m: Floats) -> Floats:
 
 @functools.cache
 def _coefficients() -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the spline's coefficients, (cells,) each, of the third to the zeroth power."""
+    """Return the spline's coefficients (cells,), from the third power to the zeroth."""
     grid = np.linspace(-_REACH, _REACH, _CELLS + 1)
     m = np.exp(np.minimum(grid, 5.0))
     far = np.exp(-np.maximum(grid, 5.0))  # 1 / m: the asymptotic series reaches rounding there
@@ -67,35 +73,42 @@ def draw_local_variances(m: Floats, rng: np.random.Generator) -> Floats:
     envelope = _envelope(m)
     r, accepted = _propose(envelope, 1, rng)
     result: Floats = r[0]
-    todo = np.flatnonzero(~accepted[0])
-    while todo.size:
-        r, accepted = _propose(envelope.take(todo, axis=1), _TRIES, rng)
-        first = accepted.argmax(axis=0), np.arange(todo.size)
-        result[todo] = r[first]  # those with nothing accepted are written again
-        todo = todo[~accepted[first]]
+    open_entries = np.flatnonzero(~accepted[0])
+    while open_entries.size:
+        r, accepted = _propose(envelope.take(open_entries, axis=1), _TRIES, rng)
+        first = accepted.argmax(axis=0), np.arange(open_entries.size)
+        result[open_entries] = r[first]  # rejected entries are overwritten in the next round
+        open_entries = open_entries[~accepted[first]]
     np.expm1(np.minimum(result, 600.0, out=result), out=result)
     result = np.minimum(np.maximum(1.0 / result, SMALLEST), LARGEST)
     return result
 
 
 def _envelope(m: Floats) -> Floats:
-    """Return m, bend, drop, slope and mass (5, p): the density of r lies below an envelope of integral mass.
+    """Return m, bend, drop, slope and mass of the envelope of the density of r, (5, p).
 
-    It is 1 up to bend = max(0, -log m), then the tangent exp(drop - slope (r - bend)). Of the proposals at least 0.59
-    are accepted, whatever m is.
+    The envelope is 1 up to bend = max(0, -log m), then the tangent exp(drop - slope (r - bend));
+    its integral is mass. At least 0.59 of the proposals are accepted for any m.
     """
-    low, slope = np.minimum(m, 1.0), np.maximum(m, 1.0)
-    bend, drop = -np.log(low), low - 1.0
+    low = np.minimum(m, 1.0)
+    slope = np.maximum(m, 1.0)
+    bend = -np.log(low)
+    drop = low - 1.0
     return np.array([m, bend, drop, slope, bend + np.exp(drop) / slope])
 
 
 def _propose(
     envelope: Floats, tries: int, rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Propose r and say which are accepted, both (tries, p); in place where it can be, as it is much of a sweep."""
+    """Propose r and return which proposals are accepted, both (tries, p).
+
+    A proposal is accepted if -log(density / envelope) is below a standard exponential number. The
+    computation is in place, because it is a large part of a sweep.
+    """
     m, bend, drop, slope, mass = envelope
     shape = tries, m.size
-    below, tail, level = rng.random(shape) * mass, *rng.standard_exponential((2, *shape))
+    below = rng.random(shape) * mass
+    tail, level = rng.standard_exponential((2, *shape))
     outside = below >= bend
     tail *= outside
     level += tail
@@ -114,6 +127,9 @@ def draw_global_scale(n: int, rng: np.random.Generator) -> Floats:
 
 
 def log_prior_log_tau(log_tau: Floats) -> Floats:
-    """Return the log density of log tau, of its shape, up to 350, for tau ~ C+(0, 1), without its constant."""
+    """Return the log density of log tau for tau ~ C+(0, 1), up to a constant.
+
+    The result has the shape of `log_tau`, which may be at most 350.
+    """
     result: Floats = log_tau - np.log1p(np.exp(2.0 * log_tau))
     return result

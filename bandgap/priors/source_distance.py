@@ -1,13 +1,14 @@
-r"""The penalized-complexity prior of how far a regression's weights may be from a source's, for changes of any shape.
+"""Penalized-complexity prior of a regression's distance from its source, for changes of any shape.
 
-Base model: the source, beta ~ N(b, s2 S1). Flexible model: beta ~ N(b, s2 (S1 + x M)). With s_j the eigenvalues of
-S1^-1 M, the squared distance is 2 / p times the Kullback-Leibler divergence:
+Base model: the source, beta ~ N(b, s2 S1). Flexible model: beta ~ N(b, s2 (S1 + x M)). With s_j the
+eigenvalues of S1^-1 M, the squared distance is 2 / p times the Kullback-Leibler divergence:
 
     d(x)^2 = 1/p sum_j [x s_j - log(1 + x s_j)],   g(x) = lam exp(-lam d(x)) d'(x)
 
-(Abba 2023, eqs. 3.11 and 3.12, which are the case M = S1). With M = I the s_j are the precisions of the source's
-weights, tens of thousands: eq. 3.11 taken of x itself would be another prior. The thesis names no rate lam; log 2 /
-d(x_U) puts the prior median of x at x_U, where the changes move a prediction by one noise variance.
+(Abba 2023, eqs. 3.11 and 3.12, which are the case M = S1). With M = I the s_j are the precisions of
+the source's weights, tens of thousands: eq. 3.11 applied to x itself would be another prior. The
+thesis gives no rate lam. The rate log 2 / d(x_U) puts the prior median of x at x_U, where the
+changes move a prediction by one noise variance.
 """
 
 import math
@@ -27,14 +28,14 @@ from bandgap.priors.penalized_complexity import (
 )
 
 Structure = Literal["isotropic", "source"]
-LEAST = 1e-14  # of the largest variance of the source's weights, below which a variance is rounding
+LEAST = 1e-14  # share of the largest variance of the source's weights below which is rounding
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class SourceDistance:
-    """Prior of x: the terms of d(x), of which the rates are s_j, and the rate lam."""
+    """Prior of x: the terms of d(x), with the rates s_j, and the rate lam."""
 
     terms: DistanceTerms
     lam: float
@@ -58,9 +59,10 @@ class SourceDistance:
 
 
 def source_distance(rates: Floats, *, lam: float | None, median_x: float) -> SourceDistance:
-    """Return the prior for rates s_j (p,), its rate lam given or such that x has the median `median_x`.
+    """Return the prior for rates s_j (p,).
 
-    Raises ConfigError where lam or the median is not above 0.
+    Its rate is `lam`, or for None the one for which x has the median `median_x`. Raises ConfigError
+    if lam or the median is not above 0.
     """
     values, counts = np.unique(rates, return_counts=True)
     terms = DistanceTerms(torch.from_numpy(counts / rates.size), torch.from_numpy(values))
@@ -76,7 +78,7 @@ def source_distance(rates: Floats, *, lam: float | None, median_x: float) -> Sou
 
 
 def isotropic_rates(source_covariance: Floats) -> Floats:
-    """Return the eigenvalues (p,) of S1^-1, with those of a singular S1 bounded."""
+    """Return the eigenvalues (p,) of S1^-1; those of a singular S1 are bounded."""
     variances = np.linalg.eigvalsh(source_covariance)
     result: Floats = 1.0 / np.maximum(variances, LEAST * variances[-1])
     return result

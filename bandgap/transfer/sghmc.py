@@ -22,6 +22,7 @@ from bandgap.inference.batch.penalties import L2SP
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
+from bandgap.inference.stochastic_gradient.sghmc import velocity_noise_variance
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -136,7 +137,9 @@ def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float)
             rate = annealed(config.learning_rate, share=step / steps)
             pull = -rate * config.strength * variance
             move = np.array([[config.momentum, pull], [config.momentum, 1.0 + pull]])
-            noise = 2 * (1 - config.momentum) * config.temperature * variance * rate / n_rows
+            noise = velocity_noise_variance(
+                1 - config.momentum, step=rate, temperature=config.temperature * variance / n_rows
+            )
             covariance = move @ covariance @ move.T + (
                 noise if step / steps >= 1 - NOISY_SHARE else 0.0
             )

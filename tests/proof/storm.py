@@ -1,4 +1,4 @@
-"""`bandgap app` in real processes that are killed, and a visitor who starts again what was interrupted."""
+"""Processes of `bandgap app` that tests kill, and a visitor who restarts interrupted jobs."""
 
 import contextlib
 import os
@@ -24,14 +24,15 @@ from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
-MARKS = {  # of a process of this data directory, in its command; a child is a job or the catalogue
+# Text in the command of a process, by its role. A child is a job or the catalogue.
+MARKS = {
     "child": b"spawn_main",
     "worker": b"bandgap.jobs.worker",
     "page": b"server.py",
     "supervisor": b"run_dashboard(",
 }
 SEED = int(os.environ.get("BANDGAP_PROOF_SEED", "18"))
-PAUSES_S = (0.1, 0.4)  # before the supervisor starts again what ended; its own are 1 s and 30 s
+PAUSES_S = (0.1, 0.4)  # before the supervisor restarts a process, instead of 1 s and 30 s
 KILLED = "The computing process ended unexpectedly (exit code -9)."
 STRUCTURES = 24
 BRIEF = {"sampler": {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}}
@@ -52,7 +53,7 @@ def wait_for(condition: Callable[[], object], *, within_s: float, what: str) -> 
 
 
 class Server:
-    """The processes of `bandgap app` on one data directory; what they write to the terminal is in `log`."""
+    """The processes of `bandgap app` on one data directory; `log` has their terminal output."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
@@ -61,7 +62,7 @@ class Server:
         self._address = ""
 
     def start(self) -> None:
-        """Start the supervisor where none lives."""
+        """Start the supervisor unless it is running."""
         if self._supervisor is not None and self._supervisor.poll() is None:
             return
         self._close()
@@ -81,7 +82,7 @@ class Server:
         self._address = ""
 
     def up(self) -> bool:
-        """Return whether the worker lives and the page answers."""
+        """Return whether the supervisor runs and the dashboard answers."""
         if self._supervisor is None or self._supervisor.poll() is not None:
             return False
         if not self._address and self._supervisor.stdout is not None:
@@ -91,30 +92,37 @@ class Server:
         return healthy(self._address)
 
     def living(self) -> dict[str, list[int]]:
-        """Return the processes of this data directory by what they are."""
-        found: dict[str, list[int]] = {role: [] for role in (*MARKS, "other")}
+        """Return the running processes of this data directory by their role."""
+        processes: dict[str, list[int]] = {role: [] for role in (*MARKS, "other")}
         home = f"BANDGAP_HOME={self.home.folder}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (folder / "cmdline").read_bytes()
                 if command and home in (folder / "environ").read_bytes().split(b"\0"):
                     role = next((role for role, mark in MARKS.items() if mark in command), "other")
-                    found[role].append(int(folder.name))
-        return found
+                    processes[role].append(int(folder.name))
+        return processes
 
     def report(self) -> str:
-        """Return the processes that live, the jobs that are not finished, and the last lines of the terminal."""
+        """Return running processes, unfinished jobs and the last lines of the terminal."""
         with JobStore(self.home).database.reading() as connection:
             jobs = connection.execute(
                 "SELECT * FROM job WHERE state NOT IN ('finished', 'cancelled')"
             ).fetchall()
-        left = [{name: row[name] for name in ("id", "kind", "state", "error")} for row in jobs]
+        unfinished = [
+            {name: row[name] for name in ("id", "kind", "state", "error")} for row in jobs
+        ]
         return "\n".join(
-            [str(self.living()), *map(str, left), *self.log.read_text().splitlines()[-40:], ""]
+            [
+                str(self.living()),
+                *map(str, unfinished),
+                *self.log.read_text().splitlines()[-40:],
+                "",
+            ]
         )
 
     def cut_power(self) -> None:
-        """End all processes at once."""
+        """Kill all processes."""
         while living := [pid for pids in self.living().values() for pid in pids]:
             for pid in living:
                 with contextlib.suppress(ProcessLookupError):
@@ -122,7 +130,7 @@ class Server:
         self._close()
 
     def stop(self) -> None:
-        """End the supervisor as Ctrl-C does, and see that nothing outlives it."""
+        """Stop the supervisor as Ctrl-C does and check that no process remains."""
         if self._supervisor is not None and self._supervisor.poll() is None:
             self._supervisor.send_signal(signal.SIGINT)
         wait_for(
@@ -140,7 +148,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[Server]:
-    """Serve a new data directory and leave no process behind, whatever happens; what fails tells how things stood."""
+    """Serve a new data directory; leave no process behind, and print a report on a failure."""
     folder.mkdir()
     server = Server(folder)
     try:
@@ -154,8 +162,8 @@ def serving(folder: Path) -> Iterator[Server]:
 
 
 @dataclass
-class Asked:
-    """What a visitor wants done: the kind of work on a subject, and the jobs that were queued for it, in turn."""
+class WorkItem:
+    """Work that a visitor requested on a subject, and its jobs in the order of queueing."""
 
     workspace: str
     kind: str
@@ -164,37 +172,40 @@ class Asked:
 
 
 class Visitor:
-    """Asks for work as the pages do, and starts again what ended before its end."""
+    """Requests work as the dashboard does, and restarts jobs that were interrupted."""
 
     def __init__(self, home: Home) -> None:
         self.store, self.library = JobStore(home), Library(home)
-        self.asked: list[Asked] = []
-        self.refused: list[tuple[Asked, str]] = []  # what failed by an error of its own, with that
+        self.work: list[WorkItem] = []
+        self.refused: list[tuple[WorkItem, str]] = []  # work that failed by itself, and its error
         self._uploads: list[bytes] = []
         self._random = random.Random(0)
 
     def note_states(self) -> None:
-        """Let the database itself write down every change of the state of a job."""
+        """Let the database record every change of the state of a job."""
         with self.store.database.reading() as connection:
             connection.executescript(_SEEN)
 
     def check(self, workspace: str) -> str:
-        """Upload structures of which no other data set has any, to be checked; return the data set's id."""
+        """Upload structures of which no other data set has any, to be checked.
+
+        Return the data set's id.
+        """
         text = "".join(_WATER.format(x=self._random.uniform(0.65, 0.9)) for _ in range(STRUCTURES))
         self._uploads.append(text.encode())
-        asked = Asked(workspace, "check", "")
+        item = WorkItem(workspace, "check", "")
 
         def ask(dataset: Any) -> None:
-            asked.subject = dataset.id
-            asked.jobs.append(
+            item.subject = dataset.id
+            item.jobs.append(
                 self._submit(workspace, "check", dataset.id, {"dataset": dataset.id}).id
             )
 
         self.library.add_dataset(
             workspace, "waters", files=[("waters.extxyz", self._uploads[-1])], then=ask
         )
-        self.asked.append(asked)
-        return asked.subject
+        self.work.append(item)
+        return item.subject
 
     def transfer(self, workspace: str, dataset: str, method: str, settings: dict[str, Any]) -> str:
         """Start a transfer to a data set that is checked and return the run's id."""
@@ -209,34 +220,35 @@ class Visitor:
             job = self._submit(workspace, "transfer", run, payload)
             names = {"dataset": dataset, "source": "demo", "title": method}
             self.library.add_run(workspace, job=job.id, run_id=run, **names, request=request)
-        self.asked.append(Asked(workspace, "transfer", run, [job.id]))
+        self.work.append(WorkItem(workspace, "transfer", run, [job.id]))
         return run
 
     def predict(self, workspace: str, run: str, dataset: str) -> None:
         job = self._submit(
             workspace, "predict", dataset, {"run": run, "dataset": dataset, "name": "waters"}
         )
-        self.asked.append(Asked(workspace, "predict", dataset, [job.id]))
+        self.work.append(WorkItem(workspace, "predict", dataset, [job.id]))
 
     def tend(self) -> list[Job]:
-        """Start again what was interrupted, as the page does on a click; return the present jobs, in the order asked.
+        """Restart interrupted jobs, as the dashboard does on a click.
 
-        What failed by itself is refused from then on.
+        Returns the present jobs in the order of the requests. Jobs that failed by themselves move
+        to `refused`.
         """
-        known: dict[str, Job] = {}
-        for workspace in {asked.workspace for asked in self.asked}:
-            known |= {job.id: job for job in self.store.jobs(workspace, limit=100_000)}
+        jobs: dict[str, Job] = {}
+        for workspace in {item.workspace for item in self.work}:
+            jobs |= {job.id: job for job in self.store.jobs(workspace, limit=100_000)}
         present = []
-        for asked in list(self.asked):
-            assert asked.jobs[-1] in known, f"a {asked.kind} is lost"
-            job = known[asked.jobs[-1]]
+        for item in list(self.work):
+            assert item.jobs[-1] in jobs, f"a {item.kind} is lost"
+            job = jobs[item.jobs[-1]]
             if job.state == "failed" and not job.error.startswith(KILLED):
-                self.asked.remove(asked)
-                self.refused.append((asked, job.error))
+                self.work.remove(item)
+                self.refused.append((item, job.error))
                 continue
             if job.state in STOPPED:
-                job = self._again(asked, job)
-                asked.jobs.append(job.id)
+                job = self._again(item, job)
+                item.jobs.append(job.id)
             present.append(job)
         return present
 
@@ -244,38 +256,38 @@ class Visitor:
         return all(job.state == "finished" for job in self.tend())
 
     def upload_again(self) -> None:
-        """Upload all files once more, and ask again for what was refused."""
+        """Upload all files once more, and request again what was refused."""
         for data in self._uploads:
             self.library.home.save_upload(data)
-        for asked, _ in self.refused:
-            job = self.store.job(asked.workspace, asked.jobs[-1])
+        for item, _ in self.refused:
+            job = self.store.job(item.workspace, item.jobs[-1])
             assert job is not None
-            asked.jobs.append(self._again(asked, job).id)
-            self.asked.append(asked)
+            item.jobs.append(self._again(item, job).id)
+            self.work.append(item)
         self.refused.clear()
 
     def forget_lost(self) -> None:
-        """Ask no longer for what a store does not know that has lost its last entries."""
-        self.asked = [a for a in self.asked if self.store.job(a.workspace, a.jobs[-1]) is not None]
+        """Drop requests that a store which lost its last entries does not contain."""
+        self.work = [a for a in self.work if self.store.job(a.workspace, a.jobs[-1]) is not None]
 
     def cancel_one(self) -> None:
-        """Ask for the end of a job that runs."""
-        for asked in self.asked:
-            job = self.store.job(asked.workspace, asked.jobs[-1])
+        """Request the cancellation of a running job."""
+        for item in self.work:
+            job = self.store.job(item.workspace, item.jobs[-1])
             if job is not None and job.state == "running":
-                self.store.request_cancel(asked.workspace, job.id)
+                self.store.request_cancel(item.workspace, job.id)
                 return
 
     def worker_lives(self) -> bool:
         return worker_status(self.store.database).alive
 
-    def _again(self, asked: Asked, job: Job) -> Job:
-        if asked.kind == "transfer":
-            run = self.library.run(asked.workspace, asked.subject)
+    def _again(self, item: WorkItem, job: Job) -> Job:
+        if item.kind == "transfer":
+            run = self.library.run(item.workspace, item.subject)
             assert run is not None, "the run of a transfer is lost"
             return resuming.restart_run(self.store, self.library, run)
         return self._submit(
-            asked.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}"
+            item.workspace, job.kind, job.subject, job.payload, submit_key=f"again-{job.id}"
         )
 
     def _submit(

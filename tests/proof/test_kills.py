@@ -1,4 +1,7 @@
-"""Page, worker, its children and the supervisor are killed at random: no job is lost, run twice or stuck."""
+"""Dashboard, worker, its children and the supervisor are killed at random.
+
+No job is lost, run twice or stuck.
+"""
 
 import os
 import random
@@ -23,13 +26,12 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
 ]
 
-UNFINISHED = 3  # jobs that there are at any time, at least
+UNFINISHED = 3  # least number of unfinished jobs at any time
 WORKSPACES = [str(uuid.UUID(int=n, version=4)) for n in (1, 2)]
-VICTIMS = (
-    ("child",) * 4 + ("worker",) * 3 + ("page",) * 2 + ("supervisor",)
-)  # those that take long to start are rarer
-CALM_EVERY = 5  # kills
-CANCELLED_SHARE = 0.1  # of the kills, after which a job that runs is cancelled as well
+# Roles that take long to start are rarer.
+VICTIMS = ("child",) * 4 + ("worker",) * 3 + ("page",) * 2 + ("supervisor",)
+CALM_EVERY = 5  # kills for each job that must have finished
+CANCELLED_SHARE = 0.1  # share of the kills after which a running job is cancelled too
 METHODS = (("last_layer_ridge", {}), ("bnn", BRIEF))
 
 
@@ -48,11 +50,12 @@ def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(
         started = time.monotonic()
         killed: Counter[str] = Counter()
         while (done := sum(killed.values())) < kills:
-            some = (
-                1 + done // CALM_EVERY
-            )  # jobs that are finished by now, else a storm is only a series of starts
+            # Without this bound on finished jobs the test would only be a series of starts.
+            least_finished = 1 + done // CALM_EVERY
             wait_for(
-                partial(at_work, server, visitor, draw, some), within_s=120, what="a job that runs"
+                partial(at_work, server, visitor, draw, least_finished),
+                within_s=120,
+                what="a running job",
             )
             time.sleep(draw.uniform(0.0, 1.0))
             killed.update(killed_one(server, draw))
@@ -60,7 +63,8 @@ def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(
                 visitor.cancel_one()
         wait_for(partial(through, server, visitor), within_s=180, what="the end of all jobs")
         sys.stdout.write(
-            f"{dict(killed)} killed, {len(visitor.asked)} asked, {time.monotonic() - started:.0f} s\n"
+            f"{dict(killed)} killed, {len(visitor.work)} work items, "
+            f"{time.monotonic() - started:.0f} s\n"
         )
     assert not visitor.refused
     nothing_is_lost_or_stuck(visitor)
@@ -69,7 +73,7 @@ def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(
 
 
 def killed_one(server: Server, draw: random.Random) -> list[str]:
-    """Kill a process of a kind drawn at random and return what it was; nothing where none of that kind lives."""
+    """Kill a random process of a random role; return the role, or nothing if none runs."""
     role = draw.choice(VICTIMS)
     try:
         os.kill(draw.choice(sorted(server.living()[role])), signal.SIGKILL)
@@ -78,32 +82,35 @@ def killed_one(server: Server, draw: random.Random) -> list[str]:
     return [role]
 
 
-def at_work(server: Server, visitor: Visitor, draw: random.Random, some: int) -> bool:
-    """Let server and visitor go on; return whether some jobs are finished and another one runs."""
+def at_work(server: Server, visitor: Visitor, draw: random.Random, least_finished: int) -> bool:
+    """Let server and visitor continue; return whether some jobs are finished and another runs."""
     server.start()
     present = visitor.tend()
     states = Counter(job.state for job in present)
     for _ in range(UNFINISHED - (len(present) - states["finished"])):
         ask_for_more(visitor, [job for job in present if job.state == "finished"], draw)
-    return states["finished"] >= some and bool(states["running"] and server.living()["child"])
+    return states["finished"] >= least_finished and bool(
+        states["running"] and server.living()["child"]
+    )
 
 
 def through(server: Server, visitor: Visitor) -> bool:
-    """Let server and visitor go on, as a supervisor that was killed is not gone at once; return whether all is done."""
+    """Let server and visitor continue; return whether all jobs are finished."""
     server.start()
     return visitor.all_finished()
 
 
 def ask_for_more(visitor: Visitor, finished: list[Job], draw: random.Random) -> None:
-    """Ask for a transfer to data that are checked, a prediction by a run that is finished, or the check of new data."""
-    workspace, wanted = draw.choice(WORKSPACES), draw.random()
+    """Request a transfer to a checked data set, a prediction by a finished run, or a new check."""
+    workspace = draw.choice(WORKSPACES)
+    choice = draw.random()
     checked, runs = (
         [job.subject for job in finished if (job.workspace, job.kind) == (workspace, kind)]
         for kind in ("check", "transfer")
     )
-    if wanted < 0.25 and checked:
+    if choice < 0.25 and checked:
         visitor.transfer(workspace, draw.choice(checked), *draw.choice(METHODS))
-    elif wanted < 0.5 and runs:
+    elif choice < 0.5 and runs:
         visitor.predict(workspace, draw.choice(runs), draw.choice(checked))
     else:
         visitor.check(workspace)
@@ -114,32 +121,32 @@ def nothing_is_lost_or_stuck(visitor: Visitor) -> None:
         stored = {
             row["id"]: row["state"] for row in connection.execute("SELECT id, state FROM job")
         }
-    assert set(stored) == {job for asked in visitor.asked for job in asked.jobs}
-    for asked in visitor.asked:
-        *before, last = [stored[job] for job in asked.jobs]
+    assert set(stored) == {job for item in visitor.work for job in item.jobs}
+    for item in visitor.work:
+        *before, last = [stored[job] for job in item.jobs]
         assert last == "finished" and set(before) <= set(STOPPED)
 
 
 def nothing_ran_twice(visitor: Visitor) -> None:
     with visitor.store.database.reading() as connection:
-        seen = [tuple(row) for row in connection.execute("SELECT job, after FROM seen")]
+        changes = [tuple(row) for row in connection.execute("SELECT job, after FROM seen")]
         texts = [tuple(row) for row in connection.execute("SELECT job, body FROM event")]
-    claims = Counter(job for job, state in seen if state == "running")
-    ends = Counter(job for job, state in seen if state in (*STOPPED, "finished"))
+    claims = Counter(job for job, state in changes if state == "running")
+    ends = Counter(job for job, state in changes if state in (*STOPPED, "finished"))
     assert set(claims.values()) | set(ends.values()) == {1}
-    begun = Counter(
+    n_starts = Counter(
         job for job, body in texts if '"phase": "reading structures", "done": 0,' in body
     )
-    assert set(begun.values()) == {1}, "the first report of every job"
+    assert set(n_starts.values()) == {1}, "the first report of every job"
 
 
 def results_are_whole(visitor: Visitor) -> None:
-    for asked, job in zip(visitor.asked, visitor.tend(), strict=True):
-        if asked.kind == "check":
-            assert [v.status for v in visitor.library.verdicts(asked.subject)] == [
+    for item, job in zip(visitor.work, visitor.tend(), strict=True):
+        if item.kind == "check":
+            assert [v.status for v in visitor.library.verdicts(item.subject)] == [
                 "ready"
             ] * STRUCTURES
-        elif asked.kind == "transfer":
-            assert load_run(visitor.library.home.run_folder(asked.subject)).manifest["n"] == 16
+        elif item.kind == "transfer":
+            assert load_run(visitor.library.home.run_folder(item.subject)).manifest["n"] == 16
         else:
             assert job.result == {"n": STRUCTURES, "refused": 0}

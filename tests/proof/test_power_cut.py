@@ -1,4 +1,4 @@
-"""The power goes while jobs run, and the file of a kind that was written last ends somewhere in its middle."""
+"""The power is cut while jobs run, and the last written file of a kind is truncated."""
 
 import random
 import re
@@ -23,7 +23,8 @@ pytestmark = [
 ]
 
 WORKSPACE, OTHER = (str(uuid.UUID(int=n, version=4)) for n in (3, 4))
-KINDS = {  # what a cut may damage: files below the data directory, and what the visitor asks for to have them written
+# What a cut may damage: files in the data directory, and the work by which they are written.
+KINDS = {
     "upload": ("uploads/*", "check"),
     "shapes": ("datasets/*/*", "check"),
     "cache": ("cache/*", "transfer"),
@@ -39,7 +40,7 @@ NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
     [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=pytest.mark.soak)],
     ids=["3 cuts", "30 cuts"],
 )
-def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(
+def test_power_cut_damages_one_named_file_and_other_work_continues(
     kinds: list[str], tmp_path: Path
 ) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other times and lengths\n")
@@ -47,9 +48,9 @@ def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(
     with serving(tmp_path / "home") as server:
         visitor = first_visit(server.home)
         for kind in kinds:
-            while not (there := files_at_a_cut(server, visitor, kind, draw)):
-                pass  # the work was done before the power went, and its checkpoint gone: once more
-            cut(draw.choice(there[-3:]), draw)
+            while not (files := files_at_a_cut(server, visitor, kind, draw)):
+                pass  # the job finished before the cut and deleted its checkpoint: try again
+            cut(draw.choice(files[-3:]), draw)
             server.start()
             wait_for(server.up, within_s=60, what="the page")
             if kind == "store" and is_damaged(server, visitor):
@@ -60,7 +61,7 @@ def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(
 
 
 def files_at_a_cut(server: Server, visitor: Visitor, kind: str, draw: random.Random) -> list[Path]:
-    """Have a file of a kind written, cut the power soon after, and return the files of the kind that there are."""
+    """Have a file of a kind written, cut the power soon after; return the files of the kind."""
     pattern, work = KINDS[kind]
     server.start()
     dataset = visitor.check(WORKSPACE)
@@ -80,7 +81,7 @@ def first_visit(home: Home) -> Visitor:
 
 
 def written(home: Home, pattern: str) -> list[Path]:
-    """Return the files of a kind, that which was written last at the end."""
+    """Return the files of a kind, the newest one last."""
     return sorted(
         (p for p in home.folder.glob(pattern) if p.suffix != ".part"),
         key=lambda p: p.stat().st_mtime_ns,
@@ -88,19 +89,19 @@ def written(home: Home, pattern: str) -> list[Path]:
 
 
 def cut(path: Path, draw: random.Random) -> None:
-    whole = path.stat().st_size
-    kept = draw.randrange(whole + 1)
+    size = path.stat().st_size
+    new_size = draw.randrange(size + 1)
     with path.open("r+b") as file:
-        file.truncate(kept)
-    sys.stdout.write(f"{path.parent.name}/{path.name} keeps {kept:,} of {whole:,} bytes\n")
+        file.truncate(new_size)
+    sys.stdout.write(f"{path.parent.name}/{path.name} keeps {new_size:,} of {size:,} bytes\n")
 
 
 def is_damaged(server: Server, visitor: Visitor) -> bool:
-    """Return whether the store says that it is damaged, to visitors or in the worker's log; else it works."""
-    known = server.log.stat().st_size
+    """Return whether the store reports damage, to visitors or in the worker's log."""
+    old_size = server.log.stat().st_size
 
-    def told() -> bool:
-        text = server.log.read_text()[known:]
+    def is_reported() -> bool:
+        text = server.log.read_text()[old_size:]
         return (
             re.search(r"The store .* is damaged: .* Move this file away and start again", text)
             is not None
@@ -110,18 +111,18 @@ def is_damaged(server: Server, visitor: Visitor) -> bool:
         visitor.forget_lost()
         visitor.check(OTHER)
         wait_for(
-            lambda: told() or visitor.all_finished(),
+            lambda: is_reported() or visitor.all_finished(),
             within_s=120,
             what="a store that works, or says why not",
         )
     except StoreError as error:
         assert "is damaged" in str(error)
         return True
-    return told() or any("The store" in error for _, error in visitor.refused)
+    return is_reported() or any("The store" in error for _, error in visitor.refused)
 
 
 def goes_on(visitor: Visitor) -> None:
-    """See that all is finished but what names its damage, and that too when it is mended as it says."""
+    """Check that all jobs finish, or name their damage and finish after a new upload."""
     visitor.check(OTHER)
     wait_for(visitor.all_finished, within_s=120, what="the end of all jobs")
     for _, error in visitor.refused:
@@ -129,10 +130,10 @@ def goes_on(visitor: Visitor) -> None:
     visitor.upload_again()
     wait_for(visitor.all_finished, within_s=120, what="the end of what was uploaded again")
     assert not visitor.refused
-    for asked in visitor.asked:
-        if asked.kind == "transfer":
+    for item in visitor.work:
+        if item.kind == "transfer":
             try:
-                load_run(visitor.library.home.run_folder(asked.subject))
+                load_run(visitor.library.home.run_folder(item.subject))
             except ArtifactError as error:
                 assert NAMED.search(str(error)), error
-    visitor.asked.clear()
+    visitor.work.clear()

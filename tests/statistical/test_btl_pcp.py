@@ -1,9 +1,12 @@
-"""The posterior of BTL-PCP-PE is that of its joint density, by a sampler that shares no line with it, and calibrated.
+"""The posterior of BTL-PCP-PE is that of its joint density, and is calibrated.
 
-First check: the joint density of all weights, tau, sigma and c (Abba 2023, section 2.3.3) written down plainly, with
-every input of the first layer and the output layer as parameters, sampled by plain Hamiltonian Monte Carlo; its means
-are recorded. Second: parameters and data drawn from the model itself; the parameters' ranks among posterior draws are
-uniform (Talts et al., 2018, arXiv:1804.06788; the likelihood as a ranked quantity: Modrak et al., 2023).
+First check: the joint density of all weights, tau, sigma and c (Abba 2023, section 2.3.3) in its
+plain form, with all inputs of the first layer and the output layer as parameters, is sampled by an
+independent implementation of Hamiltonian Monte Carlo; its means are recorded.
+
+Second check: parameters and data are drawn from the model; the ranks of the parameters among
+posterior draws are uniform (Talts et al., 2018, arXiv:1804.06788; the likelihood as a ranked
+quantity: Modrak et al., 2023).
 """
 
 import dataclasses
@@ -40,7 +43,10 @@ ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations
 
 @pytest.fixture(scope="module")
 def problem():
-    """theta_hat (float32 values), x, y and five new inputs: a training row, one between two, three outside."""
+    """theta_hat (float32 values), x, y and five new inputs.
+
+    These are a training row, a point between two rows, and three points outside.
+    """
     theta_hat, x, y = raw(N, P, hidden=HIDDEN, seed=11)
     theta_hat = [layer.float().double() for layer in theta_hat]
     new = torch.from_numpy(np.random.default_rng(12).normal(size=(3, P)))
@@ -49,7 +55,10 @@ def problem():
 
 
 def summaries(f, log_tau, log_sigma, c, centre):
-    """Quantities (chain, draw, 26) whose means are compared: moments, and shares of draws above the source."""
+    """Quantities (chain, draw, 26) whose means are compared.
+
+    These are moments, and shares of draws above the source.
+    """
     scales = np.concatenate([log_tau[..., None] + 3.0, log_sigma[..., None] + 1.0, c], -1)
     values = np.concatenate([f - centre, scales], -1)
     between = (f[..., 2:4] - centre[2:4]) * (f[..., :1] - centre[:1])
@@ -98,12 +107,10 @@ def by_definition(problem, centre):
         d = torch.sqrt((at - torch.log1p(at)).mean(-1))
         slope = (at**2 / (1 + at)).mean(-1) / tau / (2 * d)  # d'(tau)
         log_prior = -lam * d + torch.log(slope) + u  # of u = log tau
-        log_prior = (
-            log_prior - 3.0 * torch.log(variance) - b / variance + 2 * s
-        )  # InvGamma(2, b) of sigma^2, of s
-        log_prior = log_prior + torch.log(c).sum(
-            -1
-        )  # Dirichlet(1, 1, 1) and the Jacobian of its logits
+        # InvGamma(2, b) of sigma^2, as a density of s = log sigma
+        log_prior = log_prior - 3.0 * torch.log(variance) - b / variance + 2 * s
+        # Dirichlet(1, 1, 1) and the Jacobian of its logits
+        log_prior = log_prior + torch.log(c).sum(-1)
         misfit = ((y - plain(theta, x)) ** 2).sum(-1)
         return log_prior - 0.5 * (z**2).sum(-1) - N * s - 0.5 * misfit / variance
 
@@ -116,9 +123,9 @@ def by_definition(problem, centre):
     start[:, sum(sizes)] -= 3.0
     config = HmcConfig(warmup=500, draws=800, n_steps=16)
     draws, _ = sample(log_density, start, config=config, seed=SEED)
-    kept = draws[:, ::4]
-    _, u, s, c, theta = unpack(kept.reshape(-1, kept.shape[-1]))
-    shape = (PLAIN_CHAINS, kept.shape[1])
+    thinned = draws[:, ::4]
+    _, u, s, c, theta = unpack(thinned.reshape(-1, thinned.shape[-1]))
+    shape = (PLAIN_CHAINS, thinned.shape[1])
     f, u, s, c = (v.reshape(*shape, *v.shape[1:]).numpy() for v in (plain(theta, new), u, s, c))
     return summaries(f, u, s, c, centre)
 
@@ -154,7 +161,10 @@ FALSE_ALARM = 1e-3  # of the check as a whole
 
 
 def model_draws(theta_hat, x, prior, *, replications):
-    """Parameters from the prior, labels from the likelihood: weights, f, scales and y of every replication."""
+    """Parameters from the prior, labels from the likelihood.
+
+    Returns weights, the state of the scales and y of every replication.
+    """
     generator = torch.Generator().manual_seed(3)
     state = prior.draw(replications, generator=generator)
     scales = prior.scales(state)
@@ -170,7 +180,10 @@ def model_draws(theta_hat, x, prior, *, replications):
 
 
 def ranked(theta, state, y, x, new):
-    """Quantities (..., 8) that are ranked: scales, f at two new inputs, and the log likelihood of the data."""
+    """Quantities (..., 8) that are ranked.
+
+    These are scales, f at two new inputs, and the log likelihood of the data.
+    """
     log_sigma, parts = state[..., 0], state[..., 1:]
     log_t = torch.logsumexp(parts, -1)
     misfit = ((y - plain(theta, x)) ** 2).sum(-1)
@@ -187,7 +200,10 @@ def ranked(theta, state, y, x, new):
 @pytest.mark.slow
 @pytest.mark.parametrize("replications", [300, pytest.param(1_200, marks=pytest.mark.soak)])
 def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch, replications):
-    """Hundreds of data sets, one chain each, run as one batch; lam = 2 keeps their scales within one step size."""
+    """Hundreds of data sets, one chain each, are run as one batch.
+
+    At lam = 2 one step size suits all of their scales.
+    """
     theta_hat, x, _ = raw(6, 3, hidden=(3, 3), seed=13)
     new = torch.from_numpy(np.random.default_rng(14).normal(size=(2, 3)))
     prior = prior_of(theta_hat, x, lam=2.0, noise_b=0.1)
@@ -195,9 +211,9 @@ def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch, repli
     net = dataclasses.replace(whiten(theta_hat, x, y[0], device=CPU, dtype=torch.float64), y=y)
     assert net.inputs.shape == (6, 4)  # as many rows as inputs: nothing is left to the prior
     monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", replications)
-    kept = RANKS - 1
+    n_draws = RANKS - 1
     config = SamplerConfig(
-        replications, warmup=150, draws=15 * kept, keep=replications * kept, angle=ANGLE
+        replications, warmup=150, draws=15 * n_draws, keep=replications * n_draws, angle=ANGLE
     )
     draws, info = network_sampler.sample_network(
         net, prior, config=config, seed=0, progress=no_progress
@@ -210,9 +226,9 @@ def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch, repli
         theta_hat[1] + scales[:, :, 1] * draws.z[1],
         draws.output.unsqueeze(-2),
     ]
-    found = ranked(posterior, draws.state, y[:, None], x, new)
+    sampled = ranked(posterior, draws.state, y[:, None], x, new)
     truth = ranked(theta, state, y, x, new)
-    ranks = (found < truth[:, None]).sum(1)  # (replication, quantity), 0 .. RANKS - 1
+    ranks = (sampled < truth[:, None]).sum(1)  # (replication, quantity), 0 .. RANKS - 1
     counts = torch.stack([torch.bincount(r * BINS // RANKS, minlength=BINS) for r in ranks.T])
     p_values = stats.chisquare(counts.numpy(), axis=1).pvalue
     assert p_values.min() > FALSE_ALARM / len(p_values), counts

@@ -1,6 +1,7 @@
-"""BTL-PCP-SG samples the posterior of BTL-PCP-PE, by mini-batches of 2,000 rows.
+"""BTL-PCP-SG, with mini-batches of 2,000 rows, samples the posterior of BTL-PCP-PE.
 
-A transfer model as the prior has it: labels of a network whose weights are near the source's. There HMC's chains agree.
+Labels are those of a network whose weights are near the source's, as in the prior. Chains of HMC
+agree there.
 """
 
 import numpy as np
@@ -16,10 +17,9 @@ from tests.unit.inference.network.problems import plain, raw
 pytestmark = pytest.mark.statistical
 
 N, TESTED, P, HIDDEN = 2000, 400, 8, (6, 4)
-MOVED, NOISE = (
-    0.1,
-    0.3,
-)  # of every weight from the source's, and of the labels; the source's values vary by about 0.5
+# Standard deviations of every weight about the source's and of the noise of the labels; those of
+# the source's values are about 0.5.
+MOVED, NOISE = 0.1, 0.3
 
 
 def problem(seed):
@@ -42,8 +42,11 @@ def covered(posterior, x, y):
 
 @pytest.mark.slow
 def test_predictions_by_mini_batches_are_those_of_full_hmc():
-    """Means within .15 posterior standard deviations (median over test rows), their ratio in [.85, 1.2], coverage of
-    90 % within .03. Seeds 0 to 2 gave .063 to .068, .996 to 1.005, and 0.
+    """Bounds on means, standard deviations and coverage of 90 % intervals.
+
+    Means agree within 0.15 posterior standard deviations (median over test rows), the ratio of
+    standard deviations is in [0.85, 1.2], and coverage agrees within 0.03. Seeds 0 to 2 gave 0.063
+    to 0.068, 0.996 to 1.005, and 0.
     """
     source, data, x, y = problem(seed=0)
     exact, ours = METHODS["btl_pcp_pe"], METHODS["btl_pcp_sg"]

@@ -1,11 +1,12 @@
-"""The posteriors of BTL-BNN and BTL-PCP-VI are those of their models, simulated plainly and weighted by the likelihood.
+"""Posteriors of BTL-BNN and BTL-PCP-VI equal simulations of the prior, weighted by likelihood.
 
-Parameters are drawn from the prior as it is defined (Abba 2023, sections 2.3.2 and 2.5), every input of the first layer
-and the output layer among them, with no change of variables and so no Jacobian. As sigma^2 ~ InvGamma(2, b) does not
-depend on them, it is integrated out: a draw whose squared residuals sum to R gets the weight (1 + R / 2b)^-(2 + n / 2),
-and sigma^2 given it is InvGamma(2 + n / 2, b + R / 2). Draws are independent and weights at most 1: no chain has to
-converge. What is compared with the chains of the methods: means, squares and tails of predictions and scales; the
-simulations' are recorded.
+Parameters are drawn from the prior as defined (Abba 2023, sections 2.3.2 and 2.5), with all inputs
+of the first layer and the output layer, without a change of variables and therefore without a
+Jacobian. sigma^2 ~ InvGamma(2, b) does not depend on them and is integrated out: a draw whose
+squared residuals sum to R gets the weight (1 + R / 2b)^-(2 + n / 2), and sigma^2 given it is
+InvGamma(2 + n / 2, b + R / 2). Draws are independent and weights at most 1, so that no chain has to
+converge. Means, squares and tails of predictions and scales are compared with the chains of the
+methods; those of the simulations are recorded.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,10 @@ LEAST_DRAWS = 4000  # effective, of each
 
 @pytest.fixture(scope="module")
 def problem():
-    """theta_hat, sds (float32 values), x, y unlike the source's, new inputs: a training row, one between, two."""
+    """theta_hat, sds (float32 values), x, y unlike the source's, and new inputs.
+
+    These are a training row, a point between two rows, and two others.
+    """
     theta_hat, x, y = raw(N, P, hidden=HIDDEN, seed=4)
     theta_hat = [layer.float().double() for layer in theta_hat]
     sds = [layer.float().double() for layer in sds_of(theta_hat)]
@@ -69,22 +73,24 @@ class Simulated:
 
 
 def simulate(prior, problem, quantities, *, draws):
-    """Draw weights and scales (draw, k) from a prior, batch by batch; weight them by the likelihood of the labels."""
+    """Draw weights and scales (draw, k) from a prior in batches.
+
+    The weights of draws are the likelihood of the labels.
+    """
     _, _, x, y, new = problem
     b, shape = SHARE * float(y.var()), 2.0 + N / 2
     rng = np.random.default_rng(SEED)
     values, weights = [], []
     for _ in range(draws // BATCH):
         theta, scales = prior(rng)
-        rest = ((y - plain(theta, x)) ** 2).sum(-1).numpy()
-        weight = (1.0 + rest / (2.0 * b)) ** -shape
-        kept = (
-            weight > 1e-7 * weight.max()
-        )  # the others together have less weight than one in twenty of the largest
-        sigma = np.sqrt((b + 0.5 * rest[kept]) / rng.gamma(shape, size=kept.sum()))
-        f = plain([layer[kept] for layer in theta], new).numpy()
-        values.append(quantities(f, scales[kept], sigma))
-        weights.append(weight[kept])
+        misfit = ((y - plain(theta, x)) ** 2).sum(-1).numpy()
+        weight = (1.0 + misfit / (2.0 * b)) ** -shape
+        # The others together have less weight than a twentieth of the largest.
+        relevant = weight > 1e-7 * weight.max()
+        sigma = np.sqrt((b + 0.5 * misfit[relevant]) / rng.gamma(shape, size=relevant.sum()))
+        f = plain([layer[relevant] for layer in theta], new).numpy()
+        values.append(quantities(f, scales[relevant], sigma))
+        weights.append(weight[relevant])
     return Simulated(np.concatenate(values), np.concatenate(weights))
 
 
@@ -97,7 +103,10 @@ def around(centre, spread, rng):
 
 
 def free_scales(problem):
-    """theta_l ~ N(theta_hat_l, tau_l I), tau_l ~ InvGamma(2, 1) independently; scales are log tau_l."""
+    """theta_l ~ N(theta_hat_l, tau_l I), tau_l ~ InvGamma(2, 1) independently.
+
+    Scales are log tau_l.
+    """
 
     def prior(rng):
         tau = 1.0 / rng.gamma(2.0, size=(BATCH, LAYERS))
@@ -108,7 +117,10 @@ def free_scales(problem):
 
 
 def scales_around_the_posterior(problem, *, lam):
-    """theta_l ~ N(theta_hat_l, (1 + tau c_l) S_l^2), c uniform on the simplex, d(tau) ~ Exp(lam); log tau, c."""
+    """theta_l ~ N(theta_hat_l, (1 + tau c_l) S_l^2), c uniform on the simplex, d(tau) ~ Exp(lam).
+
+    Scales are log tau and c.
+    """
     theta_hat, sds = problem[:2]
     sizes = np.array([layer.numel() for layer in theta_hat])
 
@@ -123,7 +135,10 @@ def scales_around_the_posterior(problem, *, lam):
 
 
 def tau_at(distance, c, sizes):
-    """Solve distance^2 = sum_l v_l (x_l - log(1 + x_l)), x_l = tau c_l, for tau (draw,), by halving brackets."""
+    """Solve distance^2 = sum_l v_l (x_l - log(1 + x_l)), x_l = tau c_l, for tau (draw,).
+
+    The method is bisection.
+    """
     low, high = np.full(distance.shape, -25.0), np.full(distance.shape, 25.0)  # of log tau
     for _ in range(45):
         middle = 0.5 * (low + high)
@@ -134,9 +149,10 @@ def tau_at(distance, c, sizes):
 
 
 def quantities_of(centre):
-    """What is compared: of f (..., m), scales (..., k) and sigma (...), values whose tails a mean can bear.
+    """Return the function of f (..., m), scales (..., k) and sigma (...) whose means are compared.
 
-    f itself where the labels hold it, at the first two inputs; elsewhere its inverse hyperbolic sine.
+    It uses f itself at the first two inputs, where the labels determine it, and its inverse
+    hyperbolic sine elsewhere, so that tails have finite means.
     """
 
     def quantities(f, scales, sigma):

@@ -1,4 +1,6 @@
-"""Networks whose weights stay independent normals while rows are taken in one by one: PBP and its variant with atoms.
+"""Probabilistic backpropagation (PBP) and its variant with atoms (SSPBP).
+
+The weights of a network are independent normals, which are updated row by row.
 
 Not here: where a transfer starts, and what its prior variances are.
 """

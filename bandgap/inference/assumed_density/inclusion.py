@@ -1,9 +1,10 @@
-r"""How often a weight takes part in a prediction: the probability that both of the units that it joins are not zero.
+"""Inclusion probability of a weight: both units that it connects are not zero.
 
-In SSPBP ("Probabilistic neural networks", thesis 2022, chapter 3) a unit's message has an atom at zero; the weights
-themselves have none. A weight from unit j to unit i does nothing where j is off, and is not seen where i is: at a row
-it takes part with probability rho_j rho_i, units being independent as in the messages. Inputs, biases and the output
-are always on. Averaged over rows this is the weight's inclusion probability.
+In SSPBP ("Probabilistic neural networks", thesis 2022, chapter 3) a unit's message has an atom at
+zero; the weights have none. A weight from unit j to unit i has no effect where j is zero, and its
+effect is not passed on where i is. At one row it is included with probability rho_j rho_i, because
+units are independent in the messages. Inputs, biases and the output are never zero. The inclusion
+probability of a weight is the mean over rows.
 """
 
 from collections.abc import Sequence
@@ -15,17 +16,25 @@ from bandgap.inference.assumed_density.moments import hidden_units, layer_moment
 
 
 def units_on(weights: Weights, x: Floats) -> list[Floats]:
-    """Return the probability that a unit is not zero, (n, unit) for every hidden layer, at standardised rows (n, p)."""
-    return [1.0 - hidden_units(found).off for found in layer_moments(weights, x, atoms=True)[:-1]]
+    """Return the probability (n, unit) that a unit is not zero, for every hidden layer.
+
+    `x` (n, p) are standardised rows.
+    """
+    return [
+        1.0 - hidden_units(moments).off for moments in layer_moments(weights, x, atoms=True)[:-1]
+    ]
 
 
 def weight_inclusion(weights: Weights, on: Sequence[Floats]) -> list[Floats]:
-    """Return the inclusion probability (out, c) of every weight, given that of the hidden units at rows (n, unit)."""
+    """Return the inclusion probability (out, c) of every weight.
+
+    `on` are the probabilities (n, unit) of the hidden layers, as `units_on` returns them.
+    """
     n = len(on[0])
-    found = []
-    for level in range(len(weights.means)):
-        above = on[level] if level < len(on) else np.ones((n, 1))
-        inputs = [on[level - 1]] if level else [np.ones((n, weights.n_inputs))]
+    inclusion = []
+    for layer in range(len(weights.means)):
+        above = on[layer] if layer < len(on) else np.ones((n, 1))
+        inputs = [on[layer - 1]] if layer else [np.ones((n, weights.n_inputs))]
         below = np.hstack([*inputs, np.ones((n, 1))] if weights.biased else inputs)
-        found.append(above.T @ below / n)
-    return found
+        inclusion.append(above.T @ below / n)
+    return inclusion

@@ -1,8 +1,9 @@
-r"""The distribution of a new observation under a belief: a normal, or with atoms a mixture of two.
+"""The distribution of a new observation under a belief: a normal, or with atoms a mixture of two.
 
-With share rho of the slab N(m, v) and noise n = b / (a - 1), in the labels' own units (mean_y, sd_y): the atom gives
-N(mean_y, sd_y^2 n) with 1 - rho, the slab N(mean_y + sd_y m, sd_y^2 (v + n)) with rho. The mean is that of both, mean_y
-+ sd_y rho m: the slab's alone, which the thesis' script takes, errs where a network without biases may be all off.
+With share rho of the slab N(m, v) and noise n = b / (a - 1), in the labels' own units (mean_y,
+sd_y): the atom gives N(mean_y, sd_y^2 n) with probability 1 - rho, the slab N(mean_y + sd_y m,
+sd_y^2 (v + n)) with rho. The mean of both is mean_y + sd_y rho m. The slab's mean alone, which the
+thesis' script takes, is wrong where all units of a network without biases may be zero.
 """
 
 from dataclasses import dataclass
@@ -14,19 +15,23 @@ from bandgap.foundation.errors import InputError
 from bandgap.inference.assumed_density.belief import Belief, Floats
 from bandgap.inference.assumed_density.moments import output_moments
 
-STEPS = 200  # of a bisection: to the last digit from any bracket of doubles
+STEPS = 200  # steps of a bisection: to the last digit from any bracket of doubles
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """Of n rows: share (n,) of the slab, its mean and variance, and mean and variance of the atom with its noise."""
+    """Predictive distributions of n rows.
+
+    Share (n,) of the slab, its mean and variance (n,), and mean and variance of the atom, noise
+    included.
+    """
 
     share: Floats
     slab_mean: Floats
     slab_variance: Floats
     atom_mean: float
     atom_variance: float
-    weights_share: Floats  # of the variance, (n,): what the noise does not explain
+    weights_share: Floats  # share (n,) of the variance that is not noise
 
     @property
     def mean(self) -> Floats:
@@ -36,8 +41,8 @@ class Predictive:
     @property
     def variance(self) -> Floats:
         """Variance (n,)."""
-        apart = self.share * (1.0 - self.share) * (self.slab_mean - self.atom_mean) ** 2
-        return self.share * self.slab_variance + (1.0 - self.share) * self.atom_variance + apart
+        between = self.share * (1.0 - self.share) * (self.slab_mean - self.atom_mean) ** 2
+        return self.share * self.slab_variance + (1.0 - self.share) * self.atom_variance + between
 
     def log_density(self, y: Floats) -> Floats:
         """Return the log density (n,) of labels (n,)."""
@@ -55,7 +60,10 @@ class Predictive:
         return result
 
     def quantile(self, probability: float) -> Floats:
-        """Return the quantile (n,), by bisection; raises InputError for a probability that is not inside (0, 1)."""
+        """Return the quantile (n,), by bisection.
+
+        Raises InputError for a probability outside (0, 1).
+        """
         if not 0 < probability < 1:
             raise InputError(f"probability {probability}. Accepted: a number inside (0, 1).")
         reach = 40.0 * np.sqrt(max(self.atom_variance, float(self.slab_variance.max(initial=0.0))))
@@ -64,7 +72,8 @@ class Predictive:
         for _ in range(STEPS):
             middle = 0.5 * (low + high)
             below = self.cdf(middle) < probability
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
+            low = np.where(below, middle, low)
+            high = np.where(below, high, middle)
         result: Floats = 0.5 * (low + high)
         return result
 
@@ -72,17 +81,20 @@ class Predictive:
 def predict(
     belief: Belief, x: Floats, *, atoms: bool = False, y_mean: float = 0.0, y_sd: float = 1.0
 ) -> Predictive:
-    """Return the distribution of new observations at standardised rows x (n, p), in units of mean and sd of labels."""
-    found = output_moments(belief.weights, x, atoms=atoms)
-    mean, variance = (part[:, 0] for part in found.slab())
+    """Return the distribution of new observations at standardised rows x (n, p).
+
+    `y_mean` and `y_sd` are mean and standard deviation of the labels, whose units the result has.
+    """
+    moments = output_moments(belief.weights, x, atoms=atoms)
+    mean, variance = (part[:, 0] for part in moments.slab())
     noise = belief.noise.variance
     return Predictive(
-        found.share,
+        moments.share,
         y_mean + y_sd * mean,
         y_sd**2 * (variance + noise),
         y_mean,
         y_sd**2 * noise,
-        found.variance[:, 0] / (found.variance[:, 0] + noise),
+        moments.variance[:, 0] / (moments.variance[:, 0] + noise),
     )
 
 

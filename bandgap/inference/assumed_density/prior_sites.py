@@ -1,15 +1,19 @@
-r"""The prior made anew after a pass: an EP step of every factor N(w | centre, 1 / lambda), lambda being learned too.
+"""EP step of the prior factors N(w | centre, 1 / lambda) after a pass; lambda is learned too.
 
-Hernandez-Lobato and Adams (2015), section 3.3. Of a weight with its own factor taken out, N(mc, vc) and Gamma(Ac, Bc),
-the factor is put in as a row is whose noise precision is lambda; what this changes is the new factor. There g_m^2 - 2
-g_v is 1 / (vc + n), n = Bc / (Ac - 1), so that the new normal is N(mc, vc) times N(centre, n) exactly, and is written
-so: the published vc - vc^2 / (vc + n) loses all digits where n is small. The authors go weight by weight and change (A,
-B) at once ("one by one"); here all weights of a layer may start from the same (A, B), after which A = A0 + sum of their
-parts ("together"): the same fixed point in practice, and made for many weights.
+Hernandez-Lobato and Adams (2015), section 3.3. Of a weight without its own factor, N(mc, vc) and
+Gamma(Ac, Bc), the factor is added as a row whose noise precision is lambda; the change is the new
+factor. There g_m^2 - 2 g_v is 1 / (vc + n), n = Bc / (Ac - 1), so that the new normal is N(mc, vc)
+times N(centre, n) exactly, and is computed as such: the published vc - vc^2 / (vc + n) loses all
+digits where n is small.
 
-Matching two moments, a weight far out takes more from A than it gives. Where rows are not counted twice this adds up:
-A falls below A0 after some 30 passes, B / (A - 1) grows without end, and the weights with it (yacht and Boston
-housing). What all weights say can only make lambda better known than its prior: A stays at A0 or above.
+The authors go weight by weight and change (A, B) after each ("one by one"). Here all weights of a
+layer may start from the same (A, B), after which A = A0 + the sum of their parts ("together"). This
+has the same fixed point in practice and suits many weights.
+
+By matching two moments, a weight far from its centre takes more from A than it gives. If rows are
+not counted twice this accumulates: A falls below A0 after some 30 passes, and B / (A - 1) and the
+weights grow without limit. All weights together can only make lambda better known than its prior: A
+stays at A0 or above.
 """
 
 from collections.abc import Iterator
@@ -33,8 +37,8 @@ from bandgap.inference.assumed_density.row_kernels import noise_step, noise_step
 
 Order = Literal["one by one", "together"]
 
-MOST_VARIANCE: Final = 1e6  # of a weight without its prior
-HALVINGS: Final = 20  # of a change of (A, B) before it is left out
+MOST_VARIANCE: Final = 1e6  # of a weight without its prior factor
+HALVINGS: Final = 20  # of a change of (A, B) before it is rejected
 
 
 @dataclass(eq=False)
@@ -49,14 +53,15 @@ class _Working:
 def refine_prior(belief: Belief, *, order: Order = "together") -> Belief:
     """Return the belief after one step of every weight's prior factor.
 
-    Raises ConfigError for "one by one" on a belief that counts no row twice: there the weights may grow without end
-    within one step (yacht, 40 passes).
+    Raises ConfigError for "one by one" on a belief with an averaged factor: there the weights may
+    grow without limit within one step.
     """
     if order == "one by one" and belief.likelihood is not None:
         raise ConfigError(
             'the prior step "one by one" is not stable with an averaged factor. Use "together".'
         )
-    weights, before = belief.weights, belief.prior
+    weights = belief.weights
+    before = belief.prior
     sites = replace(
         before,
         precision=before.precision.copy(),
@@ -66,7 +71,7 @@ def refine_prior(belief: Belief, *, order: Order = "together") -> Belief:
     )
     work = _Working(flattened(weights.means), flattened(weights.variances), sites)
     step = _one_by_one if order == "one by one" else _together
-    found = tuple(
+    precisions = tuple(
         step(work, members, gamma, start.shape)
         for members, gamma, start in zip(
             _groups(belief), belief.precisions, belief.before, strict=True
@@ -74,37 +79,44 @@ def refine_prior(belief: Belief, *, order: Order = "together") -> Belief:
     )
     like = weights.means
     moved = Weights(unflattened(work.m, like), unflattened(work.v, like), weights.biased)
-    return replace(belief, weights=moved, precisions=found, prior=work.sites)
+    return replace(belief, weights=moved, precisions=precisions, prior=work.sites)
 
 
 def _groups(belief: Belief) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the weights of every prior precision."""
+    """Yield the indices of the weights of every prior precision."""
     owner = np.repeat(np.array(belief.prior.group), belief.weights.sizes)
     for group in range(len(belief.precisions)):
         yield np.flatnonzero(owner == group)
 
 
 def _one_by_one(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: float) -> Gamma:
-    sites, a, b = work.sites, gamma.shape, gamma.rate
-    shapes, rates = sites.shapes[members], sites.rates[members]
+    sites = work.sites
+    a = gamma.shape
+    b = gamma.rate
+    shapes = sites.shapes[members]
+    rates = sites.rates[members]
     for k in members.tolist():
         precision = 1.0 / work.v[k] - sites.precision[k]
         shift = work.m[k] / work.v[k] - sites.shift[k]
-        own_a, own_b = a - sites.shapes[k], b - sites.rates[k]
-        if not (MOST_VARIANCE * precision > 1.0 and own_b > 0 and own_a > 1):
+        cavity_a = a - sites.shapes[k]
+        cavity_b = b - sites.rates[k]
+        if not (MOST_VARIANCE * precision > 1.0 and cavity_b > 0 and cavity_a > 1):
             continue
         *_, new_a, new_b = noise_step(
-            sites.centres[k], shift / precision, 1.0 / precision, 1.0, own_a, own_b
+            sites.centres[k], shift / precision, 1.0 / precision, 1.0, cavity_a, cavity_b
         )
-        sites.precision[k] = (own_a - 1.0) / own_b
+        sites.precision[k] = (cavity_a - 1.0) / cavity_b
         sites.shift[k] = sites.precision[k] * sites.centres[k]
         work.v[k] = 1.0 / (precision + sites.precision[k])
         work.m[k] = work.v[k] * (shift + sites.shift[k])
-        a, b = float(new_a), float(new_b)
-        sites.shapes[k], sites.rates[k] = a - own_a, b - own_b
+        a = float(new_a)
+        b = float(new_b)
+        sites.shapes[k] = a - cavity_a
+        sites.rates[k] = b - cavity_b
     if a >= least:
         return Gamma(a, b)
-    sites.shapes[members], sites.rates[members] = shapes, rates
+    sites.shapes[members] = shapes
+    sites.rates[members] = rates
     return gamma
 
 
@@ -112,23 +124,26 @@ def _together(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: f
     sites = work.sites
     precision = 1.0 / work.v[members] - sites.precision[members]
     shift = work.m[members] / work.v[members] - sites.shift[members]
-    a, b = gamma.shape - sites.shapes[members], gamma.rate - sites.rates[members]
+    a = gamma.shape - sites.shapes[members]
+    b = gamma.rate - sites.rates[members]
     used = (MOST_VARIANCE * precision > 1.0) & (b > 0) & (a > 1)
     members = members[used]
     precision, shift, a, b = (part[used] for part in (precision, shift, a, b))
     new_a, new_b = noise_steps(sites.centres[members], shift / precision, 1.0 / precision, a, b)
-    sites.precision[members] = own = (a - 1.0) / b
-    sites.shift[members] = own * sites.centres[members]
-    work.v[members] = 1.0 / (precision + own)
+    site_precision = (a - 1.0) / b
+    sites.precision[members] = site_precision
+    sites.shift[members] = site_precision * sites.centres[members]
+    work.v[members] = 1.0 / (precision + site_precision)
     work.m[members] = work.v[members] * (shift + sites.shift[members])
-    by_shape, by_rate = new_a - a - sites.shapes[members], new_b - b - sites.rates[members]
+    by_shape = new_a - a - sites.shapes[members]
+    by_rate = new_b - b - sites.rates[members]
     for halving in range(HALVINGS):
         share = 0.5**halving
-        found = Gamma(
+        proposal = Gamma(
             gamma.shape + share * float(by_shape.sum()), gamma.rate + share * float(by_rate.sum())
         )
-        if found.shape >= least and found.rate > 0:
+        if proposal.shape >= least and proposal.rate > 0:
             sites.shapes[members] += share * by_shape
             sites.rates[members] += share * by_rate
-            return found
+            return proposal
     return gamma

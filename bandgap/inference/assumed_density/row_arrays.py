@@ -9,9 +9,10 @@ from bandgap.inference.assumed_density.belief import Belief, Floats, Weights, fl
 
 
 class Messages(NamedTuple):
-    """Of every layer and row: inputs (zm, zv, off) and what is behind (am, av, share), with gradients by the latter.
+    """Messages of every layer and row, (layer, row, unit) each.
 
-    (layer, row, unit) each, share and its gradient (layer, row). `off` is the probability that a unit is zero.
+    Inputs of a layer (zm, zv, and `off`, the probability that a unit is zero), its outputs (am,
+    av), and gradients by the outputs. `share` and its gradient are (layer, row).
     """
 
     zm: Floats
@@ -28,13 +29,14 @@ class Messages(NamedTuple):
 class Network(NamedTuple):
     """Means and variances (weight,) of all weights, and out and c of every layer (layer, 2).
 
-    The posterior's precision and shift (2, weight) and those of the averaged factor of a row are empty where rows are
-    counted again in every pass; else m and v are what is left when the factor is taken out.
+    With an averaged factor, `posterior` and `factor` (2, weight) are precision and shift of the
+    posterior and of that factor, and m and v are those of the posterior without the factor. They
+    are empty otherwise.
     """
 
     m: Floats
     v: Floats
-    whole: Floats
+    posterior: Floats
     factor: Floats
     sizes: NDArray[np.int64]
     biased: bool
@@ -43,21 +45,23 @@ class Network(NamedTuple):
 
 def network_arrays(weights: Weights, *, atoms: bool, belief: Belief | None = None) -> Network:
     """Return copies of the weights, and of the averaged factor of a belief that has one."""
-    m, v = flattened(weights.means), flattened(weights.variances)
-    whole = factor = np.zeros((2, 0))
+    m = flattened(weights.means)
+    v = flattened(weights.variances)
+    posterior = np.zeros((2, 0))
+    factor = np.zeros((2, 0))
     if belief is not None and belief.likelihood is not None:
-        whole = np.stack([1.0 / v, m / v])
+        posterior = np.stack([1.0 / v, m / v])
         factor = np.stack([belief.likelihood.precision, belief.likelihood.shift])
     sizes = np.array([mean.shape for mean in weights.means], dtype=np.int64)
-    return Network(m, v, whole, factor, sizes, weights.biased, atoms)
+    return Network(m, v, posterior, factor, sizes, weights.biased, atoms)
 
 
 def message_arrays(weights: Weights, rows: int) -> Messages:
-    """Return arrays for the messages of so many rows at once."""
-    layers, widest = len(weights.means), max(mean.shape[1] for mean in weights.means)
+    """Return arrays for the messages of this number of rows."""
+    layers = len(weights.means)
+    widest = max(mean.shape[1] for mean in weights.means)
     units = max(widest, *(mean.shape[0] for mean in weights.means))
-    wide = [np.zeros((layers, rows, units)) for _ in range(7)]
-    zm, zv, off, am, av, g_am, g_av = wide
+    zm, zv, off, am, av, g_am, g_av = (np.zeros((layers, rows, units)) for _ in range(7))
     return Messages(
         zm, zv, off, am, av, np.ones((layers, rows)), g_am, g_av, np.zeros((layers, rows))
     )

@@ -1,4 +1,4 @@
-"""Many networks of one shape, trained as one batch: posterior bootstrap, ensembles, stochastic gradients.
+"""Many networks of one shape, trained as one batch: bootstrap, ensembles, stochastic gradients.
 
 Not here: a method of its own.
 """

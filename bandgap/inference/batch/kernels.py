@@ -1,14 +1,16 @@
-r"""Gradients of many networks of one shape at once: three kernels behind one interface.
+"""Gradients of many networks of one shape: three kernels with one interface.
 
-Sample s has the first pre-activation a_1 = base + x C_s, hidden layers h_l = relu((h_(l-1), 1) W_ls), a linear output f
-and the loss  sum_b omega_sb (t_sb - f_sb)^2 / (4 B)  over the B rows of a mini-batch: half the squared error at mean
-weight 1 of rows and pseudo rows, whose omega has mean 2. Samples share nothing but their rows, so the gradient of the
-sum of the losses is the gradient of each.
+Sample s has the first pre-activation a_1 = base + x C_s, hidden layers h_l = relu((h_(l-1), 1)
+W_ls), a linear output f and the loss sum_b omega_sb (t_sb - f_sb)^2 / (4 B) over the B rows of a
+mini-batch: half the squared error at mean weight 1 of rows and pseudo rows, whose omega has mean 2.
+Samples share only their rows, so that the gradient of the sum of the losses is the gradient of
+each.
 
 - `vmap`: torch.func's vmap of grad of a plain forward pass; the reference.
-- `bmm`: batched matrix products written out; every sample may have an order of rows of its own.
-- `wide`: all samples of a fold meet the same rows, so the first layer is one product (B, r) (r, samples * width 1).
-  Its weights lie as (r, sample, width 1) in memory; everybody else sees them as (sample, r, width 1).
+- `bmm`: batched matrix products; every sample may have its own order of rows.
+- `wide`: all samples of a fold use the same rows, so that the first layer is one product (B, r) (r,
+  samples * width 1). Its weights are stored as (r, sample, width 1); other code has a view of them
+  as (sample, r, width 1).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +28,11 @@ Layers = list[Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Networks of one chunk under training: rows of G folds, and weights of S samples sorted by fold.
+    """Networks of one chunk during training: rows of G folds, weights of S samples sorted by fold.
 
-    `weights[0]` is C (S, r, width 1), `weights[l]` layer l + 1 as (S, in + 1, out), the bias being the last input;
-    `gradients` are of the same shapes; `storage` and `gradient_storage` are the contiguous tensors behind both.
+    `weights[0]` is C (S, r, width 1), `weights[l]` layer l + 1 as (S, in + 1, out), the bias being
+    the last input. `gradients` have the same shapes. `storage` and `gradient_storage` are the
+    contiguous tensors behind both.
     """
 
     inputs: Tensor  # (G, n, r)
@@ -57,19 +60,30 @@ def make_stack(
     upper: Sequence[Tensor],
     kernel: str,
 ) -> Stack:
-    """Lay out C = 0 and copies of `upper` (each (S, in + 1, out)) as the kernel wants them, with empty gradients."""
-    samples, r, width = fold.shape[0], inputs.shape[2], base.shape[2]
+    """Return a stack with C = 0 and copies of `upper`, (S, in + 1, out) each."""
+    samples = fold.shape[0]
+    r = inputs.shape[2]
+    width = base.shape[2]
     wide = kernel == "wide"
     first = inputs.new_zeros((r, samples, width) if wide else (samples, r, width))
     storage = [first, *[layer.clone().contiguous() for layer in upper]]
     gradients = [torch.zeros_like(layer) for layer in storage]
 
-    def seen(layers: Layers) -> Layers:
+    def views(layers: Layers) -> Layers:
         return [layers[0].transpose(0, 1) if wide else layers[0], *layers[1:]]
 
     sizes = tuple(int(size) for size in torch.bincount(fold, minlength=inputs.shape[0]))
     return Stack(
-        inputs, base, fold, omega, labels, seen(storage), seen(gradients), storage, gradients, sizes
+        inputs,
+        base,
+        fold,
+        omega,
+        labels,
+        views(storage),
+        views(gradients),
+        storage,
+        gradients,
+        sizes,
     )
 
 
@@ -83,7 +97,10 @@ def kernel_of(name: KernelName) -> Kernel:
 
 
 def outputs(inputs: Tensor, base: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """Return f (S, n) of every sample at inputs (n, r) or (S, n, r), base (n, width 1) or (S, n, width 1)."""
+    """Return f (S, n) of every sample.
+
+    `inputs` are (n, r) or (S, n, r), `base` is (n, width 1) or (S, n, width 1).
+    """
     pre = base + inputs @ weights[0]
     for layer in weights[1:]:
         pre = _rectified(pre) @ layer
@@ -91,10 +108,11 @@ def outputs(inputs: Tensor, base: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def _gathered(stack: Stack, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return inputs (S, B, r), base (S, B, width 1), labels and omega (S, B) of the rows (S, B)."""
+    """Return inputs (S, B, r), base (S, B, width 1), labels and omega (S, B) of rows (S, B)."""
     n = stack.inputs.shape[1]
     flat = stack.fold[:, None] * n + rows
-    inputs, base = stack.inputs.flatten(0, 1)[flat], stack.base.flatten(0, 1)[flat]
+    inputs = stack.inputs.flatten(0, 1)[flat]
+    base = stack.base.flatten(0, 1)[flat]
     return inputs, base, stack.labels.gather(1, rows), stack.omega.gather(1, rows)
 
 
@@ -107,10 +125,13 @@ def _by_bmm(stack: Stack, rows: Tensor) -> None:
 
 def _by_wide(stack: Stack, rows: Tensor) -> None:
     shared = rows[0]
-    samples, width = stack.fold.shape[0], stack.base.shape[2]
+    samples = stack.fold.shape[0]
+    width = stack.base.shape[2]
     pre = stack.inputs.new_empty(shared.shape[0], samples, width)
-    weights, gradients = stack.storage[0].flatten(1), stack.gradient_storage[0].flatten(1)
-    first, ranges = 0, []
+    weights = stack.storage[0].flatten(1)
+    gradients = stack.gradient_storage[0].flatten(1)
+    first = 0
+    ranges = []
     for fold, size in enumerate(stack.fold_sizes):
         columns = slice(first * width, (first + size) * width)
         ranges.append((stack.inputs[fold, shared], columns))
@@ -125,7 +146,10 @@ def _by_wide(stack: Stack, rows: Tensor) -> None:
 
 
 def _through_upper(stack: Stack, hidden: Layers, labels: Tensor, omega: Tensor) -> Tensor:
-    """Write the gradients of all layers above the first; return the gradient by its output (S, B, width 1)."""
+    """Write the gradients of all layers above the first.
+
+    Returns the gradient by the output of the first layer, (S, B, width 1).
+    """
     for layer in stack.weights[1:-1]:
         hidden.append(_rectified(torch.bmm(hidden[-1], layer)))
     f = torch.bmm(hidden[-1], stack.weights[-1])
@@ -144,9 +168,10 @@ def _rectified(pre: Tensor) -> Tensor:
 
 
 def _by_vmap(stack: Stack, rows: Tensor) -> None:
-    found = torch.func.vmap(torch.func.grad(_loss))(tuple(stack.weights), *_gathered(stack, rows))
-    for place, gradient in zip(stack.gradients, found, strict=True):
-        place.copy_(gradient)
+    by_sample = torch.func.vmap(torch.func.grad(_loss))
+    gradients = by_sample(tuple(stack.weights), *_gathered(stack, rows))
+    for destination, gradient in zip(stack.gradients, gradients, strict=True):
+        destination.copy_(gradient)
 
 
 def _loss(

@@ -1,14 +1,15 @@
-r"""Gaussian priors of a stack's hidden layers phi, as penalties; the output layer is left free.
+"""Gaussian priors of a stack's hidden layers phi as penalties; the output layer has none.
 
-With the loss per row, half the squared error, and theta* the start, the gradients added are
+With half the squared error per row as loss and phi* the start, the added gradients are
 
-    L2SP (Li, Grandvalet and Davoine, 2018)          w (phi - phi*)
-    PTYL (Shwartz-Ziv and others, 2022)              (1 / n) S^-1 (phi - mu),     S = gamma S_swag + eps I
+    L2SP (Li, Grandvalet and Davoine, 2018)          w (phi - phi*) PTYL (Shwartz-Ziv and others,
+    2022)              (1 / n) S^-1 (phi - mu),  S = gamma S_swag + eps I
 
-S_swag and mu come from snapshots of the source's training, and S^-1 = A^-1 - W W' with K columns (`swag.py`).
+S_swag and mu come from snapshots of the source's training, and S^-1 = A^-1 - W W' with K columns
+(`swag.py`).
 
-An isotropic prior and its gradient look the same in the row space of the first layer's inputs; that of PTYL does not,
-and takes full coordinates.
+An isotropic prior has the same form in the row space of the first layer's inputs. The prior of PTYL
+does not, and needs full coordinates.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from bandgap.networks.swag import SnapshotPrior
 
 
 class Penalty(Protocol):
-    """Adds its gradient to that of the mean loss of every sample."""
+    """Adds the gradient of a penalty to that of the mean loss of every sample."""
 
     def add_gradient(self, stack: Stack) -> None:
         """Add to the gradients of the hidden layers."""
@@ -56,7 +57,10 @@ class L2SP:
 
 @dataclass(frozen=True, eq=False)
 class PriorLayers:
-    """A^-1 and W of S^-1 = A^-1 - W W' for hidden layers of d_l = (in + 1) out weights each, in a stack's order."""
+    """A^-1 and W of S^-1 = A^-1 - W W' of every hidden layer, in the order of a stack.
+
+    Layer l has d_l = (in + 1) out weights.
+    """
 
     inverse: Sequence[Tensor]  # (d_l,) each
     factor: Sequence[Tensor]  # (d_l, K) each
@@ -64,10 +68,10 @@ class PriorLayers:
 
 @dataclass(frozen=True, eq=False)
 class PTYL:
-    """Pull of the hidden layers by the source's prior, for stacks in full coordinates; a prior for each value of gamma.
+    """The source's prior of the hidden layers, one for each value of gamma, in full coordinates.
 
-    `offset` is what turns a stack's weights into phi - mu: theta_hat - mu for the first layer, whose weights start at
-    0, and -mu for the others.
+    `offset` turns a stack's weights into phi - mu: theta_hat - mu for the first layer, whose
+    weights start at 0, and -mu for the others.
     """
 
     offset: Sequence[Tensor]  # (in + 1, out) each
@@ -79,18 +83,22 @@ class PTYL:
     def build(
         priors: Sequence[SnapshotPrior], *, first: Tensor, which: Tensor, n_rows: Tensor
     ) -> "PTYL":
-        """Arrange priors of all hidden layers; `first` is theta_hat_1, (p + 1, width 1), its bias the last row."""
-        mean, device = priors[0].mean, n_rows.device
-        places = _places(mean)
+        """Arrange priors of all hidden layers.
+
+        `first` is theta_hat_1 (p + 1, width 1), its bias in the last row.
+        """
+        mean = priors[0].mean
+        device = n_rows.device
+        indices = _weight_indices(mean)
         flat = torch.cat([value.flatten() for value in mean.values()])
         offset = []
-        for level, place in enumerate(places):
-            mu = flat[place].view(-1, mean[f"bias.{level + 1}"].shape[0])
-            offset.append(((first.to(mu) if level == 0 else 0.0) - mu).to(device))
+        for layer, index in enumerate(indices):
+            mu = flat[index].view(-1, mean[f"bias.{layer + 1}"].shape[0])
+            offset.append(((first.to(mu) if layer == 0 else 0.0) - mu).to(device))
         arranged = [
             PriorLayers(
-                [prior.inverse_diagonal[place].to(device) for place in places],
-                [prior.factor[place].to(device) for place in places],
+                [prior.inverse_diagonal[index].to(device) for index in indices],
+                [prior.factor[index].to(device) for index in indices],
             )
             for prior in priors
         ]
@@ -117,8 +125,8 @@ class PTYL:
         return replace(self, which=self.which[samples], share=self.share[samples])
 
 
-def _places(params: Params) -> list[Tensor]:
-    """Return, for every layer as (in + 1, out) flattened, where its numbers stand among flattened parameters."""
+def _weight_indices(params: Params) -> list[Tensor]:
+    """Return the indices of every layer, as (in + 1, out) flattened, among the flat parameters."""
     sizes = [value.numel() for value in params.values()]
     parts = torch.split(torch.arange(sum(sizes)), sizes)
     at = {

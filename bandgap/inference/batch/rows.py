@@ -1,7 +1,8 @@
-r"""What a stack of networks is trained on: rows in the coordinates of the first layer, and what sets samples apart.
+"""Training data of a stack of networks: rows in the coordinates of the first layer, and samples.
 
-Row space. All gradients of the first layer lie in the row space of its inputs (x, 1). With V (p + 1, r) orthonormal,
-r the rank of the training rows, theta_1 = theta_hat_1 + C V' is trained as C from 0, which is r instead of p + 1 wide.
+All gradients of the first layer are in the row space of its inputs (x, 1). With V (p + 1, r)
+orthonormal, r the rank of the training rows, theta_1 = theta_hat_1 + C V' is trained as C, which
+starts at 0 and has r instead of p + 1 columns.
 """
 
 from dataclasses import dataclass
@@ -20,10 +21,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """Rows of one fold as the first layer meets them, in float64.
+    """Rows of one fold as inputs of the first layer, in float64.
 
-    `inputs` (n, r) are their coordinates, `base` (n, width) their pre-activation at theta_hat_1, `basis` (p + 1, r) has
-    orthonormal columns, or is None where the inputs are (x, 1) themselves.
+    `inputs` (n, r) are their coordinates, `base` (n, width) their pre-activation at theta_hat_1.
+    `basis` (p + 1, r) has orthonormal columns, or is None where the inputs are (x, 1).
     """
 
     inputs: Tensor
@@ -34,25 +35,26 @@ class FirstLayer:
 def first_layer(
     theta_hat_1: Tensor, x: Floats, *, trained: NDArray[np.bool_], coordinates: Coordinates
 ) -> FirstLayer:
-    """Bring standardised rows x (n, p) to the coordinates of the rows that are trained on, theta_hat_1 (width, p + 1).
+    """Return standardised rows x (n, p) in the coordinates of the training rows.
 
-    The basis spans the rows marked in `trained` (n,) alone; what others have outside it meets theta_hat_1 only.
+    `theta_hat_1` is (width, p + 1). The basis spans the rows marked in `trained` (n,) alone. The
+    part of other rows outside this span is multiplied by theta_hat_1 only.
     """
-    wide = torch.cat([torch.from_numpy(x), torch.ones(x.shape[0], 1, dtype=torch.float64)], 1)
-    base = wide @ theta_hat_1.double().T
+    augmented = torch.cat([torch.from_numpy(x), torch.ones(x.shape[0], 1, dtype=torch.float64)], 1)
+    base = augmented @ theta_hat_1.double().T
     if coordinates == "full":
-        return FirstLayer(wide, base, None)
-    _, singular, vt = torch.linalg.svd(wide[torch.from_numpy(trained)], full_matrices=False)
+        return FirstLayer(augmented, base, None)
+    _, singular, vt = torch.linalg.svd(augmented[torch.from_numpy(trained)], full_matrices=False)
     basis = vt[singular > RANK_TOLERANCE * singular[0]].T.contiguous()
-    return FirstLayer(wide @ basis, base, basis)
+    return FirstLayer(augmented @ basis, base, basis)
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What sets S samples apart, in float64 on the CPU; rows of weight 0 are not trained on.
+    """S samples that differ in rows, weights, labels and start, in float64 on the CPU.
 
-    `numbers` are the samples' numbers m, which choose their streams together with `folds` (the fold of a
-    cross-validation, or -1 for a fit on all rows).
+    Rows of weight 0 are not trained on. `numbers` are the samples' numbers m. With `folds`, the
+    fold of a cross-validation or -1 for a fit on all rows, they determine the random streams.
     """
 
     layer: NDArray[np.int64]  # which of the first layers a sample has, (S,)
@@ -65,5 +67,5 @@ class Samples:
     variances: Floats  # of the noise in the energy that SGHMC samples, (S,)
 
     def of(self, index: NDArray[np.int64]) -> "Samples":
-        """Return these samples alone."""
+        """Return the samples of these indices."""
         return Samples(*(getattr(self, name)[index] for name in self.__dataclass_fields__))

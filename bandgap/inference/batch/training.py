@@ -1,14 +1,17 @@
-r"""Training of many networks from one start as one batched computation, on the CPU and on CUDA by the same code.
+"""Training of many networks from one start as one batched computation, on the CPU or on CUDA.
 
-Samples (of a bootstrap, of an ensemble, of folds of a cross-validation) differ in their weights omega and labels t of
-the rows, in the start of the output layer, in the order of their mini-batches and in the strength of a penalty.
+Samples (of a bootstrap, of an ensemble, of folds of a cross-validation) differ in weights omega and
+labels t of the rows, in the start of the output layer, in the order of mini-batches and in the
+strength of a penalty.
 
-The first layer is trained in the row space of its inputs (`stack_rows.py`): exact for SGD with or without momentum,
-clipping by the norm and isotropic Gaussian penalties or noise; Adam there is another optimiser, as good (`benchmarks`).
+The first layer is trained in the row space of its inputs (`rows.py`). This is exact for SGD with or
+without momentum, for clipping by the norm and for isotropic Gaussian penalties or noise. For Adam
+it is a different optimiser of the same quality (`benchmarks`).
 
-A sample is a function of the rows, the settings, the seed and its number: not of how many there are, nor of how they
-are cut into chunks. Its order of rows comes from its own stream; `order="shared"` takes that of sample 0 for all.
-Predictions of sample m repeat to 1e-9 in float64 and to 1e-3 eV in float32 whatever the number of samples.
+A sample is a function of the rows, the settings, the seed and its number. It does not depend on the
+number of samples or on how they are divided into chunks. Each sample has its own stream for the
+order of rows; `order="shared"` uses that of sample 0 for all. Predictions of a sample repeat to
+1e-9 in float64 and to 1e-3 eV in float32 for any number of samples.
 """
 
 import contextlib
@@ -33,19 +36,38 @@ from bandgap.inference.batch.rows import Coordinates, FirstLayer, Samples
 from bandgap.inference.batch.updates import Descent, Hamiltonian, Mover, Noise, annealed, clip
 from bandgap.inference.divergence import DivergedError
 
-NOISY_SHARE = 0.25  # of a cycle of SGHMC, at its end
+NOISY_SHARE = 0.25  # last share of a cycle of SGHMC, in which noise is added
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class StackTraining:
-    """How every network of a stack is trained: the learning rate follows a cosine to 0, with no early stopping.
+    """Training of every network of a stack; there is no early stopping.
 
-    `clip` is the largest norm of a sample's gradient, 0 for none. On the CPU at most `chunk` samples are trained at
-    once, and what `max_memory_GB` holds; a GPU takes half of its free memory. `kernel` "auto" is `bmm`. Measured on one
-    CPU thread, 180 rows, 40 epochs of Adam in the row space, seconds a sample: bmm 0.13 one by one, 0.055 in chunks of
-    10, 0.050 of 20, 0.042 of 40; wide 0.061, 0.050, 0.054 in chunks of 10, 20, 40; vmap 0.43 one by one, 0.076 of 20.
+    Parameters
+    ----------
+    optimiser
+        "adam" or "sgd".
+    learning_rate
+        Start of a cosine schedule that ends at 0.
+    momentum
+        Momentum of SGD and of SGHMC.
+    epochs, batch_size
+        Passes over the rows, and rows of a mini-batch.
+    clip
+        Largest norm of a sample's gradient; 0 for no clipping.
+    coordinates
+        Coordinates of the first layer (`rows.py`).
+    order
+        Whether each sample has its own order of rows, or all share one.
+    kernel
+        Kernel of the gradients (`kernels.py`); "auto" is "bmm".
+    precision
+        Precision of weights.
+    chunk, max_memory_GB
+        On a CPU at most `chunk` samples that fit into this memory are trained together. A GPU uses
+        half of its free memory.
     """
 
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -58,7 +80,7 @@ class StackTraining:
     order: Literal["own", "shared"] = "own"
     kernel: Literal["auto", "vmap", "bmm", "wide"] = "auto"
     precision: Literal["float32", "float64"] = "float32"
-    chunk: int = 20
+    chunk: int = 20  # larger chunks gain less than a tenth with bmm on one CPU thread
     max_memory_GB: float = 2.0
 
     def __post_init__(self) -> None:
@@ -66,24 +88,24 @@ class StackTraining:
             self.learning_rate > 0 and self.max_memory_GB > 0
         ):
             raise ConfigError(
-                f"training: {self.epochs} epochs, batch size {self.batch_size}, learning rate {self.learning_rate}, "
-                f"{self.chunk} samples at once, memory {self.max_memory_GB} GB. Accepted: whole numbers from 1, "
-                "numbers above 0."
+                f"training: {self.epochs} epochs, batch size {self.batch_size}, learning rate "
+                f"{self.learning_rate}, {self.chunk} samples together, memory {self.max_memory_GB} "
+                "GB. Accepted: whole numbers from 1, numbers above 0."
             )
         if not (0 <= self.momentum < 1 and self.clip >= 0):
             raise ConfigError(
-                f"training: momentum {self.momentum}, clip {self.clip}. Accepted: a momentum from 0 and below 1, a "
-                "norm to clip at or 0 for none."
+                f"training: momentum {self.momentum}, clip {self.clip}. Accepted: a momentum from "
+                "0 and below 1, a norm to clip at or 0 for none."
             )
         if self.kernel == "wide" and self.order == "own":
             raise ConfigError(
-                "training: kernel 'wide' multiplies the same rows for all samples, order is 'own'. Set order=shared, "
-                "or kernel=bmm."
+                "training: kernel 'wide' multiplies the same rows for all samples, order is 'own'. "
+                "Set order=shared, or kernel=bmm."
             )
 
     @property
     def chosen_kernel(self) -> KernelName:
-        """The kernel that "auto" stands for, or the one named."""
+        """The kernel; "auto" resolved."""
         return "bmm" if self.kernel == "auto" else self.kernel
 
     @property
@@ -93,7 +115,7 @@ class StackTraining:
 
 @dataclass(frozen=True)
 class Cycles:
-    """Stochastic-gradient HMC instead of an optimiser: cosine cycles, each ending with one draw, noise in their end."""
+    """Cosine cycles of SGHMC, each of which ends with noise and gives one draw."""
 
     number: int
     temperature: float
@@ -112,32 +134,33 @@ def train_stack(
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> list[Layers]:
-    """Train all samples and return their weights on the CPU at the end of every cycle (one where there are none).
+    """Train all samples and return their weights on the CPU at the end of every cycle.
 
-    `between` are the shared starts (in + 1, out) of the layers between first and last. Weights come as C (S, r, width)
-    and layers (S, in + 1, out); C has rows of zeros where a fold's rank is below the largest. Raises DivergedError
-    where training diverges.
+    Without `cycles` there is one end. `between` are the shared starts (in + 1, out) of the layers
+    between first and last. Weights are C (S, r, width) and layers (S, in + 1, out). C has rows of
+    zeros where the rank of a fold is below the largest. Raises DivergedError if training diverges.
     """
     order = np.argsort(samples.layer, kind="stable")
     size = chunk_size(layers, between, config=config, device=device)
     chunks = [order[i : i + size] for i in range(0, order.size, size)]
-    each = config.epochs * (cycles.number if cycles else 1)
+    epochs_of_chunk = config.epochs * (cycles.number if cycles else 1)
     tasks = (
-        (layers, between, samples.of(chunk), config, seed, device, chosen, cycles)
+        (layers, between, samples.of(chunk), config, seed, device, chunk_penalty, cycles)
         for chunk in chunks
-        for chosen in [penalty.of(torch.from_numpy(chunk).to(device)) if penalty else None]
+        for chunk_penalty in [penalty.of(torch.from_numpy(chunk).to(device)) if penalty else None]
     )
     ends: list[list[Layers]] = []
     if engine_in_use().remote and device.type == "cpu":
         with contextlib.closing(mapped(_chunk_elsewhere, tasks)) as trained:
             for number, snapshots in enumerate(trained, start=1):
-                progress(Update(phase, number * each, len(chunks) * each))
+                progress(Update(phase, number * epochs_of_chunk, len(chunks) * epochs_of_chunk))
                 ends.append(snapshots)
     else:
         for number, task in enumerate(tasks):
             snapshots = []
             for done, weights in enumerate(_train_chunk(*task), start=1):
-                progress(Update(phase, number * each + done, len(chunks) * each))
+                n_done = number * epochs_of_chunk + done
+                progress(Update(phase, n_done, len(chunks) * epochs_of_chunk))
                 snapshots += [] if weights is None else [weights]
             ends.append(snapshots)
     back = torch.from_numpy(np.argsort(order, kind="stable"))
@@ -160,7 +183,10 @@ def _train_chunk(
     penalty: Penalty | None,
     cycles: Cycles | None,
 ) -> Iterator[Layers | None]:
-    """Train samples at once; yield after every epoch, at the end of a cycle their weights on the CPU."""
+    """Train samples together and yield after every epoch.
+
+    Yields their weights on the CPU at the end of a cycle, None otherwise.
+    """
     stack = _stack(layers, between, samples, config=config, device=device)
     for finished in _Run(stack, samples, layers, config, seed, penalty, cycles).epochs():
         weights = [weight.cpu().clone() for weight in stack.weights] if finished else None
@@ -181,28 +207,32 @@ def chunk_size(
     config: StackTraining,
     device: torch.device,
 ) -> int:
-    """Return how many samples are trained at once: what the memory allows, and on a CPU at most `chunk`."""
+    """Return how many samples are trained together: as memory allows, on a CPU at most `chunk`."""
     item = 4 if config.precision == "float32" else 8
-    bytes_each = item * _numbers_each(layers, between, config)
+    bytes_per_sample = item * _numbers_per_sample(layers, between, config)
     if device.type == "cuda":
-        return max(1, int(0.5 * torch.cuda.mem_get_info(device)[0] / bytes_each))
-    return max(1, min(config.chunk, int(config.max_memory_GB * 1e9 / bytes_each)))
+        return max(1, int(0.5 * torch.cuda.mem_get_info(device)[0] / bytes_per_sample))
+    return max(1, min(config.chunk, int(config.max_memory_GB * 1e9 / bytes_per_sample)))
 
 
 def _refuse_divergence(weights: Layers, config: StackTraining) -> None:
     finite = torch.stack([layer.isfinite().flatten(1).all(1) for layer in weights]).all(0)
     if not bool(finite.all()):
         raise DivergedError(
-            f"{int((~finite).sum())} of {finite.numel()} networks that were trained together diverged at a learning "
-            f"rate of {config.learning_rate}. Take a smaller learning_rate."
+            f"{int((~finite).sum())} of {finite.numel()} networks that were trained together "
+            f"diverged at a learning rate of {config.learning_rate}. Take a smaller learning_rate."
         )
 
 
-def _numbers_each(
+def _numbers_per_sample(
     layers: Sequence[FirstLayer], between: Sequence[Tensor], config: StackTraining
 ) -> int:
-    """Return the numbers that a sample keeps: weights, gradients, two moments, two temporaries; and a mini-batch."""
-    rank, width = max(layer.inputs.shape[1] for layer in layers), layers[0].base.shape[1]
+    """Return how many numbers a sample keeps in memory.
+
+    These are weights, gradients, two moments, two temporaries, and a mini-batch.
+    """
+    rank = max(layer.inputs.shape[1] for layer in layers)
+    width = layers[0].base.shape[1]
     last = between[-1].shape[1] if between else width
     parameters = rank * width + sum(layer.numel() for layer in between) + last + 1
     activations = width + last + sum(layer.shape[1] for layer in between)
@@ -243,7 +273,7 @@ def _stack(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One chunk's training: its stack, and what moves it."""
+    """Training of one chunk: its stack, samples and settings."""
 
     stack: Stack
     samples: Samples
@@ -254,11 +284,14 @@ class _Run:
     cycles: Cycles | None
 
     def epochs(self) -> Iterator[bool]:
-        """Train epoch by epoch; yield whether a cycle has ended with it."""
-        config, kernel, mover = self.config, kernel_of(self.config.chosen_kernel), self._mover()
+        """Train epoch by epoch; yield whether the epoch ends a cycle."""
+        config = self.config
+        kernel = kernel_of(config.chosen_kernel)
+        mover = self._mover()
         n = self.stack.inputs.shape[1]
         parts = math.ceil(n / config.batch_size)
-        steps, generators = config.epochs * parts, self._orders()
+        steps = config.epochs * parts
+        generators = self._orders()
         for _ in range(self.cycles.number if self.cycles else 1):
             for epoch in range(config.epochs):
                 for part, rows in enumerate(
@@ -276,13 +309,13 @@ class _Run:
                 yield epoch + 1 == config.epochs
 
     def _mover(self) -> Mover:
-        config, samples = self.config, self.samples
+        config = self.config
+        samples = self.samples
         if self.cycles is None:
             return Descent(self.stack, adam=config.optimiser == "adam", momentum=config.momentum)
         ranks = [self.layers[k].inputs.shape[1] for k in samples.layer]
-        drawn = self._streams("momentum")
-        scales = self.cycles.temperature * samples.variances / samples.n_rows
-        noise = Noise(scales.tolist(), drawn, ranks)
+        temperatures = self.cycles.temperature * samples.variances / samples.n_rows
+        noise = Noise(temperatures.tolist(), self._streams("momentum"), ranks)
         return Hamiltonian(self.stack, momentum=config.momentum, noise=noise)
 
     def _orders(self) -> list[np.random.Generator]:
@@ -296,5 +329,7 @@ class _Run:
 
     def _permuted(self, generators: Sequence[np.random.Generator], n: int) -> Tensor:
         """Return the order of the rows in one epoch, (S, n), on the stack's device."""
-        drawn = np.stack([generator.permutation(n) for generator in generators])
-        return torch.from_numpy(drawn).to(self.stack.base.device).expand(self.samples.layer.size, n)
+        orders = np.stack([generator.permutation(n) for generator in generators])
+        return (
+            torch.from_numpy(orders).to(self.stack.base.device).expand(self.samples.layer.size, n)
+        )

@@ -1,10 +1,14 @@
-r"""What moves a stack of networks: Adam, SGD with momentum, stochastic-gradient HMC; and clipping.
+"""Updates of the weights of a stack (Adam, SGD with momentum, SGHMC), and clipping of gradients.
 
-Every update is elementwise, so that one optimiser on the stack is one optimiser a sample; the norm that clips is each
-sample's own. SGHMC (Chen, Fox and Guestrin, 2014) for the energy U = n loss / s^2 at temperature T, n rows and noise
-variance s^2, with the rate of the mean loss, lr s^2 / n for U (so that a small s^2 does not make steps unstable):
+Every update is elementwise, so that one optimiser on the stack is one optimiser for each sample.
+Gradients are clipped by the norm of each sample. SGHMC (Chen, Fox and Guestrin, 2014;
+`stochastic_gradient/sghmc.py`) samples the energy U = n loss / s^2 at temperature T, with n rows
+and noise variance s^2. Its learning rate lr is that of the mean loss, which is lr s^2 / n for U, so
+that a small s^2 does not make steps unstable:
 
-    v <- a v - lr grad loss + N(0, 2 (1 - a) T s^2 lr / n),     theta <- theta + v,     a = 0.9 by default
+    v <- a v - lr grad loss + N(0, 2 (1 - a) T s^2 lr / n),     theta <- theta + v
+
+The momentum a is 1 minus the friction.
 """
 
 from collections.abc import Sequence
@@ -15,6 +19,7 @@ import numpy as np
 import torch
 
 from bandgap.inference.batch.kernels import Layers, Stack
+from bandgap.inference.stochastic_gradient.sghmc import update_velocity, velocity_noise_variance
 
 
 class Mover(Protocol):
@@ -26,7 +31,7 @@ class Mover(Protocol):
 
 
 def clip(stack: Stack, limit: float) -> None:
-    """Scale the gradient of every sample whose norm is above the limit down to it."""
+    """Scale the gradient of every sample whose norm is above `limit` to that norm."""
     squares = [torch.linalg.vector_norm(gradient, dim=(1, 2)) ** 2 for gradient in stack.gradients]
     norms = torch.stack(squares).sum(0).sqrt()
     if not norms.is_cuda and float(norms.max()) <= limit:
@@ -37,7 +42,7 @@ def clip(stack: Stack, limit: float) -> None:
 
 
 class Descent:
-    """Adam or SGD with momentum, as torch's fused kernels over the stack's storage."""
+    """Adam or SGD with momentum, by torch's fused kernels on the storage of the stack."""
 
     def __init__(self, stack: Stack, *, adam: bool, momentum: float) -> None:
         for weight, gradient in zip(stack.storage, stack.gradient_storage, strict=True):
@@ -49,7 +54,7 @@ class Descent:
         )
 
     def step(self, learning_rate: float, *, noisy: bool) -> None:
-        """Take one step of this learning rate; never noisy."""
+        """Take one step of this learning rate; never adds noise."""
         del noisy
         self._optimiser.param_groups[0]["lr"] = learning_rate
         self._optimiser.step()
@@ -57,39 +62,43 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Noise of SGHMC: for every sample T s^2 / n, its generator, and its rank (number of row-space inputs)."""
+    """Noise of SGHMC, one entry per sample."""
 
-    scales: Sequence[float]
+    temperatures: Sequence[float]  # T s^2 / n, the temperature of the mean loss
     generators: Sequence[np.random.Generator]
-    ranks: Sequence[int]
+    ranks: Sequence[int]  # number of row-space inputs
 
 
 class Hamiltonian:
     """SGHMC; the noise of a sample is drawn from its own generator, first layer first."""
 
     def __init__(self, stack: Stack, *, momentum: float, noise: Noise) -> None:
-        self._stack, self._momentum, self._noise = stack, momentum, noise
+        self._stack = stack
+        self._friction = 1.0 - momentum
+        self._noise = noise
         self._velocity: Layers = [torch.zeros_like(weight) for weight in stack.weights]
 
     def step(self, learning_rate: float, *, noisy: bool) -> None:
-        """Take one step of this learning rate, with noise where `noisy`."""
-        stack, kept = self._stack, self._momentum
-        for velocity, gradient in zip(self._velocity, stack.gradients, strict=True):
-            velocity.mul_(kept).sub_(gradient, alpha=learning_rate)
-        if noisy and max(self._noise.scales) > 0:
-            self._shake(learning_rate)
+        """Take one step of this learning rate; `noisy` adds the noise."""
+        stack = self._stack
+        for velocity, loss_gradient in zip(self._velocity, stack.gradients, strict=True):
+            update_velocity(velocity, loss_gradient, step=-learning_rate, friction=self._friction)
+        if noisy and max(self._noise.temperatures) > 0:
+            self._add_noise(learning_rate)
         for weight, velocity in zip(stack.weights, self._velocity, strict=True):
             weight.add_(velocity)
 
-    def _shake(self, learning_rate: float) -> None:
+    def _add_noise(self, learning_rate: float) -> None:
         noise = self._noise
         for sample, generator in enumerate(noise.generators):
-            variance = 2 * (1 - self._momentum) * noise.scales[sample] * learning_rate
-            for level, velocity in enumerate(self._velocity):
-                rows = noise.ranks[sample] if level == 0 else velocity.shape[1]
-                drawn = generator.standard_normal((rows, velocity.shape[2]))
-                part = torch.from_numpy(np.sqrt(variance) * drawn)
-                velocity[sample, :rows] += part.to(velocity.device, velocity.dtype)
+            variance = velocity_noise_variance(
+                self._friction, step=learning_rate, temperature=noise.temperatures[sample]
+            )
+            for layer, velocity in enumerate(self._velocity):
+                rows = noise.ranks[sample] if layer == 0 else velocity.shape[1]
+                normals = generator.standard_normal((rows, velocity.shape[2]))
+                added = torch.from_numpy(np.sqrt(variance) * normals)
+                velocity[sample, :rows] += added.to(velocity.device, velocity.dtype)
 
 
 def annealed(learning_rate: float, *, share: float) -> float:

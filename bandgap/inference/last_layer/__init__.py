@@ -1,4 +1,4 @@
 """Regressions on hidden features: the horseshoe, one global scale, ridge in closed form.
 
-Not here: what moves hidden layers.
+Not here: changes of hidden layers.
 """

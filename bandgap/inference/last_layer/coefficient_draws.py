@@ -1,11 +1,12 @@
-r"""Exact draws of the coefficients of a regression given their prior variances, in two forms of equal law.
+"""Exact draws of regression coefficients given their prior variances, in two equivalent forms.
 
-delta ~ N(0, s2 D), D diagonal, and the reduced regression give delta | s2, D ~ N(A^-1 g, s2 A^-1), A = G + D^-1. What
-s2 needs with delta integrated out is g'A^-1 g.
+delta ~ N(0, s2 D), D diagonal, and the reduced regression give delta | s2, D ~ N(A^-1 g, s2 A^-1),
+A = G + D^-1. The draw of s2 with delta integrated out uses g'A^-1 g.
 
-`GramForm`: Rue (2001), the Cholesky factor of A (p x p), whatever n is. `RowForm`: Bhattacharya, Chakraborty and
-Mallick (2016), that of I + X D X' (n x n), X the whitened rows; the cheaper one below about 0.6 p rows. Both hold the
-last factor, so that a chain makes one factorisation a sweep.
+`GramForm`: Rue (2001), the Cholesky factor of A (p x p), for any n. `RowForm`: Bhattacharya,
+Chakraborty and Mallick (2016), the factor of I + X D X' (n x n), X the whitened rows; it is cheaper
+below about 0.6 p rows. Both keep the last factor, so that a chain makes one factorisation per
+sweep.
 """
 
 import math
@@ -19,8 +20,10 @@ from scipy.linalg.lapack import dpotrf
 from bandgap.foundation.errors import InputError
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 
-SLAB = 64  # columns copied at once, so that little more than one triangle is
-JITTER = 1e-10  # of the mean diagonal, added to a matrix that is singular to rounding; ten times more each try
+SLAB = 64  # columns copied together, so that little more than one triangle is copied
+# Share of the mean diagonal that is added to a matrix that is singular to rounding. It grows by ten
+# with each of at most TRIES factorisations.
+JITTER = 1e-10
 TRIES = 8
 NOT_FACTORISED = (
     "last layer: the features are too large or not finite, their Gram matrix cannot be factorised."
@@ -36,11 +39,11 @@ class CoefficientForm(Protocol):
     fitted: float  # delta'G delta of the last draw
 
     def factor(self, variances: Floats) -> float:
-        """Take over the prior variances D (p,) and return g'A^-1 g."""
+        """Factorise for prior variances D (p,) and return g'A^-1 g."""
         ...
 
     def draw(self, sigma: float, rng: np.random.Generator) -> Floats:
-        """Draw delta (p,) given the noise standard deviation and the variances of the last `factor`."""
+        """Draw delta (p,) given the noise's standard deviation and the last variances."""
         ...
 
     def gram_times(self, vector: Floats) -> Floats:
@@ -48,16 +51,16 @@ class CoefficientForm(Protocol):
         ...
 
     def columns(self, which: NDArray[np.intp]) -> Floats:
-        """Return the columns `which` (c,) of G, (p, c)."""
+        """Return columns (p, c) of G of these indices (c,)."""
         ...
 
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
-        """Return v'G v, (p + 1,), for delta with its first 0, 1, ..., p entries in `order` set to zero."""
+        """Return v'G v (p + 1,) for delta with its first 0, ..., p entries in `order` set to 0."""
         ...
 
 
 def form_of(problem: ReducedRegression) -> CoefficientForm:
-    """Return the form of this problem: rows where it holds them, else the Gram matrix."""
+    """Return the form of this problem: by rows if it has them, otherwise by the Gram matrix."""
     return GramForm(problem) if problem.rows is None else RowForm(problem)
 
 
@@ -65,16 +68,18 @@ class GramForm:
     """Rue's form: one p x p factorisation."""
 
     def __init__(self, problem: ReducedRegression) -> None:
-        self._gram, self._moment = problem.gram, problem.moment
+        self._gram = problem.gram
+        self._moment = problem.moment
         p = self._moment.size
         self._matrix = np.empty((p, p), order="F")
         self._on_diagonal = self._matrix.reshape(-1, order="F")[:: p + 1]
-        self._forward, self._added = np.zeros(p), np.zeros(p)
+        self._forward = np.zeros(p)
+        self._added = np.zeros(p)
         self.diagonal: Floats = np.diag(self._gram).copy()
         self.fitted = 0.0
 
     def factor(self, variances: Floats, moment: Floats | None = None) -> float:
-        """Factorise A = L L' and keep L^-1 g; `moment` (p,) is g, where it is not the problem's."""
+        """Factorise A = L L' and keep L^-1 g; `moment` (p,) replaces the problem's g."""
         added = 1.0 / variances
         jitter = _factorise(self._matrix, self._on_diagonal, self._gram, self.diagonal + added)
         self._added = added + jitter if jitter else added
@@ -100,7 +105,7 @@ class GramForm:
         return np.asfortranarray(self._gram[:, which])
 
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
-        """Sum the terms v_i G_ij v_j of the entries that are left, from the last one up."""
+        """Return the sums of v_i G_ij v_j over the remaining entries."""
         v = delta[order]
         terms = self._gram[np.ix_(order, order)] * np.outer(v, v)
         added = np.diag(terms) + 2.0 * np.triu(terms, 1).sum(axis=1)
@@ -113,14 +118,17 @@ class RowForm:
     def __init__(self, problem: ReducedRegression) -> None:
         if problem.rows is None or problem.response is None:
             raise InputError(
-                "last layer: this problem was reduced without its rows. Use the form by its Gram matrix."
+                "last layer: this problem was reduced without its rows. Use the form by its Gram "
+                "matrix."
             )
-        self._rows, self._response = problem.rows, problem.response
+        self._rows = problem.rows
+        self._response = problem.response
         n = self._response.size
         self._matrix = np.empty((n, n), order="F")
         self._on_diagonal = self._matrix.reshape(-1, order="F")[:: n + 1]
         self._forward = np.zeros(n)
-        self._variances, self._scaled = np.ones(self._rows.shape[1]), np.empty(self._rows.shape)
+        self._variances = np.ones(self._rows.shape[1])
+        self._scaled = np.empty(self._rows.shape)
         self.diagonal: Floats = (self._rows**2).sum(axis=0)
         self.fitted = 0.0
 
@@ -134,7 +142,10 @@ class RowForm:
         return _finite(float(self._response @ self._response - self._forward @ self._forward))
 
     def draw(self, sigma: float, rng: np.random.Generator) -> Floats:
-        """Return sigma v + D X'(I + X D X')^-1 (Z - sigma (X v + e)) with v ~ N(0, D) and e ~ N(0, I)."""
+        """Return sigma v + D X'(I + X D X')^-1 (Z - sigma (X v + e)).
+
+        v ~ N(0, D) and e ~ N(0, I).
+        """
         v = np.sqrt(self._variances) * rng.standard_normal(self._variances.size)
         misfit = self._rows @ v + rng.standard_normal(self._response.size)
         solved = dtrsv(
@@ -157,18 +168,20 @@ class RowForm:
         return np.asfortranarray(self._rows.T @ self._rows[:, which])
 
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
-        """Return |X v|^2 of what is left of delta."""
+        """Return |X v|^2 of the remaining entries."""
         fitted = np.cumsum((self._rows * delta)[:, order[::-1]], axis=1)[:, ::-1]
         return np.append((fitted**2).sum(axis=0), 0.0)
 
 
 def _factorise(matrix: Floats, on_diagonal: Floats, lower: Floats, diagonal: Floats) -> float:
-    """Put the Cholesky factor of `lower`, its diagonal replaced, into the lower triangle of `matrix` (a view of it).
+    """Write the Cholesky factor of `lower`, with its diagonal replaced, into `matrix`.
 
-    Return what was added to the diagonal: a matrix that is singular to rounding, as with duplicated columns under a
-    flat prior, gets a little there.
+    `on_diagonal` is a view of the diagonal of `matrix`. Returns the number that was added to the
+    diagonal: a matrix that is singular to rounding, as with duplicated columns under a flat prior,
+    needs a small one.
     """
-    p, jitter = diagonal.size, 0.0
+    p = diagonal.size
+    jitter = 0.0
     for _ in range(TRIES):
         for i in range(0, p, SLAB):
             matrix[i:, i : i + SLAB] = lower[i:, i : i + SLAB]

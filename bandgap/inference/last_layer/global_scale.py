@@ -1,8 +1,9 @@
-r"""The posterior of the one global scale x of a regression's change: exactly on a grid, or by a random walk as a check.
+"""Posterior of the global scale x of a regression's change, on a grid or by a random walk.
 
-log p(x | Z) = log g(x) - 1/2 sum_j log(1 + x e_j) - (a + n/2) log(b + Q(x) / 2) with delta and sigma^2 integrated out
-(`spectral_regression`). On a grid of log x this is one function of one number, and draws are independent.
-Abba (2023), appendix B.1, has a Metropolis step on log x; here it has the same collapsed target.
+log p(x | Z) = log g(x) - 1/2 sum_j log(1 + x e_j) - (a + n/2) log(b + Q(x) / 2) with delta and
+sigma^2 integrated out (`spectral_regression`). On a grid of log x the posterior is exact, and draws
+are independent. Abba (2023), appendix B.1, has a Metropolis step on log x; here it has the same
+target and serves as a check.
 """
 
 import math
@@ -14,12 +15,10 @@ from numpy.typing import NDArray
 
 from bandgap.inference.last_layer.spectral_regression import SpectralRegression
 
-REACH, COARSE, FINE = (
-    60.0,
-    401,
-    1001,
-)  # half width of the first grid in log x about its centre; points of both grids
-NEGLIGIBLE = 40.0  # log density below the highest point: less than 1e-15 of the mass is left out
+REACH = 60.0  # half width in log x of the first grid
+COARSE = 401  # points of the first grid
+FINE = 1001  # points of the second grid
+NEGLIGIBLE = 40.0  # log density below the maximum: less than 1e-15 of the mass is outside
 BEST_ACCEPTANCE = (0.30, 0.45)
 
 Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ class ScalePrior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GlobalScale:
-    """Density of log x on an even grid, (k,) each, the weights summing to 1."""
+    """Density of log x on an even grid, (k,); the weights sum to 1."""
 
     regression: SpectralRegression
     log_x: Floats
@@ -48,7 +47,7 @@ class GlobalScale:
         return delta, sigma2, x
 
     def draw_log_x(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw log x (size,) by inversion, the density linear between grid points."""
+        """Draw log x (size,) by inversion; the density is linear between grid points."""
         step = 0.5 * (self.weights[1:] + self.weights[:-1])
         below = np.concatenate([[0.0], np.cumsum(step)])
         result: Floats = np.interp(rng.random(size) * below[-1], below, self.log_x)
@@ -58,11 +57,15 @@ class GlobalScale:
 def integrate_global_scale(
     regression: SpectralRegression, prior: ScalePrior, *, centre: float
 ) -> GlobalScale:
-    """Return the posterior of log x on a grid that a first, wide one about `centre` has found."""
+    """Return the posterior of log x on a grid.
+
+    A first, wide grid about `centre` finds the range of the second.
+    """
     wide = np.linspace(centre - REACH, centre + REACH, COARSE)
     value = log_posterior(regression, prior, wide)
     inside = np.flatnonzero(value > value.max() - NEGLIGIBLE)
-    low, high = wide[max(inside[0] - 1, 0)], wide[min(inside[-1] + 1, COARSE - 1)]
+    low = wide[max(inside[0] - 1, 0)]
+    high = wide[min(inside[-1] + 1, COARSE - 1)]
     log_x = np.linspace(low, high, FINE)
     value = log_posterior(regression, prior, log_x)
     weights = np.exp(value - value.max())
@@ -70,7 +73,7 @@ def integrate_global_scale(
 
 
 def log_posterior(regression: SpectralRegression, prior: ScalePrior, log_x: Floats) -> Floats:
-    """Return the log density of log x given the data, without its constant, of the shape (k,) of `log_x`."""
+    """Return the log density (k,) of log x (k,) given the data, up to a constant."""
     return regression.log_likelihood(np.exp(log_x)) + prior.log_density(log_x)
 
 
@@ -83,21 +86,26 @@ def metropolis(
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, float]:
-    """Return draws of log x by a random walk, (draws,), and the share accepted after warm-up.
+    """Return draws of log x by a random walk, (draws,), and the acceptance rate after warm-up.
 
-    The step adapts to an acceptance of 0.30 to 0.45 during warm-up only.
+    Proposals are normal about the present position, so that the ratio of proposal densities is 1.
+    The step adapts to an acceptance rate of 0.30 to 0.45 during warm-up only.
     """
-    at, step, accepted = start, 1.0, 0
-    value = float(log_posterior(regression, prior, np.array([at]))[0])
-    found = np.empty(draws)
+    position = start
+    step = 1.0
+    n_accepted = 0
+    value = float(log_posterior(regression, prior, np.array([position]))[0])
+    walk = np.empty(draws)
     for i in range(warmup + draws):
-        proposal = at + step * float(rng.standard_normal())
-        proposed = float(log_posterior(regression, prior, np.array([proposal]))[0])
-        taken = proposed - value > -float(rng.standard_exponential())
-        at, value = (proposal, proposed) if taken else (at, value)
+        proposal = position + step * float(rng.standard_normal())
+        proposal_value = float(log_posterior(regression, prior, np.array([proposal]))[0])
+        is_accepted = proposal_value - value > -float(rng.standard_exponential())
+        if is_accepted:
+            position = proposal
+            value = proposal_value
         if i < warmup:
-            step *= math.exp((taken - sum(BEST_ACCEPTANCE) / 2) / math.sqrt(1.0 + i))
+            step *= math.exp((is_accepted - sum(BEST_ACCEPTANCE) / 2) / math.sqrt(1.0 + i))
         else:
-            found[i - warmup] = at
-            accepted += taken
-    return found, accepted / draws
+            walk[i - warmup] = position
+            n_accepted += is_accepted
+    return walk, n_accepted / draws

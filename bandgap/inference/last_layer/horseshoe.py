@@ -1,8 +1,9 @@
-r"""Posterior draws of a regression under the horseshoe prior: independent chains, their draws and their diagnostics.
+"""Posterior draws of a regression with the horseshoe prior: independent chains and diagnostics.
 
-delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy, sigma^2 ~ InvGamma(0.1, 0.1) (Abba 2023, eqs. 3.2 to 3.4
-and 3.22, on the squares: lambda^2 | xi ~ InvGamma(1/2, 1/xi), where appendix B.1 prints shape 1, which would be a t law
-with two degrees of freedom). The steps of a chain are in `horseshoe_sweep`.
+delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy, sigma^2 ~ InvGamma(0.1, 0.1) (Abba
+2023, eqs. 3.2 to 3.4 and 3.22, on the squares: lambda^2 | xi ~ InvGamma(1/2, 1/xi), where appendix
+B.1 prints shape 1, which would be a t distribution with two degrees of freedom). The steps of a
+chain are in `horseshoe_sweep`.
 """
 
 import contextlib
@@ -30,17 +31,25 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 
 REPORT_EVERY = 25  # sweeps
-CHOOSE_EVERY, CHOOSE_FROM = (
-    20,
-    40,
-)  # warm-up sweeps between two choices of the centred coefficients; before the first
+CHOOSE_FROM = 40  # warm-up sweeps before the first choice of the centred coefficients
+CHOOSE_EVERY = 20  # warm-up sweeps between two choices
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class HorseshoeConfig:
-    """Chains, sweeps of each before and while draws are recorded, and draws kept of all chains together."""
+    """Length of a run.
+
+    Parameters
+    ----------
+    chains
+        Number of chains.
+    warmup, draws
+        Sweeps of each chain before and while draws are recorded.
+    keep
+        Number of stored draws of all chains together.
+    """
 
     chains: int = 4
     warmup: int = 400
@@ -53,18 +62,20 @@ class HorseshoeConfig:
             or not self.chains <= self.keep <= self.chains * self.draws
         ):
             raise ConfigError(
-                f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} draws, {self.keep} kept. "
-                "Accepted: whole numbers from 1, and between one and all draws of a chain kept."
+                f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} "
+                f"draws, {self.keep} kept. Accepted: whole numbers from 1, and between one and all "
+                "draws of a chain kept."
             )
 
     @property
     def kept_of_chain(self) -> int:
+        """Number of stored draws of each chain."""
         return self.keep // self.chains
 
 
 @dataclass(frozen=True, eq=False)
 class HorseshoeDraws:
-    """Kept draws, index order (chain, draw, ...): delta (..., p), noise variance, tau."""
+    """Stored draws (chain, draw, ...): delta (..., p), noise variance, tau."""
 
     delta: Floats
     sigma2: Floats
@@ -73,9 +84,10 @@ class HorseshoeDraws:
 
 @dataclass(frozen=True, eq=False)
 class HorseshoeInfo:
-    """Log tau and log sigma^2 of every sweep after warm-up, (chain, draw); centred coefficients, (chain,).
+    """Figures of all sweeps after warm-up.
 
-    `kept_share` (chain, p) are means of 1 - kappa_j over these sweeps (`kept_share_of`).
+    Log tau and log sigma^2 (chain, draw); number of centred coefficients (chain,). `kept_share`
+    (chain, p) are means of 1 - kappa_j (`kept_share_of`).
     """
 
     log_tau: Floats
@@ -84,15 +96,17 @@ class HorseshoeInfo:
     kept_share: Floats
 
     def figures(self) -> dict[str, float]:
-        """Return R-hat and effective draws of log tau and log sigma; convergence of delta is judged on predictions."""
+        """Return R-hat and effective sample sizes of log tau and log sigma.
+
+        Convergence of delta is judged by predictions.
+        """
         if self.log_tau.shape[1] < 4:
             return {}
-        both = np.stack([self.log_tau, self.log_sigma2], -1)
-        rhat, ess = diagnostics.rhat(both), diagnostics.ess_bulk(both)
-        names = ("tau", "sigma")
-        return {f"rhat_{name}": float(value) for name, value in zip(names, rhat, strict=True)} | {
-            f"ess_{name}": float(value) for name, value in zip(names, ess, strict=True)
-        }
+        figures = {}
+        for name, values in (("tau", self.log_tau), ("sigma", self.log_sigma2)):
+            figures[f"rhat_{name}"] = float(diagnostics.rhat(values[..., None])[0])
+            figures[f"ess_{name}"] = float(diagnostics.ess_bulk(values[..., None])[0])
+        return figures
 
 
 def sample_horseshoe(
@@ -103,21 +117,22 @@ def sample_horseshoe(
     prior: NoisePrior = NoisePrior(),
     progress: Progress = no_progress,
 ) -> tuple[HorseshoeDraws, HorseshoeInfo]:
-    """Sample delta (p,), p >= 1, noise and scales; a chain's draws do not depend on how many chains there are.
+    """Sample delta (p,), p >= 1, the noise variance and the scales.
 
-    Chains are a map over engines; elsewhere they report as they end. The response should have a standard deviation near
-    1: the prior of the noise has no scale of its own.
+    The draws of a chain do not depend on the number of chains. Chains run on the engine in use; on
+    remote engines a chain reports when it ends. The response should have a standard deviation near
+    1, because the prior of the noise has no scale of its own.
     """
-    length, elsewhere = config.warmup + config.draws, engine_in_use().remote
+    length = config.warmup + config.draws
+    is_remote = engine_in_use().remote
 
     def report(chain: int, done: int) -> None:
-        told = {"chain": float(chain + 1)}
         progress(
             Update(
                 "sampling the output layer",
                 chain * length + done,
                 config.chains * length,
-                values=told,
+                values={"chain": float(chain + 1)},
             )
         )
 
@@ -127,39 +142,41 @@ def sample_horseshoe(
             config,
             prior,
             np.random.default_rng([seed, chain]),
-            None if elsewhere else partial(report, chain),
+            None if is_remote else partial(report, chain),
         )
         for chain in range(config.chains)
     )
     results = []
-    chain_of = partial(with_own_threads, _run_chain) if elsewhere else _run_chain
+    chain_of = partial(with_own_threads, _run_chain) if is_remote else _run_chain
     with few_blas_threads(), contextlib.closing(mapped(chain_of, tasks, ahead=1)) as runs:
         for chain, result in enumerate(runs):
             results.append(result)
-            if elsewhere:
+            if is_remote:
                 report(chain, length)
     delta, sigma2, log_tau, centred, shares = zip(*results, strict=True)
-    every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
-    noise, scale = np.stack(sigma2), np.stack(log_tau)
-    draws = HorseshoeDraws(np.stack(delta), noise[:, every], np.exp(scale[:, every]))
+    stored = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    noise = np.stack(sigma2)
+    scale = np.stack(log_tau)
+    draws = HorseshoeDraws(np.stack(delta), noise[:, stored], np.exp(scale[:, stored]))
     return draws, HorseshoeInfo(
         scale, np.log(noise), np.array(centred, dtype=np.int64), np.stack(shares)
     )
 
 
 def kept_share_of(gram_diagonal: Floats, variances: Floats) -> Floats:
-    """Return 1 - kappa_j, kappa_j = 1 / (1 + G_jj tau^2 lambda_j^2): of a coefficient's own estimate, what is kept.
+    """Return 1 - kappa_j, the share of an estimate that the prior leaves.
 
-    `variances` are tau^2 lambda^2, `gram_diagonal` is that of X'X in units of the noise variance. The shrinkage weights
-    of Carvalho, Polson and Scott (2010), section 1, with the data's precision as in Piironen and Vehtari (2017),
-    section 2; they leave out how the features correlate.
+    kappa_j = 1 / (1 + G_jj tau^2 lambda_j^2). `variances` are tau^2 lambda^2, `gram_diagonal` is
+    the diagonal of X'X in units of the noise variance. These are the shrinkage weights of Carvalho,
+    Polson and Scott (2010), section 1, with the data's precision as in Piironen and Vehtari (2017),
+    section 2. They do not take correlation of features into account.
     """
     signal = gram_diagonal * variances
     return signal / (1.0 + signal)
 
 
 def start_state(problem: ReducedRegression, rng: np.random.Generator) -> HorseshoeState:
-    """Return a start dispersed in tau: log tau is uniform about log(1 / p), as far as the prior goes up to 1."""
+    """Return a start with log tau uniform from 2 log(1 / p) - 1 to -1."""
     p = problem.moment.size
     log_tau = -float(np.log(p)) * 2.0 * float(rng.random()) - 1.0
     return HorseshoeState(
@@ -168,7 +185,10 @@ def start_state(problem: ReducedRegression, rng: np.random.Generator) -> Horsesh
 
 
 class HorseshoeChain:
-    """One Markov chain: a warm-up that learns which coefficients to centre, then sweeps of one unchanging rule."""
+    """One Markov chain.
+
+    Its warm-up learns which coefficients to centre; then all sweeps follow one fixed rule.
+    """
 
     def __init__(
         self,
@@ -180,29 +200,28 @@ class HorseshoeChain:
         self.update: CoefficientUpdate = update_of(problem)
         self.state = start_state(problem, rng)
         self.line: Line | None = None
-        self._moment, self._response, self._rng = (
-            problem.moment,
-            Response(problem.square, problem.n, prior),
-            rng,
-        )
-        self._warmed, self._activity = 0, np.zeros(problem.moment.size)
+        self._moment = problem.moment
+        self._response = Response(problem.square, problem.n, prior)
+        self._rng = rng
+        self._n_warmup_sweeps = 0
+        self._activity = np.zeros(problem.moment.size)
 
     @property
     def n_centred(self) -> int:
         return 0 if self.line is None else self.line.centred.size
 
     def warm_up(self) -> None:
-        """Make one sweep and note which coefficients the data determine; before `step` only."""
-        if self._warmed >= CHOOSE_FROM // 2:
+        """Make one sweep and note which coefficients the data determine; only before `step`."""
+        if self._n_warmup_sweeps >= CHOOSE_FROM // 2:
             self._activity += kept_share_of(self.update.form.diagonal, self.state.variances)
-            if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
+            if self._n_warmup_sweeps >= CHOOSE_FROM and self._n_warmup_sweeps % CHOOSE_EVERY == 0:
                 form = self.update.form
                 self.line = line_of(form, choose_centred(self.state, form, self._activity))
         self.step()
-        self._warmed += 1
+        self._n_warmup_sweeps += 1
 
     def step(self) -> HorseshoeState:
-        """Make one sweep, which leaves the posterior as it is."""
+        """Make one sweep, which leaves the posterior invariant."""
         self.state = sweep(
             self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng
         )
@@ -216,22 +235,31 @@ def _run_chain(
     rng: np.random.Generator,
     report: Callable[[int], None] | None,
 ) -> tuple[Floats, Floats, Floats, int, Floats]:
-    """Return kept draws of delta, noise variance and log tau of every draw, the number of centred ones, mean shares."""
+    """Run one chain.
+
+    Returns stored draws of delta; noise variance and log tau of every draw; the number of centred
+    coefficients; mean shares.
+    """
     chain = HorseshoeChain(problem, prior=prior, rng=rng)
-    kept = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
-    delta = np.empty((kept.size, problem.moment.size))
-    sigma2, log_tau, at = np.empty(config.draws), np.empty(config.draws), 0
-    diagonal, share = np.diag(problem.gram), np.zeros(problem.moment.size)
+    stored = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    delta = np.empty((stored.size, problem.moment.size))
+    sigma2 = np.empty(config.draws)
+    log_tau = np.empty(config.draws)
+    n_stored = 0
+    diagonal = np.diag(problem.gram)
+    share = np.zeros(problem.moment.size)
     for i in range(config.warmup + config.draws):
         draw = i - config.warmup
         if draw < 0:
             chain.warm_up()
         else:
             state = chain.step()
-            sigma2[draw], log_tau[draw] = state.sigma2, state.log_tau
+            sigma2[draw] = state.sigma2
+            log_tau[draw] = state.log_tau
             share += kept_share_of(diagonal, state.variances)
-            if at < kept.size and draw == kept[at]:
-                delta[at], at = state.delta, at + 1
+            if n_stored < stored.size and draw == stored[n_stored]:
+                delta[n_stored] = state.delta
+                n_stored += 1
         if report is not None and (
             (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws
         ):

@@ -1,11 +1,13 @@
-r"""The linear probe: ridge regression of gaps on hidden features, its penalty by generalised cross-validation.
+"""The linear probe: ridge regression of gaps on hidden features.
 
-Golub, Heath and Wahba (1979), Technometrics 21, 215-223, with an unpenalised intercept: features and gaps are centred,
-H = U D V', and
+The penalty has the least generalised cross-validation score (Golub, Heath and Wahba, 1979,
+Technometrics 21, 215-223). The intercept is not penalised: features and gaps are centred, H = U D
+V', and
 
     GCV(lambda) = n |y - f|^2 / (n - 1 - sum_k d_k^2 / (d_k^2 + lambda))^2
 
-is minimised over a fixed grid of lambda / d_1^2, so that a probe is a deterministic function of its rows.
+is minimised over a fixed grid of lambda / d_1^2, so that a probe is a deterministic function of its
+rows.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Weights (q,) and intercept of the output layer, ridge penalty lambda, and residual variance by GCV."""
+    """Output layer: weights (q,), intercept, ridge penalty lambda, and residual variance by GCV."""
 
     weights: Floats
     intercept: float
@@ -40,45 +42,52 @@ class Probe:
 
 
 def fit_probe(features: Floats, y: Floats) -> Probe:
-    """Fit a probe to hidden features (n, q) and standardised gaps (n,); raises InputError below 3 rows."""
+    """Fit a probe to hidden features (n, q) and standardised gaps (n,).
+
+    Raises InputError for fewer than 3 rows.
+    """
     n = y.shape[0]
     if n < 3 or features.shape[0] != n:
         rows = features.shape[0]
         raise InputError(
             f"a linear probe of {rows} rows of features and {n} gaps. Give at least 3 of both."
         )
-    centre, level = features.mean(0), float(y.mean())
+    centre = features.mean(0)
+    mean = float(y.mean())
     u, d, vt = np.linalg.svd(features - centre, full_matrices=False)
     if d.size == 0 or d[0] <= 0:
-        return Probe(np.zeros(features.shape[1]), level, 0.0, float(y.var(ddof=1)))
-    pull, rest = u.T @ (y - level), y - level
+        return Probe(np.zeros(features.shape[1]), mean, 0.0, float(y.var(ddof=1)))
+    residual = y - mean
+    coordinates = u.T @ residual
     grid = GRID * d[0] ** 2
     shrink = d**2 / (d**2 + grid[:, None])  # (lambda, k)
-    misfit = rest @ rest - ((2.0 - shrink) * shrink * pull**2).sum(1)
+    misfit = residual @ residual - ((2.0 - shrink) * shrink * coordinates**2).sum(1)
     freedom = n - 1.0 - shrink.sum(1)
     usable = freedom > 0.5
     score = np.where(
         usable, n * np.maximum(misfit, 0.0) / np.where(usable, freedom, 1.0) ** 2, np.inf
     )
     best = int(np.argmin(score))
-    weights = vt.T @ (d / (d**2 + grid[best]) * pull)
+    weights = vt.T @ (d / (d**2 + grid[best]) * coordinates)
     variance = float(max(misfit[best], 0.0) / freedom[best])
-    return Probe(weights, float(level - centre @ weights), float(grid[best]), variance)
+    return Probe(weights, float(mean - centre @ weights), float(grid[best]), variance)
 
 
 def weighted_ridge(features: Floats, labels: Floats, omega: Floats, *, penalty: float) -> Floats:
-    """Return argmin over (w, b) of sum_i omega_i (t_i - h_i'w - b)^2 + penalty |w|^2, as (q + 1,), the intercept last.
+    """Return argmin over (w, b) of sum_i omega_i (t_i - h_i'w - b)^2 + penalty |w|^2, (q + 1,).
 
-    `labels` and `omega` are (n,); the intercept is not penalised.
+    `labels` t and `omega` are (n,). The intercept b is the last entry and is not penalised.
     """
     total = omega.sum()
-    centre, level = omega @ features / total, float(omega @ labels / total)
+    centre = omega @ features / total
+    mean = float(omega @ labels / total)
     root = np.sqrt(omega)
-    h, t = root[:, None] * (features - centre), root * (labels - level)
+    h = root[:, None] * (features - centre)
+    t = root * (labels - mean)
     if penalty > 0:
         gram = h.T @ h
         gram[np.diag_indices_from(gram)] += penalty
         weights = np.linalg.solve(gram, h.T @ t)
     else:
         weights = np.linalg.lstsq(h, t, rcond=None)[0]
-    return np.append(weights, level - centre @ weights)
+    return np.append(weights, mean - centre @ weights)

@@ -1,8 +1,11 @@
-r"""The noise variance of a regression: its prior, what the response tells, and its draw with delta integrated out.
+"""The noise variance of a regression: prior, information in the response, and exact draws.
 
-Given prior variances D of delta in units of sigma^2 and the values delta_h of the coefficients that are held, sigma^2 ~
-InvGamma(a + (n + h) / 2, b + (Z'K^-1 Z - E) / 2); h is their number and E what the coefficients explain: with none
-held g'A^-1 g, A = G + D^-1 (Johndrow, Orenstein and Bhattacharya, 2020).
+Given prior variances D of delta in units of sigma^2 and the values of h fixed coefficients,
+
+    sigma^2 ~ InvGamma(a + (n + h) / 2, b + (Z'K^-1 Z - E) / 2),
+
+where E is what the coefficients explain. Without fixed ones delta is integrated out and E = g'A^-1
+g, A = G + D^-1 (Johndrow, Orenstein and Bhattacharya, 2020).
 """
 
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class NoisePrior:
-    """sigma^2 ~ InvGamma(shape, scale), in the units of the response; meant for one of unit variance."""
+    """sigma^2 ~ InvGamma(shape, scale), in units of a response of variance about 1."""
 
     shape: float = 0.1
     scale: float = 0.1
@@ -20,7 +23,7 @@ class NoisePrior:
 
 @dataclass(frozen=True)
 class Response:
-    """What the reduced response tells of the noise: Z'K^-1 Z, the number of rows left, and the prior."""
+    """The reduced response: Z'K^-1 Z, the number of contrasts, and the prior of the noise."""
 
     square: float
     n: int
@@ -28,8 +31,8 @@ class Response:
 
 
 def draw_noise_variance(
-    explained: float, response: Response, rng: np.random.Generator, *, held: int = 0
+    explained: float, response: Response, rng: np.random.Generator, *, n_fixed: int = 0
 ) -> float:
-    """Draw sigma^2 given what the coefficients explain, `held` of them being held."""
+    """Draw sigma^2 given what the coefficients explain, `n_fixed` of which are fixed."""
     rate = response.prior.scale + 0.5 * max(response.square - explained, 0.0)
-    return rate / float(rng.standard_gamma(response.prior.shape + 0.5 * (response.n + held)))
+    return rate / float(rng.standard_gamma(response.prior.shape + 0.5 * (response.n + n_fixed)))

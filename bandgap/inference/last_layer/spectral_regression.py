@@ -1,7 +1,11 @@
-r"""A regression whose coefficients have one common prior variance: in closed form after one eigenvalue problem.
+"""A regression whose coefficients share one prior variance: closed forms after one eigenproblem.
 
-delta ~ N(0, s2 x M), M = C C' and C'G C = V diag(e) V', c = V'C'g. Given x, with Q(x) = Z'K^-1 Z - sum_j x c_j^2 / (1 +
-x e_j), sigma^2 ~ InvGamma(a + n/2, b + Q/2) and delta = C V (x c / (1 + x e) + sqrt(s2 x / (1 + x e)) E), E ~ N(0, I).
+delta ~ N(0, s2 x M), M = C C' and C'G C = V diag(e) V', c = V'C'g. Given x, with
+
+    Q(x) = Z'K^-1 Z - sum_j x c_j^2 / (1 + x e_j),
+
+sigma^2 ~ InvGamma(a + n/2, b + Q/2) and delta = C V (x c / (1 + x e) + sqrt(s2 x / (1 + x e)) E), E
+~ N(0, I).
 """
 
 from dataclasses import dataclass
@@ -13,7 +17,9 @@ from scipy.linalg import eigh
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 
-_REACH, _POINTS = 20.0, 401  # of log x e_1 about 0 where penalties are looked for
+# Grid of penalties: log x e_1 from -_REACH to _REACH.
+_REACH = 20.0
+_POINTS = 401
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +41,10 @@ class SpectralRegression:
         return np.maximum(self.square - explained, 0.0)
 
     def log_likelihood(self, x: Floats) -> Floats:
-        """Return log p(Z | x) for x (k,), with delta and sigma^2 integrated out, without its constant."""
+        """Return log p(Z | x) for x (k,), up to a constant.
+
+        delta and sigma^2 are integrated out.
+        """
         log_determinant = np.log1p(np.outer(x, self.eigenvalues)).sum(axis=1)
         result: Floats = -0.5 * log_determinant - self.shape * np.log(self.rates(x))
         return result
@@ -50,7 +59,7 @@ class SpectralRegression:
         return self.prior.scale + 0.5 * self.misfit(x)
 
     def shrunk(self, x: Floats) -> Floats:
-        """Return x / (1 + x e), (k, p): the coefficients' variances in units of sigma^2 in the basis."""
+        """Return x / (1 + x e), (k, p): variances in the basis in units of sigma^2."""
         return x[:, None] / (1.0 + np.outer(x, self.eigenvalues))
 
     def draw(self, x: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -64,7 +73,7 @@ class SpectralRegression:
 def spectral_regression(
     problem: ReducedRegression, *, root: Floats | None = None, prior: NoisePrior = NoisePrior()
 ) -> SpectralRegression:
-    """Solve the eigenvalue problem for M = C C', `root` being C (p, p), or for M = I."""
+    """Return the regression for M = C C', `root` being C (p, p), or for M = I."""
     gram = problem.gram if root is None else root.T @ problem.gram @ root
     moment = problem.moment if root is None else root.T @ problem.moment
     values, vectors = eigh(gram, overwrite_a=root is not None, check_finite=False)
@@ -80,7 +89,10 @@ def spectral_regression(
 
 @dataclass(frozen=True)
 class Penalty:
-    """A ridge penalty 1 / x, its effective number of parameters with the intercept, and its residual variance."""
+    """A ridge penalty 1 / x and its residual variance.
+
+    `degrees` is the effective number of parameters with the intercept.
+    """
 
     x: float
     degrees: float
@@ -88,23 +100,27 @@ class Penalty:
 
 
 def least_cross_validation(regression: SpectralRegression) -> Penalty:
-    """Return the penalty of least generalised cross-validation (Golub, Heath and Wahba, 1979) among log-spaced ones.
+    """Return the penalty with the least generalised cross-validation score on a grid of log x.
 
-    It is n |Z - H Z|^2 / (n - tr H)^2 with the map H from responses to fitted values, the intercept included, as in
-    `linear_probe`; here from the reduced problem, whose cost does not depend on n. Without rows to spare the penalty is
-    infinite (x = 0).
+    The score (Golub, Heath and Wahba, 1979) is n |Z - H Z|^2 / (n - tr H)^2 with the map H from
+    responses to fitted values, the intercept included, as in `linear_probe`. Here it is computed
+    from the reduced problem, at a cost that does not depend on n. Without degrees of freedom for
+    the noise the penalty is infinite (x = 0).
     """
-    e, c = regression.eigenvalues, regression.coordinates
+    e = regression.eigenvalues
+    c = regression.coordinates
     largest = float(e.max(initial=0.0))
     if regression.n < 1 or largest <= 0:
         return Penalty(0.0, 1.0, regression.square / max(regression.n, 1))
     x = np.exp(np.linspace(-_REACH, _REACH, _POINTS)) / largest
     v = regression.shrunk(x)
     residual = np.maximum(regression.square - (v * (2.0 - v * e)) @ c**2, 0.0)
-    left = regression.n - (v * e).sum(axis=1)
-    usable = left > 0.5
-    score = np.where(usable, residual / np.where(usable, left, 1.0) ** 2, np.inf)
+    freedom = regression.n - (v * e).sum(axis=1)
+    usable = freedom > 0.5
+    score = np.where(usable, residual / np.where(usable, freedom, 1.0) ** 2, np.inf)
     best = int(np.argmin(score))
     return Penalty(
-        float(x[best]), float(regression.n + 1 - left[best]), float(residual[best] / left[best])
+        float(x[best]),
+        float(regression.n + 1 - freedom[best]),
+        float(residual[best] / freedom[best]),
     )

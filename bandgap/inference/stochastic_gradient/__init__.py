@@ -1,4 +1,6 @@
-"""Stochastic-gradient MCMC for any log density over rows: SGLD, pSGLD, MSGLD, ASGLD, SGHMC, HAMCMC and HAMCMC-SA.
+"""Stochastic-gradient MCMC for log densities that are sums over rows.
 
-Not here: what knows of a source; the low-temperature cycles of the method `sghmc` (`inference/batch`).
+Samplers: SGLD, pSGLD, MSGLD, ASGLD, SGHMC, HAMCMC and HAMCMC-SA.
+
+Not here: source models, and the low-temperature cycles of the method `sghmc` (`inference/batch`).
 """

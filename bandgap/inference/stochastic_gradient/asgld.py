@@ -1,9 +1,11 @@
-r"""ASGLD, also ADAMSGLD (Kim, Song and Liang, 2022): SGLD with Adam's direction added to the drift. For comparison.
+r"""ASGLD, also ADAMSGLD (Kim, Song and Liang, 2022): SGLD with Adam's direction added to its drift.
+
+It is biased and meant for comparisons only.
 
     m' = b1 m + (1 - b1) g,   V' = b2 V + (1 - b2) g^2,
     theta' = theta + h (g + a m' / sqrt(V' + lambda)) + sqrt(2 h / tau) z.
 
-The added drift does not vanish as h -> 0 and the noise does not know of it: biased by construction. On N(0, 1) the
+The added drift does not vanish as h -> 0, and the noise does not compensate it. On N(0, 1) the
 variance is 0.46 at a = 1 and 0.12 at a = 10. h is Welling and Teh's epsilon / 2.
 """
 
@@ -20,21 +22,35 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 BIASED = SamplerWarning(
     "biased",
-    "ASGLD is biased by construction, and there for comparison: on a standard normal its variance is 0.46 (weight 1). "
-    "Take sghmc.",
+    "ASGLD is biased by construction and meant for comparisons only: on a standard normal its "
+    "variance is 0.46 (weight 1). Use sghmc.",
 )
 
 
 @dataclass(frozen=True)
 class AsgldConfig:
-    """Step h, inverse temperature tau, weight a of Adam's direction, its b1, b2 and lambda; biased by construction."""
+    """Settings of ASGLD, which evaluates one gradient per step.
+
+    Parameters
+    ----------
+    step
+        h.
+    inverse_temperature
+        tau; the target is exp(tau L).
+    weight
+        Weight a of Adam's direction in the drift.
+    memory, square_memory
+        Adam's b1 and b2, in [0, 1).
+    damping
+        lambda.
+    """
 
     walkers: ClassVar[int] = 1
 
@@ -54,12 +70,13 @@ class AsgldConfig:
             and 0 <= self.square_memory < 1
         ):
             raise ConfigError(
-                f"asgld: weight {self.weight}, memory {self.memory} and {self.square_memory}, damping {self.damping}. "
-                "Accepted: weight and damping above 0, memories from 0 to below 1."
+                f"asgld: weight {self.weight}, memory {self.memory} and {self.square_memory}, "
+                f"damping {self.damping}. Accepted: weight and damping above 0, memories from 0 "
+                "to below 1."
             )
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return that it is biased."""
+        """Return the warning that ASGLD is biased."""
         return (BIASED,)
 
 
@@ -86,7 +103,7 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[AsgldState, Told]:
+) -> tuple[AsgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
@@ -94,7 +111,9 @@ def step(
     square = config.square_memory * state.square + (1.0 - config.square_memory) * g**2
     drift = g + config.weight * momentum / torch.sqrt(square + config.damping)
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * normals()
-    return AsgldState(state.position + h * drift + noise, momentum, square), told(g, drift, h=h)
+    return AsgldState(state.position + h * drift + noise, momentum, square), step_figures(
+        g, drift, h=h
+    )
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

@@ -1,20 +1,26 @@
-r"""Gradients of a log posterior from mini-batches of rows, and control variates.
+"""Gradients of a log posterior from mini-batches of rows, and control variates.
 
-L(theta) = log p(theta) + sum_i log p(d_i | theta) over N rows. With a batch B of n rows, uniform without replacement,
+L(theta) = log p(theta) + sum_i log p(d_i | theta) over N rows. With a batch B of n rows, uniform
+without replacement,
 
-    g(theta; B) = grad log p(theta) + (N / n) sum_(i in B) grad log p(d_i | theta),   E_B g = grad L.
+    g(theta; B) = grad log p(theta) + (N / n) sum_(i in B) grad log p(d_i | theta),   E_B g = grad
+    L.
 
-What is not a plain sum over rows belongs to the prior's part, computed on all rows. A loss that is a mean over rows
-means g = -N grad loss. With a centre t and its full gradient (`ControlVariate`),
+Terms that are no sum over rows belong to the prior part and are computed exactly. For a loss that
+is a mean over rows, g = -N grad loss. With a centre t and its full gradient (`ControlVariate`),
 
-    g_cv(theta) = grad log p(theta) + sum_i grad log p(d_i | t) + (N / n) sum_B [grad log p(d_i | theta) - .. | t)].
+    g_cv(theta) = grad log p(theta) + sum_i grad log p(d_i | t)
+                  + (N / n) sum_B [grad log p(d_i | theta) - grad log p(d_i | t)].
 
-A row that alone bends the density by l along its own gradient meets (N / n) l in the batches that hold it and nothing
-in the others: from a step h with h (N / n) l / 2 = 1 on, what it adds to the variance along its gradient grows without
-end, long before h N l / n is unstable on the average. Such rows A (k of them) can be in every batch
-(`always`; a take-all stratum): with n - k drawn of the others,
+Some rows may be in every batch (`fixed_rows`; a take-all stratum of k rows A). With n - k drawn of
+the others,
 
-    g(theta; B) = grad log p(theta) + sum_(i in A) grad log p(d_i | theta) + (N - k) / (n - k) sum_(i in B) ..
+    g(theta; B) = grad log p(theta) + sum_(i in A) grad log p(d_i | theta)
+                  + (N - k) / (n - k) sum_(i in B without A) grad log p(d_i | theta).
+
+This is for rows that alone determine a direction. Where one row has the curvature l along its own
+gradient, batches with it have (N / n) l and the others 0. From h (N / n) l / 2 = 1 on, the variance
+along that gradient grows without limit, although the mean step is still stable.
 """
 
 from collections.abc import Callable
@@ -27,67 +33,53 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 
-# batches of so many chains are drawn together, by as many random numbers as all rows of all chains, up to so many
-MANY_CHAINS, MOST_NUMBERS = 32, 1_000_000
+# With more chains than this, the batches of all chains are drawn in one call. It takes one random
+# number for each chain and row, of which there may be MOST_NUMBERS.
+MANY_CHAINS = 32
+MOST_NUMBERS = 1_000_000
 
 
 class RowTarget(Protocol):
-    """A log posterior over positions (chain, dim): its prior's part, and sums over rows."""
+    """A log posterior of positions (chain, dim): a prior part, and sums over rows."""
 
     @property
     def n_rows(self) -> int:
         """Number N of rows."""
 
     def prior_gradient(self, position: Tensor) -> Tensor:
-        """Return the gradient (chain, dim) of all that is no sum over rows."""
+        """Return the gradient (chain, dim) of all terms that are no sum over rows."""
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
-        """Return the sum of the gradients of every chain's rows (chain, n), which are given by number, (chain, dim)."""
+        """Return the sum (chain, dim) of the gradients of each chain's row numbers (chain, n)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """The gradient g of the log posterior, and the mean over the batch of the rows' gradients, both (chain, dim).
+    """Estimate of the gradient of the log posterior from one batch.
 
-    `variance` (dim,) is what the batch adds to that of g, where it is known.
+    `total` is g, `row_mean` the mean over the batch of the rows' gradients, both (chain, dim).
+    `variance` (dim,) is the variance that the batch adds to g, where it is known.
     """
 
     total: Tensor
-    of_a_row: Tensor
+    row_mean: Tensor
     variance: Tensor | None = None
 
 
 Gradient = Callable[[Tensor], Slopes]
-"""g(.; B) with its batch fixed: two calls are about the same rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class WholeTarget:
-    """A log density that is no sum over rows, by its gradient: (chain, dim) to (chain, dim)."""
-
-    gradient: Callable[[Tensor], Tensor]
-    n_rows: int = 1
-
-    def prior_gradient(self, position: Tensor) -> Tensor:
-        """Return zero: the density is one row."""
-        return torch.zeros_like(position)
-
-    def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
-        """Return the gradient of the density."""
-        del rows
-        return self.gradient(position)
+"""g(.; B) of one fixed batch: all calls use the same rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class ControlVariate:
-    """A centre (dim,) and the sum over all rows of their gradients there, (dim,)."""
+    """A centre (dim,) and the sum of all rows' gradients there, (dim,)."""
 
     centre: Tensor
     full: Tensor
 
 
 def control_variate(target: RowTarget, centre: Tensor, *, block: int = 4096) -> ControlVariate:
-    """Pass over all rows once, `block` rows at a time, at a centre (dim,)."""
+    """Return the control variate at a centre (dim,), computed `block` rows at a time."""
     full = torch.zeros_like(centre)
     for first in range(0, target.n_rows, block):
         rows = torch.arange(first, min(first + block, target.n_rows), device=centre.device)
@@ -100,54 +92,64 @@ def batch_gradient(
     rows: Tensor,
     control: ControlVariate | None = None,
     *,
-    always: Tensor | None = None,
+    fixed_rows: Tensor | None = None,
     variance: Tensor | None = None,
 ) -> Gradient:
-    """Return g(.; B) for batches `rows` (chain, n), beside rows `always` (k,), with the `variance` of `Slopes`."""
+    """Return g(.; B) for batches `rows` (chain, n).
+
+    Parameters
+    ----------
+    target
+        The log posterior.
+    rows
+        Row numbers of each chain's batch without the fixed rows, (chain, n).
+    control
+        Control variate, or None.
+    fixed_rows
+        Row numbers (k,) that belong to every batch, or None.
+    variance
+        Passed on as `Slopes.variance`.
+    """
     chains, n = rows.shape
-    whole = None if always is None or not len(always) else always.expand(chains, -1)
-    scale = (target.n_rows - (0 if whole is None else whole.shape[1])) / n
+    n_fixed = 0 if fixed_rows is None else len(fixed_rows)
+    fixed = fixed_rows.expand(chains, -1) if fixed_rows is not None and n_fixed else None
+    scale = (target.n_rows - n_fixed) / n
 
-    def sums(position: Tensor) -> tuple[Tensor, ...]:
+    def row_sums(position: Tensor) -> tuple[Tensor, ...]:
         drawn = target.row_gradient(position, rows)
-        return (drawn,) if whole is None else (drawn, target.row_gradient(position, whole))
+        return (drawn,) if fixed is None else (drawn, target.row_gradient(position, fixed))
 
-    at_centre = None if control is None else sums(control.centre.expand(chains, -1))
+    sums_at_centre = None if control is None else row_sums(control.centre.expand(chains, -1))
 
     def gradient(position: Tensor) -> Slopes:
-        found = sums(position)
-        change = (
-            found
-            if at_centre is None
-            else tuple(a - b for a, b in zip(found, at_centre, strict=True))
-        )
-        total = target.prior_gradient(position) + scale * change[0]
-        for rest in change[1:]:
-            total = total + rest
+        sums = row_sums(position)
+        terms = sums
+        if sums_at_centre is not None:
+            terms = tuple(a - b for a, b in zip(sums, sums_at_centre, strict=True))
+        total = target.prior_gradient(position) + scale * terms[0]
+        for term in terms[1:]:
+            total = total + term
         if control is not None:
             total = total + control.full
-        return Slopes(
-            total,
-            found[0] / n if whole is None else (scale * found[0] + found[1]) / target.n_rows,
-            variance,
-        )
+        row_mean = sums[0] / n if fixed is None else (scale * sums[0] + sums[1]) / target.n_rows
+        return Slopes(total, row_mean, variance)
 
     return gradient
 
 
-def others_than(always: Tensor | None, n_rows: int) -> Tensor | None:
-    """Return the rows (n_rows - k,) that are not in every batch; None where none is in every batch."""
-    if always is None or not len(always):
+def free_rows(fixed_rows: Tensor | None, n_rows: int) -> Tensor | None:
+    """Return the row numbers (n_rows - k,) that are not fixed; None without fixed rows."""
+    if fixed_rows is None or not len(fixed_rows):
         return None
-    left = torch.ones(n_rows, dtype=torch.bool)
-    left[always.cpu()] = False
-    return left.nonzero().squeeze(-1)
+    is_free = torch.ones(n_rows, dtype=torch.bool)
+    is_free[fixed_rows.cpu()] = False
+    return is_free.nonzero().squeeze(-1)
 
 
 def draw_rows(
     n_rows: int, batch_size: int | None, chains: int, *, rng: np.random.Generator
 ) -> Tensor:
-    """Draw a batch for every chain, (chain, n), uniform without replacement; None for all rows."""
+    """Draw a batch for each chain, (chain, n), uniform without replacement; None means all rows."""
     if batch_size is None or batch_size == n_rows:
         return torch.arange(n_rows).expand(chains, n_rows)
     if not 1 <= batch_size <= n_rows:

@@ -1,10 +1,12 @@
-"""Whether a step is short enough: the same run with half of it, twice as long, must have the same moments.
+"""Check of the step length: a second run with half the step must have the same moments.
 
-Twice as long in all that is told in iterations, the schedule's lengths and the time between prunings too, so that both
-runs are of the same length in time. A difference beyond two combined standard errors is a typed warning. Standard
-errors are those of chain means. The rule is one of the run: with q quantities the bound on each is z with 1 - Phi(z) =
-(1 - Phi(2)) / q (Bonferroni), that is 2 for one, 2.61 for five and 3.35 for 57, so that a run with a step that is short
-enough is warned of in about 1 of 20 at most, however many quantities are compared.
+The second run has twice the iterations; lengths of the schedule and the time between prunings are
+doubled too, so that both runs are equally long in time. A difference beyond two combined standard
+errors gives a warning. Standard errors are those of chain means.
+
+The false-alarm rate is that of a whole run. With q quantities the bound on each is z with 1 -
+Phi(z) = (1 - Phi(2)) / q (Bonferroni): 2 for one quantity, 2.61 for five and 3.35 for 57. A run
+with a short enough step is warned of in at most about 1 of 20 runs.
 """
 
 from dataclasses import replace
@@ -24,7 +26,7 @@ from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 from bandgap.inference.stochastic_gradient.schedules import stretched
 
 STANDARD_ERRORS = 2.0
-LEAST_CHAINS = 4  # whose means have standard errors
+LEAST_CHAINS = 4  # fewer give no useful standard errors
 
 
 def sample_and_halve(
@@ -38,19 +40,19 @@ def sample_and_halve(
     progress: Progress = no_progress,
     checkpoints: tuple[Checkpoint | None, Checkpoint | None] = (None, None),
 ) -> tuple[Draws, Info]:
-    """Run as `sample` does, and again with half the step; a run whose moments differ carries the warning.
+    """Run `sample` at the step and at half of it; warn if the means of recorded quantities differ.
 
-    Warnings of the second run come after those of the first, and say that they are of half the step. Each run goes on
-    from its file of `checkpoints`. Raises ConfigError without quantities to record, or with fewer than
-    `LEAST_CHAINS`.
+    Draws and figures are those of the first run. Warnings of the second run follow, marked as those
+    of half the step. Each run resumes from its file in `checkpoints`. Raises ConfigError without
+    `extras.record`, or with fewer than `LEAST_CHAINS` chains.
     """
     if extras.record is None or start.shape[0] < LEAST_CHAINS:
         raise ConfigError(
-            f"step halving: {start.shape[0]} chains. Accepted: at least {LEAST_CHAINS} chains, and `record` with the "
-            "quantities whose means are compared."
+            f"step halving: {start.shape[0]} chains. Accepted: at least {LEAST_CHAINS} chains, and "
+            "`record` with the quantities whose means are compared."
         )
     first, second = checkpoints
-    always = sampler.warnings()  # of the settings, which the first run has already said
+    settings_warnings = sampler.warnings()  # the first run has reported them
     draws, info = sample(
         target,
         sampler,
@@ -69,36 +71,36 @@ def sample_and_halve(
         schedule=stretched(config.schedule, 2),
     )
     pruning = extras.pruning and replace(extras.pruning, every=2 * extras.pruning.every)
-    also = replace(extras, pruning=pruning)
+    extras_of_half = replace(extras, pruning=pruning)
 
-    def shown(update: Update) -> None:
+    def report_half(update: Update) -> None:
         progress(replace(update, phase=f"{update.phase} with half the step"))
 
-    again, other = sample(
+    half_draws, half_info = sample(
         target,
         half,
         start,
         config=longer,
         seed=seed + 1,
-        extras=also,
-        progress=shown,
+        extras=extras_of_half,
+        progress=report_half,
         checkpoint=second,
     )
-    of_half = tuple(
-        replace(w, text=f"With half the step: {w.text}") for w in other.warnings if w not in always
+    half_warnings = tuple(
+        replace(warning, text=f"With half the step: {warning.text}")
+        for warning in half_info.warnings
+        if warning not in settings_warnings
     )
-    info = replace(info, warnings=(*info.warnings, *of_half))
-    assert draws.recorded is not None and again.recorded is not None
-    if (
-        min(draws.recorded.shape[0], again.recorded.shape[0]) < 2
-    ):  # the others diverged, which is said
-        return draws, info
-    found = halving_warning(draws.recorded, again.recorded, step=sampler.step)
-    return draws, info if found is None else replace(info, warnings=(*info.warnings, found))
+    info = replace(info, warnings=(*info.warnings, *half_warnings))
+    assert draws.recorded is not None and half_draws.recorded is not None
+    if min(draws.recorded.shape[0], half_draws.recorded.shape[0]) < 2:
+        return draws, info  # the other chains diverged, of which a warning tells
+    warning = halving_warning(draws.recorded, half_draws.recorded, step=sampler.step)
+    return draws, info if warning is None else replace(info, warnings=(*info.warnings, warning))
 
 
 def halving_warning(at_step: Tensor, at_half: Tensor, *, step: float) -> SamplerWarning | None:
-    """Compare the means of quantities (chain, draw, q) at a step and at half of it."""
+    """Return a warning if means of quantities (chain, draw, q) differ, or None."""
     differences, error = differences_in_errors(at_step, at_half)
     bound = -ndtri(ndtr(-STANDARD_ERRORS) / differences.numel())
     worst = int(differences.abs().argmax())
@@ -108,7 +110,8 @@ def halving_warning(at_step: Tensor, at_half: Tensor, *, step: float) -> Sampler
     return SamplerWarning(
         "step too long",
         f"With half the step {step:.3g} the mean of quantity {worst + 1} changes by "
-        f"{errors * float(error[worst]):+.3g}, {abs(errors):.1f} standard errors. Shorten the step until it stays.",
+        f"{errors * float(error[worst]):+.3g}, {abs(errors):.1f} standard errors. Shorten the "
+        "step until it stays.",
     )
 
 

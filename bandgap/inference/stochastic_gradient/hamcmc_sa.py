@@ -1,14 +1,16 @@
-r"""HAMCMC-SA (Wang, Deng and Lin, 2021) in a form that samples the posterior, and the normalised form as published.
+"""HAMCMC-SA (Wang, Deng and Lin, 2021), corrected so that it samples the posterior.
 
     theta' = theta + h v / (1 + h |v|) + sqrt(2 h / tau) S z,   v = G g,   S S' = G,
 
-G an average of L-BFGS matrices by stochastic approximation (`mixture_metric`), omega_k = c1 (k + c2)^(-alpha), the mean
-over all chains, frozen when warm-up ends: then G is constant and what is left of bias is the step's. A new matrix comes
-in every `every` steps; of J kept, the oldest hands its weight to the next. The drift is tamed, the noise is not.
+G is an average of L-BFGS matrices of all chains by stochastic approximation (`mixture_metric`),
+with omega_k = c1 (k + c2)^(-alpha). It is frozen when warm-up ends, so that only the bias of the
+step length remains. A new matrix is added every `every` steps. J matrices are stored; the oldest
+one passes its weight to the next. The drift is tamed, the noise is not.
 
-`normalise="as published, not the posterior"` is Algorithm 2, steps 7 to 9: v / |v| and S z / |S z|. Its law has nothing
-to do with the posterior's scale: with G = I every spherical unimodal target gives a radius ~ Gamma(dim, tau dim). The
-authors average factors and vectors where a matrix is meant, and write y with the wrong sign; both are corrected here.
+`normalise="as published, not the posterior"` is Algorithm 2, steps 7 to 9: v / |v| and S z / |S z|.
+Its law does not depend on the scale of the posterior: with G = I every spherical unimodal target
+gives a radius ~ Gamma(dim, tau dim). The authors average factors and vectors where the matrix must
+be averaged, and print y with the wrong sign; both are corrected here.
 """
 
 import math
@@ -28,30 +30,49 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 Normalise = Literal["", "as published, not the posterior"]
 
 BIASED = SamplerWarning(
     "biased",
-    "HAMCMC-SA goes on adapting its metric after warm-up, which leaves a bias of the order of omega. Set "
-    "freeze_after_warmup to true.",
+    "HAMCMC-SA keeps adapting its metric after warm-up, which leaves a bias of the order of "
+    "omega. Set freeze_after_warmup to true.",
 )
 NOT_A_POSTERIOR = SamplerWarning(
     "not a posterior",
-    "HAMCMC-SA with normalised steps, as it was published, does not sample the posterior: it is an optimiser with "
-    "noise. Its draws say nothing of uncertainty.",
+    "HAMCMC-SA with normalised steps, as it was published, does not sample the posterior: it is "
+    "an optimiser with noise. Its draws say nothing of uncertainty.",
 )
 
 
 @dataclass(frozen=True)
 class HamcmcSaConfig:
-    """Step h, inverse temperature tau, M pairs a matrix, J matrices, omega, the pairs' lambda, r and delta.
+    """Settings of HAMCMC-SA: two gradients per step while pairs are collected, one afterwards.
 
-    Two gradients a step while pairs are collected, one afterwards.
+    Parameters
+    ----------
+    step
+        h.
+    inverse_temperature
+        tau; the target is exp(tau L).
+    memory
+        Number M of pairs of each matrix.
+    snapshots
+        Number J of stored matrices.
+    every
+        Steps from one new matrix to the next.
+    omega
+        c1, c2 and alpha of omega_k.
+    regularise, damp_below, least_curvature
+        lambda, r and delta of the pairs (`lbfgs`).
+    freeze_after_warmup
+        Whether the metric is constant after warm-up.
+    normalise
+        Whether steps are normalised as in the publication, which samples no posterior.
     """
 
     walkers: ClassVar[int] = 1
@@ -73,8 +94,8 @@ class HamcmcSaConfig:
         check_pairs("hamcmc_sa", self.regularise, self.damp_below, self.least_curvature)
         if min(self.memory, self.snapshots, self.every) < 1:
             raise ConfigError(
-                f"hamcmc_sa: memory {self.memory}, {self.snapshots} snapshots, every {self.every}. Accepted: whole "
-                "numbers from 1."
+                f"hamcmc_sa: memory {self.memory}, {self.snapshots} snapshots, every {self.every}. "
+                "Accepted: whole numbers from 1."
             )
         c1, c2, alpha = self.omega
         if not (
@@ -85,8 +106,8 @@ class HamcmcSaConfig:
             and (alpha < 1 or c1 > 0.5)
         ):
             raise ConfigError(
-                f"hamcmc_sa: omega = {c1} (k + {c2})^(-{alpha}). Accepted: alpha above 0.5 up to 1, with c1 above 0.5 "
-                "at 1, and omega at most 1 from k = 1."
+                f"hamcmc_sa: omega = {c1} (k + {c2})^(-{alpha}). Accepted: alpha above 0.5 up to "
+                "1, with c1 above 0.5 at 1, and omega at most 1 from k = 1."
             )
 
     def omega_at(self, k: int) -> float:
@@ -95,14 +116,18 @@ class HamcmcSaConfig:
         return float(c1 * (k + c2) ** -alpha)
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return that an unfrozen metric is biased, and that normalised steps sample no posterior."""
-        found = () if self.freeze_after_warmup else (BIASED,)
-        return (*found, NOT_A_POSTERIOR) if self.normalise else found
+        """Return warnings for a metric that is not frozen and for normalised steps."""
+        biased = () if self.freeze_after_warmup else (BIASED,)
+        return (*biased, NOT_A_POSTERIOR) if self.normalise else biased
 
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """The kept matrices' pairs (J, chain, M, dim), their weights (J,), that of G_0 (), and how many came in ()."""
+    """Stored matrices and their weights.
+
+    Pairs s and y (J, chain, M, dim), weights (J,), the weight of G_0 (), and the number of matrices
+    that were added ().
+    """
 
     s: Tensor = field(metadata=SHARED)
     y: Tensor = field(metadata=SHARED)
@@ -113,23 +138,21 @@ class Average:
 
 @dataclass(frozen=True, eq=False)
 class HamcmcSaState:
-    """Positions (chain, dim), pairs of every chain, the average, the metric that it makes, and steps taken ()."""
+    """Positions (chain, dim), pairs of every chain, average, its metric, and number of steps ()."""
 
     position: Tensor
     pairs: Pairs
     average: Average = field(metadata=SHARED)
     metric: Metric = field(metadata=SHARED)
-    taken: Tensor = field(metadata=SHARED)
+    n_steps: Tensor = field(metadata=SHARED)
 
 
 def init(config: HamcmcSaConfig, position: Tensor) -> HamcmcSaState:
     """Start at positions (chain, dim) with G_0 = I / delta."""
     pairs = no_pairs(position, config.memory)
     empty = position.new_zeros(config.snapshots, *pairs.s.shape)
-    weights, counter = (
-        torch.zeros(config.snapshots, dtype=torch.float64),
-        torch.zeros((), dtype=torch.int64),
-    )
+    weights = torch.zeros(config.snapshots, dtype=torch.float64)
+    counter = torch.zeros((), dtype=torch.int64)
     average = Average(empty, empty, weights, torch.ones((), dtype=torch.float64), counter)
     metric = identity_metric(position, scale=1.0 / config.least_curvature)
     return HamcmcSaState(position, pairs, average, metric, counter)
@@ -143,30 +166,39 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[HamcmcSaState, Told]:
-    """Move every chain once; the metric follows in warm-up, and after it where it is not frozen."""
-    g, metric, damped = gradient(state.position).total, state.metric, None
-    v, noise = metric.times(g), metric.root_times(normals())
+) -> tuple[HamcmcSaState, StepFigures]:
+    """Move every chain once; the metric adapts in warm-up, and afterwards unless it is frozen."""
+    g = gradient(state.position).total
+    metric = state.metric
+    damped = None
+    v = metric.times(g)
+    noise = metric.root_times(normals())
     if config.normalise:
-        drift, noise = v / v.norm(dim=-1, keepdim=True), noise / noise.norm(dim=-1, keepdim=True)
+        drift = v / v.norm(dim=-1, keepdim=True)
+        noise = noise / noise.norm(dim=-1, keepdim=True)
     else:
         drift = tamed(v, h)
     position = state.position + h * drift + math.sqrt(2.0 * h / config.inverse_temperature) * noise
-    pairs, average = state.pairs, state.average
+    pairs = state.pairs
+    average = state.average
     if adapt or not config.freeze_after_warmup:
         s = position - state.position
         pairs = pairs.pushed(s, g - gradient(position).total + config.regularise * s)
-        if (int(state.taken) + 1) % config.every == 0:
-            average = taken_in(config, average, pairs)
-            f = factor_of(config, average)
-            metric, damped = metric_of(config, average, f), float(f.damped[-1].mean())
-    moved = told(g, drift if config.normalise else v, h=h, damped=damped)
-    return HamcmcSaState(position, pairs, average, metric, state.taken + 1), moved
+        if (int(state.n_steps) + 1) % config.every == 0:
+            average = with_matrix(config, average, pairs)
+            f = snapshot_factors(config, average)
+            metric = average_metric(config, average, f)
+            damped = float(f.damped[-1].mean())
+    figures = step_figures(g, drift if config.normalise else v, h=h, damped=damped)
+    return HamcmcSaState(position, pairs, average, metric, state.n_steps + 1), figures
 
 
-def taken_in(config: HamcmcSaConfig, average: Average, pairs: Pairs) -> Average:
-    """Return the average with one more matrix of every chain; the oldest of J leaves its weight to the next."""
-    if average.s.shape[1] != pairs.s.shape[0]:  # chains have ended: what they left goes too
+def with_matrix(config: HamcmcSaConfig, average: Average, pairs: Pairs) -> Average:
+    """Return the average with one more matrix of every chain.
+
+    The oldest of J matrices passes its weight to the next.
+    """
+    if average.s.shape[1] != pairs.s.shape[0]:  # chains have ended: drop the matrices of all chains
         average = Average(
             *_empty_like(average, pairs),
             average.weights * 0,
@@ -175,13 +207,15 @@ def taken_in(config: HamcmcSaConfig, average: Average, pairs: Pairs) -> Average:
         )
     count = average.count + 1
     omega = config.omega_at(int(count))
-    weights, first = average.weights * (1.0 - omega), average.first * (1.0 - omega)
+    weights = average.weights * (1.0 - omega)
+    first = average.first * (1.0 - omega)
     dropped = weights[0].clone()
     weights = torch.cat([weights[1:], weights.new_tensor([omega])])
     weights[0] += dropped if config.snapshots > 1 else 0.0
     if config.snapshots == 1:
         weights[-1] += dropped
-    s, y = torch.cat([average.s[1:], pairs.s[None]]), torch.cat([average.y[1:], pairs.y[None]])
+    s = torch.cat([average.s[1:], pairs.s[None]])
+    y = torch.cat([average.y[1:], pairs.y[None]])
     return Average(s, y, weights, first, count)
 
 
@@ -190,12 +224,12 @@ def _empty_like(average: Average, pairs: Pairs) -> tuple[Tensor, Tensor]:
     return empty, empty
 
 
-def factor_of(config: HamcmcSaConfig, average: Average) -> Factor:
-    """Return the factors (J, chain, ...) of all kept matrices."""
+def snapshot_factors(config: HamcmcSaConfig, average: Average) -> Factor:
+    """Return the factors (J, chain, ...) of the stored matrices."""
     return factor(Pairs(average.s, average.y), delta=config.least_curvature, r=config.damp_below)
 
 
-def metric_of(config: HamcmcSaConfig, average: Average, f: Factor) -> Metric:
+def average_metric(config: HamcmcSaConfig, average: Average, f: Factor) -> Metric:
     """Return the metric of the average."""
     weights = average.weights.to(f.s)
     return mixture(f, weights, first=float(average.first), first_scale=1.0 / config.least_curvature)

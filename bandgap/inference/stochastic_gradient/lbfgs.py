@@ -1,19 +1,23 @@
-r"""Damped L-BFGS approximations G of an inverse Hessian, their products and factors, without a dense matrix.
+"""Damped L-BFGS approximations G of an inverse Hessian, without dense matrices.
 
-Pairs s = theta_k - theta_(k-1), y = -[g(theta_k; B) - g(theta_(k-1); B)] + lambda s, both gradients on one batch: y is
-the change of the gradient of the NEGATIVE log posterior. gamma = max(y'y / s'y, delta) from the newest undamped pair,
-delta if s'y <= 0; B_0 = gamma I. A pair with s'y < r s'B_0 s is damped,
+Pairs are s = theta_k - theta_(k-1) and y = -[g(theta_k; B) - g(theta_(k-1); B)] + lambda s, with
+both gradients on one batch: y is the change of the gradient of the NEGATIVE log posterior. gamma =
+max(y'y / s'y, delta) is taken from the newest pair before damping, or is delta if s'y <= 0; B_0 =
+gamma I. A pair with s'y < r s'B_0 s is damped,
 
     ybar = th y + (1 - th) B_0 s,   th = (1 - r) s'B_0 s / (s'B_0 s - s'y),
 
-so that s'ybar = max(s'y, r gamma s's) > 0 and all matrices are positive definite. With a = B_i s_i and k = 1 / s'ybar
+so that s'ybar = max(s'y, r gamma s's) > 0 and all matrices are positive definite. With a = B_i s_i
+and k = 1 / s'ybar
 
-    G+ = (I - k s ybar') G (I - k ybar s') + k s s' = S+ S+',   S+ = (I - k s q') S,   q = ybar - sqrt(s'ybar / s'a) a.
+    G+ = (I - k s ybar') G (I - k ybar s') + k s s' = S+ S+',
+    S+ = (I - k s q') S,   q = ybar - sqrt(s'ybar / s'a) a.
 
-Both signs of the root are exact; with this one S+ = S where ybar = B s. (Wang, Ma, Goldfarb and Liu, 2017; Wang, Deng
-and Lin, 2021, whose equation 8 has the sign of ybar wrong.)
+Both signs of the root are exact; with this one S+ = S where ybar = B s. (Wang, Ma, Goldfarb and
+Liu, 2017; Wang, Deng and Lin, 2021, whose equation 8 has the sign of ybar wrong.)
 
-Shapes: pairs (..., M, dim), oldest first, rows of zeros for pairs that are not there; vectors (..., dim) broadcast.
+Shapes: pairs (..., M, dim), oldest first, with rows of zeros for missing pairs; vectors (..., dim)
+broadcast.
 """
 
 from dataclasses import dataclass
@@ -21,18 +25,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SHORTEST = 1e-12  # of a step that makes a pair
+SHORTEST = 1e-12  # length of a step that makes a pair
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Steps s and changes y of the negative log posterior's gradient, (..., M, dim), as they came."""
+    """Steps s and changes y of the negative log posterior's gradient, (..., M, dim), undamped."""
 
     s: Tensor
     y: Tensor
 
     def pushed(self, s: Tensor, y: Tensor) -> "Pairs":
-        """Return the memory with a new pair (..., dim) and without the oldest; too short a step adds none."""
+        """Return the pairs with a new one in place of the oldest; a step near 0 adds none."""
         short = (s.norm(dim=-1) < SHORTEST)[..., None, None]
         new_s = torch.cat([self.s[..., 1:, :], s.unsqueeze(-2)], -2)
         new_y = torch.cat([self.y[..., 1:, :], y.unsqueeze(-2)], -2)
@@ -47,9 +51,10 @@ def no_pairs(position: Tensor, memory: int) -> Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """What products need: s, ybar and q (..., M, dim), s'ybar (..., M) (1 where there is no pair), gamma (...).
+    """What products with G and S need.
 
-    `damped` (...,) is the share of a memory's pairs that were damped, 0 without pairs.
+    s, ybar and q (..., M, dim); s'ybar (..., M), 1 for missing pairs; gamma (...). `damped` (...)
+    is the share of a memory's pairs that were damped, 0 without pairs.
     """
 
     s: Tensor
@@ -60,45 +65,45 @@ class Factor:
     damped: Tensor
 
 
-def factor(pairs: Pairs, *, delta: float, r: float = 0.25, reflect: bool = False) -> Factor:
-    """Damp all pairs with the gamma of the newest and return what products with G and S need.
-
-    `reflect` takes the other sign of the root in q: as exact, but S jumps where ybar = B s.
-    """
+def factor(pairs: Pairs, *, delta: float, r: float = 0.25) -> Factor:
+    """Damp all pairs with the gamma of the newest one and return the factor of G and S."""
     s = pairs.s
     present = s.square().sum(-1) > 0
     gamma = _scale(pairs, present, delta)
     bs = gamma[..., None, None] * s
-    sbs, sy = (s * bs).sum(-1), (s * pairs.y).sum(-1)
+    sbs = (s * bs).sum(-1)
+    sy = (s * pairs.y).sum(-1)
     low = present & (sy < r * sbs)
     theta = torch.where(low, (1.0 - r) * sbs / torch.where(low, sbs - sy, 1.0), 1.0)[..., None]
     ybar = theta * pairs.y + (1.0 - theta) * bs
     safe = torch.where(present, (s * ybar).sum(-1), 1.0)
     damped = low.sum(-1) / present.sum(-1).clamp(min=1)
-    return Factor(s, ybar, _roots(s, ybar, bs, safe, present, reflect=reflect), safe, gamma, damped)
+    return Factor(s, ybar, _roots(s, ybar, bs, safe, present), safe, gamma, damped)
 
 
 def _scale(pairs: Pairs, present: Tensor, delta: float) -> Tensor:
-    s, y = pairs.s[..., -1, :], pairs.y[..., -1, :]
+    s = pairs.s[..., -1, :]
+    y = pairs.y[..., -1, :]
     sy = (s * y).sum(-1)
     usable = present[..., -1] & (sy > 0)
     ratio = y.square().sum(-1) / torch.where(usable, sy, 1.0)
     return torch.where(usable, ratio, delta).clamp(min=delta)
 
 
-def _roots(
-    s: Tensor, ybar: Tensor, bs: Tensor, sy: Tensor, present: Tensor, *, reflect: bool
-) -> Tensor:
-    """Return q (..., M, dim) by the triangular table of B_i s_j."""
-    table, roots = list(bs.unbind(-2)), []
-    sign = -1.0 if reflect else 1.0
+def _roots(s: Tensor, ybar: Tensor, bs: Tensor, sy: Tensor, present: Tensor) -> Tensor:
+    """Return q (..., M, dim) from the triangular table of B_i s_j."""
+    table = list(bs.unbind(-2))
+    roots = []
     for i in range(len(table)):
-        a, s_i, y_i, here = table[i], s[..., i, :], ybar[..., i, :], present[..., i]
-        sa = torch.where(here, (s_i * a).sum(-1), 1.0)
-        roots.append(y_i - sign * torch.sqrt(sy[..., i] / sa)[..., None] * a)
+        a = table[i]
+        s_i = s[..., i, :]
+        y_i = ybar[..., i, :]
+        sa = torch.where(present[..., i], (s_i * a).sum(-1), 1.0)
+        roots.append(y_i - torch.sqrt(sy[..., i] / sa)[..., None] * a)
         for j in range(i + 1, len(table)):
             s_j = s[..., j, :]
-            by_y, by_a = (y_i * s_j).sum(-1) / sy[..., i], (a * s_j).sum(-1) / sa
+            by_y = (y_i * s_j).sum(-1) / sy[..., i]
+            by_a = (a * s_j).sum(-1) / sa
             table[j] = table[j] + by_y[..., None] * y_i - by_a[..., None] * a
     return torch.stack(roots, -2)
 
@@ -119,7 +124,7 @@ def inverse_times(f: Factor, v: Tensor) -> Tensor:
 
 
 def root_times(f: Factor, z: Tensor) -> Tensor:
-    """Return S z, S S' = G of the same pairs."""
+    """Return S z, where S S' = G of the same pairs."""
     eta = z / torch.sqrt(f.gamma)[..., None]
     for i in range(f.s.shape[-2]):
         along = (f.q[..., i, :] * eta).sum(-1) / f.sy[..., i]

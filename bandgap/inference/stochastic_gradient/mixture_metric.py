@@ -1,13 +1,15 @@
-r"""A metric G that averages many L-BFGS matrices, as one scaled identity plus one low-rank part.
+"""A metric G that averages many L-BFGS matrices: a scaled identity plus a low-rank part.
 
-G_k = (1 - omega_k) G_(k-1) + omega_k G~_k is sum_j W_j G~_j with W_j = omega_j prod_(l > j) (1 - omega_l). Every G~_j
-is I / gamma_j beyond the span of its pairs, so that with orthonormal columns Q of the span of all of them,
+G_k = (1 - omega_k) G_(k-1) + omega_k G~_k is sum_j W_j G~_j with W_j = omega_j prod_(l > j) (1 -
+omega_l). Every G~_j is I / gamma_j outside the span of its pairs. With orthonormal columns Q of the
+span of all pairs,
 
     G = c (I - Q Q') + Q K Q',   c = sum_j W_j / gamma_j,   K = Q'G Q,
     S = sqrt(c) (I - Q Q') + Q L Q',   L L' = K,   S S' = G.
 
-Products then cost two small ones with Q, and noise one normal vector, where the sum over j would take one for each.
-Averages of vectors G~_j g_j, or of factors S~_j, in place of averages of matrices, are other algorithms.
+A product then costs two small products with Q, and noise takes one normal vector; the sum over j
+would take one of each for every j. Averages of vectors G~_j g_j, or of factors S~_j, are other
+algorithms.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from bandgap.inference.stochastic_gradient.protocol import SHARED
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """G and its factor: c (), Q (dim, k), K and L (k, k); shared by all chains."""
+    """G and its factor S: c (), Q (dim, k), K and L (k, k); shared by all chains."""
 
     level: Tensor = field(metadata=SHARED)
     basis: Tensor = field(metadata=SHARED)
@@ -38,43 +40,36 @@ class Metric:
 
     def root_times(self, z: Tensor) -> Tensor:
         """Return S z of vectors (..., dim)."""
-        along, level = z @ self.basis, torch.sqrt(self.level)
+        along = z @ self.basis
+        level = torch.sqrt(self.level)
         result: Tensor = level * z + (along @ self.root.T - level * along) @ self.basis.T
-        return result
-
-    def solve_root(self, v: Tensor) -> Tensor:
-        """Return S^-1 v of vectors (..., dim)."""
-        along = v @ self.basis
-        inside = torch.linalg.solve_triangular(self.root, along.unsqueeze(-1), upper=False).squeeze(
-            -1
-        )
-        scale = torch.rsqrt(self.level)
-        result: Tensor = scale * v + (inside - scale * along) @ self.basis.T
         return result
 
 
 def identity_metric(like: Tensor, *, scale: float) -> Metric:
-    """Return scale I for positions like (chain, dim)."""
+    """Return the metric scale I for positions like (chain, dim)."""
     empty = like.new_zeros(0, 0)
     return Metric(like.new_tensor(scale), like.new_zeros(like.shape[-1], 0), empty, empty)
 
 
 def mixture(factors: Factor, weights: Tensor, *, first: float, first_scale: float) -> Metric:
-    """Return first first_scale I + sum_j W_j times the mean over chains of G~_jc, from factors (J, chain, M, dim).
+    """Return first first_scale I + sum_j W_j times the mean over chains of G~_jc.
 
-    `weights` (J,) and `first`, the weight of the identity, sum to 1. Snapshots of weight 0 take no part.
+    `factors` are (J, chain, M, dim). `weights` (J,) and `first`, the weight of the identity, sum to
+    1. Matrices of weight 0 are left out.
     """
     used = weights > 0
-    s, ybar, gamma = factors.s[used], factors.ybar[used], factors.gamma[used]
-    each = (weights[used] / gamma.shape[1])[:, None].expand_as(gamma)
-    level = first * first_scale + (each / gamma).sum()
-    basis = _span(torch.cat([s, ybar], -2).flatten(0, -2))
+    fields = ("s", "ybar", "q", "sy", "gamma", "damped")
+    f = Factor(**{name: getattr(factors, name)[used] for name in fields})
+    weight_of_chain = (weights[used] / f.gamma.shape[1])[:, None].expand_as(f.gamma)
+    level = first * first_scale + (weight_of_chain / f.gamma).sum()
+    basis = _span(torch.cat([f.s, f.ybar], -2).flatten(0, -2))
     inside = torch.zeros(basis.shape[1], basis.shape[1], dtype=torch.float64, device=basis.device)
-    for j in range(s.shape[0]):
-        one = Factor(*(part[used][j].unsqueeze(1) for part in (factors.s, factors.ybar, factors.q)),
-                     *(part[used][j].unsqueeze(1) for part in (factors.sy, factors.gamma, factors.damped)))  # fmt: skip
-        products = inverse_times(one, basis.T).double()  # (chain, k, dim)
-        inside += (each[j].double()[:, None, None] * (products @ basis.double())).sum(0)
+    for j in range(f.s.shape[0]):
+        snapshot = Factor(**{name: getattr(f, name)[j].unsqueeze(1) for name in fields})
+        products = inverse_times(snapshot, basis.T).double()  # (chain, k, dim)
+        weight = weight_of_chain[j].double()[:, None, None]
+        inside += (weight * (products @ basis.double())).sum(0)
     inside += (
         first * first_scale * torch.eye(basis.shape[1], dtype=torch.float64, device=basis.device)
     )
@@ -84,7 +79,7 @@ def mixture(factors: Factor, weights: Tensor, *, first: float, first_scale: floa
 
 
 def _span(vectors: Tensor) -> Tensor:
-    """Return orthonormal columns (dim, k) whose span holds the rows of `vectors` (m, dim)."""
+    """Return orthonormal columns (dim, k) of the span of the rows of `vectors` (m, dim)."""
     present = vectors[vectors.square().sum(-1) > 0]
     if not len(present):
         return vectors.new_zeros(vectors.shape[-1], 0)

@@ -1,9 +1,10 @@
-r"""MSGLD (Kim, Song and Liang, 2022): SGLD whose drift has momentum added.
+r"""MSGLD (Kim, Song and Liang, 2022): SGLD with momentum added to its drift.
 
     m' = b m + (1 - b) g,   theta' = theta + h (g + a m') + sqrt(2 h / tau) z.
 
-As h -> 0 the momentum is the gradient itself and the drift (1 + a) grad L: as published it samples exp(tau (1 + a) L),
-too narrow. `corrected` multiplies the noise's variance by 1 + a. h is Welling and Teh's epsilon / 2.
+As h -> 0 the momentum equals the gradient and the drift is (1 + a) grad L. The published form
+therefore samples exp(tau (1 + a) L), which is too narrow. `corrected` multiplies the variance of
+the noise by 1 + a. h is Welling and Teh's epsilon / 2.
 """
 
 import math
@@ -19,20 +20,35 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 NARROW = SamplerWarning(
     "biased",
-    "MSGLD without its correction, as it was published, samples a density that is too narrow. Set corrected to true.",
+    "MSGLD without its correction, as it was published, samples a density that is too narrow. "
+    "Set corrected to true.",
 )
 
 
 @dataclass(frozen=True)
 class MsgldConfig:
-    """Step h, inverse temperature tau, weight a and memory b of the momentum, and whether noise makes up for a."""
+    """Settings of MSGLD, which evaluates one gradient per step.
+
+    Parameters
+    ----------
+    step
+        h.
+    inverse_temperature
+        tau; the target is exp(tau L).
+    weight
+        Weight a of the momentum in the drift.
+    memory
+        Memory b of the momentum, in [0, 1).
+    corrected
+        Whether the noise has the variance that the added momentum requires.
+    """
 
     walkers: ClassVar[int] = 1
 
@@ -46,12 +62,12 @@ class MsgldConfig:
         check_step("msgld", step=self.step, inverse_temperature=self.inverse_temperature)
         if not (self.weight > 0 and 0 <= self.memory < 1):
             raise ConfigError(
-                f"msgld: weight {self.weight}, memory {self.memory}. Accepted: a weight above 0, a memory from 0 to "
-                "below 1."
+                f"msgld: weight {self.weight}, memory {self.memory}. "
+                "Accepted: a weight above 0, a memory from 0 to below 1."
             )
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return that the published form is too narrow."""
+        """Return a warning for the published form, which is too narrow."""
         return () if self.corrected else (NARROW,)
 
 
@@ -77,15 +93,15 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[MsgldState, Told]:
+) -> tuple[MsgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
     momentum = config.memory * state.momentum + (1.0 - config.memory) * g
     drift = g + config.weight * momentum
-    more = 1.0 + config.weight if config.corrected else 1.0
-    noise = math.sqrt(2.0 * h * more / config.inverse_temperature) * normals()
-    return MsgldState(state.position + h * drift + noise, momentum), told(g, drift, h=h)
+    correction = 1.0 + config.weight if config.corrected else 1.0
+    noise = math.sqrt(2.0 * h * correction / config.inverse_temperature) * normals()
+    return MsgldState(state.position + h * drift + noise, momentum), step_figures(g, drift, h=h)
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

@@ -1,4 +1,4 @@
-"""How long a run of a sampler is, what it leaves, and figures of it."""
+"""Length of a run of a sampler, its results, and its optional parts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,9 +14,22 @@ from bandgap.inference.stochastic_gradient.schedules import Constant, Schedule
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Iterations of warm-up and after it, of which every `thin`-th leaves a draw; rows of a batch (None: all).
+    """Length of a run.
 
-    `record_every` is how often quantities are recorded; `longest_move` ends a chain whose drift is longer.
+    Parameters
+    ----------
+    warmup, draws
+        Iterations of warm-up and after it.
+    thin
+        Every `thin`-th iteration after warm-up gives a draw.
+    batch_size
+        Rows of a batch, fixed rows included; None for all rows.
+    schedule
+        Factor of the step along the run.
+    record_every
+        Every how many iterations `Extras.record` is evaluated.
+    longest_move
+        A chain whose drift is longer than this has diverged.
     """
 
     warmup: int = 1000
@@ -34,19 +47,27 @@ class RunConfig:
             or not self.longest_move > 0
         ):
             raise ConfigError(
-                f"run: warm-up {self.warmup}, draws {self.draws}, thin {self.thin}, record_every {self.record_every}, "
-                f"longest_move {self.longest_move}. Accepted: whole numbers from 0, from 1, and a length above 0."
+                f"run: warm-up {self.warmup}, draws {self.draws}, thin {self.thin}, record_every "
+                f"{self.record_every}, longest_move {self.longest_move}. Accepted: whole numbers "
+                "from 0, from 1, and a length above 0."
             )
 
     def keeps(self, iteration: int, every: int) -> bool:
-        """Return whether an iteration (from 0) leaves something of which every `every`-th after warm-up is kept."""
+        """Return whether results of an iteration (from 0) are stored.
+
+        These are every `every`-th iteration after warm-up, where the schedule collects draws.
+        """
         after = iteration - self.warmup
         return after >= 0 and (after + 1) % every == 0 and self.schedule.collects(iteration)
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Positions (chain, kept, dim) with the steps (kept,) they were made by; recorded quantities likewise."""
+    """Draws of a run.
+
+    `position` (chain, draw, dim) and the steps (draw,) by which they were made; `recorded` (chain,
+    draw, q) and its steps, or None.
+    """
 
     position: Tensor
     steps: Tensor
@@ -56,7 +77,10 @@ class Draws:
 
 @dataclass(frozen=True)
 class Info:
-    """Figures of a run. `chains` are the numbers of those that did not end early, in the order of the draws."""
+    """Figures of a run.
+
+    `chains` are the numbers of the chains that did not diverge, in the order of the draws.
+    """
 
     seconds: float
     iterations: int
@@ -71,12 +95,25 @@ class Info:
 
 @dataclass(frozen=True, eq=False)
 class Extras:
-    """What a run may have besides: quantities to record, a control variate, pruning, and what stays as it starts.
+    """Optional parts of a run.
 
-    `record` maps positions (chain, dim) to quantities (chain, q) that are kept of every `record_every`-th iteration.
-    `mask` (chain, dim) is 1 where a position may move and 0 where it stays. `variance` (dim,) is that of a batch's
-    gradient, where it is known, for a sampler that makes up for it. `always` (k,) are rows that every batch holds.
-    `possible` tells of positions (chain, dim) whether a draw can be there, (chain,): a chain elsewhere has diverged.
+    Parameters
+    ----------
+    record
+        Maps positions (chain, dim) to quantities (chain, q) to store.
+    control
+        Control variate of the gradients.
+    pruning
+        Pruning of the positions during the run.
+    mask
+        (chain, dim), 1 for entries that may move and 0 for entries that stay as they start.
+    variance
+        (dim,), the variance of a batch's gradient, for a sampler that compensates it.
+    fixed_rows
+        (k,), numbers of the rows that belong to every batch.
+    possible
+        Maps positions (chain, dim) to whether they are possible, (chain,). A chain elsewhere has
+        diverged.
     """
 
     record: Callable[[Tensor], Tensor] | None = None
@@ -84,5 +121,5 @@ class Extras:
     pruning: Pruning | None = None
     mask: Tensor | None = None
     variance: Tensor | None = None
-    always: Tensor | None = None
+    fixed_rows: Tensor | None = None
     possible: Callable[[Tensor], Tensor] | None = None

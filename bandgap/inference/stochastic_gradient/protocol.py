@@ -1,7 +1,8 @@
-"""What samplers and the loop share: states of tensors, what a step tells, typed warnings.
+"""The interface between samplers and the sampling loop: states, figures of a step, typed warnings.
 
-A state is a frozen dataclass whose fields are tensors, chain first, or such dataclasses; fields marked `SHARED` belong
-to all chains together. So states are stored, read and cut to some of their chains without knowing the sampler.
+A state is a frozen dataclass. Its fields are tensors whose first axis is the chain, or such
+dataclasses. Fields marked `SHARED` belong to all chains together. The loop can therefore store,
+read and subset states of any sampler.
 """
 
 import dataclasses
@@ -17,14 +18,14 @@ from bandgap.inference.stochastic_gradient.gradients import Gradient
 SHARED: Final[Mapping[str, bool]] = {"shared": True}
 
 Normals = Callable[[], Tensor]
-"""Standard normal numbers of every chain, (chain, dim), new ones with every call."""
+"""Returns standard normal numbers of all chains, (chain, dim), new ones with every call."""
 
 AnyState = TypeVar("AnyState")
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What a step says of itself: |g|, |h G g|, |G g| / |g|, all (chain,), and the share of damped pairs."""
+class StepFigures:
+    """Figures of one step: |g|, |h G g|, |G g| / |g|, (chain,) each; the share of damped pairs."""
 
     gradient_norm: Tensor
     move: Tensor
@@ -34,45 +35,45 @@ class Told:
 
 @dataclass(frozen=True)
 class SamplerWarning:
-    """One thing that is wrong with a run: what kind it is of, and a sentence on what to do."""
+    """One problem of a run: its kind, and a sentence on what to do."""
 
     kind: Literal["diverged", "damped pairs", "step too long", "biased", "not a posterior"]
     text: str
 
 
 class SamplerConfig(Protocol):
-    """What the loop asks of a sampler's settings."""
+    """What the loop reads of a sampler's settings."""
 
     @property
     def step(self) -> float:
-        """The step that a schedule multiplies."""
+        """Step, which a schedule multiplies."""
 
     @property
     def inverse_temperature(self) -> float:
-        """tau: the target is exp(tau L), the prior included."""
+        """tau: the target is exp(tau L), where L includes the prior."""
 
     @property
     def walkers(self) -> int:
-        """Positions that a chain starts from."""
+        """Number of positions that one chain starts from."""
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return what is known to be wrong with these settings before a run."""
+        """Return the problems of these settings that are known before a run."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A sampler's functions: `init(config, position)`, `step(config, state, gradient, normals, h=, adapt=)`.
+    """Functions of a sampler: `init(config, position)` and `step` (see `Step`).
 
-    `position(state)` is the newest position (chain, dim). `adapt` says whether the run is in warm-up.
+    `position(state)` is the newest position (chain, dim).
     """
 
     init: Callable[..., Any]
-    step: Callable[..., tuple[Any, Told]]
+    step: Callable[..., tuple[Any, StepFigures]]
     position: Callable[[Any], Tensor]
 
 
 class Step(Protocol):
-    """A step of a sampler."""
+    """One step of a sampler; `adapt` is true during warm-up."""
 
     def __call__(
         self,
@@ -83,37 +84,42 @@ class Step(Protocol):
         *,
         h: float,
         adapt: bool,
-    ) -> tuple[Any, Told]: ...
+    ) -> tuple[Any, StepFigures]: ...
 
 
 def check_step(name: str, *, step: float, inverse_temperature: float) -> None:
-    """Raise ConfigError on a step or a temperature that no chain can have."""
+    """Raise ConfigError unless step and inverse temperature are above 0."""
     if not (step > 0 and inverse_temperature > 0):
         raise ConfigError(
-            f"{name}: step {step}, inverse temperature {inverse_temperature}. Accepted: numbers above 0."
+            f"{name}: step {step}, inverse temperature {inverse_temperature}. "
+            "Accepted: numbers above 0."
         )
 
 
-def told(gradient: Tensor, drift: Tensor, *, h: float, damped: float | None = None) -> Told:
-    """Return what a step says that moves by h times `drift` (chain, dim) = G g."""
-    size, moved = gradient.norm(dim=-1), drift.norm(dim=-1)
-    return Told(size, h * moved, moved / size.clamp(min=1e-300), damped)
+def step_figures(
+    gradient: Tensor, drift: Tensor, *, h: float, damped: float | None = None
+) -> StepFigures:
+    """Return the figures of a step that moves by h times `drift` = G g; both (chain, dim)."""
+    gradient_norm = gradient.norm(dim=-1)
+    drift_norm = drift.norm(dim=-1)
+    stretch = drift_norm / gradient_norm.clamp(min=1e-300)
+    return StepFigures(gradient_norm, h * drift_norm, stretch, damped)
 
 
 def arrays_of(state: Any, prefix: str = "") -> dict[str, Tensor]:
-    """Return the tensors of a state by the names of their fields, joined by dots."""
-    found: dict[str, Tensor] = {}
+    """Return the tensors of a state by their field names, nested names joined by dots."""
+    arrays: dict[str, Tensor] = {}
     for field in dataclasses.fields(state):
         value = getattr(state, field.name)
         if isinstance(value, Tensor):
-            found[prefix + field.name] = value
+            arrays[prefix + field.name] = value
         else:
-            found |= arrays_of(value, f"{prefix}{field.name}.")
-    return found
+            arrays |= arrays_of(value, f"{prefix}{field.name}.")
+    return arrays
 
 
 def with_arrays(state: AnyState, arrays: Mapping[str, Tensor], prefix: str = "") -> AnyState:
-    """Return a state of the same form with these tensors, as `arrays_of` names them."""
+    """Return a copy of `state` with these tensors, named as in `arrays_of`."""
     values = {}
     for field in dataclasses.fields(state):  # type: ignore[arg-type]
         value = getattr(state, field.name)
@@ -124,15 +130,15 @@ def with_arrays(state: AnyState, arrays: Mapping[str, Tensor], prefix: str = "")
     return dataclasses.replace(state, **values)  # type: ignore[type-var]
 
 
-def of_chains(state: AnyState, kept: Tensor) -> AnyState:
-    """Return the state of some of the chains, `kept` (chain,) being True for them."""
+def select_chains(state: AnyState, selected: Tensor) -> AnyState:
+    """Return the state of the chains for which `selected` (chain,) is True."""
     values = {}
     for field in dataclasses.fields(state):  # type: ignore[arg-type]
         value = getattr(state, field.name)
         if field.metadata.get("shared"):
             values[field.name] = value
+        elif isinstance(value, Tensor):
+            values[field.name] = value[selected]
         else:
-            values[field.name] = (
-                value[kept] if isinstance(value, Tensor) else of_chains(value, kept)
-            )
+            values[field.name] = select_chains(value, selected)
     return dataclasses.replace(state, **values)  # type: ignore[type-var]

@@ -1,10 +1,12 @@
-r"""Magnitude pruning with rebirth: the smallest entries of weight matrices are set to 0 again and again.
+"""Magnitude pruning with rebirth: the smallest entries of weight matrices are set to 0 repeatedly.
 
-Wang, Deng and Lin (2021), Algorithm 2. Every `every` iterations, from the start of warm-up, the share s_t = S (1 -
-D^(t / f)) of the entries of each matrix with the smallest magnitude is set to 0, t being how often that was done.
-Entries at 0 go on receiving gradient and noise, and return where they grow beyond the threshold before the next time.
-It is a projection, no sampling: what has a posterior is a run with the last zeros held (`mask` of `run.sample`), which
-is the posterior GIVEN these zeros.
+Wang, Deng and Lin (2021), Algorithm 2. Every `every` iterations, from the start of warm-up, the
+share s_t = S (1 - D^(t / f)) of the entries of each matrix with the smallest magnitude is set to 0;
+t counts the prunings. Entries at 0 still receive gradient and noise, and return if they exceed the
+threshold before the next pruning.
+
+This is a projection and samples no posterior. A run in which the last zeros stay (`Extras.mask`)
+samples the posterior given these zeros.
 """
 
 from dataclasses import dataclass, replace
@@ -15,16 +17,22 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 
-Matrix = (
-    tuple[int, int] | tuple[int, int, int]
-)  # first, end; and the length of a row whose last entry is a bias
+# First index and end of the matrix; and the length of its rows if their last entry is a bias.
+Matrix = tuple[int, int] | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which spans of the position are matrices; how often; S (`share`), D (`decay`), f (`slowness`).
+    """Matrices of a position, and how they are pruned.
 
-    The share of a matrix that is 0 right after a pruning is s_t to one entry. Biases are never pruned.
+    Parameters
+    ----------
+    matrices
+        Spans of the position that are matrices. Biases are never pruned.
+    every
+        Iterations from one pruning to the next.
+    share, decay, slowness
+        S, D and f. Right after a pruning the share of zeros of a matrix is s_t to one entry.
     """
 
     matrices: tuple[Matrix, ...]
@@ -38,8 +46,9 @@ class Pruning:
             0 < self.share < 1 and 0 < self.decay < 1 and self.slowness > 0 and self.every >= 1
         ):
             raise ConfigError(
-                f"pruning: share {self.share}, decay {self.decay}, slowness {self.slowness}, every {self.every}. "
-                "Accepted: share and decay between 0 and 1, a slowness above 0, a number of iterations from 1."
+                f"pruning: share {self.share}, decay {self.decay}, slowness {self.slowness}, every "
+                f"{self.every}. Accepted: share and decay between 0 and 1, a slowness above 0, a "
+                "number of iterations from 1."
             )
 
     def share_at(self, count: int) -> float:
@@ -48,7 +57,7 @@ class Pruning:
 
 
 def zero_smallest(position: Tensor, matrices: tuple[Matrix, ...], *, share: float) -> Tensor:
-    """Return positions (chain, dim) with the share of each matrix's entries of smallest magnitude set to 0."""
+    """Return positions (chain, dim) with this share of each matrix's smallest entries set to 0."""
     result = position.clone()
     for matrix in matrices:
         places = weights_of(matrix).to(position.device)
@@ -58,25 +67,23 @@ def zero_smallest(position: Tensor, matrices: tuple[Matrix, ...], *, share: floa
 
 
 def weights_of(matrix: Matrix) -> Tensor:
-    """Return the places of a matrix's entries but its biases, (n,)."""
+    """Return the indices (n,) of a matrix's entries without its biases."""
     first, end, *row = matrix
     places = torch.arange(first, end)
     return places.reshape(-1, row[0])[:, :-1].flatten() if row else places
 
 
 def pruned(state: Any, pruning: Pruning, *, iteration: int) -> Any:
-    """Return the state after an iteration (from 0), its position pruned where it is time.
+    """Return the state after an iteration (from 0), its position pruned if a pruning is due.
 
-    Raises ConfigError where a sampler's state has no single position.
+    Raises ConfigError for samplers whose state has several positions.
     """
     if not hasattr(state, "position"):
         raise ConfigError(
-            f"pruning: {type(state).__name__} holds several positions a chain. Take another sampler."
+            f"pruning: {type(state).__name__} has several positions per chain. Use another sampler."
         )
     count, early = divmod(iteration + 1, pruning.every)
     if early:
         return state
-    return replace(
-        state,
-        position=zero_smallest(state.position, pruning.matrices, share=pruning.share_at(count)),
-    )
+    share = pruning.share_at(count)
+    return replace(state, position=zero_smallest(state.position, pruning.matrices, share=share))

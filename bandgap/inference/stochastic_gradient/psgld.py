@@ -1,11 +1,14 @@
-r"""pSGLD (Li, Chen, Carlson and Carin, 2016): SGLD in the metric of an RMSprop average, which is frozen after warm-up.
+"""pSGLD (Li, Chen, Carlson and Carin, 2016): SGLD in an RMSprop metric, frozen after warm-up.
 
     V' = alpha V + (1 - alpha) gbar^2,   G = diag(1 / (lambda + sqrt(V'))),
     theta' = theta + h G g + sqrt(2 h / tau) G^(1/2) z,
 
-gbar the batch mean of the rows' gradients, without the prior and without N, so that h carries the scale; h is the
-authors' epsilon / 2. V starts at the first gbar^2. The authors go on adapting and drop the term Gamma of the metric's
-change: with h -> 0 in one dimension that samples p(x) (lambda + |gbar(x)|), not p. Frozen, G is constant, Gamma 0.
+gbar is the mean over the batch of the rows' gradients, without the prior and without the factor N,
+so that h carries the scale. h is the authors' epsilon / 2. V starts at the first gbar^2.
+
+The authors keep adapting the metric and drop the term Gamma that its change requires. In one
+dimension with h -> 0 this samples p(x) (lambda + |gbar(x)|) instead of p(x). A frozen metric is
+constant, so that Gamma is 0.
 """
 
 import math
@@ -21,23 +24,34 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 BIASED = SamplerWarning(
     "biased",
-    "pSGLD goes on adapting its metric after warm-up, as it was published: that samples another density than the "
-    "posterior. Set freeze_after_warmup to true.",
+    "pSGLD keeps adapting its metric after warm-up, as it was published, and so samples another "
+    "density than the posterior. Set freeze_after_warmup to true.",
 )
 
 
 @dataclass(frozen=True)
 class PsgldConfig:
-    """Step h, inverse temperature tau, the average's alpha, lambda (`damping`), and whether V is frozen; one gradient.
+    """Settings of pSGLD, which evaluates one gradient per step.
 
-    `freeze_after_warmup` False is the publication's, which is biased.
+    Parameters
+    ----------
+    step
+        h.
+    inverse_temperature
+        tau; the target is exp(tau L).
+    alpha
+        Memory of the average V, in [0, 1).
+    damping
+        lambda.
+    freeze_after_warmup
+        Whether V stays constant after warm-up. False is the published form, which is biased.
     """
 
     walkers: ClassVar[int] = 1
@@ -52,18 +66,18 @@ class PsgldConfig:
         check_step("psgld", step=self.step, inverse_temperature=self.inverse_temperature)
         if not (0 <= self.alpha < 1 and self.damping > 0):
             raise ConfigError(
-                f"psgld: alpha = {self.alpha}, damping {self.damping}. Accepted: alpha from 0 to below 1, a damping "
-                "above 0."
+                f"psgld: alpha = {self.alpha}, damping {self.damping}. "
+                "Accepted: alpha from 0 to below 1, a damping above 0."
             )
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return that an unfrozen metric is biased."""
+        """Return a warning if the metric is not frozen."""
         return () if self.freeze_after_warmup else (BIASED,)
 
 
 @dataclass(frozen=True, eq=False)
 class PsgldState:
-    """Positions (chain, dim), and V (chain, dim), negative before the first gradient."""
+    """Positions and V (chain, dim); V is negative before the first gradient."""
 
     position: Tensor
     square: Tensor
@@ -83,16 +97,20 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[PsgldState, Told]:
-    """Move every chain once; V follows in warm-up, and after it where it is not frozen."""
-    slopes, square = gradient(state.position), state.square
+) -> tuple[PsgldState, StepFigures]:
+    """Move every chain once; V adapts during warm-up, and afterwards unless it is frozen."""
+    slopes = gradient(state.position)
+    square = state.square
     if adapt or not config.freeze_after_warmup or bool((square < 0).any()):
-        new = slopes.of_a_row**2
-        square = torch.where(square < 0, new, config.alpha * square + (1.0 - config.alpha) * new)
+        newest = slopes.row_mean**2
+        average = config.alpha * square + (1.0 - config.alpha) * newest
+        square = torch.where(square < 0, newest, average)
     metric = 1.0 / (config.damping + torch.sqrt(square))
     drift = metric * slopes.total
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * torch.sqrt(metric) * normals()
-    return PsgldState(state.position + h * drift + noise, square), told(slopes.total, drift, h=h)
+    return PsgldState(state.position + h * drift + noise, square), step_figures(
+        slopes.total, drift, h=h
+    )
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

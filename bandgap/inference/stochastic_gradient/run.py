@@ -1,9 +1,10 @@
-"""Runs of any of the samplers: warm-up, draws, figures of the run, typed warnings, and files to go on from.
+"""The sampling loop: warm-up, draws, figures of a run, typed warnings, and checkpoint files.
 
-What is random in iteration k depends on the seed and k alone: rows and normal numbers come from streams of their own.
-So a run goes on from a state and the number of its iteration, bit for bit. No chain is ever clipped: one whose state is
-not finite, whose drift is longer than `longest_move`, or which is where no draw can be (`possible`), ends there, with a
-warning, and leaves no draws.
+The random numbers of iteration k depend on the seed and k alone; rows and normal numbers come from
+separate streams. A run therefore resumes from a state and its iteration number with bit-identical
+draws. Chains are never clipped. A chain diverges if its state is not finite, if its drift is longer
+than `longest_move`, or if its position is not `possible`. It then ends with a warning and gives no
+draws.
 """
 
 import math
@@ -25,24 +26,24 @@ from bandgap.inference.stochastic_gradient.gradients import (
     Slopes,
     batch_gradient,
     draw_rows,
-    others_than,
+    free_rows,
 )
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.protocol import (
     SamplerWarning,
-    Told,
+    StepFigures,
     arrays_of,
-    of_chains,
+    select_chains,
     with_arrays,
 )
 from bandgap.inference.stochastic_gradient.pruning import pruned
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig, algorithm_of
 
-MOST_DAMPED = 0.9  # share of pairs, above which their signs or the step are wrong
+MOST_DAMPED = 0.9  # share of pairs above which the signs or the step are likely to be wrong
 REPORT_EVERY_S = 0.2
 
-NONE = Extras()
-_OF_THE_PROBLEM = ("control", "mask", "variance", "always")  # of the extras
+NO_EXTRAS = Extras()
+_CONSTANT_EXTRAS = ("control", "mask", "variance", "fixed_rows")
 
 
 def sample(
@@ -52,24 +53,46 @@ def sample(
     *,
     config: RunConfig,
     seed: int,
-    extras: Extras = NONE,
+    extras: Extras = NO_EXTRAS,
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Draws, Info]:
-    """Run chains from positions (chain, dim), or (chain, walker, dim) where a sampler has several walkers a chain.
+    """Run chains from positions `start`.
 
-    With `checkpoint` the run goes on from its file where there is one, to the same draws, bit for bit. Raises
-    DivergedError where every chain has diverged, ArtifactError on a file of another run, Cancelled when `progress`
-    does.
+    Parameters
+    ----------
+    target
+        The log posterior.
+    sampler
+        Settings of the sampler.
+    start
+        Positions (chain, dim), or (chain, walker, dim) for samplers with several walkers per chain.
+    config
+        Length of the run.
+    seed
+        Seed of all random numbers.
+    extras
+        Quantities to record, a control variate, pruning and others.
+    progress
+        Called with the progress; may raise Cancelled.
+    checkpoint
+        File from which the run resumes if it exists, with bit-identical draws; or None.
+
+    Raises
+    ------
+    DivergedError
+        All chains have diverged.
+    ArtifactError
+        The checkpoint is a file of another run.
     """
     run = _Run(target, sampler, start, config=config, seed=seed, extras=extras)
     if checkpoint is not None:
-        run.go_on_from(checkpoint)
-    return run.to_the_end(progress, checkpoint)
+        run.resume(checkpoint)
+    return run.finish(progress, checkpoint)
 
 
 class _Run:
-    """A run between two iterations: all that the next one needs, and what is kept so far."""
+    """A run between two iterations: all that the next one needs, and the results so far."""
 
     def __init__(
         self,
@@ -85,78 +108,88 @@ class _Run:
             start.ndim == 3 and start.shape[1] != sampler.walkers
         ):
             raise ConfigError(
-                f"start of shape {tuple(start.shape)} for {sampler.walkers} walkers a chain. Accepted: (chain, dim), "
-                "or (chain, walker, dim) with all walkers of a chain."
+                f"start of shape {tuple(start.shape)} for {sampler.walkers} walkers a chain. "
+                "Accepted: (chain, dim), or (chain, walker, dim) with all walkers of a chain."
             )
-        self._target, self._sampler, self._config, self._seed = target, sampler, config, seed
-        self._extras, self._start = extras, start
-        self._others = others_than(extras.always, target.n_rows)
+        self._target = target
+        self._sampler = sampler
+        self._config = config
+        self._seed = seed
+        self._extras = extras
+        self._start = start
+        self._free_rows = free_rows(extras.fixed_rows, target.n_rows)
         self._algorithm = algorithm_of(sampler)
         self._state: Any = self._algorithm.init(sampler, start)
         self._chains = torch.arange(start.shape[0])
-        self._done, self._seconds = 0, 0.0
+        self._done = 0
+        self._seconds = 0.0
         self._positions: list[Tensor] = []
         self._recorded: list[Tensor] = []
         self._figures = {"norm": 0.0, "low": math.inf, "high": 0.0, "damped": 0.0}
         self._ended: list[tuple[int, int]] = []  # chain, iteration
 
-    def to_the_end(self, progress: Progress, checkpoint: Checkpoint | None) -> tuple[Draws, Info]:
-        """Run all iterations that are left."""
-        total, began, reported = (
-            self._config.warmup + self._config.draws,
-            time.perf_counter(),
-            -math.inf,
-        )
+    def finish(self, progress: Progress, checkpoint: Checkpoint | None) -> tuple[Draws, Info]:
+        """Run the remaining iterations."""
+        total = self._config.warmup + self._config.draws
+        started = time.perf_counter()
+        reported = -math.inf
         self._refuse_no_chains()
         try:
             while self._done < total:
                 self._iterate()
                 now = time.perf_counter()
                 if checkpoint is not None and self._done % checkpoint.every == 0:
-                    self._write(checkpoint, self._seconds + now - began)
+                    self._write(checkpoint, self._seconds + now - started)
                 if now - reported > REPORT_EVERY_S or self._done == total:
                     reported = now
                     phase = "warm-up" if self._done <= self._config.warmup else "sampling"
                     progress(Update(phase, self._done, total))
         except BaseException:
             if checkpoint is not None:
-                self._write(checkpoint, self._seconds + time.perf_counter() - began)
+                self._write(checkpoint, self._seconds + time.perf_counter() - started)
             raise
-        self._seconds += time.perf_counter() - began
+        self._seconds += time.perf_counter() - started
         if checkpoint is not None:
             self._write(checkpoint, self._seconds)
         return self._draws(), self._info()
 
     def _iterate(self) -> None:
-        k, config, dim = self._done, self._config, self._start.shape[-1]
+        k = self._done
+        config = self._config
+        dim = self._start.shape[-1]
         normal_seed, row_seed = np.random.SeedSequence([self._seed, k]).generate_state(2, np.uint64)
         generator = torch.Generator().manual_seed(int(normal_seed) % 2**63)
         rows = self._rows(np.random.default_rng(int(row_seed)))[self._chains].to(self._start.device)
 
         def normals() -> Tensor:
-            drawn = torch.randn(
+            numbers = torch.randn(
                 self._start.shape[0], dim, generator=generator, dtype=self._start.dtype
             )
-            return self._moving(drawn[self._chains].to(self._start.device))
+            return self._moving(numbers[self._chains].to(self._start.device))
 
         h = self._sampler.step * config.schedule.factor(k)
         adapt = k < config.warmup
         extras = self._extras
-        of_batch = batch_gradient(
-            self._target, rows, extras.control, always=extras.always, variance=extras.variance
+        batch = batch_gradient(
+            self._target,
+            rows,
+            extras.control,
+            fixed_rows=extras.fixed_rows,
+            variance=extras.variance,
         )
 
         def gradient(position: Tensor) -> Slopes:
-            found = of_batch(position)
-            if self._extras.mask is None:
-                return found
-            return Slopes(self._moving(found.total), self._moving(found.of_a_row), found.variance)
+            slopes = batch(position)
+            if extras.mask is None:
+                return slopes
+            total = self._moving(slopes.total)
+            return Slopes(total, self._moving(slopes.row_mean), slopes.variance)
 
-        state, said = self._algorithm.step(
+        state, figures = self._algorithm.step(
             self._sampler, self._state, gradient, normals, h=h, adapt=adapt
         )
         self._done += 1
-        self._state = self._without_diverged(state, said, k)
+        self._state = self._without_diverged(state, figures, k)
         if self._extras.pruning is not None:
             self._state = pruned(self._state, self._extras.pruning, iteration=k)
         position = self._algorithm.position(self._state)
@@ -166,98 +199,103 @@ class _Run:
             self._recorded.append(self._spread(self._extras.record(position)))
 
     def _rows(self, rng: np.random.Generator) -> Tensor:
-        """Draw the rows of an iteration but for those that every batch holds, (chain, n)."""
-        size, others, chains = self._config.batch_size, self._others, self._start.shape[0]
-        if others is None:
-            return draw_rows(self._target.n_rows, size, chains, rng=rng)
-        drawn = len(others) if size is None else size - (self._target.n_rows - len(others))
-        return others[draw_rows(len(others), drawn, chains, rng=rng)]
+        """Draw the rows of an iteration without the fixed rows, (chain, n)."""
+        size = self._config.batch_size
+        chains = self._start.shape[0]
+        n_rows = self._target.n_rows
+        free = self._free_rows
+        if free is None:
+            return draw_rows(n_rows, size, chains, rng=rng)
+        n_drawn = len(free) if size is None else size - (n_rows - len(free))
+        return free[draw_rows(len(free), n_drawn, chains, rng=rng)]
 
     def _moving(self, values: Tensor) -> Tensor:
-        """Return values (chain, dim) of chains that go on, zero where a position stays."""
+        """Return values (chain, dim) of running chains, set to 0 for masked entries."""
         return values if self._extras.mask is None else values * self._extras.mask[self._chains]
 
     def _spread(self, values: Tensor) -> Tensor:
-        """Return values (chain, ...) of chains that go on as (all chains, ...), zero for those that ended."""
+        """Return values (chain, ...) of running chains as (all chains, ...), 0 for ended chains."""
         if len(self._chains) == self._start.shape[0]:
             return values.clone()
         full = values.new_zeros(self._start.shape[0], *values.shape[1:])
         full[self._chains] = values
         return full
 
-    def _without_diverged(self, state: Any, said: Told, iteration: int) -> Any:
+    def _without_diverged(self, state: Any, step: StepFigures, iteration: int) -> Any:
+        """Update the figures and return the state without chains that have diverged."""
         position = self._algorithm.position(state)
-        there = position.isfinite().all(-1) & (
-            said.move <= self._config.longest_move
-        )  # False for a move that is NaN
+        short = step.move <= self._config.longest_move  # False for a move that is NaN
+        sound = position.isfinite().all(-1) & short
         if self._extras.possible is not None:
-            there = there & self._extras.possible(position).to(there.device)
-        fine = there.cpu()
+            sound = sound & self._extras.possible(position).to(sound.device)
+        running = sound.cpu()
         figures = self._figures
-        if bool(fine.any()):
-            stretch = said.stretch.cpu()[fine]
-            figures["low"], figures["high"] = (
-                min(figures["low"], float(stretch.min())),
-                max(figures["high"], float(stretch.max())),
-            )
+        if bool(running.any()):
+            stretch = step.stretch.cpu()[running]
+            figures["low"] = min(figures["low"], float(stretch.min()))
+            figures["high"] = max(figures["high"], float(stretch.max()))
             if iteration >= self._config.warmup:
-                figures["norm"] += float(said.gradient_norm.cpu()[fine].mean()) / self._config.draws
-            if said.damped is not None:
-                figures["damped"] = max(figures["damped"], said.damped)
-        if bool(fine.all()):
+                norms = step.gradient_norm.cpu()[running]
+                figures["norm"] += float(norms.mean()) / self._config.draws
+            if step.damped is not None:
+                figures["damped"] = max(figures["damped"], step.damped)
+        if bool(running.all()):
             return state
-        self._ended += [(int(chain), iteration) for chain in self._chains[~fine]]
-        self._chains = self._chains[fine]
+        self._ended += [(int(chain), iteration) for chain in self._chains[~running]]
+        self._chains = self._chains[running]
         self._refuse_no_chains()
-        return of_chains(state, fine.to(self._start.device))
+        return select_chains(state, running.to(self._start.device))
 
     def _refuse_no_chains(self) -> None:
         if not len(self._chains):
             raise DivergedError(
-                f"{type(self._sampler).__name__}: all {self._start.shape[0]} chains diverged by iteration "
-                f"{self._ended[-1][1] + 1}. The step {self._sampler.step} is too long; try a tenth of it."
+                f"{type(self._sampler).__name__}: all {self._start.shape[0]} chains diverged by "
+                f"iteration {self._ended[-1][1] + 1}. The step {self._sampler.step} is too long; "
+                "try a tenth of it."
             )
 
     def _draws(self) -> Draws:
-        config, total = self._config, self._config.warmup + self._config.draws
-        steps = [self._sampler.step * config.schedule.factor(k) for k in range(total)]
+        position, position_steps = self._stored(self._positions, self._config.thin)
+        recorded = None
+        recorded_steps = None
+        if self._extras.record is not None:
+            recorded, recorded_steps = self._stored(self._recorded, self._config.record_every)
+        return Draws(position, position_steps, recorded, recorded_steps)
 
-        def kept(values: list[Tensor], every: int) -> tuple[Tensor, Tensor]:
-            if not values:
-                raise ConfigError(
-                    f"run: none of {config.draws} iterations leaves a draw, of which every {every}-th would. Ask for "
-                    "more of them, or for a lower thin."
-                )
-            of = torch.tensor(
-                [steps[k] for k in range(total) if config.keeps(k, every)], dtype=torch.float64
+    def _stored(self, values: list[Tensor], every: int) -> tuple[Tensor, Tensor]:
+        """Return values (chain, draw, ...) of the running chains, and their steps (draw,)."""
+        config = self._config
+        if not values:
+            raise ConfigError(
+                f"run: none of {config.draws} iterations gives a draw, of which every {every}-th "
+                "would. Set more draws, or a lower thin."
             )
-            return torch.stack(values, 1)[self._chains], of
-
-        position, position_steps = kept(self._positions, config.thin)
-        recorded = (
-            kept(self._recorded, config.record_every)
-            if self._extras.record is not None
-            else (None, None)
-        )
-        return Draws(position, position_steps, *recorded)
+        steps = [
+            self._sampler.step * config.schedule.factor(k)
+            for k in range(config.warmup + config.draws)
+            if config.keeps(k, every)
+        ]
+        return torch.stack(values, 1)[self._chains], torch.tensor(steps, dtype=torch.float64)
 
     def _info(self) -> Info:
-        figures, warnings = self._figures, list(self._sampler.warnings())
+        figures = self._figures
+        warnings = list(self._sampler.warnings())
         if self._ended:
             chains = ", ".join(f"{chain + 1} in iteration {k + 1}" for chain, k in self._ended[:5])
             warnings.append(
                 SamplerWarning(
                     "diverged",
-                    f"{len(self._ended)} of {self._start.shape[0]} chains diverged and were left out: {chains}. "
-                    "Shorten the step.",
+                    f"{len(self._ended)} of {self._start.shape[0]} chains diverged and were left "
+                    f"out: {chains}. Shorten the step.",
                 )
             )
         if figures["damped"] > MOST_DAMPED:
             warnings.append(
                 SamplerWarning(
                     "damped pairs",
-                    f"{figures['damped']:.0%} of the pairs had to be damped: curvature along them is not positive. The "
-                    "gradient may have the wrong sign, the batches may be too small, or the step too long.",
+                    f"{figures['damped']:.0%} of the pairs had to be damped: curvature along them "
+                    "is not positive. The gradient may have the wrong sign, the batches may be "
+                    "too small, or the step too long.",
                 )
             )
         return Info(
@@ -283,8 +321,8 @@ class _Run:
 
     @cached_property
     def _problem(self) -> str:
-        """Digits of all rows and of what else never changes: found once, not with every file."""
-        extras = (getattr(self._extras, name) for name in _OF_THE_PROBLEM)
+        """Digest of the rows and of all other constants of a run, computed once."""
+        extras = (getattr(self._extras, name) for name in _CONSTANT_EXTRAS)
         return checkpoints.content_of(self._target, self._start, *extras)
 
     def _write(self, checkpoint: Checkpoint, seconds: float) -> None:
@@ -297,8 +335,8 @@ class _Run:
         facts = {"done": self._done, "seconds": seconds, "figures": figures, "ended": self._ended}
         checkpoints.write(checkpoint.path, arrays, self._facts() | facts)
 
-    def go_on_from(self, checkpoint: Checkpoint) -> None:
-        """Take up the state of a file, where there is one; raises ArtifactError on one of another run."""
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Read the state from a checkpoint if it exists; ArtifactError if it is of another run."""
         if not checkpoint.path.exists():
             return
         arrays, facts = checkpoints.read(
@@ -306,9 +344,10 @@ class _Run:
         )
         self._state = with_arrays(self._state, checkpoints.under("state.", arrays))
         self._chains = arrays["chains"].cpu()
-        kept = checkpoints.under("position.", arrays)
-        self._positions = [kept[str(i)] for i in range(len(kept))]
+        positions = checkpoints.under("position.", arrays)
+        self._positions = [positions[str(i)] for i in range(len(positions))]
         self._recorded = list(arrays["recorded"]) if "recorded" in arrays else []
-        self._done, self._seconds = facts["done"], facts["seconds"]
+        self._done = facts["done"]
+        self._seconds = facts["seconds"]
         self._figures |= facts["figures"]
         self._ended = [(chain, iteration) for chain, iteration in facts["ended"]]

@@ -1,4 +1,7 @@
-"""The samplers by name: settings and functions; a new one is a file and two lines here."""
+"""Settings and functions of all samplers, by name.
+
+A new sampler is one file and an entry in each of the two tables.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -52,5 +55,5 @@ _ALGORITHMS: Final[Mapping[type[AnyConfig], Algorithm]] = {
 
 
 def algorithm_of(config: AnyConfig) -> Algorithm:
-    """Return the functions of the sampler that these settings are of."""
+    """Return the functions of the sampler that these settings belong to."""
     return _ALGORITHMS[type(config)]

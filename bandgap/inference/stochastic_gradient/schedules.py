@@ -1,8 +1,9 @@
-r"""How a step changes along a chain, and averages that suit it.
+"""Schedules of the step along a chain, and the averages that suit them.
 
-Robbins and Monro: sum h_t is infinite and sum h_t^2 is finite where h_t = a (b + t)^(-gamma), 1/2 < gamma <= 1; means
-over a chain are then weighted by h_t. A geometric schedule has a finite sum: the chain stops moving. A cyclical one
-(Zhang and others, 2020) falls by a cosine again and again; draws are from the half of each cycle with the low steps.
+A polynomial schedule h_t = a (b + t)^(-gamma), 1/2 < gamma <= 1, has an infinite sum of h_t and a
+finite sum of h_t^2 (Robbins and Monro); means over a chain are then weighted by h_t. A geometric
+schedule has a finite sum: the chain stops moving. A cyclical schedule (Zhang and others, 2020)
+repeats a fall by a cosine; draws are from the half of each cycle with the small steps.
 """
 
 import math
@@ -15,7 +16,7 @@ from bandgap.foundation.errors import ConfigError
 
 @dataclass(frozen=True)
 class Constant:
-    """The same step always."""
+    """The same step in all iterations."""
 
     def factor(self, iteration: int) -> float:
         """Return 1."""
@@ -38,8 +39,9 @@ class Polynomial:
     def __post_init__(self) -> None:
         if not (self.b > 0 and 0.5 < self.gamma <= 1):
             raise ConfigError(
-                f"polynomial schedule: b = {self.b}, gamma = {self.gamma}. Accepted: b above 0, gamma above 0.5 up to "
-                "1, where the steps' sum is infinite and that of their squares is not."
+                f"polynomial schedule: b = {self.b}, gamma = {self.gamma}. Accepted: b above 0, "
+                "gamma above 0.5 up to 1, where the steps' sum is infinite and that of their "
+                "squares is not."
             )
 
     def factor(self, iteration: int) -> float:
@@ -54,7 +56,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """The step times `ratio` after every `every` iterations; its sum is finite, so that the chain stops moving."""
+    """The step times `ratio` after each `every` iterations; the sum of all steps is finite."""
 
     ratio: float = 0.5
     every: int = 1000
@@ -62,12 +64,12 @@ class Stepwise:
     def __post_init__(self) -> None:
         if not (0 < self.ratio <= 1 and self.every >= 1):
             raise ConfigError(
-                f"stepwise schedule: ratio {self.ratio}, every {self.every}. Accepted: a ratio above 0 up to 1, a "
-                "number of iterations from 1."
+                f"stepwise schedule: ratio {self.ratio}, every {self.every}. Accepted: a ratio "
+                "above 0 up to 1, a number of iterations from 1."
             )
 
     def factor(self, iteration: int) -> float:
-        """Return the power of the ratio that this iteration has reached."""
+        """Return the power of the ratio in this iteration."""
         return float(self.ratio ** (iteration // self.every))
 
     def collects(self, iteration: int) -> bool:
@@ -86,17 +88,17 @@ class Cyclical:
     def __post_init__(self) -> None:
         if not (self.length >= 2 and 0 < self.least <= 1):
             raise ConfigError(
-                f"cyclical schedule: length {self.length}, least {self.least}. Accepted: at least 2 iterations, a "
-                "number above 0 up to 1."
+                f"cyclical schedule: length {self.length}, least {self.least}. Accepted: at least "
+                "2 iterations, a number above 0 up to 1."
             )
 
     def factor(self, iteration: int) -> float:
-        """Return the cosine's height at this iteration of its cycle."""
+        """Return the value of the cosine in this iteration of its cycle."""
         share = iteration % self.length / self.length
         return max(self.least, 0.5 * (1.0 + math.cos(math.pi * share)))
 
     def collects(self, iteration: int) -> bool:
-        """Return whether the iteration is in the half of its cycle with the low steps."""
+        """Return whether the iteration is in the half of its cycle with the small steps."""
         return iteration % self.length >= self.length / 2
 
 
@@ -104,7 +106,7 @@ Schedule = Constant | Polynomial | Stepwise | Cyclical
 
 
 def stretched(schedule: Schedule, factor: int) -> Schedule:
-    """Return the schedule that does over `factor` times as many iterations what this one does."""
+    """Return the schedule that takes `factor` times as many iterations for the same factors."""
     if isinstance(schedule, Polynomial):
         return replace(schedule, b=factor * schedule.b)
     if isinstance(schedule, Stepwise):
@@ -117,5 +119,5 @@ def stretched(schedule: Schedule, factor: int) -> Schedule:
 
 
 def weighted_mean(values: Tensor, steps: Tensor) -> Tensor:
-    """Return sum h_t f_t / sum h_t of values (chain, draw, ...) with steps (draw,), (chain, ...)."""
+    """Return sum h_t f_t / sum h_t (chain, ...) of values (chain, draw, ...) and steps (draw,)."""
     return (values.movedim(1, -1) @ steps) / steps.sum()

@@ -1,6 +1,7 @@
 r"""SGLD (Welling and Teh, 2011): theta' = theta + h g + sqrt(2 h / tau) z.
 
-h is Welling and Teh's epsilon / 2. On N(0, 1 / l) with full gradients the variance is 1 / (l tau (1 - h l / 2)).
+h is Welling and Teh's epsilon / 2. On N(0, 1 / l) with full gradients the variance is 1 / (l tau (1
+- h l / 2)).
 """
 
 import math
@@ -14,9 +15,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
-    Told,
+    StepFigures,
     check_step,
-    told,
+    step_figures,
 )
 
 
@@ -33,7 +34,7 @@ class SgldConfig:
         check_step("sgld", step=self.step, inverse_temperature=self.inverse_temperature)
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
-        """Return nothing: what is wrong with SGLD is its step's length alone."""
+        """Return no warnings: the only bias of SGLD is that of its step length."""
         return ()
 
 
@@ -58,12 +59,12 @@ def step(
     *,
     h: float,
     adapt: bool,
-) -> tuple[SgldState, Told]:
+) -> tuple[SgldState, StepFigures]:
     """Move every chain once."""
     del adapt
     g = gradient(state.position).total
     noise = math.sqrt(2.0 * h / config.inverse_temperature) * normals()
-    return SgldState(state.position + h * g + noise), told(g, g, h=h)
+    return SgldState(state.position + h * g + noise), step_figures(g, g, h=h)
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

@@ -207,7 +207,7 @@ def last_layer_problem(
     covariance = None if exact else source_covariance(source, used, sd[used])
     if covariance is not None and source.features is not None:
         first = (
-            spectral_regression(reduce_regression(rows, response, kept=kept))
+            spectral_regression(reduce_regression(rows, response, has_change=kept))
             if kept.any()
             else None
         )
@@ -228,7 +228,7 @@ def last_layer_problem(
         response=response,
         unit=unit,
         covariance=covariance,
-        regression=reduce_regression(rows, response, source_covariance=covariance, kept=kept),
+        regression=reduce_regression(rows, response, source_covariance=covariance, has_change=kept),
         source_rows=source.features.n
         if source.features is not None
         else max(source.card.n_structures, 1),

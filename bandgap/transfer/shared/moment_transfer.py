@@ -21,7 +21,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference.assumed_density.belief import Belief, Floats, belief_around, with_average
 from bandgap.inference.assumed_density.inclusion import units_on, weight_inclusion
-from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
+from bandgap.inference.assumed_density.passes import MAX_BATCH, take_in
 from bandgap.inference.assumed_density.prior_sites import refine_prior
 from bandgap.networks.perceptron import layers_of
 from bandgap.posterior import Diagnostics, FactorisedNetworkPosterior
@@ -60,10 +60,10 @@ class Passes(Scales):
                 f"variances = {list(self.variances)}. Accepted: numbers above 0, at least one where the output layer "
                 "alone is not tried."
             )
-        if self.passes < 1 or not 1 <= self.batch_size <= MOST_AT_ONCE:
+        if self.passes < 1 or not 1 <= self.batch_size <= MAX_BATCH:
             raise ConfigError(
                 f"{self.passes} passes, batch_size = {self.batch_size}. Accepted: at least one pass, and 1 to "
-                f"{MOST_AT_ONCE} rows at once."
+                f"{MAX_BATCH} rows at once."
             )
 
 

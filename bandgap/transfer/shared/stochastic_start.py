@@ -24,7 +24,10 @@ from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS, AnyConfig
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
-from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
+from bandgap.inference.stochastic_gradient.step_size import (
+    batch_noise,
+    largest_curvature,
+)
 
 FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
 FEW_ROWS = (
@@ -57,12 +60,13 @@ Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"
 class SgSampler:
     """Which sampler (`name`), chains, iterations of warm-up and after it, kept draws of all chains, rows of a batch.
 
-    `search` are steps of the search for a start; as long again as half of `warmup` chains settle about it. The step
-    follows from `widening`, the share by which batch noise would widen the posterior's variance along a direction of
-    usual curvature if SGHMC did not make up for most of it; `step` sets it by hand, in units of the posterior's rough
-    width; where all chains diverge they begin anew with half of it, up to three times, and a warning says so.
-    `control` takes a control variate at the start (twice the gradients). `halve` runs again with half the step
-    and says whether predictions change (three times the time, at least four chains).
+    `search` are steps of the search for a start; as long again as half of `warmup` chains settle
+    about it. The step follows from `widening`, the share by which batch noise would widen the
+    posterior's variance along a direction of usual curvature if SGHMC did not make up for most of
+    it; `step` sets it by hand, in units of the posterior's rough width; where all chains diverge
+    they begin anew with half of it, up to three times, and a warning says so. `control` takes a
+    control variate at the start (twice the gradients). `halve` runs again with half the step and
+    says whether predictions change (three times the time, at least four chains).
     """
 
     name: Name = "sghmc"
@@ -110,10 +114,12 @@ def sampler_for(
 ) -> AnyConfig:
     """Return the sampler's settings with the step that its widening asks for, at this batch noise c.
 
-    `slope` is the usual size of a batch's mean gradient of a row, at which pSGLD's metric is kept from growing.
+    `slope` is the usual size of a batch's mean gradient of a row, at which pSGLD's metric is kept
+    from growing.
 
-    Batch noise of covariance c l along a direction of curvature l adds h c l / 2 to the variance's ratio (`step_size`);
-    in the frames l is about 1, `curvature` at most. h is eta / friction for SGHMC, whose stability bound is on eta.
+    Batch noise of covariance c l along a direction of curvature l adds h c l / 2 to the variance's
+    ratio (`step_size`); in the frames l is about 1, `curvature` at most. h is eta / friction for
+    SGHMC, whose stability bound is on eta.
     """
     kind, noise = CONFIGS[sampler.name], max(noise, 1e-12)
     h, stable = 2.0 * sampler.widening / noise, MOST_STABLE * 2.0 / curvature
@@ -128,8 +134,9 @@ def sampler_for(
 class Started:
     """A target in its frames, positions (chain and walker, dim) to start from, curvature and batch variance there.
 
-    `always` (k,) are the rows that bend the density most along their own gradients: every batch holds them, as they
-    would not be held themselves by batches that hardly ever have them (`gradients`).
+    `always` (k,) are the rows that bend the density most along their own gradients: every batch
+    holds them, as they would not be held themselves by batches that hardly ever have them
+    (`gradients`).
     """
 
     target: NetworkTarget
@@ -150,7 +157,9 @@ class Started:
         def possible(position: Tensor) -> Tensor:
             return target.prior.log_sigma(target.state(position)) < most
 
-        return Extras(**({"variance": self.variance} | more), always=self.always, possible=possible)
+        return Extras(
+            **({"variance": self.variance} | more), fixed_rows=self.always, possible=possible
+        )
 
 
 def started(
@@ -166,10 +175,11 @@ def started(
 ) -> Started:
     """Search a mode for every chain, let the chains settle about it, and find frames there again and again.
 
-    Layer scales are held in the search and in half of the settling: at a mode most z are far smaller than they are in
-    the posterior, so that scales that followed them would run away. Up to `FEW_ROWS` frames are found where chains have
-    been in the settling before: most of what bends the density there is not seen from where they are. (With 500
-    molecules of QM9 it is: R-hat of predictions was 1.06 in frames found where chains are, 1.12 in the others.)
+    Layer scales are held in the search and in half of the settling: at a mode most z are far
+    smaller than they are in the posterior, so that scales that followed them would run away. Up to
+    `FEW_ROWS` frames are found where chains have been in the settling before: most of what bends
+    the density there is not seen from where they are. (With 500 molecules of QM9 it is: R-hat of
+    predictions was 1.06 in frames found where chains are, 1.12 in the others.)
     """
     part = None if checkpoint is None else checkpoint.of_part(0)
     facts = {
@@ -205,14 +215,14 @@ def started(
     position = position + noise * target.free_share
     been: Tensor | None = None
     for number, share in enumerate(SETTLING):
-        target, position = target.reframed(position, rows, found_at=been, turn=turn)
+        target, position = target.reframed(position, rows, frame_positions=been, turn=turn)
         begun = _judged(target, position, rows, batch, generator)
         position, been = _settled(
             begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, number=number,
             seed=seed,
             progress=progress,
         )  # fmt: skip
-    target, position = target.reframed(position, rows, found_at=been, turn=turn)
+    target, position = target.reframed(position, rows, frame_positions=been, turn=turn)
     begun = _judged(target, position, rows, batch, generator)
     if part is not None:
         _write(begun, part, facts)
@@ -233,7 +243,9 @@ def _judged(
     curvature = max(1.0, float(found[found.isfinite()].max()))
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
-    variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
+    variance = target.batch_variance(
+        position, rows[~torch.isin(rows, always)], n_rows=of, n_drawn=drawn
+    )
     return Started(target, position, curvature, variance, always)
 
 
@@ -256,8 +268,9 @@ def _settled(
 ) -> tuple[Tensor, Tensor | None]:
     """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are and have been.
 
-    Where they have been, (m, dim) of all chains in the run's second half but for where they are, is None where there
-    are more rows than `FEW_ROWS`. Where a chain diverges all begin anew with half the step.
+    Where they have been, (m, dim) of all chains in the run's second half but for where they are, is
+    None where there are more rows than `FEW_ROWS`. Where a chain diverges all begin anew with half
+    the step.
     """
     config = sampler_for(
         replace(sampler, name="sghmc", step=None),
@@ -299,7 +312,7 @@ def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:
     }
     for number, frame in enumerate(begun.target.frames):
         arrays[f"frame.{number}.information"] = frame.information
-        for name, side in (("left", frame.left), ("right", frame.right)):
+        for name, side in (("left", frame.left_vectors), ("right", frame.right_vectors)):
             arrays |= {} if side is None else {f"frame.{number}.{name}": side}
     scales = [frame.log_scale for frame in begun.target.frames]
     checkpoints.write(

@@ -19,13 +19,17 @@ def of_point_estimate(alpha):
     return alpha, alpha.new_full((n,), 1.0 / n), OutputVariance(alpha.new_zeros(n), alpha, 1.0)
 
 
-def rate(wanted, case, *, c0=1.0, seed=0):
-    return rate_for_correlation(wanted, *case, c0=c0, generator=torch.Generator().manual_seed(seed))
+def rate(correlation, case, *, c0=1.0, seed=0):
+    return rate_for_correlation(
+        correlation, *case, c0=c0, generator=torch.Generator().manual_seed(seed)
+    )
 
 
-@pytest.mark.parametrize("wanted", [0.3, 0.5, 0.8])
-def test_rate_where_all_inputs_and_layers_are_alike_is_that_of_one_dimensional_quadrature(wanted):
-    """Then x = t alpha has sqrt(phi(x)) ~ Exp(lam) whatever c is, and the correlation is that of V = E[x]."""
+@pytest.mark.parametrize("correlation", [0.3, 0.5, 0.8])
+def test_rate_where_all_inputs_and_layers_are_alike_is_that_of_one_dimensional_quadrature(
+    correlation,
+):
+    """sqrt(phi(x)) ~ Exp(lam) for x = t alpha and any c; the correlation is that of V = E[x]."""
 
     def mean(lam):
         def integrand(u):
@@ -35,16 +39,16 @@ def test_rate_where_all_inputs_and_layers_are_alike_is_that_of_one_dimensional_q
 
         return quad(integrand, -8.0, 14.0, limit=300)[0]
 
-    v = wanted**2 / (1 - wanted**2)
+    v = correlation**2 / (1 - correlation**2)
     expected = math.exp(brentq(lambda u: mean(math.exp(u)) - v, -2.0, 4.0))
-    found = rate(wanted, of_point_estimate(torch.full((6, 3), 7.0, dtype=torch.float64)))
-    assert found == pytest.approx(expected, rel=0.02)  # 200 mid-quantiles cut the tail of tau
-    if wanted == 0.5:
+    lam = rate(correlation, of_point_estimate(torch.full((6, 3), 7.0, dtype=torch.float64)))
+    assert lam == pytest.approx(expected, rel=0.02)  # 200 mid-quantiles cut the tail of tau
+    if correlation == 0.5:
         assert expected == pytest.approx(5.08, abs=0.01)
 
 
 def test_network_drawn_from_the_prior_has_the_wanted_correlation_with_its_labels():
-    """No linearisation: 4,000 networks at 12 inputs, weights from the prior at the rate that the rule found."""
+    """4,000 networks at 12 inputs, weights from the prior at the rate, without linearisation."""
     generator = torch.Generator().manual_seed(1)
     params = init_params(NetworkConfig(5, (12, 6)), generator=generator, dtype=torch.float64)
     x = torch.randn(12, 5, generator=generator, dtype=torch.float64)
@@ -62,14 +66,14 @@ def test_network_drawn_from_the_prior_has_the_wanted_correlation_with_its_labels
         )
     f = forward(drawn, x)
     y = f + sigma * torch.randn(f.shape, generator=generator, dtype=torch.float64)
-    found = [float(np.corrcoef(f[:, j], y[:, j])[0, 1]) for j in range(12)]
+    correlations = [float(np.corrcoef(f[:, j], y[:, j])[0, 1]) for j in range(12)]
     # the network is not linear, f is heavy-tailed, and its inputs share their draws
-    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
+    assert np.mean(correlations) == pytest.approx(0.5, abs=0.05)
 
 
 def test_rate_falls_as_the_wanted_correlation_rises_and_repeats_with_the_generator():
     alpha = torch.from_numpy(np.exp(np.random.default_rng(0).normal(1.0, 1.0, size=(9, 3))))
-    rates = [rate(wanted, of_point_estimate(alpha)) for wanted in (0.2, 0.5, 0.8)]
+    rates = [rate(correlation, of_point_estimate(alpha)) for correlation in (0.2, 0.5, 0.8)]
     assert rates == sorted(rates, reverse=True)
     assert rate(0.5, of_point_estimate(alpha)) == rates[1]
     assert rate(0.5, of_point_estimate(alpha), seed=1) == pytest.approx(rates[1], rel=0.2)

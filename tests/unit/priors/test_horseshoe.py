@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bandgap.priors.horseshoe import draw_local_variances, log_marginal, log_prior_log_tau
+from bandgap.priors.horseshoe import (
+    draw_global_scale,
+    draw_local_variances,
+    log_marginal,
+    log_prior_log_tau,
+)
 from tests.unit.inference.last_layer.regressions import rank
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
@@ -12,7 +17,10 @@ FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 
 @pytest.mark.parametrize("delta", [1e-6, 0.01, 0.3, 1.0, 4.0, 30.0])
 def test_marginal_is_the_mixture_over_half_cauchy_scales(delta):
-    """The density at s = tau = 1: the integral of N(delta; 0, lambda^2) over log lambda, law sech(t) / pi."""
+    """The density at s = tau = 1.
+
+    It is the integral of N(delta; 0, lambda^2) over t = log lambda, of density sech(t) / pi.
+    """
 
     def mixture(t):
         return (
@@ -22,8 +30,8 @@ def test_marginal_is_the_mixture_over_half_cauchy_scales(delta):
     expected, _ = integrate.quad(
         mixture, -25.0, 40.0, limit=400, epsabs=0, epsrel=1e-11, points=[np.log(delta)]
     )
-    found = np.exp(log_marginal(np.array([np.log(delta**2 / 2)]))[0]) / np.sqrt(2 * np.pi**3)
-    assert found == pytest.approx(expected, rel=1e-7)
+    density = np.exp(log_marginal(np.array([np.log(delta**2 / 2)]))[0]) / np.sqrt(2 * np.pi**3)
+    assert density == pytest.approx(expected, rel=1e-7)
 
 
 def test_marginal_meets_its_limits_at_both_ends_without_a_step():
@@ -35,14 +43,59 @@ def test_marginal_meets_its_limits_at_both_ends_without_a_step():
 
 @pytest.mark.parametrize("m", [1e-12, 1e-3, 0.4, 0.999, 1.001, 20.0, 1e9])
 def test_local_scales_follow_their_density(m):
-    """r = log(1 + 1 / lambda^2) has the density exp(-m (exp(r) - 1)); its distribution function by quadrature."""
+    """r = log(1 + 1 / lambda^2) has the density exp(-m (exp(r) - 1)).
+
+    Its distribution function by quadrature.
+    """
     draws = np.log1p(1.0 / draw_local_variances(np.full(4000, m), np.random.default_rng(7)))
     grid = np.linspace(0.0, np.log1p(40.0 / m), 20_001)
     assert stats.kstest(rank(draws, grid, -m * np.expm1(grid)), "uniform").pvalue > FALSE_ALARM
 
 
+def envelope_of_local_scales(m):
+    """Log density of r = log(1 + 1 / lambda^2), log envelope, and the envelope's two parts.
+
+    The envelope is 1 up to `bend`, then the tangent of the log density there, or at 0.
+    """
+    bend = max(0.0, -np.log(m))
+    height = -m * np.expm1(bend)
+    slope = m * np.exp(bend)
+
+    def log_density(r):
+        return -m * np.expm1(r)
+
+    def log_envelope(r):
+        return np.where(r < bend, 0.0, height - slope * (r - bend))
+
+    return log_density, log_envelope, bend, np.exp(height) / slope
+
+
+@pytest.mark.parametrize("m", [1e-12, 1e-3, 0.4, 0.999, 1.001, 20.0, 1e9])
+def test_local_scales_are_accepted_by_the_exact_ratio_of_density_and_envelope(m):
+    """The first proposals, by inversion of the envelope, and which of them are accepted."""
+    n = 2000
+    log_density, log_envelope, bend, tail_mass = envelope_of_local_scales(m)
+    grid = np.linspace(0.0, bend + 20.0 / (m * np.exp(bend)), 20_001)
+    assert (log_density(grid) <= log_envelope(grid) + 1e-9).all()
+
+    rng = np.random.default_rng(10)
+    below = rng.random(n) * (bend + tail_mass)
+    tails, waiting = rng.standard_exponential((2, n))
+    proposals = np.where(below < bend, below, bend + tails / (m * np.exp(bend)))
+    log_ratio = log_density(proposals) - log_envelope(proposals)
+    accepted = waiting >= -log_ratio
+
+    draws = np.log1p(1.0 / draw_local_variances(np.full(n, m), np.random.default_rng(10)))
+    np.testing.assert_allclose(draws[accepted], proposals[accepted], rtol=1e-9)
+    assert not np.isclose(draws[~accepted], proposals[~accepted], rtol=1e-9).any()
+    assert accepted.mean() > 0.55
+
+
 def test_local_scales_of_a_draw_from_the_prior_are_half_cauchy():
-    """delta drawn from N(0, lambda^2) with lambda half-Cauchy, then lambda given delta: half-Cauchy again."""
+    """delta drawn from N(0, lambda^2) with lambda half-Cauchy, then lambda given delta.
+
+    Half-Cauchy again.
+    """
     rng = np.random.default_rng(8)
     delta = np.abs(rng.standard_cauchy(20_000)) * rng.standard_normal(20_000)
     local = draw_local_variances(np.maximum(delta**2 / 2, 1e-300), rng)
@@ -57,6 +110,12 @@ def test_local_scales_of_extreme_coefficients_are_numbers():
 
 def test_log_tau_has_the_density_of_a_half_cauchy_scale():
     grid = np.array([-300.0, -3.0, 0.0, 0.7, 300.0])
-    found = np.array([log_prior_log_tau(t) for t in grid])
+    values = np.array([log_prior_log_tau(t) for t in grid])
     expected = stats.halfcauchy.logpdf(np.exp(grid)) + grid - np.log(2 / np.pi)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+
+
+def test_global_scales_are_the_half_cauchy_quantiles_of_uniform_numbers():
+    tau = draw_global_scale(100, np.random.default_rng(14))
+    uniform = np.random.default_rng(14).random(100)
+    np.testing.assert_allclose(stats.halfcauchy.cdf(tau), uniform, rtol=1e-12)

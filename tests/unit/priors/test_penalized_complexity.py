@@ -1,4 +1,4 @@
-"""The penalized-complexity prior: known values, exactness at both ends, and what its law must satisfy."""
+"""The penalized-complexity prior: known values, limits at both ends, and properties of its law."""
 
 import math
 from decimal import Decimal, localcontext
@@ -28,7 +28,7 @@ FIGURE = variational_terms((16, 16, 1), THIRDS)  # the setting of Abba (2023), F
 
 
 def alphas(spread: float, *, n: int = 40, seed: int = 0) -> torch.Tensor:
-    """Squared gradient norms (n, 3) whose sizes vary by exp(spread), the last layer's at least 1."""
+    """Squared gradient norms (n, 3); sizes vary by exp(spread), the last layer's are at least 1."""
     draws = np.random.default_rng(seed).normal(size=(n, 3)) * spread
     return torch.from_numpy(np.exp(draws + np.array([3.0, 1.0, 0.0])) + np.array([0.0, 0.0, 1.0]))
 
@@ -101,7 +101,7 @@ def test_worked_values_of_the_variational_case():
 
 
 def test_variational_distance_is_that_of_gaussian_kl_divergences():
-    """sqrt(2 KL) of N(m, (1 + tau c_l) S) from N(m, S), summed over 16 + 16 + 1 independent parameters."""
+    """sqrt(2 KL) of N(m, (1 + tau c_l) S) from N(m, S), summed over 33 independent parameters."""
     tau, c, sizes = 2.3, np.array([0.2, 0.5, 0.3]), np.array([16, 16, 1])
     ratio = 1 + tau * c
     kl = (sizes * 0.5 * (ratio - 1 - np.log(ratio))).sum()
@@ -199,10 +199,10 @@ def test_closed_form_gradient_agrees_with_autograd(terms, lam):
     expected = log_density(log_tau.exp(), at, lam=lam)
     by_log_tau, by_rates = torch.autograd.grad(expected.sum(), (log_tau, rates))
     with torch.no_grad():
-        found = log_density_and_gradient(log_tau.exp(), at, lam=lam)
-    torch.testing.assert_close(found[0], expected.detach(), rtol=1e-13, atol=1e-13)
-    torch.testing.assert_close(found[1], by_log_tau, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(found[2], by_rates, rtol=1e-8, atol=1e-10)
+        by_formula = log_density_and_gradient(log_tau.exp(), at, lam=lam)
+    torch.testing.assert_close(by_formula[0], expected.detach(), rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(by_formula[1], by_log_tau, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(by_formula[2], by_rates, rtol=1e-8, atol=1e-10)
 
 
 @every_case
@@ -224,7 +224,7 @@ def test_prior_draws_have_an_exponential_distance(case, lam):
 
 
 def test_prior_draws_follow_the_density():
-    """The distribution function by quadrature of the density, not by the distance that the draws were made from."""
+    """The distribution function is by quadrature of the density, not by the distance."""
     terms = TERMS["mild-thirds"]
     draws = prior_draws(
         terms, lam=1.0, generator=torch.Generator().manual_seed(6), size=(3000,)

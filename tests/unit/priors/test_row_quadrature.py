@@ -1,4 +1,4 @@
-"""Few weighted rows for all of them: the prior's value and slopes beside those by all rows, at every scale."""
+"""A few weighted rows give the prior's value and slopes by all rows, at every scale."""
 
 from functools import cache
 
@@ -43,7 +43,7 @@ def few_of(kind):
 
 
 def at_all_scales(alpha, count=300):
-    """log t from 40 below to 20 above where the median row moves by one noise variance, c to the corners."""
+    """log t from 40 below to 20 above the value of the median row; c up to the corners."""
     rng = np.random.default_rng(4)
     c = torch.softmax(torch.from_numpy(5.0 * rng.normal(size=(count, 3))), -1)
     middle = torch.from_numpy(np.median(alpha @ c.numpy().T, axis=0))
@@ -52,17 +52,17 @@ def at_all_scales(alpha, count=300):
 
 @pytest.mark.parametrize("kind", ["as networks have", "heavy tails", "groups", "dead units"])
 def test_distance_and_slopes_by_few_rows_are_those_by_all(kind):
-    """Distances to 1e-4; slopes by log t and by log a_l to 1e-4 of 1 + lam d, the terms that they are sums of."""
+    """Distances to 1e-4; slopes by log t and log a_l to 1e-4 of 1 + lam d."""
     alpha = rows_of(kind)
-    weights, few = few_of(kind)
-    assert len(weights) < ROWS / 5 and (weights > 0).all() and few.shape == (len(weights), 3)
+    weights, nodes = few_of(kind)
+    assert len(weights) < ROWS / 5 and (weights > 0).all() and nodes.shape == (len(weights), 3)
     c, t = at_all_scales(alpha)
     exact = point_estimate_terms(torch.from_numpy(alpha), c)
-    found = type(exact)(torch.from_numpy(weights), c @ torch.from_numpy(few).T)
+    condensed_terms = type(exact)(torch.from_numpy(weights), c @ torch.from_numpy(nodes).T)
     far = distance(t, exact)
-    torch.testing.assert_close(distance(t, found), far, rtol=1e-4, atol=0.0)
-    one, other = (log_density_and_gradient(t, terms, lam=1.0) for terms in (exact, found))
-    by_part = [c * (by @ torch.from_numpy(s)) for by, s in ((one[2], alpha), (other[2], few))]
+    torch.testing.assert_close(distance(t, condensed_terms), far, rtol=1e-4, atol=0.0)
+    one, other = (log_density_and_gradient(t, terms, lam=1.0) for terms in (exact, condensed_terms))
+    by_part = [c * (by @ torch.from_numpy(s)) for by, s in ((one[2], alpha), (other[2], nodes))]
     errors = one[0] - other[0], one[1] - other[1], by_part[0] - by_part[1]
     assert (
         max(
@@ -74,10 +74,10 @@ def test_distance_and_slopes_by_few_rows_are_those_by_all(kind):
 
 
 def test_groups_of_equal_rows_are_these_groups():
-    weights, few = few_of("groups")
+    weights, nodes = few_of("groups")
     values, counts = np.unique(rows_of("groups"), axis=0, return_counts=True)
-    order = np.lexsort(few.T[::-1])
-    np.testing.assert_array_equal(few[order], values)
+    order = np.lexsort(nodes.T[::-1])
+    np.testing.assert_array_equal(nodes[order], values)
     np.testing.assert_allclose(weights[order], counts / ROWS, rtol=1e-8)
 
 
@@ -86,33 +86,37 @@ def test_few_rows_are_left_as_they_are_and_many_become_few():
     prior = point_estimate_scales(alpha[:MANY_ROWS], noise_b=0.3)
     assert condensed(prior) is prior
     many = point_estimate_scales(alpha[: MANY_ROWS + 1], lam=0.7, noise_b=0.3, c0=2.0)
-    few = condensed(many)
-    assert few.slopes.shape[0] < 500 and (few.lam, few.noise_b, few.c0) == (0.7, 0.3, 2.0)
+    weighted = condensed(many)
+    assert weighted.slopes.shape[0] < 500 and (weighted.lam, weighted.noise_b, weighted.c0) == (
+        0.7,
+        0.3,
+        2.0,
+    )
     state = many.draw(100, generator=torch.Generator().manual_seed(0))
     for a, b in zip(
-        few.log_density_and_gradient(state), many.log_density_and_gradient(state), strict=True
+        weighted.log_density_and_gradient(state), many.log_density_and_gradient(state), strict=True
     ):
         torch.testing.assert_close(a, b, rtol=0.0, atol=3e-4)
 
 
 def test_gradient_by_few_rows_is_that_of_the_density_by_few_rows():
     weights, slopes = (torch.from_numpy(values) for values in few_of("heavy tails"))
-    few = PointEstimateScales(slopes, weights, 1.0, 0.3)
-    state = few.draw(40, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    (expected,) = torch.autograd.grad(few.log_density(state).sum(), state)
+    weighted = PointEstimateScales(slopes, weights, 1.0, 0.3)
+    state = weighted.draw(40, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    (expected,) = torch.autograd.grad(weighted.log_density(state).sum(), state)
     torch.testing.assert_close(
-        few.log_density_and_gradient(state.detach())[1], expected, rtol=1e-9, atol=1e-9
+        weighted.log_density_and_gradient(state.detach())[1], expected, rtol=1e-9, atol=1e-9
     )
 
 
 def test_rows_of_a_layer_without_slopes():
     alpha = rows_of("as networks have") * np.array([0.0, 1.0, 1.0])
-    weights, few = row_quadrature(alpha)
-    assert (few[:, 0] == 0).all() and weights @ few == pytest.approx(alpha.mean(0), rel=1e-5)
+    weights, nodes = row_quadrature(alpha)
+    assert (nodes[:, 0] == 0).all() and weights @ nodes == pytest.approx(alpha.mean(0), rel=1e-5)
 
 
 @pytest.mark.parametrize("value", [0.7, 1.0, 1e4])
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_rows_that_are_all_equal_stand_once(value: float, layers: int):
-    weights, few = row_quadrature(np.full((ROWS, layers), value))
-    assert few.tolist() == [[value] * layers] and weights == pytest.approx([1.0], rel=1e-9)
+    weights, nodes = row_quadrature(np.full((ROWS, layers), value))
+    assert nodes.tolist() == [[value] * layers] and weights == pytest.approx([1.0], rel=1e-9)

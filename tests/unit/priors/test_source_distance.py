@@ -1,4 +1,4 @@
-"""The prior of a regression's distance from its source against quadrature, and the default of its rate."""
+"""The prior of a regression's distance from its source against quadrature; its default rate."""
 
 import numpy as np
 import pytest
@@ -17,15 +17,19 @@ RATES = {
 every_case = pytest.mark.parametrize("rates", RATES.values(), ids=RATES)
 
 
+def phi(x):
+    return x - np.log1p(x)
+
+
 def plain_distance(x, rates):
     return np.sqrt(np.mean(x * rates - np.log1p(x * rates)))
 
 
 def mass(prior, low, high):
-    found, _ = integrate.quad(
+    mass, _ = integrate.quad(
         lambda u: np.exp(prior.log_density(np.array(u))), low, high, limit=500, epsabs=1e-12
     )
-    return found
+    return mass
 
 
 @every_case
@@ -49,7 +53,7 @@ def test_default_rate_puts_the_median_where_it_is_asked(rates):
 
 @every_case
 def test_distance_is_the_divergence_of_two_normal_laws_and_has_an_inverse(rates):
-    """d^2 = 2 / p KL of N(0, S1 + x M) from N(0, S1), M = I, by the formula with determinants and traces."""
+    """d^2 = 2 / p KL of N(0, S1 + x M) from N(0, S1), M = I, by determinants and traces."""
     prior, s1 = source_distance(rates, lam=1.0, median_x=1.0), np.diag(1 / rates)
     for x in (1e-4, 0.3, 50.0):
         wide = s1 + x * np.eye(len(rates))
@@ -70,9 +74,9 @@ def test_change_shaped_like_the_source_error_is_the_thesis_case():
     x = np.array([1e-12, 1e-3, 0.7, 30.0])
     d = np.sqrt(x - np.log1p(x))
     expected = 0.8 * np.exp(-0.8 * d[2:]) * x[2:] / (2 * (1 + x[2:]) * d[2:])
-    found = np.exp(prior.log_density(np.log(x)) - np.log(x))
-    np.testing.assert_allclose(found[2:], expected, rtol=1e-10)
-    assert found[0] == pytest.approx(0.8 / np.sqrt(2), rel=1e-9) and (np.diff(found) < 0).all()
+    density = np.exp(prior.log_density(np.log(x)) - np.log(x))
+    np.testing.assert_allclose(density[2:], expected, rtol=1e-10)
+    assert density[0] == pytest.approx(0.8 / np.sqrt(2), rel=1e-9) and (np.diff(density) < 0).all()
 
 
 def test_rates_are_the_precisions_of_the_source_weights_and_bounded():
@@ -97,3 +101,12 @@ def test_a_median_that_is_not_above_zero_is_refused(median):
         ConfigError, match="distance from the source: prior median .* Accepted: a number above 0"
     ):
         source_distance(np.ones(2), lam=None, median_x=median)
+
+
+def test_draws_have_exponential_distances_from_the_source():
+    """The distances are lam^-1 times the standard exponential numbers of the generator."""
+    prior = source_distance(np.array([0.5, 2.0, 40.0]), lam=0.7, median_x=1.0)
+    x = prior.draw(200, np.random.default_rng(15))
+    exponential = np.random.default_rng(15).standard_exponential(200)
+    d = np.sqrt(np.mean(phi(np.outer(x, [0.5, 2.0, 40.0])), axis=1))
+    np.testing.assert_allclose(prior.lam * d, exponential, rtol=1e-6)

@@ -63,9 +63,10 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(
     """And a run that is killed then goes on from the attempt that it was at, to the same draws."""
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source = source_of()
-    curvature = run(source, target, SHORT).diagnostics.figures["largest_curvature"]
-    far = replace(SHORT, step=16.0 / curvature)
-    whole = run(source, target, far)
+    curvature = run(source, target, SHORT, seed=1).diagnostics.figures["largest_curvature"]
+    # One halving is enough for this seed, so that the result does not depend on rounding.
+    far = replace(SHORT, step=4.0 / curvature)
+    whole = run(source, target, far, seed=1)
     halvings = np.log2(far.step / whole.diagnostics.figures["step"])
     assert any("began anew, with" in words for words in whole.diagnostics.warnings)
     assert halvings in (1, 2, 3) and np.isfinite(whole.mean_draws_eV(target.features)).all()
@@ -77,9 +78,9 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(source, target, far, checkpoint=checkpoint, progress=kill)
+        run(source, target, far, seed=1, checkpoint=checkpoint, progress=kill)
     updates = []
-    again = run(source, target, far, checkpoint=checkpoint, progress=updates.append)
+    again = run(source, target, far, seed=1, checkpoint=checkpoint, progress=updates.append)
     assert (
         updates[-1].phase == "sampling"
         and min(u.done for u in updates if u.phase == "sampling") >= 60

@@ -1,4 +1,4 @@
-"""Gradients against autograd, steps against exact posteriors, and what passes count, in the compiled loops."""
+"""Compiled loops: gradients against autograd, steps against exact posteriors, counts of rows."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def rows_for(widths, *, n=6, seed=0):
 
 
 def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
-    """log Z of one row in torch, by the published formulas: gamma, delta and s, and slabs of rho, m and v."""
+    """log Z of one row in torch, by the published formulas."""
     z, w, rho = x, torch.zeros_like(x), torch.ones_like(x)
     normal = torch.distributions.Normal(torch.tensor(0.0).double(), 1.0)
     for level, (m, v) in enumerate(zip(means, variances, strict=True)):
@@ -53,11 +53,11 @@ def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
         slab = 1.0 - torch.prod(1.0 - rho) if atoms else torch.tensor(1.0).double()
         total = m @ (rho * z) / c**0.5 if atoms else m @ z / c**0.5
         if atoms:
-            own = (m**2 + v) @ (rho * w) + v @ (rho * z**2) + m**2 @ (rho * (1 - rho) * z**2)
+            variance = (m**2 + v) @ (rho * w) + v @ (rho * z**2) + m**2 @ (rho * (1 - rho) * z**2)
         else:
-            own = (m**2 + v) @ w + v @ z**2
+            variance = (m**2 + v) @ w + v @ z**2
         am = total / slab
-        av = own / c / slab - (1 - slab) * am**2
+        av = variance / c / slab - (1 - slab) * am**2
         if level < len(means) - 1:
             r = av.sqrt()
             t = am / r
@@ -81,7 +81,7 @@ def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
 
 def twin_gradients(weights, x, y, *, noise, atoms):
     """By row: log Z, and g_m and g_v of every layer, by autograd."""
-    found = []
+    results = []
     for row, label in zip(x, y, strict=True):
         m, v = (
             [torch.tensor(p, requires_grad=True) for p in parts]
@@ -90,14 +90,14 @@ def twin_gradients(weights, x, y, *, noise, atoms):
         settings = {"noise": noise, "biased": weights.biased, "atoms": atoms}
         log_z = twin_log_z(m, v, torch.tensor(row), torch.tensor(label), **settings)
         grads = torch.autograd.grad(log_z, [*m, *v])
-        found.append(
+        results.append(
             (
                 log_z.item(),
                 [g.numpy() for g in grads[: len(m)]],
                 [g.numpy() for g in grads[len(m) :]],
             )
         )
-    return found
+    return results
 
 
 @pytest.mark.parametrize("atoms", [False, True], ids=["PBP", "SSPBP"])
@@ -106,13 +106,13 @@ def test_closed_gradients_and_their_sums_over_rows_are_those_of_autograd(widths,
     weights, noise = random_weights(widths, biased=biased, seed=4), Gamma(7.0, 3.0)
     x, y = rows_for(widths)
     by_row = twin_gradients(weights, x, y, noise=noise, atoms=atoms)
-    found = gradients(weights, x, y, noise=noise, atoms=atoms)
-    np.testing.assert_allclose(found.log_z, [r[0] for r in by_row], rtol=1e-10)
+    by_kernel = gradients(weights, x, y, noise=noise, atoms=atoms)
+    np.testing.assert_allclose(by_kernel.log_z, [r[0] for r in by_row], rtol=1e-10)
     for level in range(len(weights.means)):
         g = sum(r[1][level] for r in by_row)
         bend = sum(r[1][level] ** 2 - 2.0 * r[2][level] for r in by_row)
-        np.testing.assert_allclose(found.mean[level], g, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(found.precision[level], bend, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(by_kernel.mean[level], g, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(by_kernel.precision[level], bend, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("widths", [(4, 5, 1), (4, 6, 5, 1)])
@@ -120,11 +120,11 @@ def test_closed_gradients_and_their_sums_over_rows_are_those_of_autograd(widths,
 def test_with_biases_a_pass_with_atoms_is_the_pass_without(widths, batch):
     x, y = rows_for(widths, n=40, seed=1)
     start = fresh_belief(widths, rng=np.random.default_rng(0))
-    (plain, info), (other, told) = (
+    (plain, info), (other, other_info) = (
         take_in(start, x, y, rng=np.random.default_rng(2), batch=batch, atoms=atoms)
         for atoms in (False, True)
     )
-    np.testing.assert_allclose(told.log_z, info.log_z, rtol=1e-10)
+    np.testing.assert_allclose(other_info.log_z, info.log_z, rtol=1e-10)
     for a, b in zip(plain.weights.variances, other.weights.variances, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-10)
     for a, b in zip(plain.weights.means, other.weights.means, strict=True):
@@ -135,20 +135,22 @@ def test_with_biases_a_pass_with_atoms_is_the_pass_without(widths, batch):
 def one_weight(*, noise_variance, prior_variance):
     """The belief of y = w x + e with known noise."""
     weights = Weights((np.zeros((1, 1)),), (np.full((1, 1), prior_variance),), biased=False)
-    known = Gamma(1e12, 1e12 * noise_variance)
+    fixed = Gamma(1e12, 1e12 * noise_variance)
     none = np.zeros(1)
     sites = PriorSites(none, none + 1.0 / prior_variance, none, none, none, (0,))
-    return Belief(weights, known, (Gamma(),), (Gamma(),), sites)
+    return Belief(weights, fixed, (Gamma(),), (Gamma(),), sites)
 
 
 def test_one_weight_with_known_noise_has_its_conjugate_posterior_and_evidence():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 1))
     y = 0.8 * x[:, 0] + 0.3 * rng.normal(size=50)
-    found, info = take_in(one_weight(noise_variance=0.09, prior_variance=2.0), x, y, rng=rng)
+    belief, info = take_in(one_weight(noise_variance=0.09, prior_variance=2.0), x, y, rng=rng)
     precision = 1 / 2.0 + (x[:, 0] ** 2).sum() / 0.09
-    assert found.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=1e-7)
-    assert found.weights.means[0][0, 0] == pytest.approx((x[:, 0] @ y) / 0.09 / precision, rel=1e-7)
+    assert belief.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=1e-7)
+    assert belief.weights.means[0][0, 0] == pytest.approx(
+        (x[:, 0] @ y) / 0.09 / precision, rel=1e-7
+    )
     covariance = 0.09 * np.eye(50) + 2.0 * np.outer(x[:, 0], x[:, 0])
     evidence = -0.5 * (
         np.linalg.slogdet(2 * np.pi * covariance)[1] + y @ np.linalg.solve(covariance, y)
@@ -157,14 +159,19 @@ def test_one_weight_with_known_noise_has_its_conjugate_posterior_and_evidence():
 
 
 def test_rows_taken_in_together_have_the_conjugate_posterior_where_the_prior_is_tight():
-    """Their curvature is that of the marginal, v x^2 + 0.09: two hundredths too flat at v = 0.002."""
+    """The rows' curvature is that of the marginal, v x^2 + 0.09.
+
+    At v = 0.002 it is 2 % too small.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 1))
     y = 0.05 * x[:, 0] + 0.3 * rng.normal(size=50)
-    found, _ = take_in(one_weight(noise_variance=0.09, prior_variance=2e-3), x, y, rng=rng, batch=7)
+    belief, _ = take_in(
+        one_weight(noise_variance=0.09, prior_variance=2e-3), x, y, rng=rng, batch=7
+    )
     precision = 1 / 2e-3 + (x[:, 0] ** 2).sum() / 0.09
-    assert found.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=0.03)
-    assert found.weights.means[0][0, 0] == pytest.approx(
+    assert belief.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=0.03)
+    assert belief.weights.means[0][0, 0] == pytest.approx(
         (x[:, 0] @ y) / 0.09 / precision, abs=0.1 / precision**0.5
     )
 
@@ -182,14 +189,17 @@ def test_noise_step_has_the_published_gamma_to_the_last_digits(a, b, e, v):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "v", "exact", "taken"),
+    ("a", "b", "v", "exact", "result"),
     [
         (6.0, 6.0, 0.5, (6.44, 6.10), (6.57, 6.17)),
         (50.0, 20.0, 0.5, (50.346, 20.049), (50.355, 20.051)),
     ],
 )
-def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, taken):
-    """E gamma and E gamma^2 by quadrature of the same factor, whose 1 / gamma the method replaces by its mean."""
+def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, result):
+    """E gamma and E gamma^2 by quadrature of the same factor.
+
+    The method replaces 1 / gamma in it by its mean.
+    """
 
     def factor(g):
         return g ** (a - 1.0) * np.exp(-b * g) / np.sqrt(v + 1.0 / g)
@@ -202,7 +212,7 @@ def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, taken):
     rate = first / (second - first**2)
     np.testing.assert_allclose([first * rate, rate], exact, rtol=1e-3)
     *_, found_a, found_b = noise_step(0.0, 0.0, v, 1.0, a, b)
-    np.testing.assert_allclose([found_a, found_b], taken, rtol=1e-3)
+    np.testing.assert_allclose([found_a, found_b], result, rtol=1e-3)
 
 
 def test_noise_that_no_gamma_fits_stays():
@@ -211,7 +221,7 @@ def test_noise_that_no_gamma_fits_stays():
     assert (a, b) == (1.1, 1.0)
 
 
-def test_stochastic_ep_holds_prior_times_n_factors():
+def test_stochastic_ep_posterior_is_the_prior_times_n_averaged_factors():
     widths = (3, 5, 1)
     x, y = rows_for(widths, n=30, seed=3)
     rng = np.random.default_rng(0)
@@ -232,7 +242,10 @@ def test_stochastic_ep_holds_prior_times_n_factors():
 
 
 def test_passes_of_stochastic_ep_end_at_the_exact_posterior_and_filtering_counts_twice():
-    """Linear in one weight: 30 passes leave the average of 1 / n of the information, filtering has 30 times as much."""
+    """The model is linear in one weight.
+
+    After 30 passes the average has 1 / n of the information; filtering has 30 times as much.
+    """
     rng = np.random.default_rng(5)
     x = rng.choice([-1.0, 1.0], size=(40, 1))
     y = 0.5 * x[:, 0] + 0.4 * rng.normal(size=40)
@@ -250,12 +263,15 @@ def test_passes_of_stochastic_ep_end_at_the_exact_posterior_and_filtering_counts
 
 
 def test_batch_that_does_not_fit_starts_again_with_fewer():
-    """Labels far beyond their scale: ten rows at once correct the same residual, one after the other do not."""
+    """Labels are far outside their scale.
+
+    Ten rows of one batch correct the same residual; rows one after the other do not.
+    """
     x, y = np.ones((40, 1)), np.full(40, 60.0)
     start = one_weight(noise_variance=0.5, prior_variance=1.0)
-    found, info = take_in(start, x, y, rng=np.random.default_rng(0), batch=10)
+    belief, info = take_in(start, x, y, rng=np.random.default_rng(0), batch=10)
     assert info.batch < 10
-    assert found.weights.means[0][0, 0] == pytest.approx(60.0, rel=0.05)
+    assert belief.weights.means[0][0, 0] == pytest.approx(60.0, rel=0.05)
 
 
 def test_same_seed_repeats_bit_for_bit_and_the_belief_given_stays():
@@ -270,7 +286,7 @@ def test_same_seed_repeats_bit_for_bit_and_the_belief_given_stays():
     assert (flattened(start.weights.means) == before).all()
 
 
-def test_units_far_off_leave_no_number_behind_that_is_not_finite():
+def test_units_far_below_zero_give_finite_numbers():
     """Units at t from -1e3 to 1e3: a literal port has 0 / 0 in every row."""
     rng = np.random.default_rng(1)
     weights = Weights(
@@ -278,8 +294,10 @@ def test_units_far_off_leave_no_number_behind_that_is_not_finite():
         (np.full((6, 4), 0.01), np.full((1, 7), 0.1)),
     )
     x, y = rows_for((3,), n=20)
-    found = gradients(weights, x, y, noise=Gamma())
-    assert all(np.isfinite(part).all() for part in (*found.mean, *found.precision, found.log_z))
+    by_kernel = gradients(weights, x, y, noise=Gamma())
+    assert all(
+        np.isfinite(part).all() for part in (*by_kernel.mean, *by_kernel.precision, by_kernel.log_z)
+    )
     assert np.isfinite(output_moments(weights, x).variance).all()
 
 
@@ -302,7 +320,7 @@ def test_rows_that_cannot_be_taken_in_are_refused():
     belief, rng = fresh_belief((3, 4, 1), rng=np.random.default_rng(0)), np.random.default_rng(0)
     x, y = rows_for((3,), n=10)
     with pytest.raises(
-        ConfigError, match="32 rows at once. Accepted: 1 to 10; more of them diverge"
+        ConfigError, match="32 rows at a time. Accepted: 1 to 10; passes with more diverge"
     ):
         take_in(belief, x, y, rng=rng, batch=32)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The prior's EP step: exact where it can be, the two orders, and that the prior is never known worse than before."""
+"""The EP step of the prior: exact cases, its two orders, and the bound on the precision."""
 
 from dataclasses import replace
 
@@ -34,14 +34,14 @@ def learned(*, average=False, passes=3, seed=0):
 
 @pytest.mark.parametrize("order", ["one by one", "together"])
 def test_posterior_stays_the_product_of_its_sites(order):
-    """What q has beyond the prior's factors, by weight and for lambda, is not touched by the step."""
+    """The step leaves the part of q without the prior's factors unchanged."""
     before = learned()
     after = refine_prior(before, order=order)
-    rest = []
+    cavities = []
     for belief in (before, after):
         m, v = flattened(belief.weights.means), flattened(belief.weights.variances)
-        rest.append((1 / v - belief.prior.precision, m / v - belief.prior.shift))
-    np.testing.assert_allclose(rest[1], rest[0], rtol=1e-8, atol=1e-8)
+        cavities.append((1 / v - belief.prior.precision, m / v - belief.prior.shift))
+    np.testing.assert_allclose(cavities[1], cavities[0], rtol=1e-8, atol=1e-8)
     assert after.precisions[0].shape == pytest.approx(6.0 + after.prior.shapes.sum(), rel=1e-10)
     assert after.precisions[0].rate == pytest.approx(6.0 + after.prior.rates.sum(), rel=1e-10)
     assert after.precisions[0].shape > 6.0
@@ -65,19 +65,19 @@ def test_step_of_one_weight_is_that_of_a_row_with_the_prior_precision_as_noise()
 
 def test_both_orders_come_to_the_same_prior():
     """The same data and draws, eight steps each."""
-    found = {}
+    sizes = {}
     for order in ("one by one", "together"):
         belief = learned(passes=1)
         rng = np.random.default_rng(1)
         for _ in range(8):
             belief = refine_prior(belief, order=order)
             belief, _ = take_in(belief, *rows(), rng=rng)
-        found[order] = belief.precisions[0].shape / belief.precisions[0].rate
-    assert found["together"] == pytest.approx(found["one by one"], rel=0.1)
+        sizes[order] = belief.precisions[0].shape / belief.precisions[0].rate
+    assert sizes["together"] == pytest.approx(sizes["one by one"], rel=0.1)
 
 
-def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
-    """A layer whose weights had to move far has a smaller precision, one that stayed a larger one."""
+def test_every_layer_has_its_own_prior_precision_about_its_centre():
+    """A layer whose weights moved far has a smaller precision, one that stayed a larger one."""
     rng = np.random.default_rng(0)
     belief = belief_around([rng.normal(size=(6, 4)), rng.normal(size=(1, 7))], (0.1, 0.1))
     far = tuple(m + shift for m, shift in zip(belief.weights.means, (0.01, 0.6), strict=True))
@@ -89,8 +89,8 @@ def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
     assert first > 10.0 > second
 
 
-def test_prior_is_never_known_worse_than_before_the_rows():
-    """Passes that count no row twice drive A below A0 and the weights without end where nothing stops them."""
+def test_shape_of_the_prior_precision_stays_at_its_start_or_above():
+    """Without the bound, passes that count no row twice drive A below A0, weights to infinity."""
     rng = np.random.default_rng(0)
     belief = fresh_belief((3, 8, 1), rng=rng)
     belief = with_average(belief, belief, n=15)
@@ -104,9 +104,9 @@ def test_prior_is_never_known_worse_than_before_the_rows():
 
 def test_belief_given_stays_as_it_was():
     belief = learned()
-    kept = belief.prior.precision.copy()
+    precision = belief.prior.precision.copy()
     refine_prior(belief)
-    assert (belief.prior.precision == kept).all()
+    assert (belief.prior.precision == precision).all()
 
 
 def test_authors_order_is_refused_where_it_is_not_stable():

@@ -1,4 +1,4 @@
-"""Moments of rectified and of truncated normals against 60 digits, over all t that a network may meet."""
+"""Moments of rectified and truncated normals against 60 digits, over a wide range of t."""
 
 import mpmath as mp
 import numpy as np
@@ -29,24 +29,24 @@ def reference():
 
 
 def test_truncated_moments_keep_their_digits_at_every_t(reference):
-    found = truncated_moments(T)
+    truncated = truncated_moments(T)
     gamma, delta, s = reference[:3]
-    assert np.isfinite([found.gamma, found.delta, found.s]).all()
-    np.testing.assert_allclose(found.delta, delta, rtol=1e-9)
-    np.testing.assert_allclose(found.s, s, rtol=2e-9)
-    kept = gamma > 1e-300
-    np.testing.assert_allclose(found.gamma[kept], gamma[kept], rtol=1e-9)
+    assert np.isfinite([truncated.gamma, truncated.delta, truncated.s]).all()
+    np.testing.assert_allclose(truncated.delta, delta, rtol=1e-9)
+    np.testing.assert_allclose(truncated.s, s, rtol=2e-9)
+    is_normal = gamma > 1e-300
+    np.testing.assert_allclose(truncated.gamma[is_normal], gamma[is_normal], rtol=1e-9)
 
 
 def test_truncated_moments_of_single_precision_are_those_of_double_rounded():
-    found, wide = (
+    single, wide = (
         truncated_moments(T.astype(np.float32)),
         truncated_moments(T.astype(np.float32).astype(np.float64)),
     )
-    assert found.s.dtype == np.float32
-    assert np.isfinite([found.gamma, found.delta, found.s]).all()
-    np.testing.assert_allclose(found.s, wide.s, rtol=1e-6)
-    np.testing.assert_allclose(found.delta, wide.delta, rtol=1e-6)
+    assert single.s.dtype == np.float32
+    assert np.isfinite([single.gamma, single.delta, single.s]).all()
+    np.testing.assert_allclose(single.s, wide.s, rtol=1e-6)
+    np.testing.assert_allclose(single.delta, wide.delta, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

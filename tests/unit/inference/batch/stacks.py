@@ -12,7 +12,7 @@ EXACT = StackTraining(precision="float64", epochs=4, batch_size=5, learning_rate
 
 
 def problem(n=12, p=20, *, samples=3, seed=0, coordinates="row_space", hidden=(4, 3), trained=None):
-    """First layer, layers between, samples with random weights and labels, and theta_hat, x behind them."""
+    """First layer, layers between, samples with random weights and labels; and theta_hat, x."""
     theta_hat, x, y = raw(n, p, hidden=hidden, seed=seed)
     rng = np.random.default_rng(seed + 1)
     trained = np.ones(n, dtype=bool) if trained is None else trained
@@ -36,7 +36,7 @@ def trained_stack(layers, between, samples, config=EXACT, **more):
 
 
 def by_torch(theta_hat, x, samples, sample, *, config=EXACT, weight_decay=0.0):
-    """One network in full coordinates, trained by torch's own optimiser with the order of rows of its stream."""
+    """One network in full coordinates, trained by torch's optimiser with its stream's row order."""
     start = [*theta_hat[:-1], torch.from_numpy(samples.heads[sample])[None]]
     theta = [t.clone().requires_grad_() for t in start]
     omega, labels = (torch.from_numpy(values[sample]) for values in (samples.omega, samples.labels))

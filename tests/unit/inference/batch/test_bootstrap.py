@@ -1,4 +1,4 @@
-"""Weights of the posterior bootstrap: totals, blocks, moments, limits; and the collapse of rows and pseudo rows."""
+"""Weights of the posterior bootstrap (totals, blocks, moments, limits) and collapsed rows."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_blocks_differ_in_size_by_one_row_at_most(n, blocks):
         assert sizes.max() - sizes.min() == (1 if n % min(n, blocks) else 0)
 
 
-def test_both_kinds_of_rows_have_maps_of_their_own_drawn_anew_for_every_sample():
+def test_rows_and_pseudo_rows_have_separate_maps_for_every_sample():
     def map_of(values):
         return np.unique(values, return_inverse=True)[1]
 
@@ -50,7 +50,10 @@ def test_both_kinds_of_rows_have_maps_of_their_own_drawn_anew_for_every_sample()
     "n, blocks, alpha", [(20, 10, 20.0), (20, 10, 1.0), (30, 5, 90.0), (12, 100, 6.0)]
 )
 def test_moments_are_those_of_the_dirichlet_distribution(n, blocks, alpha):
-    """Means, variances and the data's share within 4 Monte-Carlo standard errors (of a variance: by fourth moments)."""
+    """Means, variances and the data's share are within 4 Monte-Carlo standard errors.
+
+    The standard error of a variance is that by fourth moments.
+    """
     size, a = min(n, blocks), alpha / n
     drawn = [weights(n, blocks, alpha, sample) for sample in range(REPEATS)]
     first, pseudo = (np.array([getattr(w, half)[0] for w in drawn]) for half in ("data", "pseudo"))
@@ -80,7 +83,7 @@ def test_very_large_alpha_gives_pseudo_rows_all_weight_evenly():
 
 
 def test_small_alpha_gives_weights_that_a_gamma_variate_in_float32_would_not_have():
-    """At alpha / n = 1e-5, log weights reach far below the smallest number; the draws are rare, large spikes."""
+    """At alpha / n = 1e-5 log weights are far below the smallest float, with rare large spikes."""
     largest = np.array([weights(100, 10, 1e-3, sample).pseudo.max() for sample in range(2000)])
     assert (largest < 1e-30).mean() > 0.9
     assert largest.max() > 1e-3

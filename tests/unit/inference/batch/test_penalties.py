@@ -1,4 +1,7 @@
-"""Penalties add the gradients of Gaussian priors: by Woodbury what the dense covariance says, by L2SP a pull home."""
+"""Penalties add the gradients of Gaussian priors.
+
+The reference of PTYL is a dense covariance, that of L2SP a pull to the start.
+"""
 
 from dataclasses import replace
 
@@ -36,7 +39,7 @@ def random_stack(samples, *, seed=0):
 
 
 def snapshots_of(drawn):
-    """Random moments of the hidden layers and of an output layer, which a prior of hidden layers leaves out."""
+    """Random moments of hidden and output layers; a prior of hidden layers ignores the latter."""
     p, width, last = WIDTHS
     shapes = {
         "weight.1": (width, p),
@@ -66,7 +69,7 @@ def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
     pull(snapshots, first, gammas=gammas, n=n).add_gradient(stack)
 
     def stacked(params):
-        """Both hidden layers of params as one vector in the stack's order, the bias being the last input."""
+        """Both hidden layers as one vector in the stack's order; the bias is the last input."""
         layers = []
         for i in (1, 2):
             weight, bias = params[f"weight.{i}"], params[f"bias.{i}"]
@@ -79,8 +82,8 @@ def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
         phi = torch.cat([(first + stack.weights[0][s]).flatten(), stack.weights[1][s].flatten()])
         dense = gammas[s] * covariance + 0.1 * torch.eye(phi.numel(), dtype=torch.float64)
         expected = torch.linalg.solve(dense, phi - stacked(snapshots.mean)) / n[s]
-        found = torch.cat([stack.gradients[k][s].flatten() for k in (0, 1)])
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+        gradients = torch.cat([stack.gradients[k][s].flatten() for k in (0, 1)])
+        torch.testing.assert_close(gradients, expected, rtol=1e-9, atol=1e-12)
     assert (stack.gradients[2] == 0).all()
 
 
@@ -88,7 +91,7 @@ def test_prior_of_chosen_samples_is_theirs():
     gradients = []
     for index in ([0, 1, 2], [2, 0]):
         stack, snapshots, first = random_stack(3)
-        chosen = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(
+        selected = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(
             torch.tensor(index)
         )
         part = replace(
@@ -96,7 +99,7 @@ def test_prior_of_chosen_samples_is_theirs():
             weights=[w[index] for w in stack.weights],
             gradients=[g[index] for g in stack.gradients],
         )
-        chosen.add_gradient(part)
+        selected.add_gradient(part)
         gradients.append(part.gradients[0])
     torch.testing.assert_close(gradients[0][[2, 0]], gradients[1])
 

@@ -1,4 +1,4 @@
-"""A stack of networks is trained as each would be alone: by torch's optimisers, in any kernel, chunk or coordinates."""
+"""Networks of a stack are trained as each alone, with any kernel, chunk size and coordinates."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_written_kernels_have_the_gradients_of_the_reference(name, hidden):
     )
     base = torch.stack([layer.base, other.base])
     rows = torch.tensor([[3, 0, 7, 7, 11]]).expand(5, 5)
-    found = []
+    results = []
     for kernel in (name, "vmap"):
         stack = make_stack(
             inputs,
@@ -66,9 +66,9 @@ def test_written_kernels_have_the_gradients_of_the_reference(name, hidden):
                 torch.randn(weight.shape, generator=generator, dtype=torch.float64), alpha=0.1
             )
         kernel_of(kernel)(stack, rows)
-        found.append(stack.gradients)
-    close(*found)
-    assert min(float(gradient.abs().max()) for gradient in found[0]) > 1e-3
+        results.append(stack.gradients)
+    close(*results)
+    assert min(float(gradient.abs().max()) for gradient in results[0]) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,11 @@ def test_stacked_networks_are_those_of_torch_one_after_the_other(config):
     weights = trained_stack([layer], between, samples, config)
     for m in range(3):
         expected = by_torch(theta_hat, x, samples, m, config=config)
-        own = [full_first(layer, weights, theta_hat[0])[m], *[w[m].T for w in weights[1:]]]
-        close(own, expected)
+        trained_layers = [
+            full_first(layer, weights, theta_hat[0])[m],
+            *[w[m].T for w in weights[1:]],
+        ]
+        close(trained_layers, expected)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +101,16 @@ def test_row_space_is_exact_for_sgd(n, p, clip, decay):
     assert layer.inputs.shape[1] == min(n, p + 1)
     for m in range(3):
         expected = by_torch(theta_hat, x, samples, m, config=config, weight_decay=decay)
-        own = [full_first(layer, weights, theta_hat[0])[m], *[w[m].T for w in weights[1:]]]
-        close(own, expected)
+        trained_layers = [
+            full_first(layer, weights, theta_hat[0])[m],
+            *[w[m].T for w in weights[1:]],
+        ]
+        close(trained_layers, expected)
         assert float((expected[0] - theta_hat[0]).norm()) > 1e-2
 
 
 def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
-    """Rotated coordinates give Adam other steps; both reach labels that a network can fit exactly."""
+    """Adam takes other steps in rotated coordinates; both fit labels of a network exactly."""
     losses, firsts = [], []
     for coordinates in ("row_space", "full"):
         layer, between, samples, (theta_hat, _) = problem(
@@ -123,7 +129,7 @@ def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
 @pytest.mark.parametrize(
     "order, kernel", [("own", "bmm"), ("own", "vmap"), ("shared", "wide"), ("shared", "bmm")]
 )
-def test_sample_is_the_same_however_many_there_are_and_however_they_are_cut(order, kernel):
+def test_sample_does_not_depend_on_the_number_of_samples_or_chunks(order, kernel):
     layer, between, samples, _ = problem(samples=5)
     config = replace(EXACT, order=order, kernel=kernel)
     together = trained_stack([layer], between, samples, config)
@@ -141,11 +147,11 @@ def test_samples_of_several_folds_are_those_of_each_fold_alone():
     other = first_layer(theta_hat[0], x.numpy(), trained=half, coordinates="row_space")
     mixed = replace(samples, layer=np.array([1, 0, 1, 0]), folds=np.array([2, -1, 2, -1]))
     together = trained_stack([layer, other], between, mixed)
-    own = trained_stack(
+    alone = trained_stack(
         [other], between, replace(mixed.of(np.array([0, 2])), layer=np.zeros(2, dtype=int))
     )
-    assert own[0].shape[1] == 7
-    close([together[0][[0, 2], :7], *[w[[0, 2]] for w in together[1:]]], own, atol=1e-9)
+    assert alone[0].shape[1] == 7
+    close([together[0][[0, 2], :7], *[w[[0, 2]] for w in together[1:]]], alone, atol=1e-9)
     assert (together[0][[0, 2], 7:] == 0).all()
 
 
@@ -180,7 +186,7 @@ def test_rows_and_pseudo_rows_trained_apart_give_the_same_network():
 
 
 def test_network_in_its_linear_range_is_trained_to_weighted_least_squares():
-    """Biases of 4 keep every ReLU open: the function is linear and its minimum is the closed form."""
+    """Biases of 4 keep every ReLU open: the function is linear, with a closed-form minimum."""
     theta_hat, x, _ = raw(30, 2, hidden=(3,), seed=2)
     theta_hat[0][:, -1] = 4.0
     layer = first_layer(
@@ -198,11 +204,11 @@ def test_network_in_its_linear_range_is_trained_to_weighted_least_squares():
 
 def test_shared_order_is_that_of_the_first_sample():
     layer, between, samples, _ = problem()
-    own, shared = (
+    own_order, shared = (
         trained_stack([layer], between, samples, replace(EXACT, order=o)) for o in ("own", "shared")
     )
-    close([w[0] for w in own], [w[0] for w in shared])
-    assert float((own[0][1] - shared[0][1]).abs().max()) > 1e-6
+    close([w[0] for w in own_order], [w[0] for w in shared])
+    assert float((own_order[0][1] - shared[0][1]).abs().max()) > 1e-6
 
 
 def test_precision_of_float32_predicts_within_a_thousandth():
@@ -291,7 +297,7 @@ def test_training_that_diverges_is_refused_with_the_learning_rate():
         ({"batch_size": 0}, "batch size 0"),
         ({"learning_rate": 0.0}, "learning rate 0.0"),
         ({"max_memory_GB": 0.0}, "memory 0.0 GB"),
-        ({"chunk": 0}, "0 samples at once"),
+        ({"chunk": 0}, "0 samples together"),
         ({"momentum": 1.0}, "momentum 1.0"),
         ({"clip": -1.0}, "clip -1.0.*0 for none"),
         ({"kernel": "wide"}, "order is 'own'. Set order=shared, or kernel=bmm"),

@@ -1,4 +1,4 @@
-"""Clipping is by sample; SGHMC keeps the variance that its recursion says; the schedule is a cosine."""
+"""Clipping by sample, the stationary variance of SGHMC, and the cosine schedule."""
 
 import numpy as np
 import pytest
@@ -31,15 +31,18 @@ def test_clipping_scales_a_sample_whose_norm_over_all_layers_is_too_large():
     assert float(stack.gradients[0][0, 0, 0] / stack.gradients[1][0, 0, 0]) == pytest.approx(0.75)
 
 
-def stationary(rate, *, kept, temperature, n, precision):
-    """Covariance of (v, theta) that v <- kept v - rate precision theta + e, theta <- theta + v leaves as it is."""
-    step = np.array([[kept, -rate * precision], [kept, 1 - rate * precision]])
-    noise = 2 * (1 - kept) * temperature * rate / n * np.ones((2, 2))
+def stationary(rate, *, momentum, temperature, n, precision):
+    """Stationary covariance of (v, theta).
+
+    v <- momentum v - rate precision theta + e, theta <- theta + v.
+    """
+    step = np.array([[momentum, -rate * precision], [momentum, 1 - rate * precision]])
+    noise = 2 * (1 - momentum) * temperature * rate / n * np.ones((2, 2))
     return np.linalg.solve(np.eye(4) - np.kron(step, step), noise.reshape(4)).reshape(2, 2)
 
 
 def test_sghmc_has_the_variance_of_its_recursion_on_a_quadratic_energy():
-    """9,820 weights of one energy n / 2 theta^2: variance within 4 standard errors, and near T / n for small steps."""
+    """The variance of 9,820 weights is within 4 standard errors, and near T / n for small steps."""
     samples, n, temperature, rate = 20, 50, 3.0, 0.01
     stack = stack_of(samples, r=48, width=10)
     generators = [np.random.default_rng([1, s]) for s in range(samples)]
@@ -50,7 +53,7 @@ def test_sghmc_has_the_variance_of_its_recursion_on_a_quadratic_energy():
             gradient.copy_(weight)
         mover.step(rate, noisy=True)
     values = torch.cat([w.flatten() for w in stack.weights]).numpy()
-    expected = stationary(rate, kept=0.9, temperature=temperature, n=n, precision=1.0)[1, 1]
+    expected = stationary(rate, momentum=0.9, temperature=temperature, n=n, precision=1.0)[1, 1]
     assert expected == pytest.approx(temperature / n, rel=0.05)
     assert abs(values.var() / expected - 1) < 4 * np.sqrt(2 / values.size)
 

@@ -1,4 +1,4 @@
-"""Small regressions with a source error, and what is known of them without the code under test."""
+"""Small regressions with a source error, and independent computations for them."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 
 
-def made(n, p, *, seed=0, noise=0.6):
+def make_regression(n, p, *, seed=0, noise=0.6):
     """Rows (n, p), responses (n,) with an intercept, and a source covariance S1 (p, p)."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, p)) + 0.5
@@ -28,23 +28,24 @@ def explicit(x, z, s1):
 
 
 def reduced(n=12, p=3, *, seed=0, source=True, **kwargs):
-    x, z, s1 = made(n, p, seed=seed)
+    x, z, s1 = make_regression(n, p, seed=seed)
     return reduce_regression(x, z, source_covariance=s1 if source else None, **kwargs)
 
 
 def gibbs_draws(problem, *, warmup, draws, seed, prior):
-    """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain of plain Gibbs sampling."""
+    """Return delta (draws, p), sigma^2 and log tau (draws,) of a chain of plain Gibbs sampling."""
     rng, form, response = (
         np.random.default_rng(seed),
         form_of(problem),
         Response(problem.square, problem.n, prior),
     )
-    state, kept = gibbs_start(problem), []
+    state = gibbs_start(problem)
+    draws_of = []
     for i in range(warmup + draws):
         state = gibbs_sweep(state, form, problem.moment, response, rng)
         if i >= warmup:
-            kept.append((state.delta, state.sigma2, 0.5 * np.log(state.tau2)))
-    return tuple(np.array(values) for values in zip(*kept, strict=True))
+            draws_of.append((state.delta, state.sigma2, 0.5 * np.log(state.tau2)))
+    return tuple(np.array(values) for values in zip(*draws_of, strict=True))
 
 
 def rank(values, grid, log_density):

@@ -1,4 +1,4 @@
-"""Both forms draw from the same normal law, also where columns are dead, doubled or more than the rows."""
+"""Both forms draw from the same normal law, with zero, duplicated or many columns too."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from bandgap.foundation.errors import InputError
 from bandgap.inference.last_layer.coefficient_draws import GramForm, RowForm, form_of
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
-from tests.unit.inference.last_layer.regressions import made, reduced
+from tests.unit.inference.last_layer.regressions import make_regression, reduced
 
 FORMS = pytest.mark.parametrize("kind", [GramForm, RowForm])
 DRAWS = 8_000
@@ -50,16 +50,16 @@ def test_products_with_the_gram_matrix_and_tail_squares(kind, problem):
     np.testing.assert_allclose(form.diagonal, np.diag(problem.gram), rtol=0, atol=1e-10)
     expected = []
     for m in range(10):
-        left = v.copy()
-        left[order[:m]] = 0.0
-        expected.append(left @ problem.gram @ left)
+        tail = v.copy()
+        tail[order[:m]] = 0.0
+        expected.append(tail @ problem.gram @ tail)
     np.testing.assert_allclose(form.tail_squares(v, order), expected, rtol=0, atol=1e-10)
 
 
 @FORMS
 @pytest.mark.parametrize("case", ["dead", "doubled", "huge variances", "tiny variances"])
-def test_draws_stay_finite_where_the_gram_matrix_says_nothing(kind, case):
-    x, z, s1 = made(5, 9)
+def test_draws_are_finite_for_a_gram_matrix_without_information(kind, case):
+    x, z, s1 = make_regression(5, 9)
     if case == "dead":
         x[:, 4] = 0.0
     if case == "doubled":
@@ -72,7 +72,7 @@ def test_draws_stay_finite_where_the_gram_matrix_says_nothing(kind, case):
 
 @FORMS
 def test_a_dead_column_has_its_prior(kind):
-    x, z, s1 = made(5, 9)
+    x, z, s1 = make_regression(5, 9)
     x[:, 4] = 0.0
     form, rng = kind(reduce_regression(x, z, source_covariance=s1)), np.random.default_rng(6)
     form.factor(np.full(9, 3.0))
@@ -81,7 +81,7 @@ def test_a_dead_column_has_its_prior(kind):
     assert draws.var() == pytest.approx(3.0 * SIGMA**2, rel=SIGMAS * np.sqrt(2.0 / DRAWS))
 
 
-def test_a_form_factorises_anew_for_new_variances(problem):
+def test_form_factorises_again_for_new_variances(problem):
     form = GramForm(problem)
     first = form.factor(np.full(9, 1.0))
     form.factor(np.full(9, 50.0))

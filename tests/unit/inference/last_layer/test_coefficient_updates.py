@@ -1,4 +1,4 @@
-"""Updates leave the law of coefficients and noise variance given the prior variances as it is."""
+"""Updates leave the law of coefficients and noise variance, given prior variances, invariant."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def made_update(kind):
 
 
 def exact(problem, variances):
-    """Mean and covariance factor of delta given sigma^2, and shape and rate of sigma^2, by an explicit inverse."""
+    """Mean and covariance of delta given sigma^2, shape and rate of sigma^2, by an inverse."""
     inverse = np.linalg.inv(problem.gram + np.diag(1 / variances))
     mean = inverse @ problem.moment
     return (
@@ -51,9 +51,47 @@ def draw_exactly(problem, variances, rng):
     ), sigma2
 
 
+def draw_block(problem, variances, delta, block, rng):
+    """Draw sigma^2 and the coefficients `block` given the remaining, in place."""
+    remaining = np.setdiff1d(np.arange(delta.size), block)
+    a = problem.gram[np.ix_(block, block)] + np.diag(1 / variances[block])
+    r = problem.moment[block] - problem.gram[np.ix_(block, remaining)] @ delta[remaining]
+    best = delta.copy()
+    best[block] = np.linalg.solve(a, r)
+    misfit = problem.square - 2 * problem.moment @ best + best @ problem.gram @ best
+    rate = PRIOR.scale + 0.5 * (misfit + (best**2 / variances).sum())
+    shape = PRIOR.shape + 0.5 * (problem.n + remaining.size)
+    sigma2 = rate / rng.standard_gamma(shape)
+    lower = np.linalg.cholesky(a)
+    noise = np.linalg.solve(lower.T, rng.standard_normal(block.size))
+    delta[block] = best[block] + np.sqrt(sigma2) * noise
+    return sigma2
+
+
+@pytest.mark.parametrize("kind", ["joint", "halves"])
+def test_update_is_that_of_explicit_algebra_with_the_same_random_numbers(kind):
+    problem, variances, update, response = made_update(kind)
+    delta = np.linspace(-1.0, 2.0, 7)
+    result = update.update(delta.copy(), variances, response, np.random.default_rng(12))
+    rng = np.random.default_rng(12)
+    expected = delta.copy()
+    if kind == "joint":
+        sigma2 = draw_block(problem, variances, expected, np.arange(7), rng)
+    else:
+        order = rng.permutation(7)
+        draw_block(problem, variances, expected, np.sort(order[:3]), rng)
+        sigma2 = draw_block(problem, variances, expected, np.sort(order[3:]), rng)
+    np.testing.assert_allclose(result.delta, expected, rtol=0, atol=1e-10)
+    assert result.sigma2 == pytest.approx(sigma2, rel=1e-10)
+    assert result.fitted == pytest.approx(expected @ problem.gram @ expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
-    """Means of delta, of the noise variance and of delta delta' over 1,500 chains of four updates from exact draws."""
+    """Means of delta, of the noise variance and of delta delta'.
+
+    They are over 1,500 chains of four updates, which start at exact draws.
+    """
     problem, variances, update, response = made_update(kind)
     mean, inverse, shape, rate = exact(problem, variances)
     rng, deltas, sigma2s = np.random.default_rng(1), [], []
@@ -66,7 +104,7 @@ def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
         sigma2s.append(drawn.sigma2)
     deltas, sigma2s = np.array(deltas), np.array(sigma2s)
     products = (deltas - mean)[:, :, None] * (deltas - mean)[:, None, :]
-    for found, expected in (
+    for draws, expected in (
         (deltas, mean),
         (sigma2s, rate / (shape - 1)),
         (products, inverse * rate / (shape - 1)),
@@ -76,12 +114,12 @@ def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
         ),  # delta and the noise variance belong together
     ):
         assert (
-            np.abs(found.mean(0) - expected) < SIGMAS * found.std(0) / np.sqrt(len(found))
+            np.abs(draws.mean(0) - expected) < SIGMAS * draws.std(0) / np.sqrt(len(draws))
         ).all()
 
 
 def test_halves_forget_where_they_started():
-    """From a start a hundred standard deviations away: 50 updates at most, the halves being drawn anew twice."""
+    """50 updates reach the law from a start 100 standard deviations away; halves change twice."""
     problem, variances, update, response = made_update("halves")
     rng, delta = np.random.default_rng(2), np.full(7, 30.0)
     for _ in range(50):
@@ -102,7 +140,7 @@ def test_fitted_is_the_square_of_the_draw_in_the_gram_matrix(kind):
 
 
 def test_fitted_leaves_out_what_was_added_to_factorise():
-    """A Gram matrix of rank 3 under a flat prior is singular to rounding: the factor is that of another matrix."""
+    """A Gram matrix of rank 3 under a flat prior is singular to rounding and gets a jitter."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 24))
     problem = reduce_regression(x, x[:, 0] + rng.normal(size=40))
@@ -110,19 +148,18 @@ def test_fitted_leaves_out_what_was_added_to_factorise():
     form.factor(np.full(24, 1e30))
     delta = form.draw(1.0, rng)
     added = JITTER * np.diag(problem.gram).mean()
-    assert added * delta @ delta > 1.0  # it would be seen
-    assert form.fitted == pytest.approx(
-        delta @ problem.gram @ delta, rel=1e-4
-    )  # 1e-10 of what cancels
+    assert added * delta @ delta > 1.0  # large enough to be noticed
+    # The terms that cancel are known to 1e-10.
+    assert form.fitted == pytest.approx(delta @ problem.gram @ delta, rel=1e-4)
 
 
-def test_halves_are_drawn_anew_every_few_updates():
+def test_halves_change_every_few_updates():
     _, variances, update, response = made_update("halves")
-    rng, delta, seen = np.random.default_rng(5), np.zeros(7), []
+    rng, delta, draws = np.random.default_rng(5), np.zeros(7), []
     for _ in range(3 * EVERY):
         delta = update.update(delta, variances, response, rng).delta
-        seen.append(tuple(update.halves[0]))
-    changes = [i for i in range(1, len(seen)) if seen[i] != seen[i - 1]]
+        draws.append(tuple(update.halves[0]))
+    changes = [i for i in range(1, len(draws)) if draws[i] != draws[i - 1]]
     assert set(changes) <= {EVERY, 2 * EVERY} and changes
     assert sorted([*update.halves[0], *update.halves[1]]) == list(range(7))
 

@@ -1,4 +1,4 @@
-"""The exact posterior of the global scale against n x n algebra, its random walk, and its own prior."""
+"""The posterior of the global scale against n x n algebra; its random walk; its prior."""
 
 import numpy as np
 import pytest
@@ -19,12 +19,12 @@ from bandgap.inference.last_layer.spectral_regression import (
     spectral_regression,
 )
 from bandgap.priors.source_distance import isotropic_rates, source_distance
-from tests.unit.inference.last_layer.regressions import explicit, made
+from tests.unit.inference.last_layer.regressions import explicit, make_regression
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs
 NOISE = NoisePrior(2.0, 1.0)
-X, Z, S1 = made(12, 4, seed=2)
+X, Z, S1 = make_regression(12, 4, seed=2)
 
 
 @pytest.fixture(scope="module", params=["isotropic", "source"])
@@ -78,7 +78,7 @@ def moments(scale):
 
 
 def explicit_log_likelihood(x, m):
-    """Of Z without its mean, by the n x n covariance s2 (I + X (S1 + x M) X') in an orthonormal basis of contrasts."""
+    """log p(Z | x) by the n x n covariance s2 (I + X (S1 + x M) X') of contrasts of rows."""
     n = len(Z)
     basis = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)]))[0][:, 1:n]
     covariance = basis.T @ (np.eye(n) + X @ (S1 + x * m) @ X.T) @ basis
@@ -90,8 +90,8 @@ def test_likelihood_is_that_of_the_n_by_n_covariance(case):
     regression, _, m = case
     x = np.array([1e-9, 1e-3, 0.2, 1.0, 40.0])
     expected = np.array([explicit_log_likelihood(value, m) for value in x])
-    found = regression.log_likelihood(x)
-    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=0, atol=1e-8)
+    likelihood = regression.log_likelihood(x)
+    np.testing.assert_allclose(np.diff(likelihood), np.diff(expected), rtol=0, atol=1e-8)
 
 
 def test_grid_holds_the_posterior_of_log_x(case, exact):
@@ -107,7 +107,7 @@ def test_grid_holds_the_posterior_of_log_x(case, exact):
         for u in exact.log_x[::50]
     )
     low, high = prior.typical - 40, prior.typical + 25
-    whole, below = (
+    total, below = (
         integrate.quad(
             density, low, end, limit=300, points=[mean_log_x(exact) - 1], epsabs=0, epsrel=1e-8
         )[0]
@@ -116,9 +116,9 @@ def test_grid_holds_the_posterior_of_log_x(case, exact):
     first = integrate.quad(
         lambda u: u * density(u), low, high, limit=300, points=[mean_log_x(exact)], epsrel=1e-8
     )[0]
-    assert first / whole == pytest.approx(mean_log_x(exact), abs=1e-6)
+    assert first / total == pytest.approx(mean_log_x(exact), abs=1e-6)
     assert exact.weights[exact.log_x < mean_log_x(exact)].sum() == pytest.approx(
-        below / whole, abs=exact.weights.max()
+        below / total, abs=exact.weights.max()
     )
     assert exact.weights[0] + exact.weights[-1] < 1e-8
 
@@ -156,22 +156,52 @@ def test_draws_have_the_moments_in_closed_form(exact):
 def test_random_walk_agrees_with_the_grid(case, exact):
     regression, prior, _ = case
     rng = np.random.default_rng(2)
-    found, accepted = metropolis(
+    walk, accepted = metropolis(
         regression, prior, start=prior.typical, warmup=400, draws=3000, rng=rng
     )
-    error = sd_log_x(exact) / np.sqrt(ess_bulk(found[None, :, None])[0])
-    assert abs(found.mean() - mean_log_x(exact)) < SIGMAS * error
+    error = sd_log_x(exact) / np.sqrt(ess_bulk(walk[None, :, None])[0])
+    assert abs(walk.mean() - mean_log_x(exact)) < SIGMAS * error
     assert 0.25 < accepted < 0.5  # 0.30 to 0.45 is what the step adapts to
-    step = max(1, round(len(found) / ess_bulk(found[None, :, None])[0] * 2))
+    step = max(1, round(len(walk) / ess_bulk(walk[None, :, None])[0] * 2))
     below = np.cumsum(exact.weights) - 0.5 * exact.weights
     assert (
-        stats.kstest(found[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
+        stats.kstest(walk[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
     )
+
+
+def test_random_walk_accepts_by_the_exact_ratio_of_the_posterior(case):
+    """A walk by n x n algebra with the same random numbers has the same positions."""
+    regression, prior, m = case
+    positions, share = metropolis(
+        regression, prior, start=-1.0, warmup=40, draws=200, rng=np.random.default_rng(11)
+    )
+
+    def log_target(log_x):
+        return explicit_log_likelihood(np.exp(log_x), m) + float(prior.log_density(log_x))
+
+    rng = np.random.default_rng(11)
+    log_x = -1.0
+    step = 1.0
+    expected = []
+    n_accepted = 0
+    for i in range(240):
+        proposal = log_x + step * rng.standard_normal()
+        log_ratio = log_target(proposal) - log_target(log_x)  # the proposal is symmetric
+        accepted = rng.standard_exponential() > -log_ratio
+        log_x = proposal if accepted else log_x
+        if i < 40:
+            step *= np.exp((accepted - 0.375) / np.sqrt(1 + i))
+        else:
+            expected.append(log_x)
+            n_accepted += accepted
+    np.testing.assert_allclose(positions, expected, rtol=0, atol=1e-10)
+    assert share == n_accepted / 200
+    assert 40 < n_accepted < 160
 
 
 @pytest.mark.parametrize("kind", ["grid", "random walk"])
 def test_scale_has_its_prior_when_responses_come_from_it(kind):
-    """x from its prior, responses given it, x given the responses: the prior again (after Geweke, 2004)."""
+    """x from its prior, responses given x, x given responses: its prior (after Geweke, 2004)."""
     rng, root = np.random.default_rng(3), np.linalg.cholesky(S1)
     prior = source_distance(np.ones(4), lam=0.7, median_x=1)
     wide = np.linspace(-60, 25, 4001)
@@ -197,7 +227,10 @@ def test_scale_has_its_prior_when_responses_come_from_it(kind):
 
 
 def test_sharp_posterior_of_many_rows_is_resolved():
-    """With 300 coefficients known almost exactly, log(s2 x) is known to sqrt(2 / 300), log s2 to sqrt(2 / 600)."""
+    """300 coefficients are known almost exactly.
+
+    log(s2 x) is then known to sqrt(2 / 300) and log s2 to sqrt(2 / 600).
+    """
     rng = np.random.default_rng(4)
     x = rng.normal(size=(900, 300))
     z = x @ (0.5 * rng.normal(size=300)) + 0.01 * rng.normal(size=900)
@@ -229,8 +262,8 @@ def test_log_posterior_is_likelihood_times_prior(case):
 
 @pytest.mark.parametrize("n", [12, 6])
 def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n):
-    x, z, _ = made(n, 8, seed=5)
-    found = least_cross_validation(spectral_regression(reduce_regression(x, z)))
+    x, z, _ = make_regression(n, 8, seed=5)
+    penalty = least_cross_validation(spectral_regression(reduce_regression(x, z)))
 
     def score(penalty):
         wide = x - x.mean(0)
@@ -242,26 +275,29 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
             residual @ residual,
         )
 
-    own, degrees, misfit = score(1 / found.x)
-    assert all(own <= score(factor / found.x)[0] * (1 + 1e-9) for factor in (0.3, 0.7, 1.5, 3.0))
-    assert found.degrees == pytest.approx(degrees, rel=1e-6)
-    assert found.variance == pytest.approx(misfit / (n - degrees), rel=1e-6)
+    least_score, degrees, misfit = score(1 / penalty.x)
+    assert all(
+        least_score <= score(factor / penalty.x)[0] * (1 + 1e-9) for factor in (0.3, 0.7, 1.5, 3.0)
+    )
+    assert penalty.degrees == pytest.approx(degrees, rel=1e-6)
+    assert penalty.variance == pytest.approx(misfit / (n - degrees), rel=1e-6)
 
 
 def test_penalty_is_that_of_the_linear_probe_on_the_rows():
-    x, z, _ = made(60, 8, seed=6, noise=2.0)
-    found, probe = (
+    x, z, _ = make_regression(60, 8, seed=6, noise=2.0)
+    penalty, probe = (
         least_cross_validation(spectral_regression(reduce_regression(x, z))),
         fit_probe(x, z),
     )
-    assert np.log(found.x * probe.penalty) == pytest.approx(
-        0.0, abs=0.2
-    )  # steps of their grids: 0.10 and 0.23
-    assert found.variance == pytest.approx(probe.residual_variance, rel=0.01)
+    # The steps of the two grids are 0.10 and 0.23.
+    assert np.log(penalty.x * probe.penalty) == pytest.approx(0.0, abs=0.2)
+    assert penalty.variance == pytest.approx(probe.residual_variance, rel=0.01)
 
 
-def test_penalty_is_infinite_where_nothing_can_be_learned():
-    found = least_cross_validation(
+def test_penalty_is_infinite_for_rows_without_variation():
+    penalty = least_cross_validation(
         spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0)))
     )
-    assert found.x == 0.0 and found.degrees == 1.0 and found.variance == pytest.approx(5.0 / 3.0)
+    assert (
+        penalty.x == 0.0 and penalty.degrees == 1.0 and penalty.variance == pytest.approx(5.0 / 3.0)
+    )

@@ -1,4 +1,4 @@
-"""The horseshoe posterior against quadrature and against plain Gibbs sampling, and what a run of chains guarantees."""
+"""The horseshoe posterior against quadrature and plain Gibbs sampling; properties of chains."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from bandgap.inference.last_layer.coefficient_updates import LEAST
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
-from tests.unit.inference.last_layer.regressions import gibbs_draws, made, reduced
+from tests.unit.inference.last_layer.regressions import gibbs_draws, make_regression, reduced
 
 SIGMAS = (
     4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs; the seeds are fixed
@@ -19,9 +19,10 @@ PRIOR = NoisePrior(2.0, 1.0)
 
 
 def quadrature(problem, step):
-    """Posterior means of delta, delta^2, log s2 and log tau: sums over even grids of log tau and log lambda_j.
+    """Posterior means of delta, delta^2, log s2 and log tau by sums over grids of scales.
 
-    Given these, delta is a multivariate t in closed form: A = G + D^-1, s2 ~ InvGamma(a + n / 2, b + Q / 2).
+    Given log tau and all log lambda_j, delta is a multivariate t in closed form: A = G + D^-1, s2 ~
+    InvGamma(a + n / 2, b + Q / 2).
     """
     from scipy.special import digamma
 
@@ -51,11 +52,11 @@ def quadrature(problem, step):
 
 @pytest.mark.parametrize(("p", "step"), [(1, 0.1), (2, 0.25)])
 def test_posterior_is_that_of_quadrature(p, step):
-    """The trapezoid rule is good to 1e-4 at these steps (half of them moves the moments by less)."""
+    """The trapezoid rule is accurate to 1e-4 here: half the step changes moments by less."""
     problem = reduced(n=14, p=p, seed=3)
     config = HorseshoeConfig(chains=4, warmup=200, draws=3000, keep=12_000)
     draws, info = sample_horseshoe(problem, config=config, seed=1, prior=PRIOR)
-    found = np.concatenate(
+    moments = np.concatenate(
         [
             draws.delta,
             draws.delta**2,
@@ -64,8 +65,8 @@ def test_posterior_is_that_of_quadrature(p, step):
         ],
         -1,
     )
-    error = found.std((0, 1)) / np.sqrt(ess_bulk(found))
-    assert (np.abs(found.mean((0, 1)) - quadrature(problem, step)) < SIGMAS * error + 1e-3).all()
+    error = moments.std((0, 1)) / np.sqrt(ess_bulk(moments))
+    assert (np.abs(moments.mean((0, 1)) - quadrature(problem, step)) < SIGMAS * error + 1e-3).all()
     assert max(info.figures()["rhat_tau"], info.figures()["rhat_sigma"]) < 1.01
 
 
@@ -92,9 +93,9 @@ def test_few_large_changes_are_found_and_the_rest_shrunk():
     draws, _ = sample_horseshoe(reduce_regression(x, z), config=HorseshoeConfig(keep=400), seed=0)
     mean = draws.delta.mean((0, 1))
     least_squares = np.linalg.lstsq(x - x.mean(0), z - z.mean(), rcond=None)[0]
-    others = np.delete(np.arange(30), [3, 17])
+    inactive = np.delete(np.arange(30), [3, 17])
     assert np.abs(mean - delta)[[3, 17]].max() < 0.15  # three standard errors, 0.05 each
-    assert np.linalg.norm(mean[others]) < 0.5 * np.linalg.norm(least_squares[others])
+    assert np.linalg.norm(mean[inactive]) < 0.5 * np.linalg.norm(least_squares[inactive])
 
 
 def test_few_large_changes_among_many_are_found_in_halves_too():
@@ -104,9 +105,9 @@ def test_few_large_changes_among_many_are_found_in_halves_too():
     config = HorseshoeConfig(chains=2, warmup=150, draws=200, keep=200)
     draws, info = sample_horseshoe(reduce_regression(x, z), config=config, seed=0)
     mean = draws.delta.mean((0, 1))
-    assert mean[3] == pytest.approx(2.0, abs=0.15) and mean[17] == pytest.approx(
-        -1.5, abs=0.15
-    )  # four errors of 0.04
+    # The bounds are four standard errors of 0.04.
+    assert mean[3] == pytest.approx(2.0, abs=0.15)
+    assert mean[17] == pytest.approx(-1.5, abs=0.15)
     assert np.abs(np.delete(mean, [3, 17])).max() < 0.1
     assert (
         np.sqrt(draws.sigma2).mean() == pytest.approx(0.5, abs=0.1)
@@ -133,7 +134,7 @@ def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
 )
 def test_draws_are_finite_in_degenerate_problems(case):
     n = {"two rows": 2, "one row": 1}.get(case, 8)
-    x, z, s1 = made(n, 12)
+    x, z, s1 = make_regression(n, 12)
     if case == "doubled column":
         x[:, 5] = x[:, 4]
     if case == "dead column":

@@ -1,7 +1,7 @@
-"""Each step of a sweep against the joint density written down here, and whole sweeps by Geweke's (2004) test.
+"""Steps of a sweep against the joint density, and whole sweeps by Geweke's (2004) test.
 
-Log joint of (Z, delta, s2, lambda, tau), with G, g and Z'PZ of the n x n matrices: the likelihood of the contrasts is
-s2^(-n/2) exp(-(Z'PZ - 2 g'delta + delta'G delta) / (2 s2)).
+Log joint of (Z, delta, s2, lambda, tau), with G, g and Z'PZ of the n x n matrices: the likelihood
+of the contrasts is s2^(-n/2) exp(-(Z'PZ - 2 g'delta + delta'G delta) / (2 s2)).
 """
 
 import numpy as np
@@ -11,11 +11,13 @@ from scipy import stats
 from bandgap.inference.last_layer.coefficient_draws import form_of
 from bandgap.inference.last_layer.coefficient_updates import HalvesUpdate, JointUpdate
 from bandgap.inference.last_layer.horseshoe_sweep import (
-    CENTRED_TELLS,
+    CENTRED_INFORMATION,
     HorseshoeState,
     choose_centred,
     draw_scales,
     line_of,
+    log_density_along_line,
+    log_density_of_scale,
     move_along_line,
     slice_step,
     sweep,
@@ -23,7 +25,7 @@ from bandgap.inference.last_layer.horseshoe_sweep import (
 from bandgap.inference.last_layer.noise_variance import NoisePrior, Response, draw_noise_variance
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from benchmarks.plain_gibbs import GibbsState, gibbs_sweep
-from tests.unit.inference.last_layer.regressions import explicit, made, rank
+from tests.unit.inference.last_layer.regressions import explicit, make_regression, rank
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 SIGMAS = 4.5  # of the largest of 20 comparisons: a false alarm in 7,000 runs
@@ -36,7 +38,7 @@ STATES = {
     "wide": HorseshoeState(np.array([3.0, -2.0, 0.7]), 1.5, 1.5, np.array([3.0, 0.4, 0.05])),
 }
 every_state = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-X, Z, S1 = made(12, 3)
+X, Z, S1 = make_regression(12, 3)
 
 
 def log_joint(delta, sigma2, log_tau, local, *, z=Z):
@@ -85,19 +87,18 @@ def test_noise_variance_follows_the_joint_density_with_delta_integrated_out(prob
 @every_state
 def test_tau_follows_the_joint_density_with_the_local_scales_integrated_out(state):
     """The integral over log lambda by the trapezoid rule, on a grid of log tau."""
-    rng, found, at = np.random.default_rng(2), [], state
+    rng, log_taus, at = np.random.default_rng(2), [], state
     for _ in range(2000):
         at = draw_scales(at, rng)
-        found.append(at.log_tau)
+        log_taus.append(at.log_tau)
     grid = np.linspace(-14, 10, 601)
     t = np.linspace(-30, 30, 601)
     log_density = np.log(1 / np.cosh(grid))
     for d in state.delta:
         sd = np.sqrt(state.sigma2) * np.exp(grid[:, None] + t)
         log_density += np.log((stats.norm.pdf(d, 0, sd) / np.cosh(t)).sum(axis=1))
-    thinned = np.array(found)[
-        ::4
-    ]  # successive slices of this one-dimensional law hardly remember each other
+    # Successive slices of this one-dimensional law are nearly independent.
+    thinned = np.array(log_taus)[::4]
     assert ranks_are_uniform(thinned, grid, log_density)
 
 
@@ -108,25 +109,28 @@ def test_local_scales_follow_the_joint_density_given_tau(state):
     t = np.linspace(-40, 40, 4001)
     for j in range(3):
         # tau differs between draws, so ranks are taken given each draw's own tau
-        found = []
+        ranks = []
         for draw in draws:
             sd = np.sqrt(state.sigma2) * np.exp(draw.log_tau + t)
             log_density = stats.norm.logpdf(state.delta[j], 0, sd) - np.logaddexp(t, -t)
-            found.append(rank(0.5 * np.log(draw.local[j]), t, log_density))
-        assert stats.kstest(found, "uniform").pvalue > FALSE_ALARM
+            ranks.append(rank(0.5 * np.log(draw.local[j]), t, log_density))
+        assert stats.kstest(ranks, "uniform").pvalue > FALSE_ALARM
 
 
 @every_state
 @pytest.mark.parametrize("centred", [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1)])
 def test_line_follows_the_joint_density_along_it(problem, state, centred):
-    """In its coordinates (log tau, delta / tau or delta, lambda or tau lambda) the Jacobian is tau per free delta."""
+    """The Jacobian is tau for each coefficient that is not centred.
+
+    The coordinates are log tau, delta / tau or delta, and lambda or tau lambda.
+    """
     c = np.array(centred, dtype=bool)
-    line, rng, found, at = line_of(form_of(problem), c), np.random.default_rng(4), [], state
+    line, rng, log_taus, at = line_of(form_of(problem), c), np.random.default_rng(4), [], state
     for _ in range(2000):
         at = move_along_line(
             at, line, problem.moment, fitted=at.delta @ problem.gram @ at.delta, rng=rng
         )
-        found.append(at.log_tau)
+        log_taus.append(at.log_tau)
     grid, log_density = np.linspace(-12, 9, 801), []
     for t in grid:
         k = np.exp(t - state.log_tau)
@@ -135,10 +139,42 @@ def test_line_follows_the_joint_density_along_it(problem, state, centred):
             np.where(c, state.local / k**2, state.local),
         )
         log_density.append(log_joint(delta, state.sigma2, t, local) + (~c).sum() * t)
-    assert ranks_are_uniform(np.array(found)[::4], grid, log_density)
+    assert ranks_are_uniform(np.array(log_taus)[::4], grid, log_density)
 
 
-def test_line_moves_only_what_it_says(problem):
+@every_state
+@pytest.mark.parametrize("centred", [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1)])
+def test_log_density_along_the_line_is_that_of_the_joint_density(problem, state, centred):
+    """The Jacobian is tau for each coefficient that is not centred."""
+    is_centred = np.array(centred, dtype=bool)
+    line = line_of(form_of(problem), is_centred)
+    fitted = state.delta @ problem.gram @ state.delta
+    shifts = np.array([-1.3, -0.2, 0.0, 0.4, 1.1])
+    values = log_density_along_line(state, line, problem.moment, fitted=fitted)(shifts)
+    expected = []
+    for shift in shifts:
+        k = np.exp(shift)
+        delta = np.where(is_centred, state.delta, k * state.delta)
+        local = np.where(is_centred, state.local / k**2, state.local)
+        joint = log_joint(delta, state.sigma2, state.log_tau + shift, local)
+        expected.append(joint + (~is_centred).sum() * shift)
+    np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=0, atol=1e-8)
+
+
+@every_state
+def test_log_density_of_the_scale_is_the_joint_density_integrated_over_the_local_scales(state):
+    """The integral over log lambda is a sum by the trapezoid rule."""
+    shifts = np.array([-1.3, -0.2, 0.0, 0.4, 1.1])
+    values = log_density_of_scale(state)(shifts)
+    t = np.linspace(-60, 60, 24_001)
+    expected = np.log(1 / np.cosh(state.log_tau + shifts))
+    for coefficient in state.delta:
+        sd = np.sqrt(state.sigma2) * np.exp(state.log_tau + shifts[:, None] + t)
+        expected += np.log((stats.norm.pdf(coefficient, 0, sd) / np.cosh(t)).sum(axis=1))
+    np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=0, atol=1e-6)
+
+
+def test_line_keeps_what_is_centred_and_scales_the_rest(problem):
     state, c = STATES["middle"], np.array([True, False, True])
     line, fitted = line_of(form_of(problem), c), state.delta @ problem.gram @ state.delta
     moved = move_along_line(
@@ -154,25 +190,52 @@ def test_line_moves_only_what_it_says(problem):
 
 @pytest.mark.parametrize("width", [0.3, 3.0, 30.0])
 def test_slices_sample_a_normal_law_whatever_their_width(width):
-    rng, at, found = np.random.default_rng(6), 0.0, []
+    rng, at, positions = np.random.default_rng(6), 0.0, []
     for _ in range(20_000):
         at += slice_step(lambda step, at=at: -0.5 * (at + step) ** 2, width=width, rng=rng)
-        found.append(at)
+        positions.append(at)
     every = max(1, round(40 / width**2)) if width < 1 else 5
-    assert stats.kstest(found[::every], "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(positions[::every], "norm").pvalue > FALSE_ALARM
 
 
-def test_centred_are_the_active_coefficients_as_many_as_tell_least():
+@pytest.mark.parametrize("width", [0.3, 3.0, 30.0])
+def test_slice_is_the_first_point_of_the_bracket_above_an_exponential_level(width):
+    """A plain slice sampler with the same random numbers gives the same points."""
+    rng, reference = np.random.default_rng(13), np.random.default_rng(13)
+
+    def log_density(x):
+        return -0.5 * (x + 1.2) ** 2
+
+    for _ in range(300):
+        point = slice_step(log_density, width=width, rng=rng)
+        high = width * reference.random()
+        low = high - width
+        candidates = low + width * reference.random(4)
+        level = log_density(0.0) - reference.standard_exponential()
+        expected = None
+        while expected is None:
+            for candidate in candidates:
+                if low <= candidate <= high:
+                    if log_density(candidate) >= level:
+                        expected = candidate
+                        break
+                    low, high = (candidate, high) if candidate < 0 else (low, candidate)
+            else:
+                candidates = low + (high - low) * reference.random(4)
+        assert point == pytest.approx(expected, abs=1e-12)
+
+
+def test_centred_are_the_active_coefficients_with_the_least_information():
     problem = reduce_regression(X, Z)
     state = HorseshoeState(np.array([1.0, 0.05, -0.7]), 0.3, -2.0, np.ones(3))
-    chosen = choose_centred(state, form_of(problem), np.array([0.9, 0.1, 0.5]))
-    told = []
-    for left in ([0, 1, 2], [1, 2], [1], []):
-        rest = np.zeros(3)
-        rest[left] = state.delta[left]
-        told.append(rest @ problem.gram @ rest / state.sigma2)
-    best = int(np.argmin(np.array(told) + CENTRED_TELLS * np.arange(4)))
-    assert best == 2 and chosen.tolist() == [True, False, True]
+    centred = choose_centred(state, form_of(problem), np.array([0.9, 0.1, 0.5]))
+    information = []
+    for uncentred in ([0, 1, 2], [1, 2], [1], []):
+        delta = np.zeros(3)
+        delta[uncentred] = state.delta[uncentred]
+        information.append(delta @ problem.gram @ delta / state.sigma2)
+    best = int(np.argmin(np.array(information) + CENTRED_INFORMATION * np.arange(4)))
+    assert best == 2 and centred.tolist() == [True, False, True]
 
 
 def simulate_prior(rng, p):
@@ -183,7 +246,7 @@ def simulate_prior(rng, p):
 
 
 def simulate_response(x, state, root, rng):
-    """Responses given the state, the intercept being 0: its prior is flat, so no contrast of rows depends on it."""
+    """Responses given the state; the intercept, on which no contrast depends, is 0."""
     sigma = np.sqrt(state.sigma2)
     return x @ (
         state.delta + sigma * root @ rng.standard_normal(x.shape[1])
@@ -206,12 +269,13 @@ def summary(state):
 
 @pytest.mark.parametrize("kind", ["row", "gram", "gram, no line", "halves", "plain"])
 def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
-    """A draw from the prior, responses given it, two sweeps: a draw from the prior again (after Geweke, 2004).
+    """A draw from the prior, responses given it, two sweeps: again a draw from the prior.
 
-    Every replicate is independent, so that the heavy tails of the scales cannot hide how slowly a long chain mixes.
+    (After Geweke, 2004.) Replicates are independent, so that heavy tails of the scales cannot hide
+    the slow mixing of a long chain.
     """
     n, p = (3, 7) if kind == "row" else (6, 3)
-    x, _, s1 = made(n, p, seed=8)
+    x, _, s1 = make_regression(n, p, seed=8)
     root, rng = np.linalg.cholesky(s1), np.random.default_rng(9)
     centred = None if kind == "gram, no line" else np.arange(p) % 2 == 0
     gains = []

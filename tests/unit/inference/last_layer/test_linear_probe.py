@@ -1,4 +1,4 @@
-"""The linear probe is a ridge regression whose penalty minimises the generalised cross-validation score."""
+"""The linear probe is a ridge regression with the least generalised cross-validation score."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def rows(n=30, q=6, seed=0):
 
 
 def gcv(h, y, penalty):
-    """The score by its definition: n |y - Sy|^2 / (n - tr S)^2 with the smoother matrix S written out."""
+    """The score by its definition, n |y - Sy|^2 / (n - tr S)^2, with the smoother matrix S."""
     n = len(y)
     centred = h - h.mean(0)
     s = np.full((n, n), 1 / n) + centred @ np.linalg.solve(

@@ -1,6 +1,9 @@
-"""The bent density in the plane: its exact moments, and every sampler that claims it, from chains that start there.
+"""The bent density in the plane.
 
-An abs z below 4 for each of five moments of a correct sampler is a false alarm in 1 of 3,000 runs; seeds are fixed.
+Its exact moments, and every sampler that claims it, from chains that start there.
+
+An abs z below 4 for each of five moments of a correct sampler is a false alarm in 1 of 3,000 runs;
+seeds are fixed.
 """
 
 import math
@@ -9,7 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.stochastic_gradient.examples.bent_density import (
+from bandgap.inference.stochastic_gradient.halving import halving_warning, sample_and_halve
+from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
+from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.inference.stochastic_gradient.run import sample
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from tests.unit.inference.stochastic_gradient.bent_density import (
     MOMENTS,
     bent_density,
     centred_powers,
@@ -18,13 +28,6 @@ from bandgap.inference.stochastic_gradient.examples.bent_density import (
     gradient,
     log_density,
 )
-from bandgap.inference.stochastic_gradient.halving import halving_warning, sample_and_halve
-from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
-from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
-from bandgap.inference.stochastic_gradient.run import sample
-from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
-from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 
 CHAINS = 300
 PAIRS = {"regularise": 1.0, "least_curvature": 2.0}
@@ -54,11 +57,11 @@ def scores(draws, *, tau=1.0):
 
 
 def assert_in_law(draws, *, tau=1.0):
-    z, found = scores(draws, tau=tau)
+    z, estimates = scores(draws, tau=tau)
     exact = exact_moments(tau)
     assert max(map(abs, z.values())) < 4, z
     for name, bound in {"E b1^2": 0.08, "Var b2": 0.015, "Cov(b1^2, b2)": 0.04}.items():
-        assert abs(found[name] - exact[name]) < bound, (name, found[name])
+        assert abs(estimates[name] - exact[name]) < bound, (name, estimates[name])
 
 
 def test_moments_are_those_of_the_paper_and_of_quadrature():
@@ -70,9 +73,8 @@ def test_moments_are_those_of_the_paper_and_of_quadrature():
     e = torch.linspace(-9, 9, 2001, dtype=torch.float64)[None]  # the ridge's own coordinate
     b2 = -1.2 + (b1**2 + e) / 4
     weight = torch.exp(log_density(torch.stack(torch.broadcast_tensors(b1, b2), -1))) / 4
-    mass = (
-        float(weight.sum()) * (12 / 2000) * (18 / 2000)
-    )  # the rule of trapezoids is exact where all tails vanish
+    # The trapezoid rule is exact where all tails vanish.
+    mass = float(weight.sum()) * (12 / 2000) * (18 / 2000)
 
     def mean(values):
         return float((weight * values).sum() / weight.sum())
@@ -111,18 +113,19 @@ def test_sgld_with_a_short_step_stays_in_the_law():
 
 
 def test_sgld_with_a_long_step_does_not():
-    z, found = scores(run(SgldConfig(0.04), draws=600, warmup=200)[0])
+    z, estimates = scores(run(SgldConfig(0.04), draws=600, warmup=200)[0])
     assert max(map(abs, z.values())) > 4
-    assert found["Var b2"] == pytest.approx(0.164, abs=0.01)
+    assert estimates["Var b2"] == pytest.approx(0.164, abs=0.01)
 
 
 @pytest.mark.slow
 def test_hamcmc_stays_in_the_law():
     """300 chains of three walkers, T = 10 for each of them; every chain counts.
 
-    Pairs of walkers that are far apart give rare matrices of eigenvalues in the hundreds, with a drift of which |h G g|
-    is beyond the usual bound. As the move is tamed, below 1 always, such a chain goes on; to end it would condition the
-    law on the matrices. In eight seeds none diverged, and the largest abs z was 3.3.
+    Pairs of walkers that are far apart give rare matrices of eigenvalues in the hundreds, with a
+    drift of which |h G g| is beyond the usual bound. As the move is tamed, below 1 always, such a
+    chain goes on; to end it would condition the law on the matrices. In eight seeds none diverged,
+    and the largest abs z was 3.3.
     """
     draws, info = run(HamcmcConfig(0.01, walkers=3, **PAIRS), draws=3000, longest_move=math.inf)
     assert info.divergences == 0 and info.warnings == () and len(draws.recorded) == CHAINS
@@ -132,7 +135,10 @@ def test_hamcmc_stays_in_the_law():
 @pytest.mark.slow
 @pytest.mark.parametrize("walkers", [2, 4])
 def test_hamcmc_with_other_numbers_of_walkers_stays_in_the_law(walkers):
-    """With a shorter step: pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs."""
+    """With a shorter step.
+
+    Pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs.
+    """
     assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500)[0])
 
 
@@ -144,7 +150,7 @@ def test_exact_hamcmc_sa_stays_in_the_law():
     assert_in_law(draws)
 
 
-def test_exact_hamcmc_sa_is_not_far_from_the_law_after_a_shorter_run():
+def test_hamcmc_sa_stays_in_the_law_in_a_shorter_run():
     """A quarter of the run that the slow test makes: the same bounds on z."""
     draws, info = run(HamcmcSaConfig(0.01, memory=3, **PAIRS), warmup=300, draws=800)
     z, _ = scores(draws)
@@ -161,10 +167,12 @@ def test_exact_hamcmc_sa_is_not_far_from_the_law_after_a_shorter_run():
     ],
     ids=["sghmc", "hamcmc", "hamcmc_sa", "sgld"],
 )
-def test_twice_the_inverse_temperature_has_its_own_moments(sampler, draws, warmup):
-    found, _ = run(sampler, draws=draws, warmup=warmup, tau=2.0)
-    assert_in_law(found, tau=2.0)
-    z, _ = scores(found, tau=1.0)
+def test_twice_the_inverse_temperature_gives_the_moments_of_that_temperature(
+    sampler, draws, warmup
+):
+    sampled, _ = run(sampler, draws=draws, warmup=warmup, tau=2.0)
+    assert_in_law(sampled, tau=2.0)
+    z, _ = scores(sampled, tau=1.0)
     assert max(map(abs, z.values())) > 4
 
 
@@ -190,11 +198,13 @@ def test_step_halving_warns_of_a_step_that_is_too_long_and_of_no_other():
     assert halved(0.0025).warnings == ()
 
 
-@pytest.mark.parametrize(
-    "quantities, bound", [(1, 2.0), (5, 2.607)]
-)  # 1 - Phi(2.607) is a fifth of 1 - Phi(2)
+# 1 - Phi(2.607) is a fifth of 1 - Phi(2).
+@pytest.mark.parametrize("quantities, bound", [(1, 2.0), (5, 2.607)])
 def test_step_halving_warns_beyond_two_combined_standard_errors(quantities, bound):
-    """Chain means of 1 and -1: at 4 chains of each run the combined standard error of a mean is sqrt(2 / 3)."""
+    """Chain means of 1 and -1.
+
+    At 4 chains of each run the combined standard error of a mean is sqrt(2 / 3).
+    """
     values = (
         torch.tensor([1.0, -1.0, 1.0, -1.0])
         .double()[:, None, None]
@@ -204,14 +214,14 @@ def test_step_halving_warns_beyond_two_combined_standard_errors(quantities, boun
     for factor, warned in ((0.99, False), (1.01, True)):
         moved = values.clone()
         moved[..., -1] += factor * bound * math.sqrt(2 / 3)
-        found = halving_warning(values, moved, step=0.1)
-        assert (found is not None) == warned
-        assert found is None or (
-            found.kind == "step too long" and f"mean of quantity {quantities}" in found.text
+        warning = halving_warning(values, moved, step=0.1)
+        assert (warning is not None) == warned
+        assert warning is None or (
+            warning.kind == "step too long" and f"mean of quantity {quantities}" in warning.text
         )
 
 
-def test_step_halving_gives_false_alarms_as_rarely_as_it_says():
+def test_step_halving_has_the_stated_rate_of_false_alarms():
     """Two samples of the same law, 30 chains, five quantities: about 1 run in 20."""
     rng = torch.Generator().manual_seed(0)
     alarms = sum(

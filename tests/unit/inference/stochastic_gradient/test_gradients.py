@@ -1,4 +1,4 @@
-"""Mini-batch gradients over every batch that there is, control variates, schedules, and the step's two formulas."""
+"""Mini-batch gradients over all batches, control variates, schedules, and formulas of the step."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -28,9 +28,8 @@ from bandgap.inference.stochastic_gradient.step_size import (
     batch_noise,
     largest_curvature,
     largest_stable_step,
-    step_for_ratio,
-    variance_ratio,
 )
+from tests.unit.inference.stochastic_gradient.linear_laws import variance_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,10 @@ class Logistic:
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Whitened rows x (n, p) with x'x = n I, labels y (n,) with unit noise, a flat prior: the posterior's H is n I."""
+    """Whitened rows x (n, p) with x'x = n I, labels y (n,) with unit noise, a flat prior.
+
+    The posterior's H is n I.
+    """
 
     x: torch.Tensor
     y: torch.Tensor
@@ -69,8 +71,8 @@ class Regression:
 
     def row_gradient(self, position, rows):
         x = self.x[rows]
-        rest = self.y[rows] - (x @ position.unsqueeze(-1)).squeeze(-1)
-        return (x.mT @ rest.unsqueeze(-1)).squeeze(-1)
+        residual = self.y[rows] - (x @ position.unsqueeze(-1)).squeeze(-1)
+        return (x.mT @ residual.unsqueeze(-1)).squeeze(-1)
 
 
 def logistic(n=5, p=3, seed=0):
@@ -145,29 +147,20 @@ def test_stationary_variance_is_that_of_the_formula(with_control):
     extras = Extras(lambda x: (x - mean) ** 2, control)
     draws, _ = sample(target, SgldConfig(h / n), start, config=config, seed=0, extras=extras)
     ratio = n * float(draws.recorded.mean())
-    if (
-        with_control
-    ):  # what a control variate leaves of the noise: batches' Hessians differ by themselves
+    if with_control:  # the Hessians of batches still differ
         assert ratio < variance_ratio(h, noise=0.5 * batch_noise(n, batch))
     else:
         assert ratio == pytest.approx(variance_ratio(h, noise=batch_noise(n, batch)), rel=0.06)
 
 
-def test_step_for_a_ratio_gives_this_ratio_and_five_percent_are_ten_epochs():
-    h = step_for_ratio(1.05, noise=99.0)
-    assert variance_ratio(h, noise=99.0) == pytest.approx(1.05)
-    assert h == pytest.approx(0.1 / 99.0, rel=0.02)
-    assert (1 / h) / 100 == pytest.approx(10, rel=0.03)  # steps over steps of an epoch, N / n = 100
-
-
 def test_chain_is_stable_below_the_step_of_the_formula_and_not_above():
     target, start = whitened_regression(32), torch.ones(4, 3, dtype=torch.float64)
-    found = largest_curvature(
+    curvatures = largest_curvature(
         lambda x: target.row_gradient(x, torch.arange(32).expand(4, -1)), start,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
-    np.testing.assert_allclose(found, 32.0, rtol=1e-6)
-    limit, run = largest_stable_step(float(found[0])), RunConfig(0, 400, 400)
+    np.testing.assert_allclose(curvatures, 32.0, rtol=1e-6)
+    limit, run = largest_stable_step(float(curvatures[0])), RunConfig(0, 400, 400)
     _, below = sample(target, SgldConfig(0.98 * limit), start, config=run, seed=0)
     assert below.divergences == 0
     with pytest.raises(
@@ -178,13 +171,13 @@ def test_chain_is_stable_below_the_step_of_the_formula_and_not_above():
 
 
 def test_largest_curvature_of_unequal_directions_at_every_position():
-    """The second position is 30 units away, where differences are wider, and is a saddle that falls most steeply."""
+    """The second position is 30 units away, at a saddle whose steepest curvature is negative."""
     scales = torch.tensor([[1.0, 5.0, 40.0], [-70.0, 5.0, 40.0]], dtype=torch.float64)
     position = torch.tensor([[0.0, 0.0, 0.0], [0.0, 30.0, 0.0]], dtype=torch.float64)
-    found = largest_curvature(
+    curvatures = largest_curvature(
         lambda x: -scales * x, position, generator=torch.Generator().manual_seed(0)
     )
-    np.testing.assert_allclose(found, [40.0, -70.0], rtol=1e-4)
+    np.testing.assert_allclose(curvatures, [40.0, -70.0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(

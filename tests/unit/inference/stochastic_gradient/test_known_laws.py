@@ -1,4 +1,4 @@
-"""Samplers on N(0, 1) against the exact laws of their recursions, and the biases that are known and stated."""
+"""Samplers on N(0, 1) against the exact laws of their recursions, and their known biases."""
 
 import math
 
@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from bandgap.inference.stochastic_gradient.asgld import AsgldConfig
-from bandgap.inference.stochastic_gradient.gradients import WholeTarget
 from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
 from bandgap.inference.stochastic_gradient.msgld import MsgldConfig
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
@@ -16,6 +15,7 @@ from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from tests.unit.inference.stochastic_gradient.linear_laws import (
+    WholeTarget,
     first_variance,
     measured_variance,
     standard_normal,
@@ -47,30 +47,33 @@ def test_sgld_has_its_exact_variance(h, tau):
 
 @pytest.mark.parametrize("eta, alpha", [(0.04, 0.2), (0.5, 0.5)])
 def test_sghmc_has_the_variance_of_its_lyapunov_equation(eta, alpha):
-    found = measured_variance(SghmcConfig(eta, friction=alpha))
-    assert found == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
+    measured = measured_variance(SghmcConfig(eta, friction=alpha))
+    assert measured == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
 
 
-def test_sghmc_takes_known_batch_noise_off_the_noise_that_it_adds():
+def test_sghmc_subtracts_known_batch_noise_from_its_own_noise():
     """Gradients with noise of variance 4 inflate the variance; b makes up for it."""
     eta, alpha, generator = 0.02, 0.2, torch.Generator().manual_seed(3)
     noisy = WholeTarget(lambda x: -x + 2 * torch.randn(x.shape, generator=generator, dtype=x.dtype))
     plain = measured_variance(SghmcConfig(eta, friction=alpha), target=noisy)
-    known = measured_variance(SghmcConfig(eta, friction=alpha, gradient_variance=4.0), target=noisy)
+    config = SghmcConfig(eta, friction=alpha, gradient_variance=4.0)
+    compensated = measured_variance(config, target=noisy)
     inflated = first_variance(
         [[1, 1], [-eta, 1 - alpha - eta]], [[0, 0], [0, 2 * alpha * eta + 4 * eta**2]]
     )
     assert plain == pytest.approx(inflated, rel=TWO_PERCENT)
-    assert known == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
+    assert compensated == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
 
 
 @pytest.mark.parametrize("h", [0.01, 0.1])
 @pytest.mark.parametrize("corrected", [True, False])
 def test_msgld_has_the_variance_of_its_lyapunov_equation(h, corrected):
-    found = measured_variance(MsgldConfig(h, corrected=corrected), draws=1500 if h > 0.05 else 3000)
-    assert found == pytest.approx(msgld_variance(h, corrected=corrected), rel=TWO_PERCENT)
+    measured = measured_variance(
+        MsgldConfig(h, corrected=corrected), draws=1500 if h > 0.05 else 3000
+    )
+    assert measured == pytest.approx(msgld_variance(h, corrected=corrected), rel=TWO_PERCENT)
     if h == 0.01:
-        assert abs(found - (1.09 if corrected else 0.546)) < (0.03 if corrected else 0.02)
+        assert abs(measured - (1.09 if corrected else 0.546)) < (0.03 if corrected else 0.02)
 
 
 def test_msgld_as_published_is_too_narrow_and_corrected_is_not():
@@ -83,31 +86,34 @@ def test_msgld_as_published_is_too_narrow_and_corrected_is_not():
 @pytest.mark.parametrize("a, variance", [(1.0, 0.46), (10.0, 0.12)])
 def test_asgld_has_the_bias_that_its_help_states(a, variance):
     config = AsgldConfig(0.01, weight=a, square_memory=0.99)
-    found = measured_variance(config, warmup=1500, draws=1500, chains=1000)
-    assert found == pytest.approx(variance, rel=0.1)
+    measured = measured_variance(config, warmup=1500, draws=1500, chains=1000)
+    assert measured == pytest.approx(variance, rel=0.1)
     assert config.warnings()[0].kind == "biased" and "0.46" in config.warnings()[0].text
 
 
 def test_psgld_that_never_freezes_samples_another_density():
     """The limit in one dimension is p(x) |x|, of variance 2."""
     config = PsgldConfig(0.002, alpha=0.9, freeze_after_warmup=False)
-    found = measured_variance(config, warmup=2000, draws=2000, chains=1000, sd=1.4)
-    assert 1.75 < found < 2.0
+    measured = measured_variance(config, warmup=2000, draws=2000, chains=1000, sd=1.4)
+    assert 1.75 < measured < 2.0
     assert config.warnings()[0].kind == "biased"
 
 
 @pytest.mark.parametrize("alpha", [0.9, 0.99])
 def test_psgld_frozen_after_warmup_samples_the_density(alpha):
-    found = measured_variance(
+    measured = measured_variance(
         PsgldConfig(0.002, alpha=alpha), warmup=1000, draws=6000, chains=1000, forget=0.6
     )
-    assert found == pytest.approx(1.0, abs=0.05)
+    assert measured == pytest.approx(1.0, abs=0.05)
     assert PsgldConfig(0.002).warnings() == ()
 
 
 @pytest.mark.parametrize("scale, dim, tau", [(1.0, 5, 1.0), (3.0, 5, 1.0), (1.0, 5, 2.0)])
-def test_normalised_steps_give_a_radius_that_knows_nothing_of_the_posterior(scale, dim, tau):
-    """G = I (no metric is ever taken in): the radius is Gamma(dim, tau dim), of mean 1 / tau, at every scale."""
+def test_normalised_steps_give_a_radius_that_does_not_depend_on_the_posterior(scale, dim, tau):
+    """G = I (no metric is ever taken in).
+
+    The radius is Gamma(dim, tau dim), of mean 1 / tau, at every scale.
+    """
     config = HamcmcSaConfig(0.01, tau, normalise="as published, not the posterior", every=10**9)
     start = torch.randn(400, dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     start = start / start.norm(dim=1, keepdim=True) / tau

@@ -1,4 +1,7 @@
-"""Selection among more predictors than rows: gradients, the empirical-Bayes step, and a run in the measured ranges."""
+"""Selection among more predictors than rows.
+
+Gradients, the empirical-Bayes step, and a run in the measured ranges.
+"""
 
 import math
 
@@ -6,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.stochastic_gradient.examples.many_predictors import (
+from tests.unit.inference.stochastic_gradient.many_predictors import (
     GivenInclusion,
     SpikeAndSlab,
     first_inclusion,
@@ -23,7 +26,7 @@ def problem():
     return made_regression(seed=1)
 
 
-def test_problem_has_the_correlations_and_the_noise_that_it_says():
+def test_problem_has_the_stated_correlations_and_noise():
     many = made_regression(seed=0, n=20_000, p=6)
     expected = 0.8 ** np.abs(np.arange(6)[:, None] - np.arange(6))
     np.testing.assert_allclose(np.corrcoef(many.x.numpy().T), expected, atol=0.03)
@@ -36,9 +39,9 @@ def test_gradient_is_that_of_the_log_posterior(problem):
         2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     ).requires_grad_()
     target = GivenInclusion(problem, inclusion)
-    rest = problem.y - beta @ problem.x.T
+    residual = problem.y - beta @ problem.x.T
     density = (
-        -0.5 * (rest**2).sum()
+        -0.5 * (residual**2).sum()
         - 0.5 * (inclusion.slab_rate * beta**2).sum()
         - (inclusion.spike_rate * beta.abs()).sum()
     )
@@ -55,24 +58,29 @@ def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_r
         torch.linspace(-2, 2, 200, dtype=torch.float64)[None],
         torch.tensor([[250.0]]).double(),
     )
-    found = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
+    updated = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
     for j in (0, 50, 100, 199):
         b = float(beta[0, j])
         slab = math.log(0.5) - 0.5 * math.log(2 * math.pi * 100) - b * b / 200
         spike = math.log(0.5) - math.log(0.2) - abs(b) / 0.1
-        assert float(found.rho[0, j]) == pytest.approx(1 / (1 + math.exp(spike - slab)), rel=1e-12)
-    s = float(found.sigma)
-    ra, rb = 100 + 200 + 1 + 2, float((found.spike_rate * beta.abs()).sum())
-    rc = 250 + float((found.slab_rate * beta**2).sum()) + 1
+        assert float(updated.rho[0, j]) == pytest.approx(
+            1 / (1 + math.exp(spike - slab)), rel=1e-12
+        )
+    s = float(updated.sigma)
+    ra, rb = 100 + 200 + 1 + 2, float((updated.spike_rate * beta.abs()).sum())
+    rc = 250 + float((updated.slab_rate * beta**2).sum()) + 1
     assert s > 0 and ra * s * s - rb * s - rc == pytest.approx(0, abs=1e-9 * rc)
-    assert float(found.delta) == pytest.approx(float(found.rho.sum()) / (1 + 200 + 200 - 2))
+    assert float(updated.delta) == pytest.approx(float(updated.rho.sum()) / (1 + 200 + 200 - 2))
 
 
 def exact_selection(problem, *, sweeps, seed):
-    """Gibbs draws of beta in place of a sampler's steps: means of beta, rho and sigma over the second half.
+    """Gibbs draws of beta in place of a sampler's steps.
 
-    A Laplace density of scale s is a normal one of variance w, w ~ Exp(1 / (2 s^2)), and 1 / w given beta is inverse
-    Gaussian (Park and Casella, 2008): beta given w is normal, and no step has a length.
+    Means of beta, rho and sigma over the second half.
+
+    A Laplace density of scale s is a normal one of variance w, w ~ Exp(1 / (2 s^2)), and 1 / w
+    given beta is inverse Gaussian (Park and Casella, 2008): beta given w is normal, and no step has
+    a length.
     """
     rng, x, y = np.random.default_rng(seed), problem.x.numpy(), problem.y.numpy()
     inclusion, beta, sums = first_inclusion(1, 200, PRIOR), np.full(200, 0.01), 0.0
@@ -103,32 +111,35 @@ def exact_selection(problem, *, sweeps, seed):
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3, 4))]
 )
 def test_selection_lands_in_the_measured_ranges_or_better(seed):
-    """SGLD with step 1e-3, 20,000 steps: |bhat - beta| up to 1.7, the first predictor alone selected.
+    """SGLD with step 1e-3, 20,000 steps.
 
-    Test errors were measured as 3.6 to 4.2 where the truth's own are 2.5 to 3.0: up to 1.44 times these. The ranges
-    that were measured for the two coefficients, 3.3 to 3.8 and .2 to .3, belong to the four data sets of that
-    measurement and bound no sampler: with the second in the spike the first is about 3 + .8 (1 - b2), which over data
-    sets has a standard deviation of sqrt(3.3 / 100) = .18, and exact draws give 3.03 to 3.84 and .17 to .36 on the
-    first three data sets here. So all 200 coefficients are compared to those draws: within .06, four standard errors of
-    both means, of which the largest are .015. Steps this long widen the stiffest directions, and sigma follows: 6 to
-    9 % too large.
+    |bhat - beta| up to 1.7, the first predictor alone selected.
+
+    Test errors were measured as 3.6 to 4.2 where the truth's own are 2.5 to 3.0: up to 1.44 times
+    these. The ranges that were measured for the two coefficients, 3.3 to 3.8 and .2 to .3, belong
+    to the four data sets of that measurement and bound no sampler: with the second in the spike the
+    first is about 3 + .8 (1 - b2), which over data sets has a standard deviation of sqrt(3.3 / 100)
+    = .18, and exact draws give 3.03 to 3.84 and .17 to .36 on the first three data sets here. So
+    all 200 coefficients are compared to those draws: within .06, four standard errors of both
+    means, of which the largest are .015. Steps this long widen the stiffest directions, and sigma
+    follows: 6 to 9 % too large.
     """
     problem = made_regression(seed=seed)
-    found = select(problem, seed=seed)
-    beta, rho = found.beta.mean(0), found.rho.mean(0)
+    selected = select(problem, seed=seed)
+    beta, rho = selected.beta.mean(0), selected.rho.mean(0)
     assert float((beta - problem.truth).norm()) < 1.7
     assert float(rho[0]) > 0.99 and float(rho[1:].max()) < 0.5
     truth = float((problem.y_test - problem.x_test @ problem.truth).square().mean())
-    assert float(found.test_error.mean()) < 1.44 * truth
+    assert float(selected.test_error.mean()) < 1.44 * truth
     if (
         seed != 4
     ):  # there empirical Bayes has two fixed points, with the second predictor in and out
         exact_beta, exact_rho, exact_sigma = exact_selection(problem, sweeps=4000, seed=seed)
         np.testing.assert_allclose(beta, exact_beta, atol=0.06)
         np.testing.assert_allclose(rho, exact_rho, atol=0.01)
-        assert 1.0 < float(found.sigma.mean()) / exact_sigma < 1.12
+        assert 1.0 < float(selected.sigma.mean()) / exact_sigma < 1.12
 
 
 def test_selection_by_mini_batches_finds_the_first_predictor(problem):
-    found = select(problem, chains=2, iterations=1500, batch_size=25, seed=2)
-    assert float(found.beta.mean(0)[0]) > 1.5 and int(found.rho.mean(0).argmax()) == 0
+    selected = select(problem, chains=2, iterations=1500, batch_size=25, seed=2)
+    assert float(selected.beta.mean(0)[0]) > 1.5 and int(selected.rho.mean(0).argmax()) == 0

@@ -1,4 +1,7 @@
-"""The network's posterior as a sum over rows: its gradient by autograd, and the law of the units."""
+"""The network's posterior as a sum over rows.
+
+Its gradient by autograd, and the law of the units.
+"""
 
 import math
 
@@ -30,17 +33,20 @@ def positions(target, chains=3, seed=0):
 
 
 def log_posterior(target, theta_hat, x, y, position):
-    """Written down plainly: theta from z by the whole first layer, normal labels, normal z, the scales' own density."""
+    """Written down plainly.
+
+    Theta from z by the whole first layer, normal labels, normal z, the scales' own density.
+    """
     z, state = target.layers(position), target.state(position)
     scales = target.prior.scales(state)
     moved = [q * scales.s[:, i, None, None] for i, q in enumerate(z)]
     moved[0] = moved[0] @ target.net.basis.T
     theta = [t + m for t, m in zip(theta_hat, moved, strict=True)]
-    rest = y - plain(theta, x.expand(len(position), -1, -1))
+    residual = y - plain(theta, x.expand(len(position), -1, -1))
     sigma = scales.sigma[:, None]
-    likelihood = (-0.5 * (rest / sigma) ** 2 - torch.log(sigma) - 0.5 * math.log(2 * math.pi)).sum(
-        1
-    )
+    likelihood = (
+        -0.5 * (residual / sigma) ** 2 - torch.log(sigma) - 0.5 * math.log(2 * math.pi)
+    ).sum(1)
     prior = target.prior.log_density(state) - 0.5 * sum((q**2).sum((1, 2)) for q in z)
     relative = torch.log(scales.s / scales.sigma[:, None])
     volume = [
@@ -58,8 +64,8 @@ def test_full_gradient_is_that_of_the_log_posterior(problem, framed, turn):
         assert float(max(frame.information.max() for frame in target.frames)) > 1
     position = (positions(target) + 0.1).requires_grad_()
     (expected,) = torch.autograd.grad(log_posterior(target, *parts, position).sum(), position)
-    found = batch_gradient(target, torch.arange(12).expand(3, 12))(position.detach()).total
-    np.testing.assert_allclose(found, expected, atol=1e-9 * float(expected.abs().max()))
+    gradient = batch_gradient(target, torch.arange(12).expand(3, 12))(position.detach()).total
+    np.testing.assert_allclose(gradient, expected, atol=1e-9 * float(expected.abs().max()))
 
 
 def test_position_comes_back_through_frames_and_units(problem):
@@ -76,7 +82,7 @@ def test_frames_found_elsewhere_leave_positions_where_they_are(problem):
     target, *_ = problem
     at, rows = positions(target), torch.arange(12)
     expected, _ = target.reframed(at[1:], rows)
-    framed, moved = target.reframed(at[:1], rows, found_at=at[1:])
+    framed, moved = target.reframed(at[:1], rows, frame_positions=at[1:])
     for one, other in zip(framed.frames, expected.frames, strict=True):
         assert torch.equal(one.information, other.information)
     assert torch.equal(framed.units, expected.units)
@@ -100,7 +106,7 @@ def jacobian(target, position, rows):
 
 @pytest.mark.parametrize("turn", [False, True])
 def test_gauss_newton_has_a_diagonal_of_ones_in_the_frames(problem, turn):
-    """The dense matrix of the likelihood and of the prior of zeta, by weights and by the state's entries alike."""
+    """The dense information of likelihood and prior, by weights and by the state of the scales."""
     target, *_ = problem
     rows = torch.arange(12)
     target, position = target.reframed(positions(target, 1), rows, turn=turn)
@@ -136,26 +142,29 @@ def test_frames_are_the_eigenvectors_that_make_the_dense_information_nearly_diag
 
 
 def test_variance_of_batch_gradients_is_that_over_all_batches(problem):
-    """Over all pairs of 12 rows, times (N - 1) / N, as batches are without replacement; the mean square of a row's
-    gradient about zero is that about the mean where the sum of all is small beside it."""
+    """The reference is the mean over all pairs of 12 rows, times (N - 1) / N.
+
+    Batches are without replacement. The mean square of a row's gradient about zero is about that
+    about the mean, because the mean is small.
+    """
     target, *_ = problem
     rows = torch.arange(12)
     target, position = target.reframed(positions(target, 1), rows)
-    each = torch.stack([target.row_gradient(position, row[None, None])[0] for row in rows])
+    row_gradients = torch.stack([target.row_gradient(position, row[None, None])[0] for row in rows])
     first = target.spans[-1][1]
-    expected = 12 * (12 / 2 - 1) * (each**2).mean(0)
-    found = target.batch_variance(position, rows, of=target.n_rows, drawn=2)
-    np.testing.assert_allclose(found[:first], expected[:first], rtol=1e-9)
-    assert (found[first:] == 0).all()
+    expected = 12 * (12 / 2 - 1) * (row_gradients**2).mean(0)
+    variance = target.batch_variance(position, rows, n_rows=target.n_rows, n_drawn=2)
+    np.testing.assert_allclose(variance[:first], expected[:first], rtol=1e-9)
+    assert (variance[first:] == 0).all()
     pairs = torch.combinations(rows)
     sums = torch.stack([12 / 2 * target.row_gradient(position, pair[None])[0] for pair in pairs])
-    centred = expected - 12 * (12 / 2 - 1) * each.mean(0) ** 2
+    centred = expected - 12 * (12 / 2 - 1) * row_gradients.mean(0) ** 2
     np.testing.assert_allclose(
         sums.var(0, unbiased=False)[:first], (12 / 11 * centred)[:first], rtol=1e-9
     )
 
 
-def test_rows_of_every_chain_are_its_own(problem):
+def test_chains_have_different_rows(problem):
     target, *_ = problem
     position = positions(target)
     rows = torch.tensor([[0, 1], [5, 3], [11, 2]])
@@ -184,7 +193,7 @@ def test_search_is_adam_with_a_cosine(problem):
     start, rows, steps = positions(target, 2), torch.arange(12).expand(2, 12), 60
     mask = torch.ones_like(start[0])
     mask[3] = 0.0
-    found = climb(
+    modes = climb(
         target, start, steps=steps, learning_rate=0.05, batch_size=None, seed=0, mask=mask
     )
     other = start.clone().requires_grad_()
@@ -193,7 +202,7 @@ def test_search_is_adam_with_a_cosine(problem):
         adam.param_groups[0]["lr"] = 0.05 * 0.5 * (1 + math.cos(math.pi * k / steps))
         other.grad = -mask * batch_gradient(target, rows)(other.detach()).total
         adam.step()
-    np.testing.assert_allclose(found, other.detach(), atol=1e-9)
-    assert (found[:, 3] == start[:, 3]).all()
-    before, after = (log_posterior(target, *parts, at) for at in (start, found))
+    np.testing.assert_allclose(modes, other.detach(), atol=1e-9)
+    assert (modes[:, 3] == start[:, 3]).all()
+    before, after = (log_posterior(target, *parts, at) for at in (start, modes))
     assert bool((after > before + 5).all())

@@ -1,4 +1,4 @@
-"""Runs: chains side by side, divergence, draws, files to go on from, what is refused; pruning with rebirth."""
+"""Runs: parallel chains, divergence, draws, checkpoints, refused settings; pruning with rebirth."""
 
 import dataclasses
 
@@ -8,13 +8,14 @@ import torch
 
 from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
 from bandgap.inference.checkpoints import Checkpoint, facts_of
-from bandgap.inference.stochastic_gradient.gradients import WholeTarget, batch_gradient
+from bandgap.inference.stochastic_gradient.gradients import batch_gradient
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.pruning import Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS, algorithm_of
 from bandgap.inference.stochastic_gradient.schedules import Cyclical, Stepwise
+from tests.unit.inference.stochastic_gradient.linear_laws import WholeTarget
 from tests.unit.inference.stochastic_gradient.test_gradients import logistic
 
 CHAINS, DIM = 4, 3
@@ -34,8 +35,11 @@ def run(sampler, *, config=RUN, seed=3, **more):
 
 
 @every_sampler
-def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draws(sampler):
-    """All but HAMCMC-SA, whose chains share a metric: there the drift of each follows from the shared one."""
+def test_parallel_chains_equal_single_chains_with_the_same_normal_draws(sampler):
+    """All but HAMCMC-SA, whose chains share a metric.
+
+    There the drift of each follows from the shared one.
+    """
     if type(sampler) is CONFIGS["hamcmc_sa"]:
         sampler = dataclasses.replace(sampler, every=10**9)
     target, algorithm, start = logistic(20), algorithm_of(sampler), start_of(sampler)
@@ -43,12 +47,13 @@ def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draw
     noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
     rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(20)]
 
-    def final(chosen):
-        state, left = algorithm.init(sampler, start[chosen]), iter(noise)
+    def final(chains):
+        state = algorithm.init(sampler, start[chains])
+        normals = iter(noise)
         for k in range(20):
-            gradient = batch_gradient(target, rows[k][chosen])
+            gradient = batch_gradient(target, rows[k][chains])
             state, _ = algorithm.step(
-                sampler, state, gradient, lambda: next(left)[chosen], h=0.02, adapt=k < 10
+                sampler, state, gradient, lambda: next(normals)[chains], h=0.02, adapt=k < 10
             )
         return algorithm.position(state)
 
@@ -58,34 +63,34 @@ def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draw
     assert not np.allclose(together[0], together[1])
 
 
-def test_chains_of_hamcmc_sa_side_by_side_are_those_alone_once_their_metric_is_frozen():
+def test_parallel_chains_of_hamcmc_sa_equal_single_chains_once_their_metric_is_frozen():
     sampler, target, start = SAMPLERS["hamcmc_sa"], logistic(20), start_of(SAMPLERS["hamcmc_sa"])
     algorithm, rng = algorithm_of(sampler), np.random.default_rng(0)
     noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
     rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(40)]
 
-    def moved(state, steps, *, chosen, adapt):
+    def moved(state, steps, *, chains, adapt):
         for k in steps:
-            gradient = batch_gradient(target, rows[k][chosen])
+            gradient = batch_gradient(target, rows[k][chains])
             state, _ = algorithm.step(
-                sampler, state, gradient, lambda k=k: noise[k][chosen], h=0.02, adapt=adapt
+                sampler, state, gradient, lambda k=k: noise[k][chains], h=0.02, adapt=adapt
             )
         return state
 
-    warm = moved(algorithm.init(sampler, start), range(20), chosen=slice(None), adapt=True)
+    warm = moved(algorithm.init(sampler, start), range(20), chains=slice(None), adapt=True)
     assert int(warm.average.count) == 5
-    together = algorithm.position(moved(warm, range(20, 40), chosen=slice(None), adapt=False))
+    together = algorithm.position(moved(warm, range(20, 40), chains=slice(None), adapt=False))
     alone = []
     for i in range(CHAINS):
         one = slice(i, i + 1)
         state = dataclasses.replace(warm, position=warm.position[one])
-        alone.append(algorithm.position(moved(state, range(20, 40), chosen=one, adapt=False)))
+        alone.append(algorithm.position(moved(state, range(20, 40), chains=one, adapt=False)))
     np.testing.assert_allclose(together, torch.cat(alone), rtol=0, atol=1e-12)
     assert not np.allclose(together[0], together[1])
 
 
 @every_sampler
-def test_run_leaves_the_draws_and_figures_that_it_was_asked_for(sampler):
+def test_run_gives_draws_and_figures_of_the_configured_length(sampler):
     draws, info = run(sampler, extras=Extras(lambda x: x[:, :2]))
     assert draws.position.shape == (CHAINS, 8, DIM) and draws.recorded.shape == (CHAINS, 40, 2)
     assert (draws.recorded[:, 4::5] == draws.position[:, :, :2]).all()
@@ -94,16 +99,16 @@ def test_run_leaves_the_draws_and_figures_that_it_was_asked_for(sampler):
     assert 0 < info.stretch[0] <= info.stretch[1] and info.gradient_norm > 0 and info.seconds > 0
 
 
-def test_chain_that_goes_where_no_draw_can_be_has_diverged():
-    whole, _ = run(SAMPLERS["sgld"], extras=Extras(lambda x: x))
-    farthest = whole.recorded[..., 0].amax(1)
+def test_chain_at_an_impossible_position_has_diverged():
+    full, _ = run(SAMPLERS["sgld"], extras=Extras(lambda x: x))
+    farthest = full.recorded[..., 0].amax(1)
     most = float(farthest.max()) - 1e-9
     draws, info = run(
         SAMPLERS["sgld"], extras=Extras(lambda x: x, possible=lambda x: x[:, 0] < most)
     )
-    left = [chain for chain in range(CHAINS) if float(farthest[chain]) < most]
-    assert info.divergences == 1 and list(info.chains) == left
-    assert (draws.recorded == whole.recorded[left]).all()
+    running = [chain for chain in range(CHAINS) if float(farthest[chain]) < most]
+    assert info.divergences == 1 and list(info.chains) == running
+    assert (draws.recorded == full.recorded[running]).all()
     assert info.warnings[-1].kind == "diverged"
 
 
@@ -114,7 +119,7 @@ def test_seed_repeats_a_run_and_another_gives_another(sampler):
 
 
 class Killed(RuntimeError):
-    """As a power cut."""
+    """Stands for a power cut."""
 
 
 def ended_after(iterations, error):
@@ -127,21 +132,22 @@ def ended_after(iterations, error):
 
 @every_sampler
 @pytest.mark.parametrize("every", [13, 31])
-def test_killed_run_goes_on_from_its_file_bit_for_bit(tmp_path, monkeypatch, sampler, every):
+def test_killed_run_resumes_from_its_file_bit_for_bit(tmp_path, monkeypatch, sampler, every):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     extras = Extras(lambda x: x[:, :1])
-    whole, figures = run(sampler, extras=extras)
+    uninterrupted, figures = run(sampler, extras=extras)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
     with pytest.raises(Killed):
         run(sampler, extras=extras, checkpoint=checkpoint, progress=ended_after(every, Killed))
     updates = []
     again, after = run(sampler, extras=extras, checkpoint=checkpoint, progress=updates.append)
     assert updates[0].done == every + 1 and updates[-1].done == updates[-1].total == 70
-    assert (again.position == whole.position).all() and (again.recorded == whole.recorded).all()
+    assert (again.position == uninterrupted.position).all()
+    assert (again.recorded == uninterrupted.recorded).all()
     assert dataclasses.replace(after, seconds=0) == dataclasses.replace(figures, seconds=0)
 
 
-def test_cancelled_run_goes_on_where_it_was_and_a_finished_one_is_read(tmp_path, monkeypatch):
+def test_cancelled_run_resumes_and_a_finished_run_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     sampler, checkpoint = SAMPLERS["sghmc"], Checkpoint(tmp_path / "chains.safetensors", every=1000)
     with pytest.raises(Cancelled):
@@ -178,7 +184,7 @@ def with_one_chain_on_the_wall(sampler, wall):
 
 
 @every_sampler
-def test_chain_that_diverges_ends_with_a_typed_warning_and_the_others_go_on(sampler):
+def test_chain_that_diverges_ends_with_a_warning_and_the_others_continue(sampler):
     draws, info = with_one_chain_on_the_wall(sampler, torch.nan)
     assert info.chains == (0, 1, 3) and info.divergences == 1
     assert draws.position.shape == (3, 4, DIM) and bool(draws.position.isfinite().all())
@@ -186,19 +192,19 @@ def test_chain_that_diverges_ends_with_a_typed_warning_and_the_others_go_on(samp
     assert "1 of 4 chains diverged and were left out: 3 in iteration" in info.warnings[-1].text
 
 
-def test_chain_whose_drift_is_too_long_has_diverged_though_it_is_finite():
+def test_chain_with_a_finite_drift_that_is_too_long_has_diverged():
     assert with_one_chain_on_the_wall(SAMPLERS["sgld"], 1e6)[1].chains == (0, 1, 3)
     assert with_one_chain_on_the_wall(SAMPLERS["sgld"], -1e3)[1].chains == (0, 1, 2, 3)
 
 
-def test_run_in_which_no_iteration_leaves_a_draw_is_refused():
+def test_run_without_draws_is_refused():
     with pytest.raises(
-        ConfigError, match=r"none of 4 iterations leaves a draw, of which every 5-th would"
+        ConfigError, match=r"none of 4 iterations gives a draw, of which every 5-th would"
     ):
         run(SAMPLERS["sgld"], config=RunConfig(2, 4, 5, batch_size=6))
 
 
-def test_walkers_without_starts_of_their_own_are_refused():
+def test_start_without_an_axis_for_walkers_is_refused():
     with pytest.raises(ConfigError, match=r"start of shape \(4, 3\) for 3 walkers a chain"):
         sample(logistic(20), SAMPLERS["hamcmc"], torch.zeros(4, 3), config=RUN, seed=0)
 
@@ -210,18 +216,23 @@ def test_step_halving_without_quantities_is_refused():
         )
 
 
-def test_run_with_half_the_step_is_twice_as_long_in_all_that_is_told_in_iterations(tmp_path):
-    """Read from its file, which tells what was asked of it."""
-    files = tuple(Checkpoint(tmp_path / f"{name}.safetensors") for name in ("whole", "half"))
+def test_run_with_half_the_step_has_twice_the_iterations_schedule_and_pruning(tmp_path):
+    """The settings are read from the checkpoints."""
+    files = tuple(Checkpoint(tmp_path / f"{name}.safetensors") for name in ("full", "half"))
     extras = Extras(lambda x: x, pruning=Pruning(((0, 3),), 5))
     for schedule, longer in ((Cyclical(10), Cyclical(20)), (Stepwise(0.5, 30), Stepwise(0.5, 60))):
         config = dataclasses.replace(RUN, schedule=schedule)
         sample_and_halve(
-            logistic(20), SAMPLERS["sgld"], start_of(SAMPLERS["sgld"]), config=config, seed=0, extras=extras,
+            logistic(20),
+            SAMPLERS["sgld"],
+            start_of(SAMPLERS["sgld"]),
+            config=config,
+            seed=0,
+            extras=extras,
             checkpoints=files,
-        )  # fmt: skip
-        whole, half = (facts_of(file.path) for file in files)
-        assert (whole["run"], whole["pruning"]) == (repr(config), repr(extras.pruning))
+        )
+        full, half = (facts_of(file.path) for file in files)
+        assert (full["run"], full["pruning"]) == (repr(config), repr(extras.pruning))
         assert half["run"] == repr(
             dataclasses.replace(config, warmup=60, draws=80, schedule=longer)
         )
@@ -230,8 +241,8 @@ def test_run_with_half_the_step_is_twice_as_long_in_all_that_is_told_in_iteratio
             file.path.unlink()
 
 
-def test_warnings_of_the_run_with_half_the_step_are_kept_and_say_so():
-    """In both runs chain 3 diverges; what the settings themselves are known for is said once."""
+def test_warnings_of_the_run_with_half_the_step_are_marked():
+    """Chain 3 diverges in both runs; the warning of the settings appears once."""
     sampler, start = SAMPLERS["asgld"], start_of(SAMPLERS["asgld"])
     start[2] = 60.0
     target = WholeTarget(lambda x: torch.where(x.abs() > 50, torch.nan, -x))
@@ -256,19 +267,19 @@ def test_step_of_zero_is_refused_by_name(name):
 @pytest.mark.parametrize("share", [0.0, 0.013, 0.5, 0.97])
 def test_share_of_zeros_right_after_pruning_is_exact_to_one_weight(share):
     x = torch.randn(3, 250, generator=torch.Generator().manual_seed(0))
-    found = zero_smallest(x, ((10, 110), (120, 220)), share=share)
-    zeros = found == 0
+    zeros = zero_smallest(x, ((10, 110), (120, 220)), share=share) == 0
     assert (zeros[:, 10:110].sum(1) == round(100 * share)).all() and (
         zeros[:, 120:220].sum(1) == round(100 * share)
     ).all()
     assert not zeros[:, :10].any() and not zeros[:, 110:120].any() and not zeros[:, 220:].any()
-    left, gone = x[:, 10:110].abs()[~zeros[:, 10:110]], x[:, 10:110].abs()[zeros[:, 10:110]]
-    assert share == 0 or (
-        float(gone.max()) <= float(x.abs().max()) and len(left) + len(gone) == 300
-    )
+    for chain in range(3):
+        for matrix in (slice(10, 110), slice(120, 220)):
+            size = x[chain, matrix].abs()
+            is_zero = zeros[chain, matrix]
+            assert share == 0 or float(size[is_zero].max()) < float(size[~is_zero].min())
 
 
-def test_pruning_takes_the_smallest_and_follows_its_rate():
+def test_pruning_sets_the_smallest_to_zero_and_follows_its_rate():
     x = torch.tensor([[5.0, -1.0, 3.0, 0.5]])
     assert zero_smallest(x, ((0, 4),), share=0.5).tolist() == [[5.0, 0.0, 3.0, 0.0]]
     assert zero_smallest(x, ((0, 4, 2),), share=0.5).tolist() == [[5.0, -1.0, 0.0, 0.5]]
@@ -277,8 +288,11 @@ def test_pruning_takes_the_smallest_and_follows_its_rate():
     assert pruning.share_at(100) == pytest.approx(0.7 * (1 - 0.99**2))
 
 
-def test_pruned_weights_are_born_again_and_a_mask_holds_them():
-    """Ten weights around 0 and ten around 5: the small ones are pruned, return, and stay only under a mask."""
+def test_pruned_weights_return_unless_a_mask_fixes_them():
+    """Ten weights around 0 and ten around 5.
+
+    The small ones are pruned, return, and stay only under a mask.
+    """
     centre = torch.cat([torch.zeros(10), 5 * torch.ones(10)]).double()
     target = WholeTarget(lambda x: centre - x)
     pruning = Pruning(((0, 20),), every=50, share=0.5, decay=0.5, slowness=0.1)
@@ -303,7 +317,7 @@ def test_pruned_weights_are_born_again_and_a_mask_holds_them():
     )
     assert after.zero_share == 0.0 and (between.position != 0).all()
     mask = (at_pruning.position[:, -1] != 0).double()
-    held, _ = sample(
+    masked, _ = sample(
         target,
         sampler,
         at_pruning.position[:, -1],
@@ -311,13 +325,13 @@ def test_pruned_weights_are_born_again_and_a_mask_holds_them():
         seed=1,
         extras=Extras(mask=mask),
     )
-    assert (held.position[:, :, :10] == 0).all()
-    moved = held.position[:, :, 10:]
+    assert (masked.position[:, :, :10] == 0).all()
+    moved = masked.position[:, :, 10:]
     assert float(moved.mean()) == pytest.approx(5.0, abs=0.1) and float(
         moved.var()
     ) == pytest.approx(1.0, rel=0.15)
 
 
 def test_pruning_of_a_sampler_with_several_positions_is_refused():
-    with pytest.raises(ConfigError, match="HamcmcState holds several positions a chain"):
+    with pytest.raises(ConfigError, match="HamcmcState has several positions per chain"):
         run(SAMPLERS["hamcmc"], extras=Extras(pruning=Pruning(((0, 3),), every=1)))

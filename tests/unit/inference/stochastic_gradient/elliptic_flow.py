@@ -1,13 +1,14 @@
 r"""Flow through a porous square, and networks that learn its velocity (the paper's section 5.3).
 
-kappa^-1 u + grad p = 0, div u = f, by lowest-order Raviart-Thomas elements on nx x ny rectangles: one velocity an edge,
-one pressure a cell,
+kappa^-1 u + grad p = 0, div u = f, by lowest-order Raviart-Thomas elements on nx x ny rectangles:
+one velocity an edge, one pressure a cell,
 
     [[A, B'], [B, 0]] [u; p] = [D; -F],
 
-A with |K| / kappa [[1/3, 1/6], [1/6, 1/3]] for the two edges of a direction, B with +h at a cell's left and bottom edge
-and -h at the other two, F the integrals of f, D = -p_D h (n.e) on edges with a given pressure; no-flow edges are left
-out. x-edges are numbered i ny + j (i = 0 ... nx), then y-edges.
+A with |K| / kappa [[1/3, 1/6], [1/6, 1/3]] for the two edges of a direction, B with +h at a cell's
+left and bottom edge and -h at the other two, F the integrals of f, D = -p_D h (n.e) on edges with a
+given pressure; no-flow edges are left out. x-edges are numbered i ny + j (i = 0 ... nx), then
+y-edges.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Normal velocities at x-edges (nx + 1, ny) and y-edges (nx, ny + 1), and cell pressures (nx, ny)."""
+    """Velocities at x-edges (nx + 1, ny) and y-edges (nx, ny + 1), and cell pressures (nx, ny)."""
 
     x_velocity: Floats
     y_velocity: Floats
@@ -39,11 +40,16 @@ class Flow:
 
 
 def solve_flow(
-    kappa: Floats, source: Floats, *, left: float | None = None, right: float | None = None
+    kappa: Floats,
+    source: Floats,
+    *,
+    left_pressure: float | None = None,
+    right_pressure: float | None = None,
 ) -> Flow:
     """Solve for cell permeabilities kappa and sources f, both (nx, ny), on the unit square.
 
-    `left` and `right` are given pressures; without them no fluid passes any side and the mean pressure is 0.
+    Without pressures at the left and right side no fluid passes any side, and the mean pressure is
+    0.
     """
     nx, ny = kappa.shape
     hx, hy, n_x = 1.0 / nx, 1.0 / ny, (nx + 1) * ny
@@ -65,31 +71,36 @@ def solve_flow(
             a = a + sparse.coo_matrix((weight / share, (first, second)), (n_edges, n_edges)).tocsr()
         for edge, sign in ((low, other), (high, -other)):
             b = b + sparse.coo_matrix((np.full(nx * ny, sign), (cells, edge)), b.shape).tocsr()
-    given = np.zeros(n_edges)
+    known_terms = np.zeros(n_edges)
     free = np.ones(n_edges, dtype=bool)
     free[n_x:].reshape(nx, ny + 1)[:, [0, -1]] = False
-    for edges, pressure, sign in ((np.arange(ny), left, hy), (nx * ny + np.arange(ny), right, -hy)):
+    for edges, pressure, sign in (
+        (np.arange(ny), left_pressure, hy),
+        (nx * ny + np.arange(ny), right_pressure, -hy),
+    ):
         if pressure is None:
             free[edges] = False
         else:
-            given[edges] = sign * pressure
-    kept = np.flatnonzero(free)
-    a, b = a[kept][:, kept], b[:, kept]
-    closed = left is None and right is None
+            known_terms[edges] = sign * pressure
+    free_edges = np.flatnonzero(free)
+    a, b = a[free_edges][:, free_edges], b[:, free_edges]
+    closed = left_pressure is None and right_pressure is None
     mean = sparse.csr_matrix(np.ones((1, nx * ny)) if closed else np.zeros((0, nx * ny)))
     rows: list[list[Any]] = (
         [[a, b.T, None], [b, None, mean.T], [None, mean, None]] if closed else [[a, b.T], [b, None]]
     )
-    right_side = np.concatenate([given[kept], -source.ravel() * hx * hy, np.zeros(int(closed))])
+    right_side = np.concatenate(
+        [known_terms[free_edges], -source.ravel() * hx * hy, np.zeros(int(closed))]
+    )
     solved = spsolve(sparse.bmat(rows).tocsc(), right_side)
     velocity = np.zeros(n_edges)
-    velocity[kept] = solved[: kept.size]
-    pressure_of = solved[kept.size : kept.size + nx * ny].reshape(nx, ny)
+    velocity[free_edges] = solved[: free_edges.size]
+    pressure_of = solved[free_edges.size : free_edges.size + nx * ny].reshape(nx, ny)
     return Flow(velocity[:n_x].reshape(nx + 1, ny), velocity[n_x:].reshape(nx, ny + 1), pressure_of)
 
 
 def wells(nx: int, ny: int, *, upper_right: float, lower_left: float, block: int = 4) -> Floats:
-    """Return sources (nx, ny) of problem 1: two square blocks, and what balances them in the middle."""
+    """Return sources (nx, ny) of problem 1: two square blocks, balanced by one in the middle."""
     f, x, y = np.zeros((nx, ny)), (nx - block) // 2, (ny - block) // 2
     f[-block:, -block:] = upper_right
     f[:block, :block] = lower_left
@@ -98,7 +109,10 @@ def wells(nx: int, ny: int, *, upper_right: float, lower_left: float, block: int
 
 
 def karhunen_loeve(nx: int, ny: int, *, terms: int = 64) -> Floats:
-    """Return sqrt(xi_j) Phi_j at cell centres, (terms, nx, ny), of covariance 2 exp(-dx^2 / .2^2 - dy^2 / .3^2)."""
+    """Return sqrt(xi_j) Phi_j at cell centres, (terms, nx, ny).
+
+    The covariance of the field is 2 exp(-dx^2 / .2^2 - dy^2 / .3^2).
+    """
     modes = []
     for count, length in ((nx, 0.2), (ny, 0.3)):
         at = (np.arange(count) + 0.5) / count
@@ -115,13 +129,16 @@ def karhunen_loeve(nx: int, ny: int, *, terms: int = 64) -> Floats:
 
 
 def permeability(fields: Floats, mu: Floats) -> Floats:
-    """Return kappa = exp(sum_j mu_j field_j), (nx, ny): the printed sum without the exponential goes negative."""
+    """Return kappa = exp(sum_j mu_j field_j), (nx, ny); the printed sum is negative at places."""
     result: Floats = np.exp(np.tensordot(mu, fields, 1))
     return result
 
 
 def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
-    """Return the network N1 (sources in, velocities out), or N2 for permeabilities; inputs (n, 1, grid, grid)."""
+    """Return the network N1 (sources in, velocities out), or N2 (permeabilities in).
+
+    Inputs are (n, 1, grid, grid).
+    """
     half, edges = grid // 2, 2 * grid * (grid + 1)
     before: list[nn.Module] = []
     if permeabilities:
@@ -152,7 +169,10 @@ def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
 
 @dataclass(frozen=True, eq=False)
 class SurrogateTarget:
-    """L = -N mean_i |u_i - F(x_i)| / |u_i| over fields x (N, 1, nx, ny) and velocities u (N, edges); a flat prior."""
+    """L = -N mean_i |u_i - F(x_i)| / |u_i| with a flat prior.
+
+    Fields x are (N, 1, nx, ny), velocities u (N, edges).
+    """
 
     network: nn.Sequential
     fields: Tensor
@@ -173,27 +193,27 @@ class SurrogateTarget:
         return torch.zeros_like(position)
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
-        """Return minus the gradient of the summed relative errors of rows (chain, n), (chain, dim)."""
+        """Return minus the gradient (chain, dim) of summed relative errors of rows (chain, n)."""
 
-        def negative(flat: Tensor, chosen: Tensor) -> Tensor:
-            return -self.relative_errors(flat, chosen).sum()
+        def negative(flat: Tensor, batch: Tensor) -> Tensor:
+            return -self.relative_errors(flat, batch).sum()
 
         by_chain: Callable[[Tensor, Tensor], Tensor] = torch.func.vmap(torch.func.grad(negative))
         return by_chain(position, rows)
 
     def relative_errors(self, flat: Tensor, rows: Tensor) -> Tensor:
         """Return |u - F| / |u| of rows (n,) for parameters (dim,)."""
-        named, first = {}, 0
+        parameters, first = {}, 0
         for name, value in self.network.named_parameters():
-            named[name] = flat[first : first + value.numel()].view(value.shape)
+            parameters[name] = flat[first : first + value.numel()].view(value.shape)
             first += value.numel()
-        found = torch.func.functional_call(self.network, named, (self.fields[rows],))
+        velocities = torch.func.functional_call(self.network, parameters, (self.fields[rows],))
         u = self.velocities[rows]
-        errors: Tensor = (found - u).norm(dim=1) / u.norm(dim=1)
+        errors: Tensor = (velocities - u).norm(dim=1) / u.norm(dim=1)
         return errors
 
     def matrices(self) -> tuple[tuple[int, int], ...]:
-        """Return first and end of every weight matrix or kernel but the last, as pruning takes them."""
+        """Return first index and end of all weight matrices and kernels without the last."""
         spans, first = [], 0
         for value in self.network.parameters():
             if value.ndim > 1:

@@ -1,9 +1,10 @@
-r"""A linear regression with more predictors than rows, and a spike-and-slab prior (the paper's section 5.2).
+"""A linear regression with more predictors than rows and a spike-and-slab prior.
 
-n = 100, p = 200, rows ~ N(0, 0.8^|i - j|), beta = (3, 1, 0, ...), noise variance 3. Prior: beta_j ~ gamma_j N(0,
-sigma^2 v1) + (1 - gamma_j) Laplace(0, scale sigma v0), gamma_j ~ Bernoulli(delta), delta ~ Beta(a, b), sigma^2 ~
-IG(nu / 2, nu lam / 2). gamma, sigma and delta are followed by empirical Bayes after every step, omega_k = 2 (50 +
-k)^(-0.75); beta is sampled given them.
+Wang, Deng and Lin (2021), section 5.2: n = 100, p = 200, rows ~ N(0, 0.8^|i - j|), beta = (3, 1, 0,
+...), noise variance 3. Prior: beta_j ~ gamma_j N(0, sigma^2 v1) + (1 - gamma_j) Laplace(0, scale
+sigma v0), gamma_j ~ Bernoulli(delta), delta ~ Beta(a, b), sigma^2 ~ IG(nu / 2, nu lam / 2). gamma,
+sigma and delta are updated by empirical Bayes after every step, omega_k = 2 (50 + k)^(-0.75); beta
+is sampled given them.
 """
 
 import math
@@ -22,7 +23,7 @@ NOISE_VARIANCE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Rows x (n, p), labels y (n,), test rows likewise, and the coefficients (p,) that they were made of."""
+    """Rows x (n, p) and labels y (n,), test rows and labels, and the true coefficients (p,)."""
 
     x: Tensor
     y: Tensor
@@ -34,7 +35,7 @@ class Regression:
 def made_regression(
     *, seed: int, n: int = 100, p: int = 200, n_test: int = 50, correlation: float = 0.8
 ) -> Regression:
-    """Make the problem anew from a seed."""
+    """Draw the problem from a seed."""
     generator = torch.Generator().manual_seed(seed)
     distance = (torch.arange(p)[:, None] - torch.arange(p)[None]).abs().double()
     root = torch.linalg.cholesky(torch.tensor(correlation, dtype=torch.float64) ** distance)
@@ -59,7 +60,10 @@ class SpikeAndSlab:
 
 @dataclass(frozen=True, eq=False)
 class Inclusion:
-    """What empirical Bayes follows for every chain: rho, k0, k1 (chain, p); sigma and delta (chain, 1)."""
+    """What empirical Bayes follows for every chain: rho, k0, k1 (chain, p).
+
+    Sigma and delta (chain, 1).
+    """
 
     rho: Tensor
     spike_rate: Tensor
@@ -69,7 +73,7 @@ class Inclusion:
 
 
 def first_inclusion(chains: int, p: int, prior: SpikeAndSlab) -> Inclusion:
-    """Return the start: delta = 1/2, sigma = 1, every predictor as likely in as out."""
+    """Return the start: delta = 1/2, sigma = 1, inclusion probabilities 1/2."""
     half = torch.full((chains, p), 0.5, dtype=torch.float64)
     one = torch.ones(chains, 1, dtype=torch.float64)
     return Inclusion(half, half / prior.spike, half / prior.slab, one, 0.5 * one)
@@ -77,7 +81,7 @@ def first_inclusion(chains: int, p: int, prior: SpikeAndSlab) -> Inclusion:
 
 @dataclass(frozen=True, eq=False)
 class GivenInclusion:
-    """The log posterior of beta (chain, p) given what empirical Bayes has found."""
+    """The log posterior of beta (chain, p) given the values of empirical Bayes."""
 
     problem: Regression
     inclusion: Inclusion
@@ -94,14 +98,17 @@ class GivenInclusion:
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return X_B'(y_B - X_B beta) / sigma^2."""
         x = self.problem.x[rows]
-        rest = self.problem.y[rows] - (x @ position.unsqueeze(-1)).squeeze(-1)
-        return (x.mT @ rest.unsqueeze(-1)).squeeze(-1) / self.inclusion.sigma**2
+        residual = self.problem.y[rows] - (x @ position.unsqueeze(-1)).squeeze(-1)
+        return (x.mT @ residual.unsqueeze(-1)).squeeze(-1) / self.inclusion.sigma**2
 
 
 def followed(
     inclusion: Inclusion, beta: Tensor, rss: Tensor, *, prior: SpikeAndSlab, n: int, omega: float
 ) -> Inclusion:
-    """Return the inclusion after a step to beta (chain, p); rss (chain, 1) is the sum of all n squared errors."""
+    """Return the inclusion after a step to beta (chain, p).
+
+    Rss (chain, 1) is the sum of all n squared errors.
+    """
     p, sigma, delta = beta.shape[1], inclusion.sigma, inclusion.delta
     slab_sd = sigma * math.sqrt(prior.slab)
     slab = (
@@ -117,8 +124,8 @@ def followed(
     )
     new = torch.sigmoid(slab - spike)
 
-    def smooth(old: Tensor, found: Tensor) -> Tensor:
-        return (1.0 - omega) * old + omega * found
+    def smooth(old: Tensor, newest: Tensor) -> Tensor:
+        return (1.0 - omega) * old + omega * newest
 
     rho = smooth(inclusion.rho, new)
     k0, k1 = (
@@ -129,16 +136,18 @@ def followed(
     rb = (k0 * beta.abs()).sum(1, keepdim=True)
     rc = rss + (k1 * beta**2).sum(1, keepdim=True) + prior.nu * prior.lam
     root = (rb + torch.sqrt(rb**2 + 4.0 * ra * rc)) / (2.0 * ra)
-    found = (new.sum(1, keepdim=True) + prior.a - 1.0) / (prior.a + p + p - 2.0)
-    return Inclusion(rho, k0, k1, smooth(sigma, root), smooth(delta, found))
+    new_delta = (new.sum(1, keepdim=True) + prior.a - 1.0) / (prior.a + p + p - 2.0)
+    return Inclusion(rho, k0, k1, smooth(sigma, root), smooth(delta, new_delta))
 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Means over the second half of a run: beta, rho (chain, p) and sigma (chain,); mean squared errors on test rows.
+    """Means over the second half of a run: beta, rho (chain, p) and sigma (chain,).
 
-    `test_error` (chain,) is that of the selected predictors, of rho above 1/2; `full_error` that of all: the spike's
-    draws are narrow, not zero, and 198 of them fit part of the noise of 100 rows.
+    Mean squared errors on test rows.
+
+    `test_error` (chain,) is that of the selected predictors, of rho above 1/2; `full_error` that of
+    all: the spike's draws are narrow, not zero, and 198 of them fit part of the noise of 100 rows.
     """
 
     beta: Tensor
@@ -159,7 +168,7 @@ def select(
     prior: SpikeAndSlab | None = None,
     seed: int = 0,
 ) -> Selected:
-    """Sample beta by any of the one-position samplers (default: SGLD with step 1e-3), following the rest."""
+    """Sample beta by a sampler with one position per chain (default: SGLD with step 1e-3)."""
     config, prior = sampler or SgldConfig(1e-3), prior or SpikeAndSlab()
     n, p = problem.x.shape
     generator = torch.Generator().manual_seed(seed)
@@ -183,8 +192,8 @@ def select(
             config, state, gradient, normals, h=config.step, adapt=2 * k < iterations
         )
         beta = algorithm.position(state)
-        rest = problem.y[rows] - (problem.x[rows] @ beta.unsqueeze(-1)).squeeze(-1)
-        rss = (n / rows.shape[1]) * rest.square().sum(1, keepdim=True)
+        residual = problem.y[rows] - (problem.x[rows] @ beta.unsqueeze(-1)).squeeze(-1)
+        rss = (n / rows.shape[1]) * residual.square().sum(1, keepdim=True)
         omega = min(1.0, 2.0 * (50.0 + k) ** -0.75)
         inclusion = followed(inclusion, beta, rss, prior=prior, n=n, omega=omega)
         if 2 * k >= iterations:

@@ -1,9 +1,11 @@
-r"""A density in the plane along a bent ridge (Wang, Deng and Lin, 2021, section 5.1, with the exponential put back).
+"""A density in the plane along a bent ridge (Wang, Deng and Lin, 2021, section 5.1).
+
+With the exponential that is missing in print,
 
     p(b1, b2) ~ exp(-b1^4 / 10 - (4 (b2 + 1.2) - b1^2)^2 / 2)
 
-At inverse temperature tau, b1 has density ~ exp(-tau b1^4 / 10) and b2 | b1 ~ N(-1.2 + b1^2 / 4, 1 / (16 tau)). The two
-are uncorrelated and far from independent.
+At inverse temperature tau, b1 has density ~ exp(-tau b1^4 / 10) and b2 | b1 ~ N(-1.2 + b1^2 / 4, 1
+/ (16 tau)). The two are uncorrelated and far from independent.
 """
 
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from math import gamma
 import torch
 from torch import Tensor
 
-from bandgap.inference.stochastic_gradient.gradients import WholeTarget
+from tests.unit.inference.stochastic_gradient.linear_laws import WholeTarget
 
 MOMENTS = ("E b1^2", "E b1^4", "E b2", "Var b2", "Cov(b1^2, b2)")
 
@@ -38,7 +40,7 @@ def gradient(position: Tensor) -> Tensor:
 def exact_draws(
     count: int, *, generator: torch.Generator, inverse_temperature: float = 1.0
 ) -> Tensor:
-    """Draw positions (count, 2) from the law itself: b1 = +-(10 X / tau)^(1/4), X ~ Gamma(1/4, 1)."""
+    """Draw positions (count, 2): b1 = +-(10 X / tau)^(1/4), X ~ Gamma(1/4, 1)."""
     tau = inverse_temperature
     x = torch._standard_gamma(torch.full((count,), 0.25, dtype=torch.float64), generator=generator)
     sign = 2.0 * torch.randint(2, (count,), generator=generator) - 1.0
@@ -52,7 +54,10 @@ def exact_draws(
 
 
 def exact_moments(inverse_temperature: float = 1.0) -> Mapping[str, float]:
-    """Return the exact values of MOMENTS, from E b1^k = (10 / tau)^(k/4) Gamma((k + 1) / 4) / Gamma(1/4)."""
+    """Return the exact values of MOMENTS.
+
+    E b1^k = (10 / tau)^(k/4) Gamma((k + 1) / 4) / Gamma(1/4).
+    """
     tau = inverse_temperature
     second, fourth = ((10.0 / tau) ** (k / 4) * gamma((k + 1) / 4) / gamma(0.25) for k in (2, 4))
     spread = (fourth - second**2) / 4.0

@@ -1,10 +1,14 @@
-"""The flow's solver against exact solutions, the fields' covariance, and the surrogate networks as targets."""
+"""The flow solver against exact solutions, covariances of fields, and surrogate networks."""
 
 import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.stochastic_gradient.examples.elliptic import (
+from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.inference.stochastic_gradient.pruning import Pruning
+from bandgap.inference.stochastic_gradient.run import sample
+from tests.unit.inference.stochastic_gradient.elliptic_flow import (
     SurrogateTarget,
     karhunen_loeve,
     permeability,
@@ -12,44 +16,43 @@ from bandgap.inference.stochastic_gradient.examples.elliptic import (
     surrogate,
     wells,
 )
-from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
-from bandgap.inference.stochastic_gradient.pruning import Pruning
-from bandgap.inference.stochastic_gradient.run import sample
 
 
 @pytest.mark.parametrize("nx, ny", [(7, 4), (10, 10)])
 def test_flow_with_a_source_everywhere_is_the_exact_one(nx, ny):
-    """kappa = 1, f = 1, pressure 1 to 0: u_x = x + 1/2 at all edges, cell means 1 - x/2 - x^2/2 - hx^2/24."""
-    found = solve_flow(np.ones((nx, ny)), np.ones((nx, ny)), left=1.0, right=0.0)
+    """kappa = 1, f = 1, pressure 1 to 0.
+
+    u_x = x + 1/2 at all edges, cell means 1 - x/2 - x^2/2 - hx^2/24.
+    """
+    flow = solve_flow(np.ones((nx, ny)), np.ones((nx, ny)), left_pressure=1.0, right_pressure=0.0)
     edges, centres = np.arange(nx + 1) / nx, (np.arange(nx) + 0.5) / nx
-    np.testing.assert_allclose(found.x_velocity, np.tile((edges + 0.5)[:, None], ny), atol=1e-10)
-    np.testing.assert_allclose(found.y_velocity, 0.0, atol=1e-10)
+    np.testing.assert_allclose(flow.x_velocity, np.tile((edges + 0.5)[:, None], ny), atol=1e-10)
+    np.testing.assert_allclose(flow.y_velocity, 0.0, atol=1e-10)
     exact = 1 - centres / 2 - centres**2 / 2 - 1 / (24 * nx**2)
-    np.testing.assert_allclose(found.pressure, np.tile(exact[:, None], ny), atol=1e-10)
+    np.testing.assert_allclose(flow.pressure, np.tile(exact[:, None], ny), atol=1e-10)
 
 
 def test_flow_in_layers_of_two_permeabilities_is_that_of_conductors_in_a_row():
     """No source: the flux is 1 / sum(h / kappa)."""
     kappa = np.repeat(np.array([1.0, 1.0, 0.1, 5.0]), 3).reshape(4, 3)
-    found = solve_flow(kappa, np.zeros((4, 3)), left=1.0, right=0.0)
-    np.testing.assert_allclose(found.x_velocity, 4 / (1 + 1 + 10 + 0.2), rtol=1e-10)
+    flow = solve_flow(kappa, np.zeros((4, 3)), left_pressure=1.0, right_pressure=0.0)
+    np.testing.assert_allclose(flow.x_velocity, 4 / (1 + 1 + 10 + 0.2), rtol=1e-10)
 
 
 def test_closed_flow_conserves_every_cell_and_has_mean_pressure_zero():
     f = wells(20, 20, upper_right=9.0, lower_left=12.0)
     fields = karhunen_loeve(20, 20, terms=8)
-    found = solve_flow(permeability(fields, np.random.default_rng(0).normal(size=8)), f)
+    flow = solve_flow(permeability(fields, np.random.default_rng(0).normal(size=8)), f)
     h = 1 / 20
     out = (
-        found.x_velocity[1:]
-        - found.x_velocity[:-1]
-        + found.y_velocity[:, 1:]
-        - found.y_velocity[:, :-1]
+        flow.x_velocity[1:]
+        - flow.x_velocity[:-1]
+        + flow.y_velocity[:, 1:]
+        - flow.y_velocity[:, :-1]
     ) * h
     np.testing.assert_allclose(out, f * h * h, atol=1e-10)
-    assert abs(found.pressure.mean()) < 1e-10 and abs(f.sum()) < 1e-12
-    assert found.edges.shape == (2 * 20 * 21,)
+    assert abs(flow.pressure.mean()) < 1e-10 and abs(f.sum()) < 1e-12
+    assert flow.edges.shape == (2 * 20 * 21,)
 
 
 def test_all_terms_of_the_field_have_the_covariance():
@@ -63,7 +66,7 @@ def test_all_terms_of_the_field_have_the_covariance():
 @pytest.mark.parametrize(
     "permeabilities, count", [(False, 1_737_468), (True, 8_674_672)], ids=["N1", "N2"]
 )
-def test_networks_have_the_parameters_that_they_should(permeabilities, count):
+def test_networks_have_the_published_number_of_parameters(permeabilities, count):
     assert sum(p.numel() for p in surrogate(permeabilities=permeabilities).parameters()) == count
 
 
@@ -90,7 +93,7 @@ def test_gradient_of_the_surrogate_is_that_of_its_errors(small):
 
 @pytest.mark.slow
 def test_published_form_learns_the_surrogate_and_stays_sparse(small):
-    """Normalised steps, M = 1, a cold posterior, and half of the weights at zero again and again."""
+    """Normalised steps, M = 1, a cold posterior, and repeated pruning of half of the weights."""
     config = HamcmcSaConfig(
         0.05, 1e4, memory=1, every=10, normalise="as published, not the posterior"
     )
