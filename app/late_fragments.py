@@ -66,4 +66,4 @@ def correct_late_fragments() -> None:
         request_rerun(session, client_state)
 
     request_corrected.corrects_late_fragments = True  # type: ignore[attr-defined]
-    AppSession.request_rerun = request_corrected  # type: ignore[method-assign]
+    AppSession.request_rerun = request_corrected  # type: ignore[assignment, method-assign]
