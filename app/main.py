@@ -4,12 +4,12 @@ The pages lie in `views/`: beside a folder called `pages/`, Streamlit runs a pag
 the first that a new server is asked for (its old multipage mode, which holds until the first `st.navigation`).
 """
 
-import session
 import streamlit as st
-from components.shared import frame, stores
-from components.workspaces.browser import browser_memory
-from components.workspaces.workspace_list import unknown_workspace
 
+from app import session
+from app.components.shared import frame, stores
+from app.components.workspaces.browser import browser_memory
+from app.components.workspaces.workspace_list import unknown_workspace
 from bandgap.foundation.errors import BandgapError
 
 st.set_page_config(

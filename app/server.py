@@ -7,6 +7,7 @@ start, and limits neither connections nor their time.
 import asyncio
 import contextlib
 import gc
+import importlib.util
 import json
 import os
 import sys
@@ -98,5 +99,20 @@ def clean() -> None:
     gc.collect()
 
 
+def import_app_package() -> None:
+    """Import the folder of this file under the name `app`, by which the pages import each other.
+
+    The folder is `app` in a checkout and `bandgap/_app` in an installed package, where no package
+    `app` is importable. A package of that name elsewhere, such as one in the working directory of
+    the user, is not used.
+    """
+    spec = importlib.util.spec_from_file_location("app", MAIN.parent / "__init__.py")
+    assert spec is not None and spec.loader is not None  # the path of a Python file was given
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["app"] = package
+    spec.loader.exec_module(package)
+
+
 if __name__ == "__main__":
+    import_app_package()
     main()

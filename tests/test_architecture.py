@@ -122,18 +122,20 @@ def test_import_that_points_right_is_found_however_it_is_written(line: str) -> N
 
 
 def modules_needed(path: Path) -> set[str]:
-    """Modules of the package that a file imports, with the packages that hold them, which are loaded first."""
-    own, found = module_name(path), set()
+    """Modules that a file imports, with the packages that contain them, which are loaded first."""
+    importer = module_name(path)
+    imported = set()
     for _, name in imports_of(path):
         parts = name.split(".")
         for k in range(2, len(parts) + 1):
             module = ".".join(parts[:k])
-            if not own.startswith(f"{module}.") and own != module:
-                found.add(module)
-    return found & MODULES
+            if not importer.startswith(f"{module}.") and importer != module:
+                imported.add(module)
+    return imported & MODULES
 
 
-MODULES = {module_name(p) for p in package_files()}
+MODULE_FILES = [*package_files(), *python_files(APP)]
+MODULES = {module_name(p) for p in MODULE_FILES}
 
 
 def check_for_circles(imported: Mapping[str, set[str]]) -> None:
@@ -142,7 +144,7 @@ def check_for_circles(imported: Mapping[str, set[str]]) -> None:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    check_for_circles({module_name(path): modules_needed(path) for path in package_files()})
+    check_for_circles({module_name(path): modules_needed(path) for path in MODULE_FILES})
 
 
 def test_circle_of_modules_is_found() -> None:

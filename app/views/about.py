@@ -3,11 +3,11 @@
 import importlib.metadata
 
 import pandas as pd
-import session
 import streamlit as st
-from components.shared import frame, stores, tables, words
-from components.shared.waiting import run_anew_when
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.waiting import run_anew_when
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.repeating import (

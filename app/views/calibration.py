@@ -1,17 +1,17 @@
 """Calibration: do the intervals hold what they state, for which crystals not, and a calibrator where they do not."""
 
 import streamlit as st
-from components.calibration import calibration_view
-from components.calibration.calibrator_form import (
+
+from app.components.calibration import calibration_view
+from app.components.calibration.calibrator_form import (
     calibrator_form,
     coverage_sentence,
     damaged_calibrator,
     stored_calibrator,
 )
-from components.shared import frame
-from components.shared.run_choice import choose_interval, choose_run
-from components.shared.run_files import read_calibrator, read_heldout_run, read_run
-
+from app.components.shared import frame
+from app.components.shared.run_choice import choose_interval, choose_run
+from app.components.shared.run_files import read_calibrator, read_heldout_run, read_run
 from bandgap.evaluation.calibrators import Calibrator, measured_part
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of

@@ -1,12 +1,12 @@
 """Compare: finished runs beside each other, and whether their differences are more than noise."""
 
-import session
 import streamlit as st
-from components.compare import compare_view
-from components.shared import frame, stores, words
-from components.shared.run_choice import choose_level
-from components.shared.run_files import finished_runs, stored_run
 
+from app import session
+from app.components.compare import compare_view
+from app.components.shared import frame, stores, words
+from app.components.shared.run_choice import choose_level
+from app.components.shared.run_files import finished_runs, stored_run
 from bandgap.evaluation.paired import Figure
 from bandgap.evaluation.run_tables import (
     FEWEST_RUNS,

@@ -3,18 +3,18 @@
 from functools import partial
 
 import pandas as pd
-import session
 import streamlit as st
-from components.data.data_upload import demo_button, first_visit, second_demo, upload_form
-from components.data.distribution_view import distribution_view
-from components.data.domain_view import domain_view
-from components.data.labels import labels_view
-from components.data.verdict_view import verdict_view
-from components.shared import frame, stores, tables, uploads, words
-from components.shared.actions import carry_out, delete_button, rename_form
-from components.shared.job_panel import job_panel
-from components.shared.run_choice import choose
 
+from app import session
+from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
+from app.components.data.distribution_view import distribution_view
+from app.components.data.domain_view import domain_view
+from app.components.data.labels import labels_view
+from app.components.data.verdict_view import verdict_view
+from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_choice import choose
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.listing import Overview, overview

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import session
 import streamlit as st
-from components.data.data_upload import second_demo
-from components.home.results import demo_result, last_result
-from components.shared import frame, stores, tables, uploads, words
-from components.shared.job_panel import job_panel
-from components.shared.run_files import finished_runs
-from components.shared.stores import MIN_LABELLED
-from components.workspaces.browser import other_workspaces
-from components.workspaces.workspace_list import continue_section, workspaces_section
 
+from app import session
+from app.components.data.data_upload import second_demo
+from app.components.home.results import demo_result, last_result
+from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_files import finished_runs
+from app.components.shared.stores import MIN_LABELLED
+from app.components.workspaces.browser import other_workspaces
+from app.components.workspaces.workspace_list import continue_section, workspaces_section
 from bandgap.jobs.store import Job
 
 LEAD = "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps that you know."

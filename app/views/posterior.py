@@ -2,7 +2,8 @@
 
 import pandas as pd
 import streamlit as st
-from components.posterior import (
+
+from app.components.posterior import (
     chain_view,
     evidence_view,
     inclusion_view,
@@ -11,11 +12,10 @@ from components.posterior import (
     method_view,
     pool_view,
 )
-from components.shared import frame, stores, tables, words
-from components.shared.drawing import figure, parity_columns
-from components.shared.run_choice import choose_run
-from components.shared.run_files import heldout_frame, read_heldout_run, read_run
-
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_choice import choose_run
+from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 
 CAPTION = "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the line."

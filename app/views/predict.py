@@ -3,21 +3,21 @@
 from functools import partial
 from typing import Any
 
-import session
 import streamlit as st
-from components.predict.prediction_view import Shown, prediction_view
-from components.shared import frame, stores, uploads, words
-from components.shared.actions import carry_out
-from components.shared.job_panel import job_panel
-from components.shared.run_choice import choose, choose_run
-from components.shared.run_files import (
+
+from app import session
+from app.components.predict.prediction_view import Shown, prediction_view
+from app.components.shared import frame, stores, uploads, words
+from app.components.shared.actions import carry_out
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_choice import choose, choose_run
+from app.components.shared.run_files import (
     extxyz_of,
     read_calibrator,
     read_details,
     read_predictions,
     read_run,
 )
-
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming

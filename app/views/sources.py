@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
-from components.shared import frame, stores, tables, words
-from components.shared.actions import delete_button
-from components.shared.drawing import figure
-from components.shared.job_panel import job_panel
-from components.shared.waiting import registered
-from components.sources.source_setup import source_form
-from components.sources.source_upload import source_upload
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.actions import delete_button
+from app.components.shared.drawing import figure
+from app.components.shared.job_panel import job_panel
+from app.components.shared.waiting import registered
+from app.components.sources.source_setup import source_form
+from app.components.sources.source_upload import source_upload
 from bandgap import plots
 from bandgap.jobs.sources import OWN, Source, delete_source
 from bandgap.jobs.store import Job

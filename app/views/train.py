@@ -1,12 +1,12 @@
 """Train: choose data, source and methods, start transfers, watch them, go on with one, rename or delete it."""
 
-import session
 import streamlit as st
-from components.shared import frame, stores, tables
-from components.shared.waiting import registered
-from components.train.run_now import cancel_all, care_expander, follow, run_now
-from components.train.run_setup import setup_form
 
+from app import session
+from app.components.shared import frame, stores, tables
+from app.components.shared.waiting import registered
+from app.components.train.run_now import cancel_all, care_expander, follow, run_now
+from app.components.train.run_setup import setup_form
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job

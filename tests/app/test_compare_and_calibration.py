@@ -265,7 +265,7 @@ def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained
 def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(
     workspace: Workspace,
 ) -> None:
-    from components.compare.compare_view import figure_columns
+    from app.components.compare.compare_view import figure_columns
 
     widths = [settings["width"] for settings in figure_columns(0.95).values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,9 +24,6 @@ from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_predict_and_posterior import alts
 from tests.unit.jobs.payloads import source_payload
-
-sys.path.insert(0, str(MAIN.parent))  # as `streamlit run` does
-
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
@@ -168,7 +164,7 @@ def test_many_rows_of_crystals_are_not_told_of_molecules(
     visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, many = workspace.library.runs(workspace.id)[0].source, 60
-    monkeypatch.setattr("components.train.many_rows.MANY_ROWS", many)
+    monkeypatch.setattr("app.components.train.many_rows.MANY_ROWS", many)
     n = many + 20
     files = [("many.extxyz", perovskites(n, step=0.0005))]
     dataset = workspace.add_checked(files, name="many perovskites")

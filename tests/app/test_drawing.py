@@ -1,16 +1,10 @@
 """Figures are built once for the same content and theme, and anew for any other content."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.shared import frame
-from components.shared.drawing import drawn
-
+from app.components.shared import frame
+from app.components.shared.drawing import drawn
 from bandgap import plots
 
 GAPS = np.random.default_rng(0).normal(2.0, 0.5, 4000)

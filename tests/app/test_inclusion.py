@@ -1,19 +1,14 @@
 """Posterior page of PBP and SSPBP: which weights take part, which prior variance was chosen, honest warnings."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior.evidence_view import evidence_sentence
-from components.posterior.inclusion_view import inclusion_sentence
-
+from app.components.posterior.evidence_view import evidence_sentence
+from app.components.posterior.inclusion_view import inclusion_sentence
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts

@@ -1,20 +1,16 @@
 """The panel of a job: a click counts, whatever has become of the job since the panel was drawn."""
 
-import sys
-from pathlib import Path
-
 from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import Workspace
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
 
 def page() -> None:
     """A page of one panel, drawn of the job as the test has kept it, as a fragment is that runs alone; else of now."""
     import streamlit as st
-    from components.shared import stores
-    from components.shared.job_panel import job_panel
+
+    from app.components.shared import stores
+    from app.components.shared.job_panel import job_panel
 
     kept = st.session_state.pop("as drawn", None)
     job = kept or stores.jobs().job(st.session_state["workspace"], st.session_state["job"])

@@ -1,10 +1,8 @@
 """Posterior page of vecchia_gp and ulisse_gp: length and spread of the process, and whether its chains agree."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior.kernel_view import far_words, length_words, smoothness_words
-
+from app.components.posterior.kernel_view import far_words, length_words, smoothness_words
 from bandgap.inference.vecchia.correlation import half_integer
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all

@@ -1,17 +1,11 @@
 """The word on the page Train that proposes mini-batches: when, for whom, and with which time."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
+from app.components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work, estimate_transfer
 from bandgap.transfer import METHODS
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
 
 CATALOGUE = {name: MethodEntry(method.title) for name, method in METHODS.items()}
 COSTS = {name: method.cost for name, method in METHODS.items()}

@@ -189,5 +189,5 @@ def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(
     ],
 )
 def test_sentence_is_marked_only_where_markup_would_take_effect(text: str, shown: str) -> None:
-    words = importlib.import_module("components.shared.words")
+    words = importlib.import_module("app.components.shared.words")
     assert words.escaped_sentence(text) == shown

@@ -219,8 +219,7 @@ def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Mad
 def test_downloads_have_one_row_an_input_with_units_and_a_companion(
     workspace: Workspace, made: Made
 ) -> None:
-    from components.predict.prediction_files import companion_json, download_csv, row_counts
-
+    from app.components.predict.prediction_files import companion_json, download_csv, row_counts
     from bandgap.predictions.store import load_details, load_predictions
 
     folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)

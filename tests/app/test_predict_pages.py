@@ -2,19 +2,15 @@
 
 import csv
 import io
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.predict import prediction_table
-from components.predict.prediction_files import download_csv
-from components.predict.prediction_table import Filter, Table
-
+from app.components.predict import prediction_table
+from app.components.predict.prediction_files import download_csv
+from app.components.predict.prediction_table import Filter, Table
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,7 +146,7 @@ def test_dashboard_answers_next_to_1500_half_sent_requests_and_logs_little(
 
 def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
     code = (
-        "import json, sys; sys.path.insert(0, sys.argv[1]); import server; "
+        "import json; from app import server; "
         "from streamlit import config; from bandgap.jobs.access import AccessRules; "
         "server.server_of(AccessRules('127.0.0.1', 8501)); "
         "names = ['runner.postScriptGC', 'server.maxUploadSize', 'client.showErrorDetails', "
@@ -154,7 +155,7 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, str(app_folder())],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
@@ -167,24 +168,50 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
 def page_server(tmp_path: Path) -> Iterator[str]:
     """The page's process alone, which forgets sessions a second after their end and cleans twice a second."""
     port = free_port("127.0.0.1", 0)
-    settings = {"host": "127.0.0.1", "port": port, "host_names": [], "behind_proxy": False}
     code = (
-        f"import sys; sys.path.insert(0, {str(app_folder())!r}); import server; server.CLEANING_S = 0.5; "
+        "import sys; from app import server; server.CLEANING_S = 0.5; "
         "server.OPTIONS['server.disconnectedSessionTTL'] = 1; "
-        f"sys.argv = ['server.py', {json.dumps(settings)!r}]; server.main()"
+        f"sys.argv = ['server.py', {settings_of_port(port)!r}]; server.main()"
     )
-    variables = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
-    address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([sys.executable, "-c", code], env=variables) as process:
+    with page_process([sys.executable, "-c", code], port, tmp_path) as address:
+        yield address
+
+
+def settings_of_port(port: int) -> str:
+    """Return the argument of `app/server.py` for this port of the loopback address."""
+    return json.dumps({"host": "127.0.0.1", "port": port, "host_names": [], "behind_proxy": False})
+
+
+@contextlib.contextmanager
+def page_process(command: list[str], port: int, folder: Path) -> Iterator[str]:
+    """Run a command that serves the pages and yield its address; `folder` is the data directory."""
+    variables = {**os.environ, "BANDGAP_HOME": str(folder)}
+    with subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, cwd=folder) as process:
         try:
             deadline = time.monotonic() + 60
             while not answers(port, "/_stcore/health"):
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.1)
-            yield address
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(30)
+
+
+def test_pages_of_an_installed_package_ignore_another_package_app(tmp_path: Path) -> None:
+    """The wheel has the pages in `bandgap/_app`; the working directory has a package `app`."""
+    installed = tmp_path / "bandgap" / "_app"
+    shutil.copytree(app_folder(), installed, ignore=shutil.ignore_patterns("__pycache__"))
+    home = tmp_path / "home"
+    (home / "app").mkdir(parents=True)
+    (home / "app" / "__init__.py").write_text("raise RuntimeError('another package')")
+    port = free_port("127.0.0.1", 0)
+    program = [str(installed / "server.py"), settings_of_port(port)]
+    command = [sys.executable, "-m", "bandgap.jobs.serve", *program]
+    with page_process(command, port, home) as address, visiting(address) as visitor:
+        page = "\n".join(str(message) for message in visitor.run(question_of("")))
+    assert "another package" not in page
+    assert "Band gaps of crystals" in page
 
 
 class Visitor:

@@ -1,14 +1,14 @@
 """Train and Compare with elements that the source model lacks: said before the start, and one test set for all."""
 
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
+from app.components.train import unseen_elements
+from app.components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.graphs import GraphBody
 from bandgap.foundation.config import to_dict
@@ -21,11 +21,6 @@ from bandgap.transfer import METHODS
 from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_train import tick, transfers
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.train import unseen_elements
-from components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
 
 Visit = Callable[..., AppTest]
 

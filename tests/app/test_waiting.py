@@ -1,8 +1,6 @@
 """A new worker's first seconds: pages say what they wait for, and go on by themselves when it is there."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -11,8 +9,6 @@ from bandgap.jobs.catalogue import register_system
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
 Visit = Callable[..., AppTest]
 WAITS = "The worker has not yet said which source models and methods there are."
@@ -71,7 +67,8 @@ def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
 def page() -> None:
     """A page that was drawn before the worker had registered, while the test says so; it runs again of itself."""
     import streamlit as st
-    from components.shared import stores, waiting
+
+    from app.components.shared import stores, waiting
 
     if st.session_state.pop("as drawn before", False):
         waiting.run_anew_when(

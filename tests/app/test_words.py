@@ -1,18 +1,13 @@
 """Sentences of the dashboard, word for word."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior import posterior_words
-from components.posterior.pool_view import pool_sentence
-from components.shared import estimate_words, words
-
+from app.components.posterior import posterior_words
+from app.components.posterior.pool_view import pool_sentence
+from app.components.shared import estimate_words, words
 from bandgap.foundation.progress import Update
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.source_estimates import PastTraining, SourceWork, reference_seconds

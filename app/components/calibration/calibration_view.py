@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.components.shared.drawing import figure_with_table
 from bandgap import plots
 from bandgap.evaluation.calibration import CoverageCurve
 from bandgap.evaluation.heldout import HeldOut
@@ -15,7 +16,6 @@ from bandgap.evaluation.reliability import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.predictions.interval_kinds import IntervalKind
-from components.shared.drawing import figure_with_table
 
 
 def coverage_view(

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, tables, words
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
     KINDS,
@@ -21,7 +22,6 @@ from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.interval_kinds import IntervalKind
-from components.shared import frame, stores, tables, words
 
 KIND_NAMES: Mapping[CalibratorKind, str] = {
     "conformal": "conformal",

@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, tables, words
+from app.components.shared.drawing import figure_with_table, parity_columns
+from app.components.shared.run_files import heldout_frame, learning_points
 from bandgap import plots
 from bandgap.evaluation.paired import Figure, PairedDifference
 from bandgap.evaluation.run_tables import (
@@ -19,9 +22,6 @@ from bandgap.evaluation.run_tables import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from components.shared import downloads, tables, words
-from components.shared.drawing import figure_with_table, parity_columns
-from components.shared.run_files import heldout_frame, learning_points
 
 Found = list[tuple[StoredRun, PairedDifference | None, str]]
 

@@ -2,14 +2,14 @@
 
 import uuid
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, uploads, words
+from app.components.shared.actions import carry_out
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
-from components.shared import frame, stores, uploads, words
-from components.shared.actions import carry_out
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.listing import Overview
-from components.shared import tables, words
-from components.shared.drawing import figure
 
 GAPS_CAPTION = (
     "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."

@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import downloads, stores, tables, words
+from app.components.shared.drawing import figure
+from app.components.shared.job_panel import job_panel
+from app.components.shared.waiting import registered
 from bandgap import plots
 from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
@@ -14,10 +18,6 @@ from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.predictions.domain import FAR
-from components.shared import downloads, stores, tables, words
-from components.shared.drawing import figure
-from components.shared.job_panel import job_panel
-from components.shared.waiting import registered
 
 SHOWN = 500  # rows of the table, the farthest first
 CAPTION = (

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import session
 import streamlit as st
 from numpy.typing import NDArray
 
+from app import session
+from app.components.shared import frame, stores, tables, uploads, words
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
 from bandgap.datasets.labels import match_labels, other_gaps, read_labels
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
-from components.shared import frame, stores, tables, uploads, words
 
 _UNITS: tuple[Unit, ...] = ("eV", "Hartree")
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}

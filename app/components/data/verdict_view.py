@@ -2,15 +2,15 @@
 
 from functools import partial
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import downloads, stores, tables, words
+from app.components.shared.job_panel import job_panel
+from app.components.shared.structure_view import structure_view
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
 from bandgap.jobs.rows import Dataset
-from components.shared import downloads, stores, tables, words
-from components.shared.job_panel import job_panel
-from components.shared.structure_view import structure_view
 
 FILTERS: dict[str, Status | None] = {
     "all": None,

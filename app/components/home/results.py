@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
-from components.shared import frame, stores, tables, words
-from components.shared.drawing import figure, parity_columns
-from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
 DEMO = Path(__file__).with_name(
     "demo_result.json"

@@ -3,12 +3,12 @@
 import numpy as np
 import streamlit as st
 
+from app.components.posterior import posterior_words
+from app.components.shared import words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import RHAT_LIMIT, Quantity, quantity_words, worst_of
-from components.posterior import posterior_words
-from components.shared import words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 ENOUGH_DRAWS = 400  # Vehtari et al. (2021), section 4: effective draws below which R-hat and intervals are unreliable
 LEAST_EBFMI = 0.3  # Betancourt (2016)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from components.shared.run_files import RunFiles
+from app.components.shared.run_files import RunFiles
 
 PREFIX = "log_evidence_a_row_at_"
 

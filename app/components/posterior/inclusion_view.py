@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.posterior import posterior_words
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
-from components.posterior import posterior_words
-from components.shared import tables, words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 SELDOM, OFTEN = 0.05, 0.95
 

@@ -3,8 +3,8 @@
 import numpy as np
 import streamlit as st
 
-from components.posterior import posterior_words
-from components.shared.run_files import RunFiles
+from app.components.posterior import posterior_words
+from app.components.shared.run_files import RunFiles
 
 LENGTH, SPREAD, SMOOTHNESS = "length", "spread", "smoothness"
 AT_ONE_LENGTH = {0.5: 0.368, 1.5: 0.736, 2.5: 0.858}  # Matern correlations, by smoothness

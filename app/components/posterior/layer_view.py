@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from app.components.posterior import posterior_words
+from app.components.shared import tables
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
-from components.posterior import posterior_words
-from components.shared import tables
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 
 def layers(files: RunFiles) -> None:

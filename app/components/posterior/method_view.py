@@ -5,12 +5,12 @@ import re
 import numpy as np
 import streamlit as st
 
+from app.components.posterior import kernel_view, posterior_words
+from app.components.shared import words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
-from components.posterior import kernel_view, posterior_words
-from components.shared import words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 SHOWN_FEATURES = 15
 _CURVE = re.compile(r"nll_([a-z]+)_(.+)")

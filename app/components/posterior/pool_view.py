@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from app.components.shared import stores, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
-from components.shared import stores, words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 _NO_TRANSFER = ", no transfer"  # at the end of titles, said once for all here
 

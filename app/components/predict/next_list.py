@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, tables, words
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
@@ -20,7 +21,6 @@ from bandgap.predictions.next_structures import (
     next_structures,
 )
 from bandgap.predictions.table import Predictions
-from components.shared import downloads, tables, words
 
 HELP: dict[Criterion, str] = {
     REDUCTION: "By how much the squared error of all these predictions is expected to fall once this structure has "

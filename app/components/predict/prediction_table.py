@@ -9,11 +9,11 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.shared import stores, tables, words
+from app.components.shared.structure_view import draw_structure
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
-from components.shared import stores, tables, words
-from components.shared.structure_view import draw_structure
 
 Show = Literal["all", "with a warning", "refused"]
 Order = Literal["as given", "lowest gap first", "highest gap first", "least sure first"]

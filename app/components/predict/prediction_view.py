@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
+from app.components.predict import prediction_files, prediction_table
+from app.components.predict.next_list import next_view
+from app.components.shared import downloads, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.counting import counts_of, domain_sentence
@@ -15,11 +20,6 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
-from components.predict import prediction_files, prediction_table
-from components.predict.next_list import next_view
-from components.shared import downloads, words
-from components.shared.drawing import figure
-from components.shared.run_choice import choose_interval
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, words
 from bandgap.foundation.errors import BandgapError
-from components.shared import frame, words
 
 
 def carry_out(

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import words
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import BandgapError
-from components.shared import words
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, frame, tables
 from bandgap import plots
-from components.shared import downloads, frame, tables
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from app.components.shared import words
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.source_estimates import PastTraining, SourceWork, estimate_source
-from components.shared import words
 
 
 def estimate_sentence(

@@ -4,14 +4,14 @@ import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.waiting import worker_state
+from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
-from components.shared import stores, words
-from components.shared.waiting import worker_state
-from components.workspaces.browser import hiding_css
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 _WHY = (

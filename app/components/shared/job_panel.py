@@ -2,15 +2,15 @@
 
 import time
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.actions import carry_out
+from app.components.shared.waiting import POLL_S
 from bandgap.jobs import resuming
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
-from components.shared import stores, words
-from components.shared.actions import carry_out
-from components.shared.waiting import POLL_S
 
 LOOK_BACK = 20  # events among which the last line of the log is looked for
 

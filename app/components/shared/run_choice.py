@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, words
+from app.components.shared.run_files import finished_runs
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
-from components.shared import frame, stores, words
-from components.shared.run_files import finished_runs
 
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import session
 import streamlit as st
 from safetensors.numpy import load_file
 
+from app import session
+from app.components.shared import stores
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.heldout import HeldOut, load_heldout
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
@@ -22,7 +23,6 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.sources.cards import left_out_sentence
-from components.shared import stores
 
 SUMMARIES, RECORD = "summaries.safetensors", "diagnostics.safetensors"
 

@@ -5,9 +5,9 @@ import logging
 import os
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
 from bandgap.jobs import workspaces
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home

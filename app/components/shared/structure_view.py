@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Verdict
 from bandgap.plots.elements import symbol_of
 from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
-from components.shared import tables, words
-from components.shared.drawing import figure
 
 CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import words
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow, Verdict
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import card_rows
-from components.shared import words
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
 _SORT = {"refused": 0, "warning": 1, "ready": 2}

@@ -4,17 +4,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import session
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from app import session
+from app.components.shared import stores, words
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
-from components.shared import stores, words
 
 ACCEPTED = f"{NAMES}, or a zip of these"
 

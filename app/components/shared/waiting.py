@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from app.components.shared import stores, words
 from bandgap.jobs.library import Kind
 from bandgap.jobs.lock import worker_status
-from components.shared import stores, words
 
 POLL_S = 2.0
 

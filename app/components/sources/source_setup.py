@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, words
+from app.components.shared.estimate_words import source_sentence
+from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
@@ -26,9 +29,6 @@ from bandgap.jobs.source_estimates import (
 from bandgap.jobs.sources import MAX_NAME
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import SourceRequest
-from components.shared import frame, stores, words
-from components.shared.estimate_words import source_sentence
-from components.shared.request_fields import draw_fields
 
 MIN_LABELLED = 50
 HIDDEN = {

@@ -1,13 +1,13 @@
 """The form that adds a source model which was trained in a shell, as a zip of its folder; the worker checks it."""
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, uploads, words
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.added_sources import add_archive
 from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
 from bandgap.jobs.sources import MAX_NAME
-from components.shared import frame, stores, uploads, words
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from app.components.shared.estimate_words import estimate_sentence
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Estimate
-from components.shared.estimate_words import estimate_sentence
 
 MANY_ROWS: Final = 2_000
 BY_BATCHES: Final = "btl_pcp_sg"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from app.components.shared import words
 from bandgap.jobs.entries import MethodEntry
 from bandgap.sources.proposed import Proposal
-from components.shared import words
 
 LAST = "without transfer"  # the family that is only there to compare with
 PARTS = {

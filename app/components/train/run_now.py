@@ -4,19 +4,19 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, words
+from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_files import read_run
+from app.components.shared.waiting import run_anew_when
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, delete_run, rename_run, run_losses
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
-from components.shared import frame, stores, words
-from components.shared.actions import carry_out, delete_button, rename_form
-from components.shared.job_panel import job_panel
-from components.shared.run_files import read_run
-from components.shared.waiting import run_anew_when
 
 
 def run_now(run: RunRow, job: Job) -> None:

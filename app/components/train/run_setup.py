@@ -4,9 +4,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.estimate_words import estimate_sentence
+from app.components.shared.run_choice import choose
+from app.components.train.many_rows import BY_BATCHES, mini_batch_hint
+from app.components.train.method_choice import choose_methods
+from app.components.train.split_choice import choose_split, usual_lengths, usual_n
+from app.components.train.unseen_elements import (
+    tested_alike,
+    too_few_known,
+    unseen,
+    unseen_sentence,
+)
 from bandgap.descriptors.electron_levels import SUPERCELL, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
@@ -26,13 +38,6 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.proposed import Target, propose
 from bandgap.transfer.shared.cost import Cost
-from components.shared import frame, stores, tables, words
-from components.shared.estimate_words import estimate_sentence
-from components.shared.run_choice import choose
-from components.train.many_rows import BY_BATCHES, mini_batch_hint
-from components.train.method_choice import choose_methods
-from components.train.split_choice import choose_split, usual_lengths, usual_n
-from components.train.unseen_elements import tested_alike, too_few_known, unseen, unseen_sentence
 
 
 @st.fragment

@@ -5,14 +5,14 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.shared import words
+from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, Levels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
 from bandgap.runs.requests import TransferRequest
-from components.shared import words
-from components.shared.request_fields import draw_fields
 
 DEFAULT_N = 200
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.components.shared import words
+from app.components.train.method_choice import LAST
 from bandgap.descriptors.growing import elements_beyond
 from bandgap.jobs.entries import MethodEntry
 from bandgap.runs.requests import TransferRequest
-from components.shared import words
-from components.train.method_choice import LAST
 
 Methods = Mapping[str, MethodEntry]
 

@@ -7,12 +7,12 @@ run again only where it shows what was reported.
 from collections.abc import Sequence
 from pathlib import Path
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores
 from bandgap.jobs.own_machine import is_own_machine
 from bandgap.jobs.workspaces import WorkspaceSummary, all_workspaces, is_filled, workspaces_of
-from components.shared import stores
 
 SCRIPT = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 _KEY = "browser"

@@ -4,14 +4,14 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.actions import rename_form
+from app.components.workspaces.browser import other_workspaces
 from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
-from components.shared import stores, words
-from components.shared.actions import rename_form
-from components.workspaces.browser import other_workspaces
 
 SHOWN = 5  # workspaces that are offered before the rest is folded
 SHOWN_LETTERS = (
