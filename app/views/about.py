@@ -21,13 +21,15 @@ from bandgap.jobs.repeating import (
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
-    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep Bayesian transfer '
-    'learning with application to materials informatics", Annals of Applied Statistics 17(4), 3241-3256, 2023.',
+    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep '
+    'Bayesian transfer learning with application to materials informatics", Annals of Applied '
+    "Statistics 17(4), 3241-3256, 2023.",
     "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022.",
     "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020.",
     "The data that the source model and the transfer learned from; the demo data are CC0.",
-    "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY 4.0: A. Jain et al., "
-    "APL Materials 1, 011002, 2013, [doi:10.1063/1.4812323](https://doi.org/10.1063/1.4812323).",
+    "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY "
+    "4.0: A. Jain et al., APL Materials 1, 011002, 2013, "
+    "[doi:10.1063/1.4812323](https://doi.org/10.1063/1.4812323).",
 )
 
 
@@ -72,14 +74,15 @@ def space() -> None:
     st.subheader("Room and limits", anchor=False)
     taken = room(stores.library(), session.workspace())
     st.write(
-        f"This workspace takes {words.size(taken.uploads)} of uploaded files and {words.size(taken.runs)} of runs; the "
-        f"descriptors that all workspaces share take {words.size(taken.cache)}. {words.size(taken.free)} are free."
+        f"This workspace takes {words.size(taken.uploads)} of uploaded files and "
+        f"{words.size(taken.runs)} of runs; the descriptors that all workspaces share take "
+        f"{words.size(taken.cache)}. {words.size(taken.free)} are free."
     )
     st.caption(
-        f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one file "
-        f"{words.size(MAX_FILE_BYTES)}. What is larger goes in on the server, with limits ten times as wide: "
-        "`bandgap add-data FOLDER --workspace ADDRESS`, or the folder that BANDGAP_DATA_FOLDER names. "
-        f"{limit_sentence(quota_bytes())}"
+        f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
+        f"file {words.size(MAX_FILE_BYTES)}. What is larger goes in on the server, with limits ten "
+        "times as wide: `bandgap add-data FOLDER --workspace ADDRESS`, or the folder that "
+        f"BANDGAP_DATA_FOLDER names. {limit_sentence(quota_bytes())}"
     )
 
 
@@ -112,22 +115,24 @@ def repeat() -> None:
         wrap_lines=True,
     )
     st.caption(
-        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a new folder. The same "
-        "seed gives the same split and the same draws."
+        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a "
+        "new folder. The same seed gives the same split and the same draws."
     )
     st.write("To let other programs ask this run:")
     st.code(serve_command(), language=None, wrap_lines=True)
     st.caption(
-        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of `bandgap predict`; "
-        "the address that the command prints has a page /docs. It needs the extra: `pip install -c constraints.txt "
-        "'.[serve]'` in the folder of bandgap's README. Without a token only its own machine is served."
+        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of "
+        "`bandgap predict`; the address that the command prints has a page /docs. It needs the "
+        "extra: `pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README. "
+        "Without a token only its own machine is served."
     )
 
 
 def licence() -> None:
     st.subheader("Licence and citation", anchor=False)
     st.write(
-        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a result rests on:"
+        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a "
+        "result rests on:"
     )
     for text in CITATIONS:
         st.markdown(f"- {text}")

@@ -124,8 +124,8 @@ def _too_few(count: int) -> None:
         else f"There is {words.count(count, 'finished run')} so far."
     )
     frame.send_on(
-        f"{there} Comparing needs at least {FEWEST_RUNS}: train with another method, or another number of labelled "
-        "structures, on the same data and with the same seed.",
+        f"{there} Comparing needs at least {FEWEST_RUNS}: train with another method, or another "
+        "number of labelled structures, on the same data and with the same seed.",
         to="train",
     )
 

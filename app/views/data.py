@@ -117,13 +117,15 @@ def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
 def losses_sentence(found: Losses) -> str:
     """Say what goes with a data set and what stays."""
     stay = (
-        f"{words.count(len(found.runs), 'run')} that learned from it, with all predictions, will stay"
+        f"{words.count(len(found.runs), 'run')} that learned from it, with all predictions, will "
+        "stay"
         if found.runs
         else "No run learned from it"
     )
     return (
-        f"Deleting removes {words.count(found.structures, 'structure')} with {words.count(found.gaps, 'gap')} and "
-        f"{words.count(found.files, 'uploaded file')} ({words.size(found.n_bytes)}). {stay}. This cannot be undone."
+        f"Deleting removes {words.count(found.structures, 'structure')} with "
+        f"{words.count(found.gaps, 'gap')} and {words.count(found.files, 'uploaded file')} "
+        f"({words.size(found.n_bytes)}). {stay}. This cannot be undone."
     )
 
 
@@ -134,7 +136,8 @@ def _space(datasets: list[Dataset]) -> None:
     runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
     st.write(f"This workspace takes **{words.size(taken.taken)}**{of}{runs}.")
     st.caption(
-        f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored."
+        f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be "
+        "stored."
     )
     others = taken.uploads - sum(sizes[d.id] for d in datasets)
     names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])

@@ -16,7 +16,10 @@ from app.components.workspaces.browser import other_workspaces
 from app.components.workspaces.workspace_list import continue_section, workspaces_section
 from bandgap.jobs.store import Job
 
-LEAD = "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps that you know."
+LEAD = (
+    "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps "
+    "that you know."
+)
 SHOWN_RUNS, SHOWN_JOBS = 5, 3
 ICONS = {
     "demo": ":material/science:",
@@ -27,8 +30,10 @@ ICONS = {
 }
 STEPS = {
     "data": "Bring structures and the gaps that are known; each file is checked.",
-    "train": "Choose a source model and a method; what they are worth is measured on structures held out.",
-    "predict": "Bring structures without a gap; each gets one with an interval, and a warning where little is known.",
+    "train": "Choose a source model and a method; what they are worth is measured on structures "
+    "held out.",
+    "predict": "Bring structures without a gap; each gets one with an interval, and a warning "
+    "where little is known.",
 }
 NOUNS = {  # of jobs whose kind is not already a word
     "import_demo": "check",
@@ -169,15 +174,15 @@ def next_step(holds: Holdings) -> Step | None:
         return Step(
             "demo",
             "Use the demo data",
-            "Start with the demo data: molecular crystals with known gaps, and a source model that was trained on "
-            "other molecules. Or bring your own structures on the page Data.",
+            "Start with the demo data: molecular crystals with known gaps, and a source model "
+            "that was trained on other molecules. Or bring your own structures on the page Data.",
         )
     if holds.labelled < MIN_LABELLED:
         return Step(
             "data",
             "Give structures their gaps",
-            f"A transfer learns from at least {MIN_LABELLED} structures of a data set with a known gap; the most so "
-            f"far: {holds.labelled}.",
+            f"A transfer learns from at least {MIN_LABELLED} structures of a data set with a "
+            f"known gap; the most so far: {holds.labelled}.",
         )
     if not holds.finished:
         known = words.count(holds.labelled, "labelled structure")
@@ -185,7 +190,10 @@ def next_step(holds: Holdings) -> Step | None:
             "train", "Start a transfer", f"{known} can be learned from. Choose a method, and start."
         )
     if not holds.predictions:
-        text = "A model is ready. Predict the gaps of structures that have none, with an interval for each."
+        text = (
+            "A model is ready. Predict the gaps of structures that have none, with an interval for "
+            "each."
+        )
         return Step("predict", "Predict new structures", text)
     text = "See which layers of the network moved, and whether the chains agree on it."
     return Step("posterior", "Read the posterior", text)

@@ -18,7 +18,10 @@ from app.components.shared.run_choice import choose_run
 from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 
-CAPTION = "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the line."
+CAPTION = (
+    "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the "
+    "line."
+)
 COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),

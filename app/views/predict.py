@@ -85,8 +85,9 @@ def stopped(job: Job) -> None:
     label = "Start it again"
     if kept := resuming.kept_rows(stores.home(), job.payload):
         st.caption(
-            f"Kept: {words.count(kept, 'structure')} predicted already. It goes on after them, and ends with the table "
-            "that it would have had without the break. What is kept stays for 14 days."
+            f"Kept: {words.count(kept, 'structure')} predicted already. It goes on after them, and "
+            "ends with the table that it would have had without the break. What is kept stays for "
+            "14 days."
         )
         label = "Go on with this prediction"
     if st.button(label, type="primary", key=f"again-{job.id}", icon=":material/resume:"):
@@ -161,8 +162,8 @@ def _baseline_table(name: str) -> Any:
     return st.file_uploader(
         f"Table of {name} (CSV)",
         type=["csv", "tsv", "txt"],
-        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, and a column {name}. "
-        "Without a table it is taken from the structures' own numbers.",
+        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, "
+        f"and a column {name}. Without a table it is taken from the structures' own numbers.",
     )
 
 
@@ -179,7 +180,10 @@ def _chosen(datasets: list[Dataset]) -> Dataset | None:
     ]
 
 
-_DATASET_HELP = "All its structures are predicted; those without a known gap can be ranked for what to compute next."
+_DATASET_HELP = (
+    "All its structures are predicted; those without a known gap can be ranked for what to compute "
+    "next."
+)
 
 
 frame.show(page)

@@ -21,8 +21,8 @@ from bandgap.sources.cards import extras_sentence
 
 NOUNS = {"train_source": "training", "add_source": "check of the source model"}
 CAPTION = (
-    "Error on structures that the network did not learn from. A curve that still falls at its end asks for more "
-    "epochs; a dotted curve far below the solid one asks for more structures."
+    "Error on structures that the network did not learn from. A curve that still falls at its end "
+    "asks for more epochs; a dotted curve far below the solid one asks for more structures."
 )
 
 
@@ -166,8 +166,9 @@ def delete_expander(source: Source) -> None:
     """Offer to delete a source model of the workspace's own, and say what goes with it."""
     with st.expander("Delete this source model"):
         st.markdown(
-            "Deleting it removes its weights for good. Runs that started from it stay and can still predict, but no "
-            "transfer can start from it any more, and an interrupted one cannot go on."
+            "Deleting it removes its weights for good. Runs that started from it stay and can "
+            "still predict, but no transfer can start from it any more, and an interrupted one "
+            "cannot go on."
         )
         delete_button(
             source.id,
@@ -197,8 +198,8 @@ _PARTS = {
     "graph": "readout of a graph network",
 }
 _EXTRAS_HELP = (
-    "Some transfers need more than the weights: the variational posterior, the Fisher information or snapshots of the "
-    "training. The methods on the page Train say which."
+    "Some transfers need more than the weights: the variational posterior, the Fisher information "
+    "or snapshots of the training. The methods on the page Train say which."
 )
 
 

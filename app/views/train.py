@@ -33,7 +33,8 @@ def page() -> None:
     if not runs:
         setup_form(datasets, usable)
         st.caption(
-            "Runs appear here. You may close this page while one is running: the address brings you back to it."
+            "Runs appear here. You may close this page while one is running: the address brings "
+            "you back to it."
         )
         return
     shown = jobs.get(chosen_run(runs).job)

@@ -110,7 +110,8 @@ def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspac
     ).run()
     assert (
         at.error[0].value
-        == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one of the two."
+        == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one "
+        "of the two."
     )
     assert next(button for button in at.button if button.label == "Start the transfer").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []

@@ -45,8 +45,8 @@ def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
     assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
     at.segmented_control[0].set_value("conformal").run()
     assert (
-        "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of another"
-        in texts(at)
+        "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of "
+        "another" in texts(at)
     )
     assert "crystal like them falls in it with 95 % probability)." in texts(at)
     shown = at.dataframe[0].value.iloc[0]

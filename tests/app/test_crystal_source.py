@@ -295,8 +295,8 @@ def test_structures_of_foreign_elements_are_counted_and_named(
     run, _ = workspace.add_run(dataset, method="last_layer_ridge", source=source)
     work_all(workspace.home)
     said = (
-        "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The source model has no Rb "
-        "(in 6)."
+        "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The "
+        "source model has no Rb (in 6)."
     )
     for page in ("train", "posterior"):
         (shown,) = (

@@ -107,8 +107,8 @@ def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_ste
 ) -> None:
     at, made = visit("home"), json.loads(DEMO_RESULT.read_text())
     assert (
-        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is **"
-        in texts(at)
+        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is "
+        "**" in texts(at)
     )
     table, crystals = at.dataframe[0].value, made["crystals"]
     assert list(table["structure"]) == crystals["formula"][: len(table)] and 5 < len(table) < 12

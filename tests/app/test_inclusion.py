@@ -88,10 +88,12 @@ def test_sentences_count_units_and_weights() -> None:
         [np.array([0.0, 0.01, 0.5, 0.99])], quantiles, names=["layer 1", "output layer"]
     )
     assert text == (
-        "Of 4 units of layer 1, 1 are on for nearly every crystal and 2 for hardly any. Weights that take part in "
-        "fewer than one prediction in twenty: 5 % in layer 1, 0 % in output layer. None has been removed."
+        "Of 4 units of layer 1, 1 are on for nearly every crystal and 2 for hardly any. Weights "
+        "that take part in fewer than one prediction in twenty: 5 % in layer 1, 0 % in output "
+        "layer. None has been removed."
     )
     assert evidence_sentence({"0.1": -0.8, "output_alone": -0.7}) == (
-        "The output layer alone was chosen: under it your crystals were most likely, each at the time when it was "
-        "taken in (log evidence -0.70 a crystal; prior variance 0.1 -0.80). Differences below about 0.05 tell little."
+        "The output layer alone was chosen: under it your crystals were most likely, each at the "
+        "time when it was taken in (log evidence -0.70 a crystal; prior variance 0.1 -0.80). "
+        "Differences below about 0.05 tell little."
     )

@@ -109,8 +109,8 @@ def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(
     at = visit("posterior", run=made.scattered)
     assert not at.exception
     assert (
-        f"At **{count} of 10** held-out structures the crystals that the run learned from say next to"
-        in texts(at)
+        f"At **{count} of 10** held-out structures the crystals that the run learned from say next "
+        "to" in texts(at)
     )
 
 

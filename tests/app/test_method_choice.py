@@ -22,7 +22,10 @@ Visit = Callable[..., AppTest]
 
 def frame(*, metal: str, spacing: float) -> str:
     """Return a molecule of a metal or carbon with two hydrogen atoms."""
-    return f"3\nProperties=species:S:1:pos:R:3\n{metal} 0 0 0\nH 0 {spacing:.3f} 0.5\nH 0 -{spacing:.3f} 0.5\n"
+    return (
+        f"3\nProperties=species:S:1:pos:R:3\n{metal} 0 0 0\nH 0 {spacing:.3f} 0.5\nH 0 "
+        f"-{spacing:.3f} 0.5\n"
+    )
 
 
 def ticked(at: AppTest) -> list[str]:

@@ -146,12 +146,11 @@ def test_dashboard_answers_next_to_1500_half_sent_requests_and_logs_little(
 
 def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
     code = (
-        "import json; from app import server; "
-        "from streamlit import config; from bandgap.jobs.access import AccessRules; "
-        "server.server_of(AccessRules('127.0.0.1', 8501)); "
+        "import json; from app import server; from streamlit import config; from "
+        "bandgap.jobs.access import AccessRules; server.server_of(AccessRules('127.0.0.1', 8501)); "
         "names = ['runner.postScriptGC', 'server.maxUploadSize', 'client.showErrorDetails', "
-        "'browser.gatherUsageStats', 'server.enableXsrfProtection', 'server.enableWebsocketCompression', "
-        "'server.port', 'logger.level']; "
+        "'browser.gatherUsageStats', 'server.enableXsrfProtection', "
+        "'server.enableWebsocketCompression', 'server.port', 'logger.level']; "
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
     found = subprocess.run(

@@ -185,7 +185,10 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
     assert estimates(at) != [before]
     button = next(button for button in at.button if button.label == PRESS)
-    told = "A graph network needs a package that is not installed on this server: `pip install -c constraints.txt '.[graph"
+    told = (
+        "A graph network needs a package that is not installed on this server: `pip install -c "
+        "constraints.txt '.[graph"
+    )
     assert (told in texts(at), button.disabled) == (not installed, not installed)
     if installed:
         click(at, PRESS)

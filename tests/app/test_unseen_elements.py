@@ -26,8 +26,9 @@ Visit = Callable[..., AppTest]
 
 SELENIDE = WATER.replace(b"O 0", b"Se 0").replace(b"0.763", b"1.04").replace(b"-0.477", b"-0.9")
 SAID = (
-    "New to the source model: Se (in 12 structures). Such structures are left out by Ridge output layer; learned from "
-    "by Fine-tuning. All runs are tested on the same structures, those whose elements the source model knows."
+    "New to the source model: Se (in 12 structures). Such structures are left out by Ridge output "
+    "layer; learned from by Fine-tuning. All runs are tested on the same structures, those whose "
+    "elements the source model knows."
 )
 
 
@@ -65,9 +66,9 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(
     assert SAID in texts(at)
     (short,) = [error.value for error in at.error]
     assert short == (
-        "36 to learn from and 16 held out are more than the 40 labelled structures whose elements the source model "
-        "knows; Ridge output layer can take no others. Lower one of the two, or choose methods that learn of new "
-        "elements."
+        "36 to learn from and 16 held out are more than the 40 labelled structures whose elements "
+        "the source model knows; Ridge output layer can take no others. Lower one of the two, or "
+        "choose methods that learn of new elements."
     )
     at.number_input[0].set_value(20).run()
     assert not at.error
@@ -88,12 +89,12 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(
     assert "tested on different crystals" not in text and "got other structures or gaps" not in text
     (flag,) = [w.value for w in compared.warning if "left out" in w.value]
     assert (
-        "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20"
-        in flag
+        "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, "
+        "n = 20" in flag
     )
     assert (
-        "tested on known elements none\\: not every method takes elements that the source model lacks."
-        in flag
+        "tested on known elements none\\: not every method takes elements that the source model "
+        "lacks." in flag
     )
     assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
@@ -107,7 +108,10 @@ def test_methods_that_take_every_structure_are_tested_on_all(
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
     at = chosen(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
-    done = f"learned from by Fine-tuning; taken without the source model by {titles['gaussian_process']}."
+    done = (
+        "learned from by Fine-tuning; taken without the source model by "
+        f"{titles['gaussian_process']}."
+    )
     assert f"Such structures are {done}" in texts(at)
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
@@ -147,9 +151,9 @@ def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_lea
     lacking, methods = without_hydrogen_selenide(to_dict(DescriptorConfig(graph=body)))
     assert (dict(lacking.elements), lacking.structures, lacking.known) == ({"Se": 12}, 12, 40)
     assert unseen_sentence(lacking, methods, methods) == (
-        "New to the source model: Se (in 12 structures). Such structures are left out by fine_tune, last_layer_ridge; "
-        "taken without the source model by gaussian_process, bnn. All runs are tested on the same structures, those "
-        "whose elements the source model knows."
+        "New to the source model: Se (in 12 structures). Such structures are left out by "
+        "fine_tune, last_layer_ridge; taken without the source model by gaussian_process, bnn. All "
+        "runs are tested on the same structures, those whose elements the source model knows."
     )
     runs = [TransferRequest(method=name, n=36, n_test=16) for name in methods]
     assert [run.test_known for run in unseen_elements.tested_alike(runs, lacking, methods)] == [
@@ -159,7 +163,8 @@ def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_lea
         True,
     ]
     assert too_few_known(runs, lacking, methods).endswith(
-        "fine_tune, last_layer_ridge can take no others. Lower one of the two, or choose methods without transfer."
+        "fine_tune, last_layer_ridge can take no others. Lower one of the two, or choose methods "
+        "without transfer."
     )
 
 

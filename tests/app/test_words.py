@@ -106,7 +106,8 @@ def test_names_that_other_people_gave_are_shown_as_they_are():
 
 def test_estimate_of_one_method_names_its_range_and_what_it_rests_on():
     assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0, "reference")}) == (
-        "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine with two cores."
+        "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine "
+        "with two cores."
     )
 
 
@@ -116,9 +117,9 @@ def test_estimate_of_several_methods_adds_up_and_names_what_nobody_measured():
         "B": Estimate(130.0, "other methods here", 4),
     }
     assert estimate_words.estimate_sentence(known | {"C": None}) == (
-        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 earlier runs of the "
-        "same kind on this server; measured costs, corrected by 4 runs of other methods on this server. Not counted, "
-        "as nobody has measured it: C."
+        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 "
+        "earlier runs of the same kind on this server; measured costs, corrected by 4 runs of "
+        "other methods on this server. Not counted, as nobody has measured it: C."
     )
 
 
@@ -139,8 +140,9 @@ def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
     seconds = reference_seconds(SOURCE)
     low, about, high = (estimate_words.rounded(seconds * factor) for factor in (0.5, 1.0, 2.0))
     assert estimate_words.source_sentence(SOURCE, []) == (
-        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training ends earlier when the "
-        "error on held-out structures no longer falls. It rests on costs measured on one core of another machine."
+        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training "
+        "ends earlier when the error on held-out structures no longer falls. It rests on costs "
+        "measured on one core of another machine."
     )
     assert estimate_words.source_sentence(SOURCE, [PastTraining(SOURCE, seconds)] * 2).endswith(
         "It rests on 2 earlier trainings on this server."

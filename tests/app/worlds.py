@@ -19,7 +19,10 @@ from tests.app.test_finished_run import train_source
 from tests.unit.jobs.payloads import source_payload
 
 SECRET = "Alice"  # in every name that she gives
-MARKUP = "<b>b</b> **b** $x^2$ [l](http://x.org) :material/home: :red[r] <script>s</script> `c` _i_ ~~d~~"
+MARKUP = (
+    "<b>b</b> **b** $x^2$ [l](http://x.org) :material/home: :red[r] <script>s</script> `c` _i_ "
+    "~~d~~"
+)
 NAMED = f"{SECRET} {MARKUP}"
 BLOCK = f"{SECRET}<i>{MARKUP.replace(' ', '')}"  # a CIF's block has a name without spaces
 CIF = f"""data_{BLOCK}
@@ -70,7 +73,10 @@ class Owned:
 
 def waters(name: str) -> bytes:
     """Return water molecules as extXYZ, each with an id that begins with the name."""
-    frame = '3\nProperties=species:S:1:pos:R:3 id="{id}"\nO 0 0 0.119\nH 0 {x:.3f} -0.477\nH 0 -{x:.3f} -0.477\n'
+    frame = (
+        '3\nProperties=species:S:1:pos:R:3 id="{id}"\nO 0 0 0.119\nH 0 {x:.3f} -0.477\nH 0 '
+        "-{x:.3f} -0.477\n"
+    )
     return "".join(frame.format(id=f"{name} {k}", x=0.70 + 0.002 * k) for k in range(N)).encode()
 
 

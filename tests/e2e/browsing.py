@@ -153,7 +153,8 @@ def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
             )
             return stops
     raise AssertionError(
-        f"{most} presses of Tab do not come to {target}; they came to {[stop.name for stop in stops]}"
+        f"{most} presses of Tab do not come to {target}; they came to "
+        f"{[stop.name for stop in stops]}"
     )
 
 

@@ -41,8 +41,8 @@ AGREED = {
     "coordinates": "partially centred",
 }  # minutes
 FLAGS = (
-    "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
 )
 
 

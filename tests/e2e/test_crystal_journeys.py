@@ -32,7 +32,10 @@ FEATURE_GP, STACKING = (
     "Three methods without transfer, weighed",
 )
 SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
-_FITS = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= e.clientWidth }"
+_FITS = (
+    "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= "
+    "e.clientWidth }"
+)
 
 
 def keep(page: Page, name: str) -> None:

@@ -102,8 +102,8 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     taken = sorted(visit.seconds for _, visit in visits)
     return (
         f"{sessions} sessions for {seconds:.0f} s beside a training, {len(visits)} pages: median "
-        f"{statistics.median(taken):.2f} s, p95 {statistics.quantiles(taken, n=20)[-1]:.2f} s; page process "
-        f"{before:.0f} MB in the second quarter, {after:.0f} MB in the last"
+        f"{statistics.median(taken):.2f} s, p95 {statistics.quantiles(taken, n=20)[-1]:.2f} s; "
+        f"page process {before:.0f} MB in the second quarter, {after:.0f} MB in the last"
     )
 
 
@@ -134,5 +134,8 @@ def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboa
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     seconds = sorted(visit.seconds for _, visit in visits)
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    line = f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    line = (
+        f"{SESSIONS} sessions at once, {len(visits)} pages: median "
+        f"{statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    )
     (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")

@@ -38,8 +38,8 @@ def coverage_view(
         after=None if before is None else table,
         key="coverage",
         alt=f"Share of gaps in their {kind} interval against its level, with what chance allows",
-        caption="Below the diagonal intervals are too narrow, above it too wide; inside the band it may be chance. "
-        f"{area}.",
+        caption="Below the diagonal intervals are too narrow, above it too wide; inside the band "
+        f"it may be chance. {area}.",
     )
 
 
@@ -52,7 +52,8 @@ def pit_view(heldout: HeldOut) -> None:
         table,
         key="pit",
         alt="PIT histogram of the prediction intervals with the range of chance",
-        caption="Flat is calibrated; a hill in the middle is too wide, high ends are too narrow, a slope is a shift.",
+        caption="Flat is calibrated; a hill in the middle is too wide, high ends are too narrow, a "
+        "slope is a shift.",
     )
 
 
@@ -84,8 +85,8 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
             alt="Error by group of predicted standard deviation, with the range of chance",
             caption=_ONE_SPREAD
             if len(spread) == 1
-            else f"{len(spread)} groups of equal size by predicted standard deviation: points on the line have the "
-            "error that was predicted, grey bars are chance.",
+            else f"{len(spread)} groups of equal size by predicted standard deviation: points on "
+            "the line have the error that was predicted, grey bars are chance.",
         )
 
 
@@ -105,8 +106,9 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
         level=level,
         key="slices",
         alt=f"Coverage of the {kind} interval by {by}, with counts and the range of chance",
-        caption="Counts stand in brackets; a diamond left of its grey bar is a kind of crystal whose intervals are too "
-        f"narrow. {'A crystal counts for every element that it holds.' if by == 'element' else _RARE}",
+        caption="Counts stand in brackets; a diamond left of its grey bar is a kind of crystal "
+        "whose intervals are too narrow. "
+        f"{'A crystal counts for every element that it holds.' if by == 'element' else _RARE}",
     )
 
 

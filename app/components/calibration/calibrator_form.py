@@ -28,9 +28,11 @@ KIND_NAMES: Mapping[CalibratorKind, str] = {
     "variance": "variance scaling",
 }
 KIND_HELP: Mapping[CalibratorKind, str] = {
-    "conformal": "Reads the width off the errors of the crystals that it is fitted on, in units of the predicted "
-    "standard deviation; no assumption on the model. Adds conformal intervals to Predict.",
-    "variance": "Multiplies every predicted standard deviation by one factor. Changes the prediction intervals.",
+    "conformal": "Reads the width off the errors of the crystals that it is fitted on, in units "
+    "of the predicted standard deviation; no assumption on the model. Adds conformal intervals to "
+    "Predict.",
+    "variance": "Multiplies every predicted standard deviation by one factor. Changes the "
+    "prediction intervals.",
 }
 
 
@@ -107,8 +109,9 @@ def _remove_button(run: RunRow) -> None:
 
 
 _SHARE_HELP = (
-    "The held-out crystals are split at random: this share fits the calibrator, which is then measured on the others. "
-    "More to fit on makes it steadier, more to measure on makes the report surer."
+    "The held-out crystals are split at random: this share fits the calibrator, which is then "
+    "measured on the others. More to fit on makes it steadier, more to measure on makes the report "
+    "surer."
 )
 
 
@@ -120,16 +123,22 @@ def coverage_sentence(curve: CoverageCurve, level: float, kind: IntervalKind) ->
         (float(end[0]) for end in chance_range(curve.n, level)),
     )
     text = (
-        f"**{words.percent(share)}** of {words.count(curve.n, 'known gap')} fall in their {words.percent(level)} "
-        f"{kind} interval; by chance alone calibrated intervals would hold {words.percent(low)} to "
-        f"{words.percent(high)}."
+        f"**{words.percent(share)}** of {words.count(curve.n, 'known gap')} fall in their "
+        f"{words.percent(level)} {kind} interval; by chance alone calibrated intervals would hold "
+        f"{words.percent(low)} to {words.percent(high)}."
     )
     if kind == "credible":
-        return f"{text} A credible interval is that of the mean: single gaps scatter more and need not fall in it."
+        return (
+            f"{text} A credible interval is that of the mean: single gaps scatter more and need "
+            "not fall in it."
+        )
     if share < low:
         return f"{text} The intervals are **too narrow**: fit a calibrator below."
     if share > high:
-        return f"{text} The intervals are **wider than needed**: safe, but a calibrator below may narrow them."
+        return (
+            f"{text} The intervals are **wider than needed**: safe, but a calibrator below may "
+            "narrow them."
+        )
     return f"{text} These crystals give no reason to distrust them."
 
 
@@ -140,10 +149,11 @@ def change_sentence(calibrator: Calibrator) -> str:
     change = calibrator.changes[-1]
     low, high = (float(end[0]) for end in chance_range(calibrator.n_test, change.level))
     return (
-        f"On {words.count(calibrator.n_test, 'other held-out crystal')}, {words.percent(change.level)} intervals held "
-        f"{words.percent(change.coverage_before)} of the gaps before and hold "
-        f"**{words.percent(change.coverage_after)}** now (chance: {words.percent(low)} to {words.percent(high)}); "
-        f"their mean width went from {change.width_before_eV:.2f} to {change.width_after_eV:.2f} eV."
+        f"On {words.count(calibrator.n_test, 'other held-out crystal')}, "
+        f"{words.percent(change.level)} intervals held {words.percent(change.coverage_before)} of "
+        f"the gaps before and hold **{words.percent(change.coverage_after)}** now (chance: "
+        f"{words.percent(low)} to {words.percent(high)}); their mean width went from "
+        f"{change.width_before_eV:.2f} to {change.width_after_eV:.2f} eV."
     )
 
 
@@ -153,6 +163,6 @@ def needs_sentence(kinds: Sequence[CalibratorKind], level: float, n: int) -> str
         f"{KIND_NAMES[kind]} {smallest_set(kind, level=level) + MIN_TEST}" for kind in kinds
     )
     return (
-        f"There are {words.count(n, 'held-out crystal')}. Needed at {words.percent(level)}, {MIN_TEST} of them to "
-        f"measure the change on: {needs}."
+        f"There are {words.count(n, 'held-out crystal')}. Needed at {words.percent(level)}, "
+        f"{MIN_TEST} of them to measure the change on: {needs}."
     )

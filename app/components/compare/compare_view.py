@@ -185,17 +185,20 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
         quantity=quantity,
         key="learning",
         alt=f"{quantity.label} against the number of labelled structures learned from",
-        caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out structures: a line "
-        "that still falls says that more labels would help; bars are the smallest and largest of several runs.",
+        caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out "
+        "structures: a line that still falls says that more labels would help; bars are the "
+        "smallest and largest of several runs.",
     )
 
 
 _PAIRED_HELP = (
-    "Paired bootstrap: both runs are measured on the same crystals, drawn anew 2,000 times. The interval says what "
-    "another test set would give; another training set or seed may differ by more."
+    "Paired bootstrap: both runs are measured on the same crystals, drawn anew 2,000 times. The "
+    "interval says what another test set would give; another training set or seed may differ by "
+    "more."
 )
 _DIFFERENCE_CAPTION = (
-    "Left of zero is better than the baseline; a bar that crosses zero is a difference that this test set cannot show. "
-    "Each interval stands alone: of many comparisons about one in twenty misses."
+    "Left of zero is better than the baseline; a bar that crosses zero is a difference that this "
+    "test set cannot show. Each interval stands alone: of many comparisons about one in twenty "
+    "misses."
 )
 _PARITY_CAPTION = "Points on the line are right; diamonds are gaps outside their interval."

@@ -12,12 +12,13 @@ from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
 
 LARGER = (
-    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "
-    "zip counts as one file. For larger data, `bandgap add-data` on the server puts files into this workspace."
+    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
+    f"{words.size(MAX_UPLOAD_BYTES)} at once; a zip counts as one file. For larger data, `bandgap "
+    "add-data` on the server puts files into this workspace."
 )
 SECOND = (
-    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps, and a source "
-    "model that was trained on inorganic crystals at the same level."
+    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE "
+    "gaps, and a source model that was trained on inorganic crystals at the same level."
 )
 
 
@@ -27,8 +28,8 @@ def first_visit() -> None:
     with left:
         st.subheader("Start with the demo data", anchor=False)
         st.write(
-            "Molecular crystals with gaps from tight-binding calculations, and a source model that was trained on "
-            "other molecules: enough to try the whole way in a few minutes."
+            "Molecular crystals with gaps from tight-binding calculations, and a source model that "
+            "was trained on other molecules: enough to try the whole way in a few minutes."
         )
         demo_button(primary=True)
         if second_demo():

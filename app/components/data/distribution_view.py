@@ -16,7 +16,10 @@ GAPS_CAPTION = (
 ELEMENTS_CAPTION = (
     "Structures that contain an element. An element that few structures contain is learned badly."
 )
-SIZES_CAPTION = "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a supercell."
+SIZES_CAPTION = (
+    "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a "
+    "supercell."
+)
 
 
 def distribution_view(view: Overview) -> None:
@@ -26,7 +29,8 @@ def distribution_view(view: Overview) -> None:
         st.info("No structure of this data set can be used; the verdicts say why.")
         return
     st.markdown(
-        f"{words.count(view.crystals, 'crystal')}, {words.count(view.molecules, 'molecule')}; refused ones left out."
+        f"{words.count(view.crystals, 'crystal')}, {words.count(view.molecules, 'molecule')}; "
+        "refused ones left out."
     )
     left, right = st.columns(2, gap="medium")
     with left:

@@ -21,10 +21,13 @@ from bandgap.predictions.domain import FAR
 
 SHOWN = 500  # rows of the table, the farthest first
 CAPTION = (
-    "The dashed line is where structures like the source's own would lie. Structures to the right of 95 % are outside: "
-    "there the source helps less, and errors are larger."
+    "The dashed line is where structures like the source's own would lie. Structures to the right "
+    "of 95 % are outside: there the source helps less, and errors are larger."
 )
-HELP = "Share of the source's structures that are nearer to their nearest one than this structure is to its own."
+HELP = (
+    "Share of the source's structures that are nearer to their nearest one than this structure is "
+    "to its own."
+)
 COLUMNS = {
     "percentile": st.column_config.NumberColumn("percentile (%)", help=HELP, format="%.0f"),
     "distance": st.column_config.NumberColumn(
@@ -61,16 +64,17 @@ def domain_view(dataset: Dataset) -> None:
     here, there = dataset.level_of_theory, sources[source].card.get("level_of_theory", "")
     if len(distinct_levels([here, there])) > 1:
         st.caption(
-            f"Levels of theory differ: {words.escaped(here)} here, {words.escaped(there)} in the source. A transfer "
-            "first maps the source's gaps to yours by a straight line."
+            f"Levels of theory differ: {words.escaped(here)} here, {words.escaped(there)} in the "
+            "source. A transfer first maps the source's gaps to yours by a straight line."
         )
     if job is not None and job.state != "finished":
         job_panel(job, noun="comparison")
     if not companion.is_file():
         if not active:
             st.write(
-                "Which elements has the source never seen, how far are these structures from what it was trained on, "
-                "and what is the nearest structure that it knows? The comparison takes a few milliseconds a structure."
+                "Which elements has the source never seen, how far are these structures from what "
+                "it was trained on, and what is the nearest structure that it knows? The "
+                "comparison takes a few milliseconds a structure."
             )
         return
     try:
@@ -106,7 +110,8 @@ def domain_sentence(summary: dict[str, Any]) -> str:
     """Say how many structures lie outside of what the source knows."""
     n, far, unseen = summary["n"], summary["far"], summary["unseen"]
     parts = [
-        f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of these are"
+        f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of "
+        "these are"
     ]
     named = ", ".join(
         f"{element} (in {words.count(count, 'structure')})" for element, count in unseen.items()

@@ -20,7 +20,10 @@ from bandgap.jobs.rows import Dataset, Verdict
 _UNITS: tuple[Unit, ...] = ("eV", "Hartree")
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
 _KEPT = 1_000  # names of unmatched rows that are kept to show
-_LEVEL_HELP = "How the gaps were computed. It travels with the run and its predictions; mixing levels gives a warning."
+_LEVEL_HELP = (
+    "How the gaps were computed. It travels with the run and its predictions; mixing levels gives "
+    "a warning."
+)
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
 
 
@@ -39,7 +42,8 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
                 f"{words.escaped(name)} of {count:,}" for name, count in beside.items()
             )
             st.caption(
-                f"Kept beside: {names}. The page Train can learn the difference to it (More settings)."
+                f"Kept beside: {names}. The page Train can learn the difference to it (More "
+                "settings)."
             )
     else:
         st.write("No gap is known yet. A transfer learns from structures with a known gap.")
@@ -79,8 +83,8 @@ def _csv_form(dataset: Dataset) -> None:
         file = st.file_uploader(
             "Table of gaps (CSV)",
             type=["csv", "tsv", "txt"],
-            help="One column headed id or file, and one gap column whose header states its unit, such as gap_eV. A "
-            "column level_of_theory may state the level row by row.",
+            help="One column headed id or file, and one gap column whose header states its unit, "
+            "such as gap_eV. A column level_of_theory may state the level row by row.",
         )
         left, right = st.columns(2)
         unit = left.selectbox("Unit of the gap column", list(_STATED))
@@ -93,7 +97,8 @@ def _csv_form(dataset: Dataset) -> None:
         try:
             if file is None:
                 raise InputError(
-                    "No table was chosen. Choose a CSV file with a column id or file and a gap column."
+                    "No table was chosen. Choose a CSV file with a column id or file and a gap "
+                    "column."
                 )
             read = read_labels(
                 file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level
@@ -126,7 +131,8 @@ def _csv_form(dataset: Dataset) -> None:
 def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
     if not numbers:
         st.caption(
-            "These files hold no numbers beside the structures. extXYZ files may, in their second line."
+            "These files hold no numbers beside the structures. extXYZ files may, in their second "
+            "line."
         )
         return
     with st.form(f"key-{session.form_key('labels')}", border=False):
@@ -195,6 +201,7 @@ def _store(
     stores.library().save_gaps(dataset.id, gaps, labels=facts, level_of_theory=level)
     session.renew("labels")
     session.tell(
-        f"{words.count(matched, 'structure')} of {len(gaps):,} got a gap; {facts['matched']:,} have one now."
+        f"{words.count(matched, 'structure')} of {len(gaps):,} got a gap; {facts['matched']:,} "
+        "have one now."
     )
     st.rerun()

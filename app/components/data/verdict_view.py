@@ -104,7 +104,8 @@ def _read_again(dataset: Dataset) -> None:
         job_panel(job, noun="reading")
     if job is None or not job.active:
         st.warning(
-            "What the viewer draws is not stored for this data set, or cannot be read. Verdicts and gaps are safe.",
+            "What the viewer draws is not stored for this data set, or cannot be read. Verdicts "
+            "and gaps are safe.",
             icon=":material/visibility_off:",
         )
         if st.button("Read the structures again"):

@@ -91,6 +91,6 @@ def _table_and_figure(found: pd.DataFrame, *, of: str) -> None:
             ids=points["id"].tolist(),
             key="result",
             alt=f"Predicted against known gaps of some {of}",
-            caption=f"{len(points)} of them: points on the line are right, and about one in twenty should be a "
-            "diamond, outside its interval.",
+            caption=f"{len(points)} of them: points on the line are right, and about one in twenty "
+            "should be a diamond, outside its interval.",
         )

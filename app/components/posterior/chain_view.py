@@ -130,6 +130,15 @@ def _named(name: str) -> str:
 
 
 _MORE_DRAWS = f"ends of 95 % intervals are uncertain below about {ENOUGH_DRAWS}; raise the draws."
-_TRACE_CAPTION = "Lines should lie on each other without drift. A line that stays apart has not found the others yet."
-_RANK_CAPTION = "Every chain should keep near the dotted line. A slope or a hump is a chain that sees another posterior."
-_ENERGY_CAPTION = "The two curves should be about as wide. A much narrower change: the chain creeps through the tails."
+_TRACE_CAPTION = (
+    "Lines should lie on each other without drift. A line that stays apart has not found the "
+    "others yet."
+)
+_RANK_CAPTION = (
+    "Every chain should keep near the dotted line. A slope or a hump is a chain that sees another "
+    "posterior."
+)
+_ENERGY_CAPTION = (
+    "The two curves should be about as wide. A much narrower change: the chain creeps through the "
+    "tails."
+)

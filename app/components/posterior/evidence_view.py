@@ -22,8 +22,9 @@ def evidence_sentence(scores: dict[str, float]) -> str:
     best, rest = order[0], order[1:]
     others = ", ".join(f"{_named(name)} {scores[name]:.2f}" for name in rest)
     return (
-        f"{_named(best).capitalize()} was chosen: under it your crystals were most likely, each at the time when it "
-        f"was taken in (log evidence {scores[best]:.2f} a crystal; {others}). Differences below about 0.05 tell little."
+        f"{_named(best).capitalize()} was chosen: under it your crystals were most likely, each at "
+        f"the time when it was taken in (log evidence {scores[best]:.2f} a crystal; {others}). "
+        "Differences below about 0.05 tell little."
     )
 
 
@@ -32,6 +33,7 @@ def _named(name: str) -> str:
 
 
 _HELP = (
-    "The prior variance says how far the weights may move from the source model. Each crystal is predicted before it "
-    "is learned from; the log of how likely its gap was, averaged, is the log evidence: higher is better."
+    "The prior variance says how far the weights may move from the source model. Each crystal is "
+    "predicted before it is learned from; the log of how likely its gap was, averaged, is the log "
+    "evidence: higher is better."
 )

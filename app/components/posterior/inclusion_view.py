@@ -33,7 +33,8 @@ def inclusion(files: RunFiles) -> None:
         log=False,
         key="inclusion",
         alt="Inclusion probabilities of the weights of every layer",
-        caption="Median, central half (thick) and central 95 % (thin) of a layer's weights. Near 0: seldom in use.",
+        caption="Median, central half (thick) and central 95 % (thin) of a layer's weights. Near "
+        "0: seldom in use.",
     )
     with st.expander("Inclusion probabilities as a table: every layer in nine steps"):
         steps = np.linspace(0.1, 0.9, 9)
@@ -46,8 +47,8 @@ def inclusion(files: RunFiles) -> None:
 def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names: list[str]) -> str:
     """Say how many hidden units are on, from their probabilities (unit,), and how many weights take part."""
     parts = [
-        f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly every crystal and "
-        f"{int((on < SELDOM).sum())} for hardly any"
+        f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly "
+        f"every crystal and {int((on < SELDOM).sum())} for hardly any"
         for name, on in zip(names, units, strict=False)
     ]
     below = [float(np.mean(layer < SELDOM)) for layer in quantiles.T]
@@ -56,12 +57,13 @@ def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names:
     )
     text = "; ".join(parts) + "."
     return (
-        f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: {seldom}. None has "
-        "been removed."
+        f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: "
+        f"{seldom}. None has been removed."
     )
 
 
 _HELP = (
-    "A weight takes part in a prediction where the two units that it joins are not zero. Its inclusion probability is "
-    "how often that is so for your crystals, given what the weights leave open."
+    "A weight takes part in a prediction where the two units that it joins are not zero. Its "
+    "inclusion probability is how often that is so for your crystals, given what the weights leave "
+    "open."
 )

@@ -17,11 +17,14 @@ def kernel(files: RunFiles) -> None:
         return
     st.subheader("How far one crystal tells of another", anchor=False, help=_HELP)
     smoothness = files.figures.get("smoothness", 0.0)
-    length = f"**length**: {posterior_words.scale_sentence(found[LENGTH], unit='')}{length_words(smoothness)}"
+    length = (
+        "**length**: "
+        f"{posterior_words.scale_sentence(found[LENGTH], unit='')}{length_words(smoothness)}"
+    )
     st.markdown(length, width=720)
     st.markdown(
-        f"**spread of the process**: {posterior_words.scale_sentence(found[SPREAD], unit=' eV')}, how far gaps stray "
-        "from the straight line in the source model's prediction.",
+        f"**spread of the process**: {posterior_words.scale_sentence(found[SPREAD], unit=' eV')}, "
+        "how far gaps stray from the straight line in the source model's prediction.",
         width=720,
     )
     far = far_words(files.figures.get("far_share", 0.0), n=files.n_test)
@@ -45,7 +48,10 @@ def smoothness_words(smoothness: float, *, draws: np.ndarray | None) -> str:
     """Say what the smoothness is, taken as known or, with its draws (chain, draw), sampled with the other scales."""
     if draws is None:
         return f"**smoothness** {smoothness:g}, taken as known: {_SMOOTHNESS_WORDS}"
-    return f"**smoothness**: {posterior_words.scale_sentence(draws, unit='')}, sampled too: {_SMOOTHNESS_WORDS}"
+    return (
+        f"**smoothness**: {posterior_words.scale_sentence(draws, unit='')}, sampled too: "
+        f"{_SMOOTHNESS_WORDS}"
+    )
 
 
 def far_words(share: float, *, n: int) -> str:
@@ -55,14 +61,15 @@ def far_words(share: float, *, n: int) -> str:
         return ""
     some = f"**all {n:,}**" if count == n else f"**{count:,} of {n:,}**"
     return (
-        f"At {some} held-out structures the crystals that the run learned from say next to nothing of how far the gap "
-        "strays from this line: what is predicted there is the line alone, with an interval for the whole spread of "
-        "the process. Labels of crystals like these would tell more."
+        f"At {some} held-out structures the crystals that the run learned from say next to nothing "
+        "of how far the gap strays from this line: what is predicted there is the line alone, with "
+        "an interval for the whole spread of the process. Labels of crystals like these would tell "
+        "more."
     )
 
 
 _HELP = (
-    "A Gaussian process expects crystals that the source model sees as alike to have like gaps; its length says how "
-    "alike is alike."
+    "A Gaussian process expects crystals that the source model sees as alike to have like gaps; "
+    "its length says how alike is alike."
 )
 _SMOOTHNESS_WORDS = "0.5 lets the gap change abruptly from crystal to crystal, 2.5 only gently."

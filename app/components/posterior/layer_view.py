@@ -149,8 +149,14 @@ def _floored(values: np.ndarray) -> np.ndarray:
     return floored
 
 
-_RIDGE_CAPTION = "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed as it was."
-_TERNARY_CAPTION = "One point a draw. A corner is where one layer took all the change; the prior is spread over all."
+_RIDGE_CAPTION = (
+    "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed "
+    "as it was."
+)
+_TERNARY_CAPTION = (
+    "One point a draw. A corner is where one layer took all the change; the prior is spread over "
+    "all."
+)
 _INTERVAL_CAPTION = (
     "Median, central half (thick) and central 95 % (thin); diamonds and their bars: before (prior)."
 )

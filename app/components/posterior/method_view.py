@@ -35,28 +35,41 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
     count = 0 if sigma is None else sigma.size
     if count == 1:
         return (
-            "gives one best answer: it has no posterior of layer weights. Its interval is one noise sigma, the same "
-            "for every crystal, so that it cannot tell a familiar crystal from a strange one. Bayesian transfer has a "
-            "posterior."
+            "gives one best answer: it has no posterior of layer weights. Its interval is one "
+            "noise sigma, the same for every crystal, so that it cannot tell a familiar crystal "
+            "from a strange one. Bayesian transfer has a posterior."
         )
     if family == "one trained network":
         return (
-            f"gives one best answer from each of {words.count(count, 'source network')}: it has no posterior of layer "
-            "weights. Where these answers differ, the interval is wider."
+            f"gives one best answer from each of {words.count(count, 'source network')}: it has no "
+            "posterior of layer weights. Where these answers differ, the interval is wider."
         )
     if kernel_view.LENGTH in files.under("trace."):
         return (
-            "keeps the hidden layers as they were and has no output weights: it compares crystals by their last hidden "
-            "features. Its posterior is that of the gap itself, and of the few scales of this comparison."
+            "keeps the hidden layers as they were and has no output weights: it compares crystals "
+            "by their last hidden features. Its posterior is that of the gap itself, and of the "
+            "few scales of this comparison."
         )
     if family == "output layer alone":
-        return "keeps the hidden layers as they were; its posterior is that of the output layer, feature by feature."
+        return (
+            "keeps the hidden layers as they were; its posterior is that of the output layer, "
+            "feature by feature."
+        )
     if family == "many trained networks":
         networks = words.count(count, "network") if count else "several networks"
-        return f"has no layer weights: its posterior is {networks} of equal weight, which differ where they know little."
+        return (
+            f"has no layer weights: its posterior is {networks} of equal weight, which differ "
+            "where they know little."
+        )
     if family == "without transfer":
-        return "learns from your crystals alone: there are no layers that could stay at the source model."
-    return "has a posterior of all weights, but no prior that shares the change out among layers, hence no c."
+        return (
+            "learns from your crystals alone: there are no layers that could stay at the source "
+            "model."
+        )
+    return (
+        "has a posterior of all weights, but no prior that shares the change out among layers, "
+        "hence no c."
+    )
 
 
 def features(files: RunFiles) -> None:
@@ -80,7 +93,8 @@ def features(files: RunFiles) -> None:
         features=known[order] + 1,
         key="features",
         alt="Changes of the output weights, largest first",
-        caption="Bars: one posterior standard deviation. A bar across zero is a weight that may as well have stayed.",
+        caption="Bars: one posterior standard deviation. A bar across zero is a weight that may as "
+        "well have stayed.",
     )
 
 
@@ -92,9 +106,9 @@ def feature_sentence(change: np.ndarray, share: np.ndarray | None, *, n_features
         return f"{change.size} of {n_features} features could move.{tail}"
     moved, stayed = int((share > 0.5).sum()), int((share < 0.1).sum())
     return (
-        f"Of {words.count(n_features, 'feature')}, {moved} kept more than half of the change that their data alone "
-        f"would make, {stayed} less than a tenth: these stayed at the source model. Together that is the change of "
-        f"{share.sum():.1f} free features.{tail}"
+        f"Of {words.count(n_features, 'feature')}, {moved} kept more than half of the change that "
+        f"their data alone would make, {stayed} less than a tenth: these stayed at the source "
+        f"model. Together that is the change of {share.sum():.1f} free features.{tail}"
     )
 
 
@@ -125,7 +139,8 @@ def chosen_setting(files: RunFiles) -> None:
         chosen=picked,
         key="validation",
         alt=f"Held-out score against {name}",
-        caption="Lower is better. A flat curve: the choice hardly matters. A minimum at an end: try values beyond it.",
+        caption="Lower is better. A flat curve: the choice hardly matters. A minimum at an end: "
+        "try values beyond it.",
     )
 
 
@@ -152,7 +167,10 @@ def _pooled(mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 _FEATURE_HELP = (
-    "The output layer weighs the features that the source model has learned. A weight that moved is a feature that "
-    "means something else in your crystals."
+    "The output layer weighs the features that the source model has learned. A weight that moved "
+    "is a feature that means something else in your crystals."
 )
-_CURVE_HELP = "NLL: mean negative log predictive density of gaps that took no part in the fit; lower is better."
+_CURVE_HELP = (
+    "NLL: mean negative log predictive density of gaps that took no part in the fit; lower is "
+    "better."
+)

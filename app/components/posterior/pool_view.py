@@ -33,7 +33,8 @@ def pool(files: RunFiles) -> None:
         methods=list(named),
         key="pool",
         alt="Weights of the methods, largest first",
-        caption="All weights together are 1. A weight near 0: on your crystals the other methods do better without it.",
+        caption="All weights together are 1. A weight near 0: on your crystals the other methods "
+        "do better without it.",
     )
 
 
@@ -45,10 +46,14 @@ def pool_sentence(weights: Mapping[str, float], *, spread: float) -> str:
     if spread == 1.0:
         return f"{text} Their spread is left as it is."
     change = "narrower" if spread < 1 else "wider"
-    return f"{text} Together they were made {words.percent(abs(spread - 1.0))} {change}, as crystals left out ask for."
+    return (
+        f"{text} Together they were made {words.percent(abs(spread - 1.0))} {change}, as crystals "
+        "left out ask for."
+    )
 
 
 _HELP = (
-    "Each method was asked for crystals that it had not seen. The weights are those under which the gaps of these "
-    "crystals are likeliest, so a method that is sure of wrong answers loses its weight."
+    "Each method was asked for crystals that it had not seen. The weights are those under which "
+    "the gaps of these crystals are likeliest, so a method that is sure of wrong answers loses its "
+    "weight."
 )

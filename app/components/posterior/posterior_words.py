@@ -36,7 +36,8 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
     if stayed:
         stay = "stays" if len(stayed) == 1 else "stay"
         parts.append(
-            f"{_names(stayed, layers)} {stay} close to the source model ({_values(stayed, mean, sd)})"
+            f"{_names(stayed, layers)} {stay} close to the source model "
+            f"({_values(stayed, mean, sd)})"
         )
     if moved:
         parts.append(
@@ -73,9 +74,15 @@ def convergence_sentence(
     """Say whether the chains agree and, if not, on what they do not and what to do."""
     text = disagreement(rhat)
     if text is None:
-        text = f"Chains agree (R-hat {rhat[worst_of(rhat)]:.3f}, {min(ess.values()):,.0f} effective draws)."
+        text = (
+            f"Chains agree (R-hat {rhat[worst_of(rhat)]:.3f}, {min(ess.values()):,.0f} effective "
+            "draws)."
+        )
     if divergences:
-        text += f" {divergences:,} divergent trajectories: the posterior may have a corner that was not visited."
+        text += (
+            f" {divergences:,} divergent trajectories: the posterior may have a corner that was "
+            "not visited."
+        )
     return text
 
 

@@ -23,10 +23,11 @@ from bandgap.predictions.next_structures import (
 from bandgap.predictions.table import Predictions
 
 HELP: dict[Criterion, str] = {
-    REDUCTION: "By how much the squared error of all these predictions is expected to fall once this structure has "
-    "been computed (Cohn, Ghahramani and Jordan, 1996).",
+    REDUCTION: "By how much the squared error of all these predictions is expected to fall once "
+    "this structure has been computed (Cohn, Ghahramani and Jordan, 1996).",
     SD: "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
-    DISTANCE: "What lies farthest from the structures that the run learned from, whatever the model says.",
+    DISTANCE: "What lies farthest from the structures that the run learned from, whatever the "
+    "model says.",
 }
 
 
@@ -63,12 +64,14 @@ def next_view(
     """Let the visitor choose criterion, number and spread; show the list and offer it as CSV."""
     if details is None:
         st.info(
-            "This prediction was made by an older version. Predict once more to rank its structures."
+            "This prediction was made by an older version. Predict once more to rank its "
+            "structures."
         )
         return
     if not details.joint_rows.size:
         st.info(
-            "Every structure here has a known gap or was refused: upload structures without gaps to rank them."
+            "Every structure here has a known gap or was refused: upload structures without gaps "
+            "to rank them."
         )
         return
     offered = criteria(details)
@@ -128,9 +131,9 @@ def _sentence(found: NextStructures) -> str:
             else "the one without a gap"
         )
     return (
-        f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the model's own "
-        f"uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not "
-        "counted)."
+        f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the "
+        f"model's own uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** "
+        "(root mean square; noise not counted)."
     )
 
 
@@ -141,8 +144,9 @@ def _not_ranked(found: NextStructures) -> str:
     where = "They are" if len(found.not_ranked) > 1 else "It is"
     listed = f"The first {MOST} are" if found.n_not_ranked > MOST else where
     return (
-        f"{words.count(found.n_not_ranked, 'structure')} {have} a warning on the content of the file and no rank. "
-        f"{listed} at the end of the table, with the reason. Correct the files and predict again to rank them."
+        f"{words.count(found.n_not_ranked, 'structure')} {have} a warning on the content of the "
+        f"file and no rank. {listed} at the end of the table, with the reason. Correct the files "
+        "and predict again to rank them."
     )
 
 
@@ -162,12 +166,15 @@ def _columns() -> dict[str, Any]:
 
 _CRITERIA_HELP = "\n\n".join(f"**{name}**: {text}" for name, text in HELP.items())
 _SPREAD_HELP = (
-    "On: each structure is chosen as if those above it had been computed already, so that near twins are not all "
-    "chosen. Off: each is judged alone."
+    "On: each structure is chosen as if those above it had been computed already, so that near "
+    "twins are not all chosen. Off: each is judged alone."
 )
-_SHARE_HELP = "Expected fall of the model's squared error over all unlabelled structures, in per cent of what it is now."
+_SHARE_HELP = (
+    "Expected fall of the model's squared error over all unlabelled structures, in per cent of "
+    "what it is now."
+)
 _SD_HELP = "Standard deviation of a new gap; with Spread out, as if those above had been computed."
 _ONE_NETWORK = (
-    "This run has too few draws to know what a label would tell, so that only the distance can be ranked by. Bayesian "
-    "transfer offers the expected reduction of error as well."
+    "This run has too few draws to know what a label would tell, so that only the distance can be "
+    "ranked by. Bayesian transfer offers the expected reduction of error as well."
 )

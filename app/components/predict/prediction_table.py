@@ -122,8 +122,8 @@ class Table:
             found["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
                 found["nearest known"] = (
-                    f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther than "
-                    f"{words.percent(details.percentile[row])} of the training set)"
+                    f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther "
+                    f"than {words.percent(details.percentile[row])} of the training set)"
                 )
         found["status"] = str(values["status"])
         found["to mind"] = self._to_mind(row)
@@ -176,7 +176,8 @@ def page_row(rows: Places, *, key: str) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.pagination(pages, key=f"page-{key}")
             st.caption(
-                f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of them."
+                f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of "
+                "them."
             )
 
 
@@ -228,4 +229,7 @@ _LEARNED = "The run learned from this structure: its prediction is no test."
 _NEAREST_HELP = (
     "The structure that the run learned from whose descriptor points most nearly the same way."
 )
-_FAR_HELP = "Share of the training set that is nearer to its own nearest neighbour than this structure is to its."
+_FAR_HELP = (
+    "Share of the training set that is nearer to its own nearest neighbour than this structure is "
+    "to its."
+)

@@ -124,7 +124,10 @@ def summary(counts: Mapping[str, int]) -> str:
     return "; ".join(parts) + "."
 
 
-FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
+FIGURE_CAPTION = (
+    "Long bars are structures of which the model knows little; diamonds carry a warning in the "
+    "table."
+)
 _ABOUT_HELP = "Run, settings, versions and units: keep it beside the CSV."
 _STRUCTURES_HELP = (
     "Coordinates; mean, standard deviation and the interval of this table in the comments."

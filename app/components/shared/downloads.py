@@ -101,6 +101,7 @@ def _message(name: str, problem: Exception) -> str:
     if isinstance(problem, BandgapError):
         return f"{name} was not made: {problem}"
     return (
-        f"{name} was not made, because of an error in bandgap ({type(problem).__name__}: {problem}). Nothing is lost. "
-        "Try again; if it fails once more, please report this message and the server's log."
+        f"{name} was not made, because of an error in bandgap ({type(problem).__name__}: "
+        f"{problem}). Nothing is lost. Try again; if it fails once more, please report this "
+        "message and the server's log."
     )

@@ -27,7 +27,10 @@ def estimate_sentence(
     total = sum(found.seconds for found in known.values())
     low, high = (sum(found.range_s[end] for found in known.values()) for end in (0, 1))
     several = ", one after another" if len(known) > 1 else ""
-    text = f"Estimated time: about {rounded(total)}{several} ({rounded(low)} to {rounded(high)}). {basis(known)}"
+    text = (
+        f"Estimated time: about {rounded(total)}{several} ({rounded(low)} to {rounded(high)}). "
+        f"{basis(known)}"
+    )
     if device == "cuda" and any(not found.runs for found in known.values()):
         text += " These costs are of a CPU; there is no estimate for a GPU yet."
     return text + (
@@ -46,7 +49,10 @@ def source_sentence(
     found, begin = estimate_source(work, past=past), "Estimated time:"
     if found is None:
         found = estimate_source(replace(work, device="cpu"), past=past)
-        begin = "There is no estimate for a GPU yet: no training on one was finished on this server. On its CPU:"
+        begin = (
+            "There is no estimate for a GPU yet: no training on one was finished on this server. "
+            "On its CPU:"
+        )
     assert found is not None
     low, high = (rounded(seconds) for seconds in found.range_s)
     rests = (
@@ -55,8 +61,9 @@ def source_sentence(
         else "costs measured on one core of another machine"
     )
     text = (
-        f"{begin} about {rounded(found.seconds)} ({low} to {high}) if all {words.count(work.epochs, 'epoch')} are "
-        f"needed; training ends earlier when the error on held-out structures no longer falls. It rests on {rests}."
+        f"{begin} about {rounded(found.seconds)} ({low} to {high}) if all "
+        f"{words.count(work.epochs, 'epoch')} are needed; training ends earlier when the error on "
+        f"held-out structures no longer falls. It rests on {rests}."
     )
     many = f"{float(f'{work.n:.2g}'):,.0f}"
     return text + (
@@ -76,7 +83,8 @@ def basis(estimates: Mapping[str, Estimate]) -> str:
         parts.append(f"{words.count(sum(own), 'earlier run')} of the same kind on this server")
     if other:
         parts.append(
-            f"measured costs, corrected by {words.count(max(other), 'run')} of other methods on this server"
+            f"measured costs, corrected by {words.count(max(other), 'run')} of other methods on "
+            "this server"
         )
     if reference:
         parts.append("costs measured on another machine with two cores")

@@ -15,22 +15,23 @@ from bandgap.foundation.errors import BandgapError
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 _WHY = (
-    "It was deleted, or it belongs to another workspace, which opens by the whole address that you were given, with "
-    "its ws=... part."
+    "It was deleted, or it belongs to another workspace, which opens by the whole address that you "
+    "were given, with its ws=... part."
 )
 
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
     st.html(
-        f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}\n{hiding_css()}</style>"
+        f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none "
+        f"}}\n{hiding_css()}</style>"
     )
     st.logo(WORDMARK, size="large")
     with st.sidebar:
         worker_state()
         st.caption(
-            "Keep this page's address: it is the key to your workspace, from another browser, too. Whoever has it sees "
-            "what is in it. This browser lists your workspaces on Home."
+            "Keep this page's address: it is the key to your workspace, from another browser, too. "
+            "Whoever has it sees what is in it. This browser lists your workspaces on Home."
         )
 
 

@@ -16,9 +16,10 @@ from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
 
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
-    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
-    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
-    "falls in it with {level} probability)",
+    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow "
+    "it; {level})",
+    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of "
+    "another crystal like them falls in it with {level} probability)",
 }
 
 
@@ -112,6 +113,6 @@ def choose_interval(
 
 
 _KIND_HELP = (
-    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
-    + Quantity.CONFORMAL.help
+    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More "
+    "settings). " + Quantity.CONFORMAL.help
 )

@@ -180,8 +180,8 @@ def _read_run(folder: str) -> RunFiles:
         )
     except DAMAGE as error:
         raise ArtifactError(
-            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
-            "this one again."
+            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are "
+            "not touched; train this one again."
         ) from error
     return RunFiles(manifest, draws, record)
 

@@ -16,7 +16,10 @@ from bandgap.jobs.rows import Verdict
 from bandgap.plots.elements import symbol_of
 from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
 
-CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
+CAPTION = (
+    "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent "
+    "radii."
+)
 
 
 def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:

@@ -22,8 +22,8 @@ def registered(*kinds: Kind) -> bool:
     run_anew_when(
         there,
         lambda: st.info(
-            "The worker has not yet said which source models and methods there are. It does so some seconds after its "
-            "start; this page then goes on by itself.",
+            "The worker has not yet said which source models and methods there are. It does so "
+            "some seconds after its start; this page then goes on by itself.",
             icon=":material/hourglass_top:",
         ),
     )

@@ -85,7 +85,10 @@ def escaped_sentence(text: str) -> str:
 def no_worker(age_s: float | None) -> str:
     """Say that nothing computes now, and what to do."""
     since = "has not been started" if age_s is None else f"has not answered for {duration(age_s)}"
-    return f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and start `bandgap app`."
+    return (
+        f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and "
+        "start `bandgap app`."
+    )
 
 
 def progress_line(event: Event, *, now: float) -> str:
@@ -164,13 +167,14 @@ def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
     conformal = ""
     if "coverage_conformal_95" in metrics:
         conformal = (
-            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and are "
-            f"{metrics['width_conformal_95_eV']:.1f} eV wide."
+            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and "
+            f"are {metrics['width_conformal_95_eV']:.1f} eV wide."
         )
     return (
-        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; mean absolute error "
-        f"{metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of the gaps fall in their "
-        f"95 % prediction interval, which is {metrics['width_95_eV']:.1f} eV wide on average.{conformal}"
+        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; "
+        f"mean absolute error {metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of "
+        f"the gaps fall in their 95 % prediction interval, which is {metrics['width_95_eV']:.1f} "
+        f"eV wide on average.{conformal}"
     )
 
 

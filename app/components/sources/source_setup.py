@@ -65,8 +65,8 @@ def source_form(
             _form("own", lambda: _choose_dataset(fitting, usable), primary=primary)
         else:
             frame.send_on(
-                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their gaps first; "
-                "thousands are better.",
+                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and "
+                "their gaps first; thousands are better.",
                 to="data",
             )
     with server:
@@ -74,8 +74,9 @@ def source_form(
         files = [] if folder is None else offered_files(folder)
         if folder is None:
             st.caption(
-                f"This server offers no files. Whoever runs it can name one folder with OE62 files by {VARIABLE}, or "
-                "train in a shell: `bandgap train-source --oe62 df_62k.json --preset oe62-16 --out source`."
+                "This server offers no files. Whoever runs it can name one folder with OE62 files "
+                f"by {VARIABLE}, or train in a shell: `bandgap train-source --oe62 df_62k.json "
+                "--preset oe62-16 --out source`."
             )
         elif not files:
             st.caption("The server's folder holds no .json or .json.gz file that may be opened.")
@@ -225,18 +226,27 @@ def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:
         return "for the elements of these structures"
     if preset == MEGNET:
         return "learned by a graph network (MEGNet)"
-    return f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} features)"
+    return (
+        f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} "
+        "features)"
+    )
 
 
-_LEVEL_HELP = "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
+_LEVEL_HELP = (
+    "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, "
+    "df_5k.json GW."
+)
 _PRESET_HELP = (
-    "A transfer describes your crystals the same way: choose one that has all of their elements. A graph network "
-    "learns its features itself, which takes long and wants thousands of structures."
+    "A transfer describes your crystals the same way: choose one that has all of their elements. A "
+    "graph network learns its features itself, which takes long and wants thousands of structures."
 )
 _GRAPH_MISSING = (
-    "A graph network needs a package that is not installed on this server: "
-    "`pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
+    "A graph network needs a package that is not installed on this server: `pip install -c "
+    "constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
 )
-_HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of structures."
+_HIDDEN_HELP = (
+    "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of "
+    "structures."
+)
 _EPOCHS_HELP = "Training ends earlier when the error on held-out structures no longer falls."
 _PARTS_HELP = "Takes minutes; some transfers ask for it, as the page Train says beside them."

@@ -48,4 +48,7 @@ def source_upload() -> None:
     st.rerun()
 
 
-_HELP = "The worker opens every network in it and repeats the predictions that it was stored with; nothing is executed."
+_HELP = (
+    "The worker opens every network in it and repeats the predictions that it was stored with; "
+    "nothing is executed."
+)

@@ -19,9 +19,9 @@ def mini_batch_hint(
         return ""
     title = methods[BY_BATCHES].title
     return (
-        f"With more than {MANY_ROWS:,} structures to learn from, add **{title}**: it samples the posterior of "
-        "all layers from a few structures at a time, and one step takes as long however many there are. "
-        "On 8,000 structures of QM9 its error was slightly below that of an ensemble of fine-tunings. Its chains "
-        "converge slowly: use its intervals only if the chains agree. "
-        + estimate_sentence({title: estimate})
+        f"With more than {MANY_ROWS:,} structures to learn from, add **{title}**: it samples the "
+        "posterior of all layers from a few structures at a time, and one step takes as long "
+        "however many there are. On 8,000 structures of QM9 its error was slightly below that of "
+        "an ensemble of fine-tunings. Its chains converge slowly: use its intervals only if the "
+        "chains agree. " + estimate_sentence({title: estimate})
     )

@@ -84,6 +84,7 @@ def _checkbox(key: str, method: MethodEntry, *, lacking: str, chosen: bool) -> b
 
 
 _HELP = (
-    "Several methods make several runs with the same split, so that they can be compared. The first kind learns how "
-    "far every layer may move and gives intervals from that; the last kind does without the source model."
+    "Several methods make several runs with the same split, so that they can be compared. The "
+    "first kind learns how far every layer may move and gives intervals from that; the last kind "
+    "does without the source model."
 )

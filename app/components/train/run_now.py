@@ -50,14 +50,16 @@ def stopped(run: RunRow, job: Job) -> None:
     kept = resuming.kept(stores.home(), job.payload)
     if kept is None:
         st.caption(
-            "No draws of it are kept; started again, it begins anew with the same settings and the same split."
+            "No draws of it are kept; started again, it begins anew with the same settings and the "
+            "same split."
         )
         label = "Start it again"
     else:
         wanted = f" of {kept.wanted:,}" if kept.wanted else ""
         st.caption(
-            f"Kept: {kept.iterations:,}{wanted} iterations of every chain. The run goes on from there and ends with "
-            "the draws that it would have had without the break. Checkpoints are kept for 14 days."
+            f"Kept: {kept.iterations:,}{wanted} iterations of every chain. The run goes on from "
+            "there and ends with the draws that it would have had without the break. Checkpoints "
+            "are kept for 14 days."
         )
         label = "Resume from the last checkpoint"
     anew = kept is None and job.state == "failed"
@@ -115,6 +117,6 @@ def loss_sentence(lost: RunLosses) -> str:
         more = f" and {len(lost.predictions) - 3} more" if len(lost.predictions) > 3 else ""
         made = f", {words.count(len(lost.predictions), 'prediction')} made with it ({names}{more})"
     return (
-        f"Deleting it removes its posterior, its figures on held-out structures{made}: {words.size(lost.n_bytes)} for "
-        "good. The data set and the source model stay."
+        f"Deleting it removes its posterior, its figures on held-out structures{made}: "
+        f"{words.size(lost.n_bytes)} for good. The data set and the source model stay."
     )

@@ -67,8 +67,8 @@ def setup_form(
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are needed. "
-            "Give more of them a gap on the Data page."
+            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are "
+            "needed. Give more of them a gap on the Data page."
         )
         return
     left, right = st.columns(2, gap="large")
@@ -126,8 +126,8 @@ def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str,
     if propose(target, n_known=known).transfers:
         return first.id, ""
     return NO_SOURCE, (
-        f"Proposed, because {first.title} knows all elements of {known:,} of {words.count(total, 'structure')}. "
-        "Any source model can be chosen all the same."
+        f"Proposed, because {first.title} knows all elements of {known:,} of "
+        f"{words.count(total, 'structure')}. Any source model can be chosen all the same."
     )
 
 
@@ -199,8 +199,8 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
     n, n_test = requests[0].n or 0, requests[0].n_test or 0
     if n + n_test > usable:
         return (
-            f"{n} to learn from and {n_test} held out are more than the {usable} labelled structures. "
-            "Lower one of the two."
+            f"{n} to learn from and {n_test} held out are more than the {usable} labelled "
+            "structures. Lower one of the two."
         )
     return ""
 
@@ -237,8 +237,8 @@ def start(
     repeated = [entry.job for entry in started if not entry.new]
     if finished := [words.escaped(job.title) for job in repeated if job.state == "finished"]:
         session.tell(
-            f"Finished before with the same settings and seed, which give the same result: {', '.join(finished)}. "
-            "Change the seed, the size or a setting for another run."
+            "Finished before with the same settings and seed, which give the same result: "
+            f"{', '.join(finished)}. Change the seed, the size or a setting for another run."
         )
     session.choose("run", next((entry.run for entry in started if entry.new), started[0].run))
     st.rerun()
@@ -264,7 +264,8 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
 
 _DATA_HELP = "The labelled crystals that the transfer learns from."
 _SOURCE_HELP = (
-    "The network that was trained on many structures; the transfer moves it to your crystals. Without one, methods "
-    "without transfer learn from your crystals only, whatever their elements are: on inorganic crystals their errors "
-    "are lower than those of transfers from the shipped source models, and they are proposed."
+    "The network that was trained on many structures; the transfer moves it to your crystals. "
+    "Without one, methods without transfer learn from your crystals only, whatever their elements "
+    "are: on inorganic crystals their errors are lower than those of transfers from the shipped "
+    "source models, and they are proposed."
 )

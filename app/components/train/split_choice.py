@@ -117,12 +117,21 @@ def split_sentence(request: TransferRequest) -> str:
     unit = "whole formulas" if request.by_formula else "single structures"
     conformal = "no conformal intervals"
     if request.conformal_share:
-        conformal = f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal intervals"
+        conformal = (
+            f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal "
+            "intervals"
+        )
     levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
-    return f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device {request.device}."
+    return (
+        f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device "
+        f"{request.device}."
+    )
 
 
-_N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
+_N_HELP = (
+    "How many the transfer learns from, drawn at random among those not held out. More is better "
+    "and slower."
+)
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = (
     "Methods that sample: iterations in which each chain finds its place; they are thrown away."
@@ -131,25 +140,31 @@ _DRAWS_HELP = (
     "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
 )
 _CONFORMAL_HELP = (
-    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
-    f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
+    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does "
+    f"without; 95 % needs at least {smallest_calibration_set(0.95)} of them. At 0 % there are no "
+    "conformal intervals."
 )
 _TEST_HELP = (
-    "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
-    "same share and seed are tested on the same structures."
+    "Share of all labelled structures that is never learned from; error and coverage are measured "
+    "on it. Runs with the same share and seed are tested on the same structures."
 )
 _LEVELS_HELP = (
-    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
-    "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
-    "other methods learn what a straight line in this gap leaves of yours."
+    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each "
+    "crystal, here and for every prediction, and often much smaller errors. Gaussian processes, "
+    "kernel ridge and trees learn from all three; the other methods learn what a straight line in "
+    "this gap leaves of yours."
 )
 _SUPERCELL_HELP = (
-    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. Large cells, as of "
-    "organic crystals, are not repeated."
+    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "
+    "Large cells, as of organic crystals, are not repeated."
 )
 _BASELINE_HELP = (
-    "A gap at a cheaper level that every structure has beside its known gap: another gap column of the table on the "
-    "page Data, or a number of extXYZ files whose name states its unit, such as gap_pbe_eV. Every method then learns "
-    "what a straight line in it leaves. Structures without it are left out, and predictions need it too."
+    "A gap at a cheaper level that every structure has beside its known gap: another gap column of "
+    "the table on the page Data, or a number of extXYZ files whose name states its unit, such as "
+    "gap_pbe_eV. Every method then learns what a straight line in it leaves. Structures without it "
+    "are left out, and predictions need it too."
 )
-_LEVELS_MISSING = " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
+_LEVELS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of "
+    "bandgap's README."
+)

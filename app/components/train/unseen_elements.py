@@ -86,7 +86,10 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
     done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
     text = f"New to the source model: {found}. Such structures are {done}."
     if LEFT_OUT in groups and len(groups) > 1 and lacking.known:
-        text += " All runs are tested on the same structures, those whose elements the source model knows."
+        text += (
+            " All runs are tested on the same structures, those whose elements the source model "
+            "knows."
+        )
     return text
 
 
@@ -104,6 +107,7 @@ def too_few_known(runs: Sequence[TransferRequest], lacking: Unseen, methods: Met
     titles = ", ".join(methods[str(run.method)].title for run in short)
     others = "that learn of new elements" if lacking.grows else "without transfer"
     return (
-        f"{n} to learn from and {n_test} held out are more than the {lacking.known} labelled structures whose elements "
-        f"the source model knows; {titles} can take no others. Lower one of the two, or choose methods {others}."
+        f"{n} to learn from and {n_test} held out are more than the {lacking.known} labelled "
+        f"structures whose elements the source model knows; {titles} can take no others. Lower one "
+        f"of the two, or choose methods {others}."
     )

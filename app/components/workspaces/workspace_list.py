@@ -56,9 +56,9 @@ def unknown_workspace() -> None:
     st.title("No such workspace", anchor=False)
     given = words.escaped(_short(session.unknown_workspace()))
     st.error(
-        f"The address names the workspace **{given}**, and this server has none of that name: the address was cut or "
-        "mistyped, or it belongs to another server. Check the part after ws= in the address, continue with a workspace "
-        "below, or start a new one.",
+        f"The address names the workspace **{given}**, and this server has none of that name: the "
+        "address was cut or mistyped, or it belongs to another server. Check the part after ws= "
+        "in the address, continue with a workspace below, or start a new one.",
         icon=":material/error:",
     )
     if others := other_workspaces():
@@ -113,6 +113,6 @@ def _short(text: str) -> str:
 
 
 _FORGET_HELP = (
-    "On a computer that others use, too. The workspaces stay on the server; only their addresses open them then, so "
-    "keep this page's address first."
+    "On a computer that others use, too. The workspaces stay on the server; only their addresses "
+    "open them then, so keep this page's address first."
 )
