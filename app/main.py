@@ -1,7 +1,8 @@
 """The dashboard: navigation, the state of the worker, and the frame that every page shares.
 
-The pages lie in `views/`: beside a folder called `pages/`, Streamlit runs a page without this file when its address is
-the first that a new server is asked for (its old multipage mode, which holds until the first `st.navigation`).
+The folder of the pages is called `views`, because Streamlit treats a folder called `pages` as its
+old multipage mode until the first call of `st.navigation`. A new server would then run the first
+requested page without this file.
 """
 
 import streamlit as st
@@ -34,7 +35,7 @@ page = st.navigation(
     }
 )
 try:
-    session.start(exists=stores.has_workspace, opened=stores.open_workspace)
+    session.start(exists=stores.has_workspace, on_new=stores.open_workspace)
     frame.sidebar()
     with st.sidebar:
         browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))

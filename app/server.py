@@ -1,7 +1,8 @@
-"""The web server of the dashboard, which `bandgap app` runs: Streamlit's application, access rules and limits.
+"""The web server of the dashboard, which `bandgap app` runs.
 
-Streamlit's own command for this (`streamlit run`) asks the internet for the external address of the machine at its
-start, and limits neither connections nor their time.
+It adds access rules and limits to Streamlit's application. It is used instead of `streamlit run`,
+which asks an internet service for the external address of the machine when it starts, and limits
+neither the number of connections nor their duration.
 """
 
 import asyncio
@@ -27,19 +28,25 @@ from bandgap.jobs.connections import ConnectionLimits, server_options
 from bandgap.jobs.log_lines import limited_stderr
 
 MAIN = Path(__file__).resolve().parent / "main.py"
-OPTIONS = {  # of Streamlit, over those of `.streamlit/config.toml` in this and in the user's folders
+# Options of Streamlit. They override `.streamlit/config.toml` of this folder and of the user.
+OPTIONS = {
     "logger.level": "warning",
     "browser.gatherUsageStats": False,
     "server.headless": True,
     "server.fileWatcherType": "none",
 }
 CLEANING_S = 30.0
-GRACE_S = 5  # for responses on their way when the server is told to end
-PING_S = 30.0  # of a WebSocket, and the time in which it must be answered
+# Time to finish open responses when the server is stopped.
+GRACE_S = 5
+# Interval between pings of a WebSocket, and the time limit for the answer.
+PING_S = 30.0
 
 
 def main() -> None:
-    """Serve until SIGINT or SIGTERM; the argument is JSON with the fields of AccessRules other than the token."""
+    """Serve until SIGINT or SIGTERM.
+
+    The command-line argument is JSON with the fields of AccessRules except the token.
+    """
     settings = json.loads(sys.argv[1])
     settings["host_names"] = tuple(settings["host_names"])
     rules = AccessRules(**settings, token=os.environ.pop(VARIABLE, None))
@@ -71,7 +78,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
 
 @contextlib.asynccontextmanager
 async def cleaning(app: st.App) -> AsyncIterator[None]:
-    """Free memory by the clock while the server runs."""
+    """Free memory every `CLEANING_S` seconds while the server runs."""
     task = asyncio.create_task(_clean_repeatedly())
     try:
         yield
@@ -86,14 +93,14 @@ async def _clean_repeatedly() -> None:
 
 
 def clean() -> None:
-    """Free what ended sessions and script runs have left behind.
+    """Free the memory of ended sessions and script runs.
 
-    Streamlit forgets an ended session, and with it the uploads, only when later sessions end.
+    Streamlit removes an ended session and its uploads only when a later session ends.
     """
     server = runtime.get_instance()
     sessions = {info.session.id for info in server._session_mgr.list_sessions()}
     uploads = server.uploaded_file_mgr
-    assert isinstance(uploads, MemoryUploadedFileManager)  # as st.App makes it
+    assert isinstance(uploads, MemoryUploadedFileManager)  # the type that st.App creates
     for session_id in set(uploads.file_storage) - sessions:
         uploads.remove_session_files(session_id)
     gc.collect()

@@ -1,4 +1,4 @@
-"""About: what this server runs on, how much room there is, licence and citation, and the commands that repeat a run."""
+"""About: versions and device of the server, disk space, licence, and commands that repeat a run."""
 
 import importlib.metadata
 
@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables, words
-from app.components.shared.waiting import run_anew_when
+from app.components.shared.waiting import rerun_when
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.repeating import (
@@ -37,11 +37,11 @@ def page() -> None:
     frame.heading(
         "About", "What this server runs on, its limits, and how to repeat a run in a shell."
     )
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         server()
         space()
-    with right:
+    with right_column:
         repeat()
         licence()
 
@@ -57,7 +57,7 @@ def server() -> None:
         st.write(words.no_worker(status.age_s))
     system = stores.library().system()
     if system is None:
-        run_anew_when(
+        rerun_when(
             lambda: stores.library().is_registered("system"),
             lambda: st.caption(
                 "Versions and device are known as soon as a worker has started here."
@@ -71,17 +71,17 @@ def server() -> None:
 
 
 def space() -> None:
-    st.subheader("Room and limits", anchor=False)
-    taken = room(stores.library(), session.workspace())
+    st.subheader("Disk space and limits", anchor=False)
+    usage = room(stores.library(), session.workspace())
     st.write(
-        f"This workspace takes {words.size(taken.uploads)} of uploaded files and "
-        f"{words.size(taken.runs)} of runs; the descriptors that all workspaces share take "
-        f"{words.size(taken.cache)}. {words.size(taken.free)} are free."
+        f"This workspace takes {words.size(usage.uploads)} of uploaded files and "
+        f"{words.size(usage.runs)} of runs; the descriptors that all workspaces share take "
+        f"{words.size(usage.cache)}. {words.size(usage.free)} are free."
     )
     st.caption(
         f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
-        f"file {words.size(MAX_FILE_BYTES)}. What is larger goes in on the server, with limits ten "
-        "times as wide: `bandgap add-data FOLDER --workspace ADDRESS`, or the folder that "
+        f"file {words.size(MAX_FILE_BYTES)}. Larger data are added on the server, with limits ten "
+        "times as large: `bandgap add-data FOLDER --workspace ADDRESS`, or the folder that "
         f"BANDGAP_DATA_FOLDER names. {limit_sentence(quota_bytes())}"
     )
 
@@ -97,11 +97,11 @@ def limit_sentence(quota: int) -> str:
 
 def repeat() -> None:
     st.subheader("Repeat a run in a shell", anchor=False)
-    run = stores.library().run(session.workspace(), session.chosen("run"))
+    run = stores.library().run(session.workspace(), session.selected_id("run"))
     if run is None:
         runs = stores.library().runs(session.workspace(), limit=1)
         if not runs:
-            st.write("There is no run yet; its commands will stand here.")
+            st.write("There is no run yet; its commands will be shown here.")
             return
         run = runs[0]
     datasets = {dataset.id: dataset for dataset in stores.library().datasets(session.workspace())}
@@ -110,7 +110,8 @@ def repeat() -> None:
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
     st.code(
-        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n{predict_command(run.request)}",
+        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n"
+        f"{predict_command(run.request)}",
         language=None,
         wrap_lines=True,
     )

@@ -1,11 +1,11 @@
-"""Train: choose data, source and methods, start transfers, watch them, go on with one, rename or delete it."""
+"""Train: start transfers, follow their progress, resume, rename or delete a run."""
 
 import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables
 from app.components.shared.waiting import registered
-from app.components.train.run_now import cancel_all, care_expander, follow, run_now
+from app.components.train.run_now import cancel_all, follow, manage_expander, run_now
 from app.components.train.run_setup import setup_form
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow
@@ -37,20 +37,20 @@ def page() -> None:
             "you back to it."
         )
         return
-    shown = jobs.get(chosen_run(runs).job)
+    job = jobs.get(selected_run(runs).job)
     with st.expander(
         "Start other transfers", expanded=not any(job.active for job in jobs.values())
     ):
-        setup_form(datasets, usable, primary=shown is None or shown.state not in STOPPED)
+        setup_form(datasets, usable, primary=job is None or job.state not in STOPPED)
 
 
-def chosen_run(runs: list[RunRow]) -> RunRow:
-    present = session.chosen("run")
+def selected_run(runs: list[RunRow]) -> RunRow:
+    present = session.selected_id("run")
     return next((run for run in runs if run.id == present), runs[0])
 
 
 def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) -> None:
-    run = chosen_run(runs)
+    run = selected_run(runs)
     session.choose("run", run.id)
     if run.job in jobs:
         run_now(run, jobs[run.job])
@@ -61,7 +61,7 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
         table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
     )
     cancel_all(jobs)
-    care_expander(run, jobs.get(run.job))
+    manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:
         session.choose("run", runs[row].id)
         st.rerun()

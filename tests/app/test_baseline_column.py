@@ -50,7 +50,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
         [("gaps.csv", table("gap_eV", "gap_pbe_eV", "energy_eV"), "text/csv")],
     )
     click(at, "Match the gaps")
-    assert "Kept beside: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
+    assert "Also stored: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
     verdict = workspace.library.verdicts(dataset)[3]
     assert verdict.gap_eV == pytest.approx(DEAR[3], abs=1e-4)
     assert verdict.info["gap_pbe_eV"] == pytest.approx(CHEAP[3], abs=1e-4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
+from app.components.train.many_rows import MINI_BATCH_METHOD, MANY_ROWS, mini_batch_hint
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work, estimate_transfer
 from bandgap.transfer import METHODS
@@ -12,13 +12,13 @@ COSTS = {name: method.cost for name, method in METHODS.items()}
 
 
 def hint(n, chosen=("btl_pcp_pe",), methods=CATALOGUE):
-    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(BY_BATCHES, n), COSTS))
+    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(MINI_BATCH_METHOD, n), COSTS))
 
 
 def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_them():
     said = hint(MANY_ROWS + 1)
     assert (
-        f"With more than 2,000 structures to learn from, add **{METHODS[BY_BATCHES].title}**"
+        f"With more than 2,000 structures to learn from, add **{METHODS[MINI_BATCH_METHOD].title}**"
         in said
     )
     assert "Estimated time: about 4 min (" in said
@@ -29,7 +29,7 @@ def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_
     "n, chosen, methods",
     [
         (MANY_ROWS, ("btl_pcp_pe",), CATALOGUE),
-        (9_000, ("nptl", BY_BATCHES), CATALOGUE),
+        (9_000, ("nptl", MINI_BATCH_METHOD), CATALOGUE),
         (9_000, ("nptl",), {"nptl": CATALOGUE["nptl"]}),
     ],
     ids=["few rows", "chosen already", "an older worker"],

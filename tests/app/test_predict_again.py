@@ -88,11 +88,11 @@ def test_cancelled_prediction_goes_on_from_the_page(
     stopped = workspace.jobs.job(workspace.id, job.id)
     assert stopped is not None and stopped.state == "cancelled"
     at = visit("predict", run=run, prediction=job.id)
-    assert "Kept: 8 structures predicted already." in texts(at)
-    assert "What it had done is kept: go on with it when you like." in texts(
+    assert "Stored: 8 structures predicted already." in texts(at)
+    assert "Its results so far are stored: resume it when you like." in texts(
         at
     ) and "tart it again" not in texts(at)
-    click(at, "Go on with this prediction")
+    click(at, "Resume this prediction")
     again = at.query_params["prediction"]
     assert again != job.id and "Predicting new" in texts(at)
     work_all(workspace.home)
@@ -112,7 +112,7 @@ def test_stopped_prediction_without_a_chunk_is_started_again(
     job = asked(workspace, run)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("predict", run=run)
-    assert "Kept:" not in texts(at)
+    assert "Stored:" not in texts(at)
     assert "Nothing else was touched; start it again when you like." in texts(at)
     click(at, "Start it again")
     (again,) = resuming.without_continued(workspace.jobs.jobs(workspace.id, kinds=["predict"]))

@@ -280,7 +280,7 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     trace = figure(at, alts(at).index("Traces of log tau, one line a chain"))
     assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
     at.selectbox(key="trace-quantity").set_value("energy").run()
-    assert "Energies about their mean beside their changes" in alts(at)
+    assert "Energies about their mean, and their changes" in alts(at)
 
 
 def test_posterior_page_of_an_output_layer_shows_which_features_moved(
@@ -317,5 +317,5 @@ def test_predict_page_of_damaged_or_older_details_says_what_to_do(
     assert "Run predict again" in visit("predict", run=run).error[0].value
     path.unlink()
     at = visit("predict", run=run)
-    assert "made by an older version. Predict once more to rank" in texts(at)
+    assert "has no stored details. Predict the structures again" in texts(at)
     assert "nearest_known" not in at.dataframe[0].value

@@ -26,7 +26,7 @@ SENTENCES = {
         "posterior": NO_RUN,
         "calibration": NO_RUN,
         "predict": NO_RUN,
-        "about": "There is no run yet; its commands will stand here.",
+        "about": "There is no run yet; its commands will be shown here.",
     },
     "one data set": {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
@@ -43,7 +43,7 @@ SENTENCES = {
         "home": "R-hat 1.08 · acceptance 0.8",
         "data": DATA,
         "sources": "Networks that learned gaps from many structures",
-        "train": "A run that is at work is not deleted. Cancel it first.",
+        "train": "An active run cannot be deleted. Cancel it first.",
         "compare": NO_PAIR,
         "posterior": "There is no finished run yet; the newest one is running.",
         "calibration": "There is no finished run yet; the newest one is running.",

@@ -146,7 +146,7 @@ def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Works
     run, job = interrupted(workspace)
     keep_checkpoint(workspace, job, iteration=700)
     at = visit("train", run=run)
-    assert "Kept: 700 of 1,800 iterations of every chain." in texts(at)
+    assert "Stored: 700 of 1,800 iterations of every chain." in texts(at)
     assert primary(at) == ["Resume from the last checkpoint"]
     click(at, "Resume from the last checkpoint")
     again, before = transfers(workspace)
@@ -158,7 +158,7 @@ def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Works
 def test_interrupted_run_without_checkpoint_begins_anew(visit: Visit, workspace: Workspace) -> None:
     run, _ = interrupted(workspace)
     at = visit("train", run=run)
-    assert "No draws of it are kept" in texts(at)
+    assert "No draws of it are stored" in texts(at)
     click(at, "Start it again")
     assert [job.subject for job in transfers(workspace)] == [run, run]
 
@@ -187,7 +187,7 @@ def test_running_job_shows_its_last_log_line_and_what_is_effective(
 def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     at = visit("train", run=run)
-    assert "A run that is at work is not deleted. Cancel it first." in texts(at)
+    assert "An active run cannot be deleted. Cancel it first." in texts(at)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("train", run=run)
     next(t for t in at.text_input if t.label == "Name").set_value("first try")

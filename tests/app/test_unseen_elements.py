@@ -68,7 +68,7 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(
     assert short == (
         "36 to learn from and 16 held out are more than the 40 labelled structures whose elements "
         "the source model knows; Ridge output layer can take no others. Lower one of the two, or "
-        "choose methods that learn of new elements."
+        "choose methods that learn from new elements."
     )
     at.number_input[0].set_value(20).run()
     assert not at.error
@@ -146,10 +146,10 @@ def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, 
 
 
 def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_learn_of() -> None:
-    """Its descriptor cannot be grown; methods without transfer do without it, those that learn of new elements too."""
+    """Its descriptor cannot be grown; methods without transfer do without it, those that learn from new elements too."""
     body = GraphBody(GraphConfig(("H", "O")), "0" * 16)
     lacking, methods = without_hydrogen_selenide(to_dict(DescriptorConfig(graph=body)))
-    assert (dict(lacking.elements), lacking.structures, lacking.known) == ({"Se": 12}, 12, 40)
+    assert (dict(lacking.elements), lacking.structures, lacking.n_known) == ({"Se": 12}, 12, 40)
     assert unseen_sentence(lacking, methods, methods) == (
         "New to the source model: Se (in 12 structures). Such structures are left out by "
         "fine_tune, last_layer_ridge; taken without the source model by gaussian_process, bnn. All "
@@ -170,7 +170,7 @@ def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_lea
 
 def test_descriptor_without_terms_lacks_what_its_parts_do_not_know() -> None:
     known, _ = without_hydrogen_selenide(to_dict(PRESETS["any-elements"]))
-    assert known.structures == 0 and known.known == 52
+    assert known.structures == 0 and known.n_known == 52
     heavy = unseen({("Og",): 2, ("Pb", "I"): 3}, to_dict(PRESETS["chgnet"]))
     assert (dict(heavy.elements), heavy.known, heavy.grows) == ({"Og": 2}, 3, False)
 

@@ -11,7 +11,7 @@ from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
 
 Visit = Callable[..., AppTest]
-WAITS = "The worker has not yet said which source models and methods there are."
+WAITS = "The worker has not yet registered its source models and methods."
 METHODS = {"fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds")}
 
 
@@ -56,7 +56,7 @@ def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
     assert there(at) == []
     assert (
         WAITS in texts(at)
-        and "this page then goes on by itself" in texts(at)
+        and "this page then continues by itself" in texts(at)
         and "reload" not in texts(at)
     )
     register(unregistered)
@@ -71,7 +71,7 @@ def page() -> None:
     from app.components.shared import stores, waiting
 
     if st.session_state.pop("as drawn before", False):
-        waiting.run_anew_when(
+        waiting.rerun_when(
             lambda: bool(stores.library().methods()), lambda: st.write("still waiting")
         )
     else:

@@ -285,7 +285,7 @@ def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(
     old, new = b"".join(frames[:24]), b"".join(frames[24:])
     gaps = table.head(24).to_csv(index=False).encode()
     bring(page, server, zipped([("crystals.extxyz", old)]), gaps, level="GFN1-xTB", n=24)
-    expect(page.get_by_text("Kept beside: molecule_gap_gfn1_eV of 24")).to_be_visible()
+    expect(page.get_by_text("Also stored: molecule_gap_gfn1_eV of 24")).to_be_visible()
     keep(page, "baseline-data")
     go(page, "Train")
     pick(page, "Source model", "No source model")

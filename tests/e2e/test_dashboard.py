@@ -104,7 +104,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
             "Train",
             "Predict",
             "About",
-            "Bring your own structures",
+            "Upload your own structures",
             "Use the demo data",
         ],
     )

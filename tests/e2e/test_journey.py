@@ -157,12 +157,12 @@ def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(
     library.register_methods({})
     library.register_sources({})
     page.goto(server.at("train", ws=workspace))
-    expect(page.get_by_text("this page then goes on by itself")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("this page then continues by itself")).to_be_visible(timeout=SOON_MS)
     assert page.get_by_role("button", name="Start the transfer").count() == 0
     library.register_methods(methods)
     library.register_sources(sources)
     expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
-    assert page.get_by_text("this page then goes on by itself").count() == 0
+    assert page.get_by_text("this page then continues by itself").count() == 0
 
 
 def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(

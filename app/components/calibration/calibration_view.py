@@ -1,4 +1,4 @@
-"""Parts of the page Calibration: the figures, each with its table, and the slices."""
+"""Figures of the page Calibration, each with its table."""
 
 import streamlit as st
 
@@ -21,7 +21,7 @@ from bandgap.predictions.interval_kinds import IntervalKind
 def coverage_view(
     curve: CoverageCurve, *, before: CoverageCurve | None, level: float, kind: IntervalKind
 ) -> None:
-    """Draw coverage against level; `before` is the curve without the calibrator where one is applied."""
+    """Draw coverage against level; `before` is the curve without a calibrator, if any."""
     st.markdown(
         "**Do the intervals hold what they state?**",
         help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}",
@@ -33,7 +33,7 @@ def coverage_view(
     figure_with_table(
         plots.coverage_figure,
         table,
-        of=(first,),
+        args=(first,),
         level=level,
         after=None if before is None else table,
         key="coverage",
@@ -60,8 +60,8 @@ def pit_view(heldout: HeldOut) -> None:
 def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     """Draw width against error, and error by group of predicted standard deviation."""
     spread = spread_table(heldout)
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         st.markdown("**Do wide intervals belong to large errors?**")
         table = width_table(heldout, level, kind)
         figure_with_table(
@@ -73,10 +73,10 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
             + (
                 _ONE_WIDTH
                 if len(spread) == 1
-                else "A model that knows where it errs has its largest errors on the right."
+                else "A model with good uncertainties has its largest errors on the right."
             ),
         )
-    with right:
+    with right_column:
         st.markdown("**Is the predicted spread the real one?**", help=Quantity.SD.help)
         figure_with_table(
             plots.spread_figure,
@@ -106,16 +106,17 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
         level=level,
         key="slices",
         alt=f"Coverage of the {kind} interval by {by}, with counts and the range of chance",
-        caption="Counts stand in brackets; a diamond left of its grey bar is a kind of crystal "
+        caption="Counts are in brackets; a diamond left of its grey bar is a kind of crystal "
         "whose intervals are too narrow. "
-        f"{'A crystal counts for every element that it holds.' if by == 'element' else _RARE}",
+        f"{'A crystal counts for every element that it contains.' if by == 'element' else _RARE}",
     )
 
 
 _ONE_WIDTH = (
-    "This run gives all crystals intervals of the same width: it does not say where it errs more."
+    "This run gives all crystals intervals of the same width: it does not say where errors are "
+    "larger."
 )
 _ONE_SPREAD = (
     "One point, as this run predicts the same spread for all crystals; the grey bar is chance."
 )
-_RARE = "Formulas of one crystal stand together in one row."
+_RARE = "Formulas of only one crystal are together in one row."

@@ -1,4 +1,4 @@
-"""Which weights take part: inclusion probabilities of a run whose method tells with which probability a unit is off."""
+"""Inclusion probabilities of weights, for methods that switch units off with a probability."""
 
 import numpy as np
 import pandas as pd
@@ -10,18 +10,18 @@ from app.components.shared.drawing import figure
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 
-SELDOM, OFTEN = 0.05, 0.95
+SELDOM = 0.05
+OFTEN = 0.95
 
 
 def inclusion(files: RunFiles) -> None:
-    """Draw the inclusion probabilities of the weights of every layer; nothing for methods that do not tell."""
-    found = files.under("inclusion.")
-    if "weights" not in found:
+    """Draw the inclusion probabilities of the weights of every layer; nothing for other methods."""
+    probabilities = files.under("inclusion.")
+    if "weights" not in probabilities:
         return
-    quantiles = found["weights"].mean(axis=0)  # (quantile, layer)
-    units = [
-        found[name].mean(axis=0) for name in sorted(n for n in found if n.startswith("units."))
-    ]
+    quantiles = probabilities["weights"].mean(axis=0)  # (quantile, layer)
+    unit_names = sorted(name for name in probabilities if name.startswith("units."))
+    units = [probabilities[name].mean(axis=0) for name in unit_names]
     names = posterior_words.layer_names(quantiles.shape[1])
     st.subheader("Which weights take part", anchor=False, help=_HELP)
     st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
@@ -45,7 +45,17 @@ def inclusion(files: RunFiles) -> None:
 
 
 def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names: list[str]) -> str:
-    """Say how many hidden units are on, from their probabilities (unit,), and how many weights take part."""
+    """Return how many hidden units are on, and how many weights take part.
+
+    Parameters
+    ----------
+    units
+        For each hidden layer the probabilities (unit,) that its units are on.
+    quantiles
+        Quantiles (quantile, layer) of the inclusion probabilities of the weights.
+    names
+        Names of the layers.
+    """
     parts = [
         f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly "
         f"every crystal and {int((on < SELDOM).sum())} for hardly any"

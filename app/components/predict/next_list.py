@@ -1,4 +1,4 @@
-"""What to compute next: unlabelled structures ranked by what a label of each would tell, and the list as CSV."""
+"""What to compute next: unlabelled structures ranked by the information of a label, and a CSV."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ HELP: dict[Criterion, str] = {
 
 @dataclass(frozen=True, eq=False)
 class NextList:
-    """The table of structures, best first, the sentence that reads it, and one on those that are not ranked."""
+    """A ranking: the table, best first, its summary, and a note on structures without a rank."""
 
     table: pd.DataFrame
     sentence: str
@@ -52,21 +52,22 @@ def next_list(
 ) -> NextList:
     """Rank the unlabelled structures; with `spread` each as if those above it had been computed.
 
-    A prediction never changes: its id is the key under which the list is kept.
+    Predictions never change, so the id `prediction` is the key of the cache.
     """
-    found = next_structures(_predictions, _details, criterion=criterion, count=count, spread=spread)
-    return NextList(_table(found, _predictions, _details), _sentence(found), _not_ranked(found))
+    selection = next_structures(
+        _predictions, _details, criterion=criterion, count=count, spread=spread
+    )
+    return NextList(
+        _table(selection, _predictions, _details), _sentence(selection), _not_ranked(selection)
+    )
 
 
 def next_view(
     predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
 ) -> None:
-    """Let the visitor choose criterion, number and spread; show the list and offer it as CSV."""
+    """Draw the choice of criterion, number and spread, the ranking, and its download."""
     if details is None:
-        st.info(
-            "This prediction was made by an older version. Predict once more to rank its "
-            "structures."
-        )
+        st.info("This prediction has no stored details. Predict the structures again to rank them.")
         return
     if not details.joint_rows.size:
         st.info(
@@ -90,63 +91,62 @@ def next_view(
         )
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
-    found = next_list(
+    selection = next_list(
         prediction, predictions, details, criterion=criterion, count=count, spread=spread
     )
-    st.markdown(found.sentence, width=720)
-    if found.not_ranked:
-        st.warning(found.not_ranked, icon=":material/warning:", width=720)
-    tables.show(found.table, alt="What to compute next, best first", columns=_columns())
-    ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
-    downloads.csv_button("Download this list (CSV)", lambda: ranked, name)
+    st.markdown(selection.sentence, width=720)
+    if selection.not_ranked:
+        st.warning(selection.not_ranked, icon=":material/warning:", width=720)
+    tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
+    csv_table = selection.table.assign(ranked_by=criterion)
+    name = f"compute-next-{run.id[:8]}.csv"
+    downloads.csv_button("Download this list (CSV)", lambda: csv_table, name)
     st.caption(HELP[criterion])
 
 
 def _table(
-    found: NextStructures, predictions: Predictions, details: PredictionDetails
+    selection: NextStructures, predictions: Predictions, details: PredictionDetails
 ) -> pd.DataFrame:
-    columns = found.columns(predictions, details)
-    if not found.n_not_ranked:
+    columns = selection.columns(predictions, details)
+    if not selection.n_not_ranked:
         del columns["warning"]
     table = pd.DataFrame(columns)
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
-def _sentence(found: NextStructures) -> str:
-    if not found.n_ranked:
+def _sentence(selection: NextStructures) -> str:
+    if not selection.n_ranked:
         return "No structure can be ranked: the file of every one has a warning on its content."
-    n_chosen = words.count(len(found.rows), "structure")
-    if found.ranking is None:
+    n_chosen = words.count(len(selection.rows), "structure")
+    if selection.ranking is None:
         return f"The {n_chosen} farthest from the crystals that the run learned from."
-    before, after = (
-        np.sqrt(found.ranking.initial_variance),
-        np.sqrt(found.ranking.remaining_variance[-1]),
-    )
-    if found.n_not_ranked:
-        compared = f"the {words.count(found.n_ranked, 'structure')} ranked"
+    before = np.sqrt(selection.ranking.initial_variance)
+    after = np.sqrt(selection.ranking.remaining_variance[-1])
+    if selection.n_not_ranked:
+        compared = f"the {words.count(selection.n_ranked, 'structure')} ranked"
     else:
         compared = (
-            f"the {found.n_ranked:,} unlabelled structures"
-            if found.n_ranked > 1
+            f"the {selection.n_ranked:,} unlabelled structures"
+            if selection.n_ranked > 1
             else "the one without a gap"
         )
     return (
-        f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the "
-        f"model's own uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** "
+        f"Computing {'it' if len(selection.rows) == 1 else 'all ' + n_chosen} is expected to bring "
+        f"the model's own uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** "
         "(root mean square; noise not counted)."
     )
 
 
-def _not_ranked(found: NextStructures) -> str:
-    if not found.n_not_ranked:
+def _not_ranked(selection: NextStructures) -> str:
+    if not selection.n_not_ranked:
         return ""
-    have = "has" if found.n_not_ranked == 1 else "have"
-    where = "They are" if len(found.not_ranked) > 1 else "It is"
-    listed = f"The first {MOST} are" if found.n_not_ranked > MOST else where
+    have = "has" if selection.n_not_ranked == 1 else "have"
+    where = "They are" if len(selection.not_ranked) > 1 else "It is"
+    listed = f"The first {MOST} are" if selection.n_not_ranked > MOST else where
     return (
-        f"{words.count(found.n_not_ranked, 'structure')} {have} a warning on the content of the "
-        f"file and no rank. {listed} at the end of the table, with the reason. Correct the files "
-        "and predict again to rank them."
+        f"{words.count(selection.n_not_ranked, 'structure')} {have} a warning on the content of "
+        f"the file and no rank. {listed} at the end of the table, with the reason. Correct the "
+        "files and predict again to rank them."
     )
 
 

@@ -1,4 +1,4 @@
-"""The form that adds a source model which was trained in a shell, as a zip of its folder; the worker checks it."""
+"""The form that adds a source model, trained in a shell, as a zip of its folder."""
 
 import streamlit as st
 
@@ -16,7 +16,7 @@ LARGER = (
 
 
 def source_upload() -> None:
-    """Draw the form; one press makes one job, and the same archive again finds the model that is there."""
+    """Draw the form; one press makes one job, and the same archive twice gives one model."""
     with st.form(f"source-upload-{session.form_key('source-upload')}", border=False):
         file = st.file_uploader(
             "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
@@ -32,12 +32,12 @@ def source_upload() -> None:
         if file is None:
             st.error("No file was chosen. Choose the zip of a source model's folder.")
             return
-        named = " ".join(name.split()) or file.name.removesuffix(".zip")[:MAX_NAME]
+        source_name = " ".join(name.split()) or file.name.removesuffix(".zip")[:MAX_NAME]
         data = file.getvalue()
         try:
             check_upload([(file.name, data)])
             job = add_archive(
-                stores.jobs(), stores.library(), session.workspace(), data, name=named
+                stores.jobs(), stores.library(), session.workspace(), data, name=source_name
             )
         except BandgapError as error:
             frame.problem(error)
