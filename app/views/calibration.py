@@ -21,7 +21,8 @@ from bandgap.predictions.interval_kinds import IntervalKind
 
 def page() -> None:
     frame.heading(
-        "Calibration", "Whether the intervals hold what they state, measured on held-out crystals."
+        "Calibration",
+        "Whether the intervals have the stated coverage, measured on held-out crystals.",
     )
     run = choose_run("Calibration is measured on the structures that a finished transfer held out.")
     if run is None:

@@ -102,7 +102,8 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             return
         left_column, right_column = st.columns(2, gap="large")
         with left_column:
-            library, workspace = stores.library(), session.workspace()
+            library = stores.library()
+            workspace = session.workspace()
             rename = partial(rename_dataset, library, workspace, dataset.id)
             rename_form(dataset.id, dataset.name, rename, noun="data set", max_chars=120)
             st.write(losses_sentence(losses(library, workspace, dataset.id)))

@@ -63,7 +63,8 @@ def unfinished_job(jobs: list[Job]) -> None:
 def present(sources: dict[str, Source]) -> None:
     ids = list(sources)
     selected = session.selected_id("source") if session.selected_id("source") in sources else ids[0]
-    table, key = source_frame(sources), f"sources-{len(ids)}"
+    table = source_frame(sources)
+    key = f"sources-{len(ids)}"
     row = tables.pick(
         table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8
     )
@@ -125,7 +126,8 @@ def source_details(source: Source) -> None:
         tables.card(source.card)
         st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
         st.markdown(
-            f"**Carries beside its weights**: {extras_sentence(source.manifest)}", help=_EXTRAS_HELP
+            f"**Contains besides its weights**: {extras_sentence(source.manifest)}",
+            help=_EXTRAS_HELP,
         )
     with right_column:
         history = source.manifest.get("history")
@@ -172,7 +174,7 @@ def delete_expander(source: Source) -> None:
         st.markdown(
             "Deleting it removes its weights for good. Runs that started from it stay and can "
             "still predict, but no transfer can start from it any more, and an interrupted one "
-            "cannot go on."
+            "cannot be resumed."
         )
         delete_button(
             source.id,

@@ -16,7 +16,8 @@ def page() -> None:
     frame.heading(
         "Train", "Transfer a source model to your crystals, and learn how far to trust it."
     )
-    library, workspace = stores.library(), session.workspace()
+    library = stores.library()
+    workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)
     jobs = stores.jobs_of("transfer")
@@ -56,7 +57,8 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
         run_now(run, jobs[run.job])
     follow(jobs)
     st.subheader("Runs", anchor=False)
-    table, key = tables.run_frame(runs, jobs, names), f"runs-{len(runs)}"
+    table = tables.run_frame(runs, jobs, names)
+    key = f"runs-{len(runs)}"
     row = tables.pick(
         table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
     )

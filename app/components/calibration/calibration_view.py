@@ -23,7 +23,7 @@ def coverage_view(
 ) -> None:
     """Draw coverage against level; `before` is the curve without a calibrator, if any."""
     st.markdown(
-        "**Do the intervals hold what they state?**",
+        "**Do the intervals have the stated coverage?**",
         help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}",
     )
     table = coverage_table(curve)

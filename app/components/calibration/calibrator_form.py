@@ -124,8 +124,8 @@ def coverage_sentence(curve: CoverageCurve, level: float, kind: IntervalKind) ->
     low, high = (float(end[0]) for end in chance_range(curve.n, level))
     text = (
         f"**{words.percent(share)}** of {words.count(curve.n, 'known gap')} fall in their "
-        f"{words.percent(level)} {kind} interval; by chance alone calibrated intervals would hold "
-        f"{words.percent(low)} to {words.percent(high)}."
+        f"{words.percent(level)} {kind} interval; by chance alone calibrated intervals would "
+        f"contain {words.percent(low)} to {words.percent(high)}."
     )
     if kind == "credible":
         return (
@@ -150,10 +150,11 @@ def change_sentence(calibrator: Calibrator) -> str:
     low, high = (float(end[0]) for end in chance_range(calibrator.n_test, change.level))
     return (
         f"On {words.count(calibrator.n_test, 'other held-out crystal')}, "
-        f"{words.percent(change.level)} intervals held {words.percent(change.coverage_before)} of "
-        f"the gaps before and hold **{words.percent(change.coverage_after)}** now (chance: "
-        f"{words.percent(low)} to {words.percent(high)}); their mean width went from "
-        f"{change.width_before_eV:.2f} to {change.width_after_eV:.2f} eV."
+        f"{words.percent(change.level)} intervals contained "
+        f"{words.percent(change.coverage_before)} of the gaps before and contain "
+        f"**{words.percent(change.coverage_after)}** now (chance: {words.percent(low)} to "
+        f"{words.percent(high)}); their mean width went from {change.width_before_eV:.2f} to "
+        f"{change.width_after_eV:.2f} eV."
     )
 
 

@@ -199,7 +199,7 @@ _PAIRED_HELP = (
 )
 _DIFFERENCE_CAPTION = (
     "Left of zero is better than the baseline; a bar that crosses zero is a difference that this "
-    "test set cannot show. Each interval stands alone: of many comparisons about one in twenty "
-    "misses."
+    "test set cannot show. Each interval is for one comparison: of many comparisons about one in "
+    "twenty misses."
 )
 _PARITY_CAPTION = "Points on the line are right; diamonds are gaps outside their interval."

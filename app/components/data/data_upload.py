@@ -13,7 +13,7 @@ from bandgap.jobs.server_files import entries
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} at once; a zip counts as one file. For larger data, `bandgap "
+    f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file. For larger data, `bandgap "
     "add-data` on the server puts files into this workspace."
 )
 SECOND = (

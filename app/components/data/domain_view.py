@@ -113,7 +113,9 @@ def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, A
 
 def domain_sentence(summary: dict[str, Any]) -> str:
     """Return how many structures are far from the source's data, and which elements are unseen."""
-    n, far, unseen = summary["n"], summary["far"], summary["unseen"]
+    n = summary["n"]
+    far = summary["far"]
+    unseen = summary["unseen"]
     parts = [
         f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of "
         "these are"
@@ -141,7 +143,7 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
             columns=columns,
         )
         if len(table) > SHOWN:
-            st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
+            st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV contains all.")
         downloads.file_button("Download the comparison (CSV)", csv.read_bytes, "domain.csv")
     with right_column:
         shares = table["percentile"] / 100.0

@@ -64,7 +64,8 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
         (right_column, "unmatched_structures", "Structures without a row in the table"),
     )
     for column, key, title in sides:
-        names, total = labels.get(key), labels.get(f"n_{key}", 0)
+        names = labels.get(key)
+        total = labels.get(f"n_{key}", 0)
         if not names:
             continue
         with column:

@@ -65,7 +65,7 @@ def verdict_view(dataset: Dataset) -> None:
             "Download the verdicts (CSV)",
             lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
             "verdicts.csv",
-            help="All structures of the data set, whatever is shown.",
+            help="All structures of the data set, not only those shown.",
         )
         if total > ROWS:
             pages = -(-total // ROWS)

@@ -138,10 +138,10 @@ _TRACE_CAPTION = (
     "same region yet."
 )
 _RANK_CAPTION = (
-    "Every chain should keep near the dotted line. A slope or a hump is a chain that sees another "
-    "posterior."
+    "Every chain should keep near the dotted line. A slope or a hump is a chain that samples "
+    "another distribution."
 )
 _ENERGY_CAPTION = (
-    "The two curves should be about as wide. A much narrower change: the chain creeps through the "
-    "tails."
+    "The two curves should be about as wide. A much narrower change: the chain moves slowly "
+    "through the tails."
 )

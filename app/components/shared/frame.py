@@ -53,7 +53,7 @@ def check_address() -> None:
     if missing_choices:
         names = " and the ".join(missing_choices)
         session.set_message(
-            f"This workspace does not hold the {names} that the address names. {_WHY}",
+            f"This workspace does not contain the {names} that the address names. {_WHY}",
             tone="warning",
         )
 

@@ -17,7 +17,8 @@ def draw_fields(request_type: type[Request], *, key: str) -> dict[str, Any]:
 
 
 def _widget(field: RequestField, *, key: str) -> Any:
-    label, help_text = field.setting.label, field.setting.help
+    label = field.setting.label
+    help_text = field.setting.help
     if field.kind == "flag":
         return st.checkbox(label, value=bool(field.default), help=help_text, key=key)
     if field.kind == "choice":

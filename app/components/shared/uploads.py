@@ -100,7 +100,8 @@ def add_demo(origin: Origin = "demo") -> None:
         key = f"demo-{dataset.id}"
         return stores.submit("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
 
-    library, workspace = stores.library(), session.workspace()
+    library = stores.library()
+    workspace = session.workspace()
     existing = [d for d in library.datasets(workspace) if d.origin == origin]
     dataset = (
         existing[0]

@@ -101,7 +101,8 @@ def progress_line(event: Event, *, now: float) -> str:
     if RATE in update.values and update.done < update.total:
         rate = update.values[RATE]
         parts.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second")
-    spent, done = event.time - event.since, update.done - event.since_done
+    spent = event.time - event.since
+    done = update.done - event.since_done
     if done >= _EARLY * update.total and update.done < update.total and spent > 1:
         remaining_s = spent * (update.total - update.done) / done - (now - event.time)
         parts.append(f"about {duration(max(remaining_s, 1))} left")
@@ -168,7 +169,7 @@ def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
     conformal = ""
     if "coverage_conformal_95" in metrics:
         conformal = (
-            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and "
+            f" Conformal intervals contain {percent(metrics['coverage_conformal_95'])} of them and "
             f"are {metrics['width_conformal_95_eV']:.1f} eV wide."
         )
     return (

@@ -72,7 +72,8 @@ def setup_form(
         )
         return
     left_column, right_column = st.columns(2, gap="large")
-    installed, transfers = stores.levels_installed(), source.id != NO_SOURCE
+    installed = stores.levels_installed()
+    transfers = source.id != NO_SOURCE
     proposal = propose(target, transfers=transfers, levels_installed=installed)
     with left_column:
         picked = choose_methods(
@@ -80,7 +81,8 @@ def setup_form(
         )
     with right_column:
         st.markdown("Split and settings")
-        numbers, lengths = stores.numbers(dataset), usual_lengths(methods)
+        numbers = stores.numbers(dataset)
+        lengths = usual_lengths(methods)
         base, sampler_lengths = choose_split(
             total,
             usual=lengths,
@@ -201,7 +203,8 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
     """Return why these transfers cannot start, or an empty text."""
     if not requests:
         return "No method is chosen. Tick at least one."
-    n, n_test = requests[0].n or 0, requests[0].n_test or 0
+    n = requests[0].n or 0
+    n_test = requests[0].n_test or 0
     if n + n_test > usable:
         return (
             f"{n} to learn from and {n_test} held out are more than the {usable} labelled "

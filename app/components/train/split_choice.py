@@ -129,7 +129,8 @@ def choose_split(
 
 def split_sentence(request: TransferRequest) -> str:
     """Return how the structures are split and on which device the run computes."""
-    n, n_test = request.n or 0, request.n_test or 0
+    n = request.n or 0
+    n_test = request.n_test or 0
     unit = "whole formulas" if request.by_formula else "single structures"
     conformal = "no conformal intervals"
     if request.conformal_share:

@@ -123,7 +123,8 @@ def too_few_known(runs: Sequence[TransferRequest], lacking: Unseen, methods: Met
     short = [run for run in runs if does(methods[str(run.method)], grows=lacking.grows) == LEFT_OUT]
     if not short or not lacking.structures or not lacking.n_known:
         return ""
-    n, n_test = short[0].n or 0, short[0].n_test or 0
+    n = short[0].n or 0
+    n_test = short[0].n_test or 0
     if n + n_test <= lacking.n_known:
         return ""
     titles = ", ".join(methods[str(run.method)].title for run in short)
