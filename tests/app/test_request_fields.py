@@ -1,4 +1,4 @@
-"""Widgets that are made from the fields of a request."""
+"""Widgets for the fields of a request."""
 
 from streamlit.testing.v1 import AppTest
 

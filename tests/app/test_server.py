@@ -1,4 +1,4 @@
-"""The running dashboard: what leaves the machine, who is let in, what floods do, and what stays in memory."""
+"""The running dashboard: outgoing connections, access, many connections, and memory."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def note(event, arguments):
         target = arguments[0]
     elif event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         target = arguments[1]
-        target = target[0] if isinstance(target, tuple) else None  # a path is that of a local socket
+        target = target[0] if isinstance(target, tuple) else None  # a path is a local socket
     else:
         return
     target = target.decode() if isinstance(target, bytes) else target
@@ -63,9 +63,9 @@ def dashboard(folder: Path, host: str, **environment: str) -> Iterator[str]:
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            found = re.match(r"bandgap is at (http://127\.0\.0\.1:\d+)", process.stdout.readline())
-            assert found
-            yield found.group(1)
+            match = re.match(r"bandgap is at (http://127\.0\.0\.1:\d+)", process.stdout.readline())
+            assert match
+            yield match.group(1)
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -75,7 +75,7 @@ def stream_of(address: str) -> str:
     return f"{address.replace('http://', 'ws://')}/_stcore/stream"
 
 
-def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: Path) -> None:
+def test_server_opens_no_outgoing_connections(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     watched = tmp_path / "watched"
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -95,7 +95,7 @@ def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: P
     assert not watched.exists(), watched.read_text()
 
 
-def test_watch_of_the_test_before_sees_a_look_up(tmp_path: Path) -> None:
+def test_audit_hook_records_an_outgoing_connection(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path), "WATCH_FILE": str(tmp_path / "watched")}
     code = (
@@ -153,19 +153,19 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
         "'server.enableWebsocketCompression', 'server.port', 'logger.level']; "
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
         cwd=tmp_path,
     )
-    assert json.loads(found.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
+    assert json.loads(process.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
 
 
 @pytest.fixture
 def page_server(tmp_path: Path) -> Iterator[str]:
-    """The page's process alone, which forgets sessions a second after their end and cleans twice a second."""
+    """The process of the pages; it forgets ended sessions after 1 s, frees memory every 0.5 s."""
     port = free_port("127.0.0.1", 0)
     code = (
         "import sys; from app import server; server.CLEANING_S = 0.5; "
@@ -227,7 +227,7 @@ class Visitor:
         self._connection.send(question.SerializeToString())
         received = []
         while True:
-            message = ForwardMsg.FromString(self._connection.recv(timeout=60))  # type: ignore[arg-type]
+            message = ForwardMsg.FromString(self._connection.recv(timeout=60))
             received.append(message)
             if message.WhichOneof("type") == "new_session":
                 self.session_id = message.new_session.initialize.session_id
@@ -262,14 +262,14 @@ def visiting(address: str) -> Iterator[Visitor]:
 def upload_bytes(address: str) -> int:
     """Return how many bytes of uploads the page's process has in memory."""
     text = httpx.get(f"{address}/_stcore/metrics").text
-    found = re.search(r'cache_type="UploadedFileManager".*?\} (\d+)', text)
-    return int(found.group(1)) if found else 0
+    match = re.search(r'cache_type="UploadedFileManager".*?\} (\d+)', text)
+    return int(match.group(1)) if match else 0
 
 
 def wait_for_upload_bytes(address: str, expected: int) -> None:
     deadline = time.monotonic() + 40
-    while (found := upload_bytes(address)) != expected:
-        assert time.monotonic() < deadline, found
+    while (n_bytes := upload_bytes(address)) != expected:
+        assert time.monotonic() < deadline, n_bytes
         time.sleep(0.5)
 
 
@@ -297,13 +297,13 @@ def test_uploads_leave_the_memory_when_their_check_starts(page_server: str) -> N
         states = question.rerun_script.widget_states.widgets
         states.add(id=button.id, trigger_value=True)
         file = states.add(id=uploader.id).file_uploader_state_value.uploaded_file_info.add()
-        file.file_id, file.name, file.size = file_id, "water.extxyz", len(data)
+        file.file_id = file_id
+        file.name = "water.extxyz"
+        file.size = len(data)
         address = f"/_stcore/upload_file/{visitor.session_id}/{file_id}"
-        file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = (
-            file_id,
-            address,
-            address,
-        )
+        file.file_urls.file_id = file_id
+        file.file_urls.upload_url = address
+        file.file_urls.delete_url = address
         messages = visitor.run(question)
         assert any("water.extxyz" in str(message) for message in messages), "the data set is there"
         wait_for_upload_bytes(page_server, 0)

@@ -1,4 +1,4 @@
-"""A new worker's first seconds: pages say what they wait for, and go on by themselves when it is there."""
+"""Pages before the worker has registered: they say what they wait for, then continue."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def applicability(at: AppTest) -> AppTest:
 
 
 @pytest.mark.parametrize(
-    ("name", "there"),
+    ("name", "form_content"),
     [
         (
             "train",
@@ -50,10 +50,13 @@ def applicability(at: AppTest) -> AppTest:
     ],
 )
 def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
-    visit: Visit, unregistered: Workspace, name: str, there: Callable[[AppTest], list[object]]
+    visit: Visit,
+    unregistered: Workspace,
+    name: str,
+    form_content: Callable[[AppTest], list[object]],
 ) -> None:
     at = visit(name)
-    assert there(at) == []
+    assert form_content(at) == []
     assert (
         WAITS in texts(at)
         and "this page then continues by itself" in texts(at)
@@ -61,11 +64,11 @@ def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
     )
     register(unregistered)
     at.run()
-    assert len(there(at)) == 1 and WAITS not in texts(at)
+    assert len(form_content(at)) == 1 and WAITS not in texts(at)
 
 
 def page() -> None:
-    """A page that was drawn before the worker had registered, while the test says so; it runs again of itself."""
+    """A page that was drawn before the worker had registered, and that runs again by itself."""
     import streamlit as st
 
     from app.components.shared import stores, waiting
@@ -78,19 +81,19 @@ def page() -> None:
         st.write("drawn anew")
 
 
-@pytest.mark.parametrize(("registers", "shown"), [(False, "still waiting"), (True, "drawn anew")])
+@pytest.mark.parametrize(("registers", "text"), [(False, "still waiting"), (True, "drawn anew")])
 def test_waiting_ends_in_one_run_of_the_whole_page(
-    unregistered: Workspace, registers: bool, shown: str
+    unregistered: Workspace, registers: bool, text: str
 ) -> None:
     if registers:
         register(unregistered)
     at = AppTest.from_function(page)
     at.session_state["as drawn before"] = True
     at.run()
-    assert not at.exception and [element.value for element in at.markdown] == [shown]
+    assert not at.exception and [element.value for element in at.markdown] == [text]
 
 
-def test_sidebar_says_that_the_worker_runs_once_it_has_answered(
+def test_sidebar_shows_that_the_worker_runs_after_its_first_answer(
     visit: Visit, workspace: Workspace
 ) -> None:
     at = visit("data")
@@ -102,7 +105,7 @@ def test_sidebar_says_that_the_worker_runs_once_it_has_answered(
     assert not at.sidebar.warning and at.sidebar.caption[0].value == "Worker: running."
 
 
-def test_about_names_versions_once_the_worker_has_written_them_down(
+def test_about_shows_versions_after_the_worker_has_registered_them(
     visit: Visit, workspace: Workspace
 ) -> None:
     at = visit("about")
