@@ -32,7 +32,7 @@ def test_hint_on_mini_batches_has_a_time_independent_of_the_rows():
         (9_000, ("nptl", MINI_BATCH_METHOD), CATALOGUE),
         (9_000, ("nptl",), {"nptl": CATALOGUE["nptl"]}),
     ],
-    ids=["few rows", "chosen already", "an older worker"],
+    ids=["few rows", "chosen already", "method not in the catalogue"],
 )
 def test_hint_is_empty_where_it_would_not_help(n, picked, methods):
     assert hint(n, picked, methods) == ""
