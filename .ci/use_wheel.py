@@ -6,8 +6,10 @@ import bandgap
 
 folder = Path(bandgap.__file__).resolve().parent
 assert "checkout" not in folder.parts, folder
-assert (folder / "_app" / "main.py").is_file() and (folder / "_data" / "manifest.json").is_file()
-assert not any((folder.parent / name).exists() for name in ("tests", "benchmarks", "data"))
+for name in ("_app/__init__.py", "_app/main.py", "_app/server.py", "_data/manifest.json"):
+    assert (folder / name).is_file(), name
+for name in ("app", "benchmarks", "data", "tests"):
+    assert not (folder.parent / name).exists(), name
 run = bandgap.transfer_run(
     bandgap.demo_source_folder(),
     bandgap.load_demo("crystals"),

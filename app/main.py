@@ -1,15 +1,16 @@
 """The dashboard: navigation, the state of the worker, and the frame that every page shares.
 
-The pages lie in `views/`: beside a folder called `pages/`, Streamlit runs a page without this file when its address is
-the first that a new server is asked for (its old multipage mode, which holds until the first `st.navigation`).
+The folder of the pages is called `views`, because Streamlit treats a folder called `pages` as its
+old multipage mode until the first call of `st.navigation`. A new server would then run the first
+requested page without this file.
 """
 
-import session
 import streamlit as st
-from components.shared import frame, stores
-from components.workspaces.browser import browser_memory
-from components.workspaces.workspace_list import unknown_workspace
 
+from app import session
+from app.components.shared import frame, stores
+from app.components.workspaces.browser import browser_memory
+from app.components.workspaces.workspace_list import unknown_workspace
 from bandgap.foundation.errors import BandgapError
 
 st.set_page_config(
@@ -34,7 +35,7 @@ page = st.navigation(
     }
 )
 try:
-    session.start(exists=stores.has_workspace, opened=stores.open_workspace)
+    session.start(exists=stores.has_workspace, on_new=stores.open_workspace)
     frame.sidebar()
     with st.sidebar:
         browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))

@@ -1,12 +1,14 @@
-"""The web server of the dashboard, which `bandgap app` runs: Streamlit's application, access rules and limits.
+"""The web server of the dashboard, which `bandgap app` runs.
 
-Streamlit's own command for this (`streamlit run`) asks the internet for the external address of the machine at its
-start, and limits neither connections nor their time.
+It adds access rules and limits to Streamlit's application. It is used instead of `streamlit run`,
+which asks an internet service for the external address of the machine when it starts, and limits
+neither the number of connections nor their duration.
 """
 
 import asyncio
 import contextlib
 import gc
+import importlib.util
 import json
 import os
 import sys
@@ -15,8 +17,6 @@ from pathlib import Path
 
 import streamlit as st
 import uvicorn
-from download_time import keep_downloads
-from late_fragments import correct_late_fragments
 from starlette.middleware import Middleware
 from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
@@ -28,19 +28,25 @@ from bandgap.jobs.connections import ConnectionLimits, server_options
 from bandgap.jobs.log_lines import limited_stderr
 
 MAIN = Path(__file__).resolve().parent / "main.py"
-OPTIONS = {  # of Streamlit, over those of `.streamlit/config.toml` in this and in the user's folders
+# Options of Streamlit. They override `.streamlit/config.toml` of this folder and of the user.
+OPTIONS = {
     "logger.level": "warning",
     "browser.gatherUsageStats": False,
     "server.headless": True,
     "server.fileWatcherType": "none",
 }
 CLEANING_S = 30.0
-GRACE_S = 5  # for responses on their way when the server is told to end
-PING_S = 30.0  # of a WebSocket, and the time in which it must be answered
+# Time to finish open responses when the server is stopped.
+GRACE_S = 5
+# Interval between pings of a WebSocket, and the time limit for the answer.
+PING_S = 30.0
 
 
 def main() -> None:
-    """Serve until SIGINT or SIGTERM; the argument is JSON with the fields of AccessRules other than the token."""
+    """Serve until SIGINT or SIGTERM.
+
+    The command-line argument is JSON with the fields of AccessRules except the token.
+    """
     settings = json.loads(sys.argv[1])
     settings["host_names"] = tuple(settings["host_names"])
     rules = AccessRules(**settings, token=os.environ.pop(VARIABLE, None))
@@ -50,6 +56,10 @@ def main() -> None:
 
 def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
     """Return the server of the pages."""
+    # `app` can be imported only after `import_app_package` where the package is installed
+    from app.download_time import keep_downloads
+    from app.late_fragments import correct_late_fragments
+
     correct_late_fragments()
     keep_downloads()
     app = st.App(MAIN, lifespan=cleaning, middleware=[Middleware(AccessMiddleware, rules=rules)])
@@ -74,7 +84,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
 
 @contextlib.asynccontextmanager
 async def cleaning(app: st.App) -> AsyncIterator[None]:
-    """Free memory by the clock while the server runs."""
+    """Free memory every `CLEANING_S` seconds while the server runs."""
     task = asyncio.create_task(_clean_repeatedly())
     try:
         yield
@@ -89,19 +99,34 @@ async def _clean_repeatedly() -> None:
 
 
 def clean() -> None:
-    """Free what ended sessions and script runs have left behind.
+    """Free the memory of ended sessions and script runs.
 
-    Streamlit forgets an ended session, and with it the uploads, only when later sessions end.
+    Streamlit removes an ended session and its uploads only when a later session ends.
     """
     server = runtime.get_instance()
     sessions = {info.session.id for info in server._session_mgr.list_sessions()}
     uploads = server.uploaded_file_mgr
-    assert isinstance(uploads, MemoryUploadedFileManager)  # as st.App makes it
+    assert isinstance(uploads, MemoryUploadedFileManager)  # the type that st.App creates
     for session_id in set(uploads.file_storage) - sessions:
         uploads.remove_session_files(session_id)
     server.media_file_mgr.remove_orphaned_files()
     gc.collect()
 
 
+def import_app_package() -> None:
+    """Import the folder of this file under the name `app`, by which the pages import each other.
+
+    The folder is `app` in a checkout and `bandgap/_app` in an installed package, where no package
+    `app` is importable. A package of that name elsewhere, such as one in the working directory of
+    the user, is not used.
+    """
+    spec = importlib.util.spec_from_file_location("app", MAIN.parent / "__init__.py")
+    assert spec is not None and spec.loader is not None  # the path of a Python file was given
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["app"] = package
+    spec.loader.exec_module(package)
+
+
 if __name__ == "__main__":
+    import_app_package()
     main()

@@ -134,7 +134,8 @@ def modules_loaded_by(path: Path) -> set[str]:
     return modules & MODULES
 
 
-MODULES = {module_name(p) for p in package_files()}
+MODULE_FILES = [*package_files(), *python_files(APP)]
+MODULES = {module_name(p) for p in MODULE_FILES}
 
 
 def check_for_cycles(imported: Mapping[str, set[str]]) -> None:
@@ -143,7 +144,7 @@ def check_for_cycles(imported: Mapping[str, set[str]]) -> None:
 
 
 def test_modules_have_no_circular_imports() -> None:
-    check_for_cycles({module_name(path): modules_loaded_by(path) for path in package_files()})
+    check_for_cycles({module_name(path): modules_loaded_by(path) for path in MODULE_FILES})
 
 
 def test_circular_import_is_reported() -> None:

@@ -1,1 +1,1 @@
-"""Parts of pages: frame, job panel, tables, plots, words."""
+"""Parts of the pages: one folder per page, and `shared` for several pages."""

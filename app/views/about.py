@@ -1,13 +1,13 @@
-"""About: what this server runs on, how much room there is, licence and citation, and the commands that repeat a run."""
+"""About: versions and device of the server, disk space, licence, and commands that repeat a run."""
 
 import importlib.metadata
 
 import pandas as pd
-import session
 import streamlit as st
-from components.shared import frame, stores, tables, words
-from components.shared.waiting import run_anew_when
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.waiting import rerun_when
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
@@ -21,13 +21,15 @@ from bandgap.jobs.shell_commands import (
 )
 
 CITATIONS = (
-    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep Bayesian transfer '
-    'learning with application to materials informatics", Annals of Applied Statistics 17(4), 3241-3256, 2023.',
+    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep '
+    'Bayesian transfer learning with application to materials informatics", Annals of Applied '
+    "Statistics 17(4), 3241-3256, 2023.",
     "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022.",
     "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020.",
     "The data that the source model and the transfer learned from; the demo data are CC0.",
-    "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY 4.0: A. Jain et al., "
-    "APL Materials 1, 011002, 2013, [doi:10.1063/1.4812323](https://doi.org/10.1063/1.4812323).",
+    "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY "
+    "4.0: A. Jain et al., APL Materials 1, 011002, 2013, "
+    "[doi:10.1063/1.4812323](https://doi.org/10.1063/1.4812323).",
 )
 
 
@@ -35,11 +37,11 @@ def page() -> None:
     frame.heading(
         "About", "What this server runs on, its limits, and how to repeat a run in a shell."
     )
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         server()
         space()
-    with right:
+    with right_column:
         repeat()
         licence()
 
@@ -55,7 +57,7 @@ def server() -> None:
         st.write(words.no_worker(status.age_s))
     system = stores.library().system()
     if system is None:
-        run_anew_when(
+        rerun_when(
             lambda: stores.library().is_registered("system"),
             lambda: st.caption(
                 "Versions and device are known as soon as a worker has started here."
@@ -69,17 +71,18 @@ def server() -> None:
 
 
 def space() -> None:
-    st.subheader("Room and limits", anchor=False)
-    taken = workspace_usage(stores.library(), session.workspace())
+    st.subheader("Disk space and limits", anchor=False)
+    usage = workspace_usage(stores.library(), session.workspace())
     st.write(
-        f"This workspace takes {words.size(taken.uploads)} of uploaded files and {words.size(taken.runs)} of runs; the "
-        f"descriptors that all workspaces share take {words.size(taken.cache)}. {words.size(taken.free)} are free."
+        f"This workspace takes {words.size(usage.uploads)} of uploaded files and "
+        f"{words.size(usage.runs)} of runs; the descriptors that all workspaces share take "
+        f"{words.size(usage.cache)}. {words.size(usage.free)} are free."
     )
     st.caption(
-        f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one file "
-        f"{words.size(MAX_FILE_BYTES)}. What is larger goes in on the server, with limits ten times as wide: "
-        "`bandgap add-data FOLDER --workspace ADDRESS`, or the folder that BANDGAP_DATA_FOLDER names. "
-        f"{limit_sentence(quota_bytes())}"
+        f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
+        f"file {words.size(MAX_FILE_BYTES)}. Larger data are added on the server, with limits ten "
+        "times as large: `bandgap add-data FOLDER --workspace ADDRESS`, or the folder that "
+        f"BANDGAP_DATA_FOLDER names. {limit_sentence(quota_bytes())}"
     )
 
 
@@ -94,11 +97,11 @@ def limit_sentence(quota: int) -> str:
 
 def repeat() -> None:
     st.subheader("Repeat a run in a shell", anchor=False)
-    run = stores.library().run(session.workspace(), session.chosen("run"))
+    run = stores.library().run(session.workspace(), session.selected_id("run"))
     if run is None:
         runs = stores.library().runs(session.workspace(), limit=1)
         if not runs:
-            st.write("There is no run yet; its commands will stand here.")
+            st.write("There is no run yet; its commands will be shown here.")
             return
         run = runs[0]
     datasets = {dataset.id: dataset for dataset in stores.library().datasets(session.workspace())}
@@ -107,27 +110,30 @@ def repeat() -> None:
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
     st.code(
-        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n{predict_command(run.request)}",
+        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n"
+        f"{predict_command(run.request)}",
         language=None,
         wrap_lines=True,
     )
     st.caption(
-        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a new folder. The same "
-        "seed gives the same split and the same draws."
+        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a "
+        "new folder. The same seed gives the same split and the same draws."
     )
     st.write("To let other programs ask this run:")
     st.code(serve_command(), language=None, wrap_lines=True)
     st.caption(
-        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of `bandgap predict`; "
-        "the address that the command prints has a page /docs. It needs the extra: `pip install -c constraints.txt "
-        "'.[serve]'` in the folder of bandgap's README. Without a token only its own machine is served."
+        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of "
+        "`bandgap predict`; the address that the command prints has a page /docs. It needs the "
+        "extra: `pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README. "
+        "Without a token only its own machine is served."
     )
 
 
 def licence() -> None:
     st.subheader("Licence and citation", anchor=False)
     st.write(
-        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a result rests on:"
+        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a "
+        "result rests on:"
     )
     for text in CITATIONS:
         st.markdown(f"- {text}")

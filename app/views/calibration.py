@@ -1,17 +1,17 @@
-"""Calibration: do the intervals hold what they state, for which crystals not, and a calibrator where they do not."""
+"""Calibration: coverage of the intervals, for which crystals it is wrong, and a calibrator."""
 
 import streamlit as st
-from components.calibration import calibration_view
-from components.calibration.calibrator_form import (
+
+from app.components.calibration import calibration_view
+from app.components.calibration.calibrator_form import (
     calibrator_form,
     coverage_sentence,
     damaged_calibrator,
     stored_calibrator,
 )
-from components.shared import frame
-from components.shared.run_choice import choose_interval, choose_run
-from components.shared.run_files import read_calibrator, read_heldout_run, read_run
-
+from app.components.shared import frame
+from app.components.shared.run_choice import choose_interval, choose_run
+from app.components.shared.run_files import read_calibrator, read_heldout_run, read_run
 from bandgap.evaluation.calibrators import Calibrator, measured_part
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of
@@ -21,7 +21,8 @@ from bandgap.predictions.interval_kinds import IntervalKind
 
 def page() -> None:
     frame.heading(
-        "Calibration", "Whether the intervals hold what they state, measured on held-out crystals."
+        "Calibration",
+        "Whether the intervals have the stated coverage, measured on held-out crystals.",
     )
     run = choose_run("Calibration is measured on the structures that a finished transfer held out.")
     if run is None:
@@ -44,38 +45,45 @@ def page() -> None:
 
 
 def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:
-    """Draw kind, level and all figures, with the calibrator on what it has not seen; return the level."""
-    shown, before = heldout, None
+    """Draw the choice of the interval and all figures; return the level.
+
+    With the calibrator the figures are of the structures that it was not fitted on.
+    """
+    measured_on = heldout
+    before = None
     if calibrator and st.toggle(
         "With the calibrator", value=True, help=calibrator.sentence, key="calibrated"
     ):
         before = measured_part(heldout, calibrator)
-        shown = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
+        measured_on = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
     default: IntervalKind = calibrator.interval if calibrator and before else "prediction"
-    level, kind, there = choose_interval(
-        shown.predictions.conformal, key=f"kind-{default}", default=default
+    level, kind, available = choose_interval(
+        measured_on.predictions.conformal, key=f"kind-{default}", default=default
     )
-    if there:
-        figures(shown, before, level=level, kind=kind)
+    if available:
+        figures(measured_on, before, level=level, kind=kind)
     return level
 
 
-def figures(shown: HeldOut, before: HeldOut | None, *, level: float, kind: IntervalKind) -> None:
-    """Draw every figure of one kind of interval; `before` are the same structures without the calibrator."""
-    curve = coverage_of(shown, kind)
+def figures(heldout: HeldOut, before: HeldOut | None, *, level: float, kind: IntervalKind) -> None:
+    """Draw all figures of one kind of interval.
+
+    `before` contains the same structures without the calibrator, if it is applied.
+    """
+    curve = coverage_of(heldout, kind)
     first = (
         None
         if before is None
         else coverage_of(before, "prediction" if kind == "conformal" else kind)
     )
     st.markdown(coverage_sentence(curve, level, kind), width=720)
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         calibration_view.coverage_view(curve, before=first, level=level, kind=kind)
-    with right:
-        calibration_view.pit_view(shown)
-    calibration_view.spread_views(shown, level, kind)
-    calibration_view.slices(shown, level, kind)
+    with right_column:
+        calibration_view.pit_view(heldout)
+    calibration_view.spread_views(heldout, level, kind)
+    calibration_view.slices(heldout, level, kind)
 
 
 frame.show(page)

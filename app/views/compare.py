@@ -1,12 +1,12 @@
-"""Compare: finished runs beside each other, and whether their differences are more than noise."""
+"""Compare: finished runs next to each other, and whether their differences exceed the noise."""
 
-import session
 import streamlit as st
-from components.compare import compare_view
-from components.shared import frame, stores, words
-from components.shared.run_choice import choose_level
-from components.shared.run_files import finished_runs, stored_run
 
+from app import session
+from app.components.compare import compare_view
+from app.components.shared import frame, stores, words
+from app.components.shared.run_choice import choose_level
+from app.components.shared.run_files import finished_runs, stored_run
 from bandgap.evaluation.paired import Figure
 from bandgap.evaluation.run_tables import (
     FEWEST_RUNS,
@@ -18,13 +18,13 @@ from bandgap.evaluation.run_tables import (
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 
-_DEFAULT = 4  # runs that are shown before anything was chosen
+_DEFAULT = 4  # number of runs that are selected initially
 
 
 def page() -> None:
     frame.heading(
         "Compare",
-        "Finished runs beside each other, and whether a difference is more than this test set.",
+        "Finished runs next to each other, and whether a difference is more than chance.",
     )
     finished, runs = choose_runs()
     if not runs:
@@ -32,28 +32,31 @@ def page() -> None:
     baseline, figure, level = controls(runs)
     compare_view.flags(runs, baseline)
     key = (baseline.id, *(run.id for run in runs))
-    found = compare_view.cached_differences(key, figure, runs, baseline)
-    compare_view.figures(figures_table(runs, level), found, level=level, baseline=baseline.label)
-    compare_view.difference_view(found, figure=figure, baseline=baseline.label)
+    differences = compare_view.cached_differences(key, figure, runs, baseline)
+    table = figures_table(runs, level)
+    compare_view.figures(table, differences, level=level, baseline=baseline.label)
+    compare_view.difference_view(differences, figure=figure, baseline=baseline.label)
     compare_view.settings_view(runs)
     compare_view.learning_view(finished, baseline, figure=figure)
     compare_view.parity_view(runs, level)
 
 
 def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:
-    """Return the baseline, the figure whose difference is taken, and the level of the intervals."""
-    left, middle, right = st.columns([2, 2, 2], gap="large", vertical_alignment="bottom")
+    """Draw the controls; return the baseline, the figure to compare, and the level."""
+    left_column, middle_column, right_column = st.columns(
+        [2, 2, 2], gap="large", vertical_alignment="bottom"
+    )
     by_id = {run.id: run for run in runs}
-    picked = left.selectbox(
+    picked = left_column.selectbox(
         "Baseline",
         list(by_id),
-        index=len(runs) - 1,  # the oldest of those that are chosen by themselves
+        index=len(runs) - 1,  # the oldest one of the initial selection
         format_func=lambda i: by_id[i].label,
         help="The run that the others are measured against.",
         key=f"baseline-{'-'.join(by_id)}",
     )
     quantities = compare_view.QUANTITIES
-    figure = middle.segmented_control(
+    figure = middle_column.segmented_control(
         "Compare by",
         list(quantities),
         default="rmse_eV",
@@ -61,11 +64,11 @@ def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:
         help=" ".join(f"{q.label}: {q.help}" for q in quantities.values()),
         key="compare-figure",
     )
-    return by_id[picked], figure or "rmse_eV", choose_level(right)
+    return by_id[picked], figure or "rmse_eV", choose_level(right_column)
 
 
 def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
-    """Return all finished runs and those that the visitor chose and that can be read, in the order of the choice."""
+    """Return all finished runs, and the selected runs that can be read, in their order."""
     runs = finished_runs()
     if len(runs) < FEWEST_RUNS:
         _too_few(len(runs))
@@ -75,11 +78,11 @@ def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
         [r.title for r in rows], [r.request.seed for r in rows], [r.id for r in rows]
     )
     labels = dict(zip(runs, names, strict=True))
-    asked = [run for run in session.chosen("runs").split(",") if run in runs][:MOST_RUNS]
+    in_address = [run for run in session.selected_id("runs").split(",") if run in runs][:MOST_RUNS]
     picked = st.multiselect(
         f"Runs to compare ({FEWEST_RUNS} to {MOST_RUNS})",
         list(runs),
-        default=asked or _same_data(runs),
+        default=in_address or _same_data(runs),
         max_selections=MOST_RUNS,
         format_func=labels.__getitem__,
         key=f"compare-{len(runs)}",
@@ -92,40 +95,40 @@ def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
     return runs, _read([runs[run] for run in picked], labels)
 
 
-def _read(chosen: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
-    names, read = stores.dataset_names(session.workspace()), []
-    for run in chosen:
+def _read(rows: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
+    names = stores.dataset_names(session.workspace())
+    runs = []
+    for row in rows:
         try:
-            read.append(
-                stored_run(run, labels[run.id], data=names.get(run.dataset, "a deleted data set"))
-            )
+            data = names.get(row.dataset, "a deleted data set")
+            runs.append(stored_run(row, labels[row.id], data=data))
         except BandgapError as error:
-            frame.problem(error, about=labels[run.id])
-    if len(read) < FEWEST_RUNS:
+            frame.problem(error, about=labels[row.id])
+    if len(runs) < FEWEST_RUNS:
         st.info(
             "Fewer than two of the chosen runs can be read. Choose others.",
             icon=":material/compare_arrows:",
         )
         return []
-    return read
+    return runs
 
 
 def _same_data(runs: dict[str, RunRow]) -> list[str]:
-    """Return the newest runs of the data set that the newest run was made from, if there are two, else the newest."""
+    """Return the initial selection: runs on the newest run's data set, else the newest runs."""
     newest = next(iter(runs.values())).dataset
     same = [run.id for run in runs.values() if run.dataset == newest]
     return (same if len(same) >= FEWEST_RUNS else list(runs))[:_DEFAULT]
 
 
 def _too_few(count: int) -> None:
-    there = (
+    present = (
         "There is no finished run yet."
         if not count
         else f"There is {words.count(count, 'finished run')} so far."
     )
     frame.send_on(
-        f"{there} Comparing needs at least {FEWEST_RUNS}: train with another method, or another number of labelled "
-        "structures, on the same data and with the same seed.",
+        f"{present} Comparing needs at least {FEWEST_RUNS}: train with another method, or another "
+        "number of labelled structures, on the same data and with the same seed.",
         to="train",
     )
 

@@ -1,20 +1,20 @@
-"""Data: upload structures, read the verdict on each, give them their known gaps, see what they are; rename, delete."""
+"""Data: upload structures, read verdicts, set known gaps, see distributions, rename, delete."""
 
 from functools import partial
 
 import pandas as pd
-import session
 import streamlit as st
-from components.data.data_upload import demo_button, first_visit, second_demo, upload_form
-from components.data.distribution_view import distribution_view
-from components.data.domain_view import domain_view
-from components.data.labels import labels_view
-from components.data.verdict_view import verdict_view
-from components.shared import frame, stores, tables, uploads, words
-from components.shared.actions import carry_out, delete_button, rename_form
-from components.shared.job_panel import job_panel
-from components.shared.run_choice import choose
 
+from app import session
+from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
+from app.components.data.distribution_view import distribution_view
+from app.components.data.domain_view import domain_view
+from app.components.data.labels import labels_view
+from app.components.data.verdict_view import verdict_view
+from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_choice import choose
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.listing import Overview, overview
@@ -49,11 +49,12 @@ def page() -> None:
             demo_button()
         if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
-    care_expander(dataset, datasets)
+    manage_expander(dataset, datasets)
 
 
 def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
-    before, names = session.chosen("data"), {i: dataset.name for i, dataset in by_id.items()}
+    before = session.selected_id("data")
+    names = {i: dataset.name for i, dataset in by_id.items()}
     picked = choose("data", "Data set", names, key="data-select", width=420)
     session.choose("data", picked)
     if before in by_id and picked != before:
@@ -62,8 +63,8 @@ def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
 
 
 def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
-    known = "" if counts["labelled"] else " Give them gaps under Known gaps."
-    st.markdown(words.counts(counts) + known)
+    advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
+    st.markdown(words.counts(counts) + advice)
     view = st.segmented_control(
         "View",
         VIEWS,
@@ -85,22 +86,26 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _overview(dataset: str, stamp: str) -> Overview:
-    """Return the overview of a data set; `stamp` changes with its check and its gaps."""
+    """Return the overview of a data set; `stamp`, a key of the cache, changes with the data."""
     return overview(stores.library(), dataset)
 
 
-def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
-    """Offer to rename or delete the chosen data set, beside the room of all; nothing is read while it is closed."""
+def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
+    """Draw the forms that rename and delete a data set, and the disk use of all data sets.
+
+    Nothing is read while the expander is closed.
+    """
     with st.expander(
         "Rename, delete, disk use", on_change="rerun", key=f"care-{dataset.id}"
-    ) as folded:
-        if not folded.open:
+    ) as expander:
+        if not expander.open:
             return
-        left, right = st.columns(2, gap="large")
-        with left:
-            library, workspace = stores.library(), session.workspace()
+        left_column, right_column = st.columns(2, gap="large")
+        with left_column:
+            library = stores.library()
+            workspace = session.workspace()
             rename = partial(rename_dataset, library, workspace, dataset.id)
-            rename_form(dataset.id, dataset.name, rename, of="data set", most=120)
+            rename_form(dataset.id, dataset.name, rename, noun="data set", max_chars=120)
             st.write(losses_sentence(losses(library, workspace, dataset.id)))
             delete_button(
                 dataset.id,
@@ -110,38 +115,42 @@ def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
                 sure="Yes, delete this data set",
                 forget="data",
             )
-        with right:
+        with right_column:
             _space(datasets)
 
 
-def losses_sentence(found: Losses) -> str:
-    """Say what goes with a data set and what stays."""
+def losses_sentence(removed: Losses) -> str:
+    """Return what the deletion of a data set removes and what remains."""
     stay = (
-        f"{words.count(len(found.runs), 'run')} that learned from it, with all predictions, will stay"
-        if found.runs
+        f"{words.count(len(removed.runs), 'run')} that learned from it, with all predictions, will "
+        "stay"
+        if removed.runs
         else "No run learned from it"
     )
     return (
-        f"Deleting removes {words.count(found.structures, 'structure')} with {words.count(found.gaps, 'gap')} and "
-        f"{words.count(found.files, 'uploaded file')} ({words.size(found.n_bytes)}). {stay}. This cannot be undone."
+        f"Deleting removes {words.count(removed.structures, 'structure')} with "
+        f"{words.count(removed.gaps, 'gap')} and {words.count(removed.files, 'uploaded file')} "
+        f"({words.size(removed.n_bytes)}). {stay}. This cannot be undone."
     )
 
 
 def _space(datasets: list[Dataset]) -> None:
-    taken, quota = workspace_usage(stores.library(), session.workspace()), quota_bytes()
-    sizes = taken.datasets
-    of = f" of at most {words.size(quota)}" if quota else ""
-    runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
-    st.write(f"This workspace takes **{words.size(taken.total)}**{of}{runs}.")
+    usage = workspace_usage(stores.library(), session.workspace())
+    quota = quota_bytes()
+    limit = f" of at most {words.size(quota)}" if quota else ""
+    runs = f", {words.size(usage.runs)} of it in runs" if usage.runs else ""
+    st.write(f"This workspace takes **{words.size(usage.total)}**{limit}{runs}.")
     st.caption(
-        f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored."
+        f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be "
+        "stored."
     )
-    others = taken.uploads - sum(sizes[d.id] for d in datasets)
-    names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])
-    room_of = [words.size(sizes[d.id]) for d in datasets] + ([words.size(others)] if others else [])
-    tables.show(
-        pd.DataFrame({"data set": names, "room": room_of}), alt="Room of every data set", rows=100
-    )
+    names = [dataset.name for dataset in datasets]
+    sizes = [usage.datasets[dataset.id] for dataset in datasets]
+    if for_predictions := usage.uploads - sum(sizes):
+        names.append("structures uploaded for predictions")
+        sizes.append(for_predictions)
+    table = pd.DataFrame({"data set": names, "disk space": [words.size(size) for size in sizes]})
+    tables.show(table, alt="Disk space of every data set", rows=100)
 
 
 frame.show(page)

@@ -1,23 +1,27 @@
-"""Home: the next sensible step, what comes out of it in one glance, and what the workspace holds."""
+"""Home: the contents of the workspace, the next step, and an example result."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-import session
 import streamlit as st
-from components.data.data_upload import second_demo
-from components.home.results import demo_result, last_result
-from components.shared import frame, stores, tables, uploads, words
-from components.shared.job_panel import job_panel
-from components.shared.run_files import finished_runs
-from components.shared.stores import MIN_LABELLED
-from components.workspaces.browser import other_workspaces
-from components.workspaces.workspace_list import continue_section, workspaces_section
 
+from app import session
+from app.components.data.data_upload import second_demo
+from app.components.home.results import demo_result, last_result
+from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_files import finished_runs
+from app.components.shared.stores import MIN_LABELLED
+from app.components.workspaces.browser import other_workspaces
+from app.components.workspaces.workspace_list import continue_section, workspaces_section
 from bandgap.jobs.store import Job
 
-LEAD = "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps that you know."
-SHOWN_RUNS, SHOWN_JOBS = 5, 3
+LEAD = (
+    "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps "
+    "that you know."
+)
+SHOWN_RUNS = 5
+SHOWN_JOBS = 3
 ICONS = {
     "demo": ":material/science:",
     "data": ":material/table_view:",
@@ -26,11 +30,14 @@ ICONS = {
     "posterior": ":material/ssid_chart:",
 }
 STEPS = {
-    "data": "Bring structures and the gaps that are known; each file is checked.",
-    "train": "Choose a source model and a method; what they are worth is measured on structures held out.",
-    "predict": "Bring structures without a gap; each gets one with an interval, and a warning where little is known.",
+    "data": "Upload structures and the gaps that are known; each file is checked.",
+    "train": "Choose a source model and a method; what they are worth is measured on structures "
+    "held out.",
+    "predict": "Upload structures without a gap; each gets one with an interval, and a warning "
+    "where little is known.",
 }
-NOUNS = {  # of jobs whose kind is not already a word
+# Names of jobs whose kind is not an English word.
+NOUNS = {
     "import_demo": "check",
     "import_folder": "check",
     "shapes": "reading",
@@ -43,8 +50,12 @@ Target = Literal["demo", "data", "train", "posterior", "predict"]
 
 
 @dataclass(frozen=True)
-class Holdings:
-    """What a workspace holds: data sets, labelled structures of the best of them, jobs at work, finished runs."""
+class Contents:
+    """Numbers of objects in a workspace.
+
+    `labelled` is the largest number of labelled structures in one data set; `active` is the number
+    of active jobs, `finished` that of finished transfers.
+    """
 
     datasets: int = 0
     structures: int = 0
@@ -56,7 +67,7 @@ class Holdings:
 
 @dataclass(frozen=True)
 class Step:
-    """Where the button leads, its label, and a sentence on what to do."""
+    """The next step: where its button leads, the label of the button, and what to do."""
 
     target: Target
     label: str
@@ -66,16 +77,16 @@ class Step:
 def page() -> None:
     frame.heading("Home", LEAD)
     jobs = stores.jobs().jobs(session.workspace(), limit=500)
-    holds = holdings(jobs)
-    if holds.datasets:
-        figures(holds)
+    contents = contents_of_workspace(jobs)
+    if contents.datasets:
+        figures(contents)
     for job in [job for job in jobs if job.active][:SHOWN_JOBS]:
         job_panel(job, noun=NOUNS.get(job.kind, job.kind))
-    others = [] if jobs or holds.datasets else other_workspaces()
-    if others:
-        continue_section(others)
-    if step := next_step(holds):
-        offer(step, primary=not others)
+    workspaces = [] if jobs or contents.datasets else other_workspaces()
+    if workspaces:
+        continue_section(workspaces)
+    if step := next_step(contents):
+        offer(step, primary=not workspaces)
     finished = next(iter(finished_runs().values()), None)
     if finished:
         last_result(finished)
@@ -83,16 +94,16 @@ def page() -> None:
     if not finished:
         demo_result()
     steps()
-    if not others:
+    if not workspaces:
         workspaces_section()
 
 
-def holdings(jobs: list[Job]) -> Holdings:
+def contents_of_workspace(jobs: list[Job]) -> Contents:
     library = stores.library()
     datasets = library.datasets(session.workspace())
     counts = [library.counts(dataset.id) for dataset in datasets]
     ended = [job.kind for job in jobs if job.state == "finished"]
-    return Holdings(
+    return Contents(
         datasets=len(datasets),
         structures=sum(count["all"] for count in counts),
         labelled=max((count["usable"] for count in counts), default=0),
@@ -102,16 +113,17 @@ def holdings(jobs: list[Job]) -> Holdings:
     )
 
 
-def figures(holds: Holdings) -> None:
-    shown = {
-        "Data sets": (holds.datasets, words.count(holds.structures, "structure")),
-        "Labelled structures": (holds.labelled, "in the data set with most of them"),
-        "Finished transfers": (
-            holds.finished,
-            words.count(holds.predictions, "prediction") + " made so far",
+def figures(contents: Contents) -> None:
+    rows = (
+        ("Data sets", contents.datasets, words.count(contents.structures, "structure")),
+        ("Labelled structures", contents.labelled, "in the data set with most of them"),
+        (
+            "Finished transfers",
+            contents.finished,
+            words.count(contents.predictions, "prediction") + " made so far",
         ),
-    }
-    for column, (label, (value, detail)) in zip(st.columns(len(shown)), shown.items(), strict=True):
+    )
+    for column, (label, value, detail) in zip(st.columns(len(rows)), rows, strict=True):
         with column.container(border=True):
             st.metric(label, f"{value:,}")
             st.caption(detail)
@@ -124,7 +136,7 @@ def offer(step: Step, *, primary: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if step.target == "demo":
             st.page_link(
-                "views/data.py", label="Bring your own structures", icon=":material/upload_file:"
+                "views/data.py", label="Upload your own structures", icon=":material/upload_file:"
             )
         pressed = st.button(
             step.label, type="primary" if primary else "secondary", icon=ICONS[step.target]
@@ -139,7 +151,7 @@ def offer(step: Step, *, primary: bool) -> None:
 
 
 def steps() -> None:
-    """Show the way in three steps, one sentence each."""
+    """Show the three steps of the work, one sentence each."""
     st.subheader("Three steps", anchor=False)
     for place, (column, (page, text)) in enumerate(
         zip(st.columns(len(STEPS)), STEPS.items(), strict=True), start=1
@@ -161,31 +173,34 @@ def recent_runs(jobs: dict[str, Job]) -> None:
     st.page_link("views/train.py", label="All runs", icon=":material/arrow_forward:")
 
 
-def next_step(holds: Holdings) -> Step | None:
-    """Return the next step, or None while a job is at work: then there is something to wait for."""
-    if holds.active:
+def next_step(contents: Contents) -> Step | None:
+    """Return the next step, or None while a job is active."""
+    if contents.active:
         return None
-    if not holds.datasets:
+    if not contents.datasets:
         return Step(
             "demo",
             "Use the demo data",
-            "Start with the demo data: molecular crystals with known gaps, and a source model that was trained on "
-            "other molecules. Or bring your own structures on the page Data.",
+            "Start with the demo data: molecular crystals with known gaps, and a source model "
+            "that was trained on other molecules. Or upload your own structures on the page Data.",
         )
-    if holds.labelled < MIN_LABELLED:
+    if contents.labelled < MIN_LABELLED:
         return Step(
             "data",
             "Give structures their gaps",
-            f"A transfer learns from at least {MIN_LABELLED} structures of a data set with a known gap; the most so "
-            f"far: {holds.labelled}.",
+            f"A transfer learns from at least {MIN_LABELLED} structures of a data set with a "
+            f"known gap; the most so far: {contents.labelled}.",
         )
-    if not holds.finished:
-        known = words.count(holds.labelled, "labelled structure")
+    if not contents.finished:
+        count = words.count(contents.labelled, "labelled structure")
         return Step(
-            "train", "Start a transfer", f"{known} can be learned from. Choose a method, and start."
+            "train", "Start a transfer", f"{count} can be learned from. Choose a method, and start."
         )
-    if not holds.predictions:
-        text = "A model is ready. Predict the gaps of structures that have none, with an interval for each."
+    if not contents.predictions:
+        text = (
+            "A model is ready. Predict the gaps of structures that have none, with an interval for "
+            "each."
+        )
         return Step("predict", "Predict new structures", text)
     text = "See which layers of the network moved, and whether the chains agree on it."
     return Step("posterior", "Read the posterior", text)

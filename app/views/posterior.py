@@ -2,7 +2,8 @@
 
 import pandas as pd
 import streamlit as st
-from components.posterior import (
+
+from app.components.posterior import (
     chain_view,
     evidence_view,
     inclusion_view,
@@ -11,14 +12,16 @@ from components.posterior import (
     method_view,
     pool_view,
 )
-from components.shared import frame, stores, tables, words
-from components.shared.drawing import figure, parity_columns
-from components.shared.run_choice import choose_run
-from components.shared.run_files import heldout_frame, read_heldout_run, read_run
-
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_choice import choose_run
+from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 
-CAPTION = "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the line."
+CAPTION = (
+    "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the "
+    "line."
+)
 COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
@@ -57,19 +60,24 @@ def page() -> None:
 
 
 def heldout(table: pd.DataFrame) -> None:
-    """Draw predicted against known gaps of the held-out structures, beside them as a table, largest error first."""
+    """Draw predicted against known gaps as a figure and as a table, largest error first."""
     table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
     st.subheader("Held-out structures", anchor=False)
-    left, right = st.columns(2, gap="medium")
-    with left:
-        columns, ids = parity_columns(table), table["id"].tolist()
+    left_column, right_column = st.columns(2, gap="medium")
+    with left_column:
         alt = "Predicted against known gaps of the held-out structures"
-        figure(plots.parity, *columns, ids=ids, key="parity", alt=alt, caption=CAPTION)
-    with right:
-        shown = table[
-            ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
-        ]
-        tables.show(shown, alt="Held-out structures, largest error first", columns=COLUMNS, rows=11)
+        ids = table["id"].tolist()
+        figure(
+            plots.parity, *parity_columns(table), ids=ids, key="parity", alt=alt, caption=CAPTION
+        )
+    with right_column:
+        names = ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
+        tables.show(
+            table[names],
+            alt="Held-out structures, largest error first",
+            columns=COLUMNS,
+            rows=11,
+        )
         st.caption("Largest error first.")
 
 

@@ -1,30 +1,31 @@
-"""Predict: gaps of new structures or of a data set with intervals, to take home, and what to compute next."""
+"""Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
 from functools import partial
 from typing import Any
 
-import session
 import streamlit as st
-from components.predict.prediction_view import Shown, prediction_view
-from components.shared import frame, stores, uploads, words
-from components.shared.actions import carry_out
-from components.shared.job_panel import job_panel
-from components.shared.run_choice import choose, choose_run
-from components.shared.run_files import (
+
+from app import session
+from app.components.predict.prediction_view import StoredPrediction, prediction_view
+from app.components.shared import frame, stores, uploads, words
+from app.components.shared.actions import carry_out
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_choice import choose, choose_run
+from app.components.shared.run_files import (
     extxyz_of,
     read_calibrator,
     read_details,
     read_predictions,
     read_run,
 )
-
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 
-UPLOAD, DATASET = "New files", "A data set of this workspace"
+UPLOAD = "New files"
+DATASET = "A data set of this workspace"
 
 
 def page() -> None:
@@ -34,8 +35,8 @@ def page() -> None:
     run = choose_run("Predicting needs a finished transfer.")
     if run is None:
         return
-    own = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
-    predictions = resuming.without_resumed(own)
+    jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
+    predictions = resuming.without_resumed(jobs)
     if not predictions:
         predict_form(run)
         return
@@ -59,47 +60,50 @@ def result(run: RunRow, predictions: list[Job]) -> None:
         if job.state in resuming.STOPPED:
             stopped(job)
         return
-    found = read_predictions(run.id, job.id)
+    predicted = read_predictions(run.id, job.id)
     files = read_run(run.id)
     if calibrator := read_calibrator(run.id):
         st.caption(calibrator.sentence)
     frame.warn(files.warnings)
-    own = job.payload["dataset"] == run.dataset
+    learned: frozenset[str] = frozenset()
+    if job.payload["dataset"] == run.dataset:
+        learned = frozenset(files.manifest.get("split", {}).get("train", ()))
     prediction_view(
-        Shown(
-            found,
+        StoredPrediction(
+            predicted,
             read_details(run.id, job.id),
             files.manifest,
             run,
-            job.id,
-            job.payload["name"],
-            job.payload["dataset"],
-            extxyz_of(run.id, job.id),
-            frozenset(files.manifest.get("split", {}).get("train", ())) if own else frozenset(),
+            id=job.id,
+            name=job.payload["name"],
+            dataset=job.payload["dataset"],
+            extxyz=extxyz_of(run.id, job.id),
+            learned=learned,
         )
     )
 
 
 def stopped(job: Job) -> None:
-    """Offer to go on after the last finished chunk, or to start the same again where none was finished."""
+    """Offer to resume after the last finished chunk, or to restart if none was finished."""
     label = "Start it again"
-    if kept := resuming.n_predicted_rows(stores.home(), job.payload):
+    if n_predicted := resuming.n_predicted_rows(stores.home(), job.payload):
         st.caption(
-            f"Kept: {words.count(kept, 'structure')} predicted already. It goes on after them, and ends with the table "
-            "that it would have had without the break. What is kept stays for 14 days."
+            f"Stored: {words.count(n_predicted, 'structure')} predicted already. It resumes after "
+            "them, and ends with the table that it would have had without the break. They are "
+            "stored for 14 days."
         )
-        label = "Go on with this prediction"
+        label = "Resume this prediction"
     if st.button(label, type="primary", key=f"again-{job.id}", icon=":material/resume:"):
-        carry_out(partial(go_on, job))
+        carry_out(partial(resume, job))
 
 
-def go_on(job: Job) -> None:
-    """Ask the worker to go on with a prediction, and choose what it does now."""
+def resume(job: Job) -> None:
+    """Submit the job that resumes a prediction, and select it."""
     session.choose("prediction", resuming.resume_prediction(stores.jobs(), job).id)
 
 
 def predict_form(run: RunRow) -> None:
-    """Draw the form; sending it stores the files, queues the job and chooses its prediction."""
+    """Draw the form; its button stores the files, submits the job and selects the prediction."""
     datasets = stores.library().datasets(session.workspace())
     origin = UPLOAD
     if datasets:
@@ -107,25 +111,27 @@ def predict_form(run: RunRow) -> None:
             "Structures", [UPLOAD, DATASET], horizontal=True, key=f"predict-origin-{run.id}"
         )
     with st.form(f"predict-{session.form_key('predict')}", border=False):
-        asked = _chosen(datasets) if origin == DATASET else None
+        dataset = _choose_dataset(datasets) if origin == DATASET else None
         files = [] if origin == DATASET else _files()
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
         if not st.form_submit_button("Predict", type="primary"):
             return
-        if asked is None and not files:
+        if dataset is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
         try:
-            read = (
+            baselines = (
                 None
                 if table is None
                 else read_labels(table.getvalue(), column=baseline, name=table.name)
             )
-            ask = partial(_submit, run, read)
-            job = ask(
-                asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask)
-            )
+            submit = partial(_submit, run, baselines)
+            if dataset is None:
+                dataset = uploads.store_files(
+                    files, form="predict", purpose="prediction", then=submit
+                )
+            job = submit(dataset)
         except BandgapError as error:
             frame.problem(error)
             return
@@ -136,17 +142,18 @@ def predict_form(run: RunRow) -> None:
 
 
 def _submit(run: RunRow, baselines: Labels | None, dataset: Dataset) -> Job:
-    """Ask the worker for the predictions of a data set; the same life of the form gives the same job."""
+    """Submit the prediction of a data set; the same form instance gives the same job."""
     key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
-    asked: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
+    payload: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
     if baselines is not None:
-        gaps = baselines.gaps_eV.tolist()
-        asked["baselines"] = {
+        payload["baselines"] = {
             "ids": list(baselines.ids),
             "files": list(baselines.files),
-            "gaps_eV": gaps,
+            "gaps_eV": baselines.gaps_eV.tolist(),
         }
-    return stores.ask("predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **asked)
+    return stores.submit(
+        "predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **payload
+    )
 
 
 def _files() -> list[Any]:
@@ -161,12 +168,12 @@ def _baseline_table(name: str) -> Any:
     return st.file_uploader(
         f"Table of {name} (CSV)",
         type=["csv", "tsv", "txt"],
-        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, and a column {name}. "
-        "Without a table it is taken from the structures' own numbers.",
+        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, "
+        f"and a column {name}. Without a table it is taken from the structures' own numbers.",
     )
 
 
-def _chosen(datasets: list[Dataset]) -> Dataset | None:
+def _choose_dataset(datasets: list[Dataset]) -> Dataset | None:
     by_id = {dataset.id: dataset for dataset in datasets}
     return by_id[
         st.selectbox(
@@ -179,7 +186,10 @@ def _chosen(datasets: list[Dataset]) -> Dataset | None:
     ]
 
 
-_DATASET_HELP = "All its structures are predicted; those without a known gap can be ranked for what to compute next."
+_DATASET_HELP = (
+    "All its structures are predicted; those without a known gap can be ranked for what to compute "
+    "next."
+)
 
 
 frame.show(page)

@@ -1,19 +1,19 @@
-"""Source models: which there are, what they were trained on and how well, and how to train another."""
+"""Source models: the list, their training data and errors, and forms that train or add one."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
-from components.shared import frame, stores, tables, words
-from components.shared.actions import delete_button
-from components.shared.drawing import figure
-from components.shared.job_panel import job_panel
-from components.shared.waiting import registered
-from components.sources.source_setup import source_form
-from components.sources.source_upload import source_upload
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.actions import delete_button
+from app.components.shared.drawing import figure
+from app.components.shared.job_panel import job_panel
+from app.components.shared.waiting import registered
+from app.components.sources.source_setup import source_form
+from app.components.sources.source_upload import source_upload
 from bandgap import plots
 from bandgap.jobs.sources import JOB_ORIGINS, Source, delete_source
 from bandgap.jobs.store import Job
@@ -21,8 +21,8 @@ from bandgap.sources.cards import extras_sentence
 
 NOUNS = {"train_source": "training", "add_source": "check of the source model"}
 CAPTION = (
-    "Error on structures that the network did not learn from. A curve that still falls at its end asks for more "
-    "epochs; a dotted curve far below the solid one asks for more structures."
+    "Error on structures that the network did not learn from. A curve that still falls at its end "
+    "asks for more epochs; a dotted curve far below the solid one asks for more structures."
 )
 
 
@@ -31,42 +31,47 @@ def page() -> None:
         "Source models",
         "Networks that learned gaps from many structures; a transfer starts from one.",
     )
-    begun = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
-    active = [job for job in begun if job.active]
+    jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
+    active = [job for job in jobs if job.active]
     for job in active:
         job_panel(job, noun=NOUNS[job.kind])
-    ended_too_early(begun)
+    unfinished_job(jobs)
     registered("source")
     sources = stores.sources()
     if sources:
         present(sources)
     datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
     usable = {i: stores.library().counts(i)["usable"] for i in datasets}
-    own = any(source.job for source in sources.values())
-    with st.expander("Train another source model", expanded=not own and not active):
+    has_trained = any(source.job for source in sources.values())
+    with st.expander("Train another source model", expanded=not has_trained and not active):
         source_form(datasets, usable, primary=True)
     with st.expander("Add a source model that was trained in a shell"):
         source_upload()
 
 
-def ended_too_early(begun: list[Job]) -> None:
-    """Show how the training or the check that the address names ended, when it left no model."""
-    for job in begun:
-        if job.subject == session.chosen("source") and not job.active and job.state != "finished":
+def unfinished_job(jobs: list[Job]) -> None:
+    """Show how the job of the source model in the address ended, if it did not finish."""
+    for job in jobs:
+        if (
+            job.subject == session.selected_id("source")
+            and not job.active
+            and job.state != "finished"
+        ):
             job_panel(job, noun=NOUNS[job.kind])
 
 
 def present(sources: dict[str, Source]) -> None:
     ids = list(sources)
-    chosen = session.chosen("source") if session.chosen("source") in sources else ids[0]
-    table, key = source_frame(sources), f"sources-{len(ids)}"
+    selected = session.selected_id("source") if session.selected_id("source") in sources else ids[0]
+    table = source_frame(sources)
+    key = f"sources-{len(ids)}"
     row = tables.pick(
         table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8
     )
-    if row is not None and ids[row] != chosen:
+    if row is not None and ids[row] != selected:
         session.choose("source", ids[row])
         st.rerun()
-    source = sources[chosen]
+    source = sources[selected]
     source_details(source)
     if not source.problem and st.button(
         f"Transfer from {words.escaped(source.title)}", key="transfer-from"
@@ -78,7 +83,7 @@ def present(sources: dict[str, Source]) -> None:
 
 
 def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
-    """Return one row a source model: its size, level of theory, error, descriptor and licence."""
+    """Return one row per source model: structures, level of theory, error, features and licence."""
     cards = [source.card for source in sources.values()]
     return pd.DataFrame(
         {
@@ -111,23 +116,22 @@ SOURCE_COLUMNS = {
 
 
 def source_details(source: Source) -> None:
-    """Draw the card, the descriptor, the parts and the learning curve of a source model."""
+    """Draw the card, the descriptor, the extra parts and the learning curve of a source model."""
     if source.problem:
         st.error(f"{words.escaped(source.title)}: {source.problem}", icon=":material/error:")
         return
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         st.subheader(words.escaped(source.title), anchor=False)
         tables.card(source.card)
         st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
         st.markdown(
-            f"**Carries beside its weights**: {extras_sentence(source.manifest)}", help=_EXTRAS_HELP
+            f"**Contains besides its weights**: {extras_sentence(source.manifest)}",
+            help=_EXTRAS_HELP,
         )
-    with right:
-        history, scale = (
-            source.manifest.get("history"),
-            source.manifest.get("gaps", {}).get("sd_eV"),
-        )
+    with right_column:
+        history = source.manifest.get("history")
+        scale = source.manifest.get("gaps", {}).get("sd_eV")
         if history and scale:
             alt = "Error by epoch of the source's training"
             figure(
@@ -143,31 +147,34 @@ def source_details(source: Source) -> None:
 
 
 def descriptor_sentence(manifest: Mapping[str, Any]) -> str:
-    """Say of which terms and elements a source's descriptor is, and how long its vector."""
-    descriptor, features = manifest.get("descriptor", {}), _features(manifest)
+    """Return the terms, elements and number of features of a source's descriptor."""
+    descriptor = manifest.get("descriptor", {})
+    features = _features(manifest)
     terms = [
         f"{k} ({descriptor[k]['function'].replace('_', ' ')})"
         for k in ("k1", "k2", "k3")
         if descriptor.get(k)
     ]
-    parts = [
-        words
-        for name, words in _PARTS.items()
+    blocks = [
+        label
+        for name, label in _BLOCKS.items()
         if descriptor.get(name, "none") not in (None, False, "none")
     ]
-    if not (terms or parts) or features is None:
+    if not (terms or blocks) or features is None:
         return "not recorded"
-    what = [f"MBTR, {' and '.join(terms)}", *parts] if terms else parts
+    if terms:
+        blocks = [f"MBTR, {' and '.join(terms)}", *blocks]
     species = f", for {' '.join(descriptor['species'])}" if descriptor.get("species") else ""
-    return f"{', '.join(what)}, {features:,} features{species}"
+    return f"{', '.join(blocks)}, {features:,} features{species}"
 
 
 def delete_expander(source: Source) -> None:
-    """Offer to delete a source model of the workspace's own, and say what goes with it."""
+    """Draw the form that deletes a source model of the workspace, with what it removes."""
     with st.expander("Delete this source model"):
         st.markdown(
-            "Deleting it removes its weights for good. Runs that started from it stay and can still predict, but no "
-            "transfer can start from it any more, and an interrupted one cannot go on."
+            "Deleting it removes its weights for good. Runs that started from it stay and can "
+            "still predict, but no transfer can start from it any more, and an interrupted one "
+            "cannot be resumed."
         )
         delete_button(
             source.id,
@@ -180,7 +187,7 @@ def delete_expander(source: Source) -> None:
 
 
 def _licence(card: Mapping[str, Any]) -> str:
-    """Return the name of a licence without the credit that it asks for, which stands on the card."""
+    """Return the name of the licence without its credit line, which is on the card."""
     return str(card.get("licence") or "not recorded").split(". ")[0]
 
 
@@ -189,7 +196,7 @@ def _features(manifest: Mapping[str, Any]) -> int | None:
     return int(count) if count else None
 
 
-_PARTS = {
+_BLOCKS = {
     "composition": "composition",
     "neighbours": "neighbours",
     "soap": "SOAP",
@@ -197,8 +204,8 @@ _PARTS = {
     "graph": "readout of a graph network",
 }
 _EXTRAS_HELP = (
-    "Some transfers need more than the weights: the variational posterior, the Fisher information or snapshots of the "
-    "training. The methods on the page Train say which."
+    "Some transfers need more than the weights: the variational posterior, the Fisher information "
+    "or snapshots of the training. The methods on the page Train say which."
 )
 
 

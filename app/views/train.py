@@ -1,12 +1,12 @@
-"""Train: choose data, source and methods, start transfers, watch them, go on with one, rename or delete it."""
+"""Train: start transfers, follow their progress, resume, rename or delete a run."""
 
-import session
 import streamlit as st
-from components.shared import frame, stores, tables
-from components.shared.waiting import registered
-from components.train.run_now import cancel_all, care_expander, follow, run_now
-from components.train.run_setup import setup_form
 
+from app import session
+from app.components.shared import frame, stores, tables
+from app.components.shared.waiting import registered
+from app.components.train.run_now import cancel_all, follow, manage_expander, run_now
+from app.components.train.run_setup import setup_form
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
@@ -16,7 +16,8 @@ def page() -> None:
     frame.heading(
         "Train", "Transfer a source model to your crystals, and learn how far to trust it."
     )
-    library, workspace = stores.library(), session.workspace()
+    library = stores.library()
+    workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)
     jobs = stores.jobs_of("transfer")
@@ -33,34 +34,36 @@ def page() -> None:
     if not runs:
         setup_form(datasets, usable)
         st.caption(
-            "Runs appear here. You may close this page while one is running: the address brings you back to it."
+            "Runs appear here. You may close this page while one is running: the address brings "
+            "you back to it."
         )
         return
-    shown = jobs.get(chosen_run(runs).job)
+    job = jobs.get(selected_run(runs).job)
     with st.expander(
         "Start other transfers", expanded=not any(job.active for job in jobs.values())
     ):
-        setup_form(datasets, usable, primary=shown is None or shown.state not in STOPPED)
+        setup_form(datasets, usable, primary=job is None or job.state not in STOPPED)
 
 
-def chosen_run(runs: list[RunRow]) -> RunRow:
-    present = session.chosen("run")
+def selected_run(runs: list[RunRow]) -> RunRow:
+    present = session.selected_id("run")
     return next((run for run in runs if run.id == present), runs[0])
 
 
 def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) -> None:
-    run = chosen_run(runs)
+    run = selected_run(runs)
     session.choose("run", run.id)
     if run.job in jobs:
         run_now(run, jobs[run.job])
     follow(jobs)
     st.subheader("Runs", anchor=False)
-    table, key = tables.run_frame(runs, jobs, names), f"runs-{len(runs)}"
+    table = tables.run_frame(runs, jobs, names)
+    key = f"runs-{len(runs)}"
     row = tables.pick(
         table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
     )
     cancel_all(jobs)
-    care_expander(run, jobs.get(run.job))
+    manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:
         session.choose("run", runs[row].id)
         st.rerun()

@@ -1,4 +1,4 @@
-"""Workspaces in every state for the tests of the pages; the data directory is a temporary folder."""
+"""Fixtures for tests of the pages: workspaces in every state, in a temporary data directory."""
 
 import os
 import time
@@ -33,7 +33,7 @@ BROKEN = b"data_x\n_cell_length_a nonsense\n"
 
 @pytest.fixture(scope="session", autouse=True)
 def _scanned_once() -> Iterator[None]:
-    """Streamlit's AppTest reads the metadata of every installed package at each run of a page; here it is read once."""
+    """Cache the metadata of installed packages, which AppTest reads at every run of a page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             manifest_scanner,
@@ -118,7 +118,7 @@ class Workspace:
         return run, job
 
     def make_running(self, job: Job) -> None:
-        """Let a worker that is alive run the job and report progress."""
+        """Start the job as a running worker would, and report progress."""
         claimed = self.jobs.claim("a worker", lanes=["long"])
         assert claimed is not None and claimed.id == job.id
         update = Update(
@@ -128,7 +128,7 @@ class Workspace:
 
 
 def empty_workspace(folder: Path) -> Workspace:
-    """Return an empty workspace in a new data directory; the catalogue is what a worker has registered."""
+    """Return an empty workspace in a new data directory with a registered catalogue."""
     empty = Workspace(str(uuid.uuid4()), Home(folder))
     sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     methods = {
@@ -175,6 +175,6 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
 
 
 def texts(at: AppTest) -> str:
-    """Return all sentences of a page as one text."""
+    """Return all texts of a page as one string."""
     kinds = (at.title, at.subheader, at.markdown, at.caption, at.info, at.warning, at.error)
     return "\n".join(str(element.value) for kind in kinds for element in kind)

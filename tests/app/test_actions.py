@@ -1,4 +1,4 @@
-"""What a visitor does: demo data, upload, labels, start, cancel; and that another workspace shows nothing of it."""
+"""Actions of a visitor: demo data, upload, labels, start, cancel; other workspaces stay empty."""
 
 import uuid
 from collections.abc import Callable
@@ -31,19 +31,19 @@ def test_upload_becomes_a_data_set_and_one_job(visit: Visit, workspace: Workspac
     assert "**2 structures**: 1 ready, 1 refused" in texts(at)
 
 
-def test_upload_of_nothing_says_what_is_accepted(visit: Visit, workspace: Workspace) -> None:
+def test_upload_without_files_lists_accepted_formats(visit: Visit, workspace: Workspace) -> None:
     at = click(visit("data"), "Check the files")
     assert at.error[0].value.startswith("No file was chosen. Accepted: CIF, POSCAR/CONTCAR")
     assert workspace.jobs.jobs(workspace.id) == []
 
 
-def test_demo_data_asked_for_twice_are_imported_once(visit: Visit, workspace: Workspace) -> None:
+def test_demo_data_requested_twice_are_imported_once(visit: Visit, workspace: Workspace) -> None:
     click(visit("data"), "Use the demo data")
     click(visit("data", ws=workspace.id), "Cancel")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
 
 
-def test_labels_from_a_table_are_matched_and_left_overs_shown(
+def test_labels_from_a_table_are_matched_and_unmatched_rows_shown(
     visit: Visit, workspace: Workspace
 ) -> None:
     dataset = workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
@@ -56,11 +56,13 @@ def test_labels_from_a_table_are_matched_and_left_overs_shown(
     )
     click(at, "Match the gaps")
     assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [0.25 * 27.211386245988, None]
-    shown = [list(frame.value.iloc[:, 0]) for frame in at.dataframe[:2]]
-    assert shown == [["other.cif"], ["broken"]]
+    unmatched_names = [list(frame.value.iloc[:, 0]) for frame in at.dataframe[:2]]
+    assert unmatched_names == [["other.cif"], ["broken"]]
 
 
-def test_labels_without_a_unit_are_refused_in_words(visit: Visit, workspace: Workspace) -> None:
+def test_labels_without_a_unit_are_refused_with_a_message(
+    visit: Visit, workspace: Workspace
+) -> None:
     workspace.add_checked([("water.xyz", WATER)])
     at = visit("data")
     at.segmented_control(key="data-view").set_value("Known gaps").run()
@@ -101,7 +103,7 @@ def test_start_queues_the_transfer_and_the_address_names_the_run(
     assert workspace.library.runs(workspace.id)[0].id == job.subject
 
 
-def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspace) -> None:
+def test_start_with_too_few_structures_shows_an_error(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(42)
@@ -110,13 +112,16 @@ def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspac
     ).run()
     assert (
         at.error[0].value
-        == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one of the two."
+        == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one "
+        "of the two."
     )
     assert next(button for button in at.button if button.label == "Start the transfer").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
 
 
-def test_cancel_asks_the_worker_and_says_so(visit: Visit, workspace: Workspace) -> None:
+def test_cancel_requests_the_end_of_the_job_and_shows_it(
+    visit: Visit, workspace: Workspace
+) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     at = click(visit("train", run=run), "Cancel")
@@ -134,7 +139,7 @@ def test_another_workspace_shows_nothing_of_this_one(visit: Visit, workspace: Wo
     assert "Start with the demo data" in texts(visit("data", ws=str(uuid.uuid4()), data=dataset))
 
 
-def test_address_of_what_is_not_here_says_so_once_and_is_cleared(
+def test_address_of_another_workspaces_run_warns_once_and_is_cleared(
     visit: Visit, workspace: Workspace
 ) -> None:
     dataset = workspace.add_labelled()
@@ -145,8 +150,9 @@ def test_address_of_what_is_not_here_says_so_once_and_is_cleared(
         assert "run" not in at.query_params and "data" not in at.query_params
         assert "btl" not in texts(at) and "waters" not in texts(at)
     at = visit("home", ws=str(uuid.uuid4()), run=run, data=dataset)
-    assert "This workspace does not hold the run and the data set that the address names." in texts(
-        at
+    assert (
+        "This workspace does not contain the run and the data set that the address names."
+        in texts(at)
     )
     assert "that the address names" not in texts(at.run())
     assert "that the address names" not in texts(visit("train", run=run, data=dataset))

@@ -1,4 +1,4 @@
-"""A source model that was trained in a shell: uploaded on Source models, listed there and on Train, and used."""
+"""Source models that were trained in a shell: upload, list on the pages, and transfer."""
 
 import functools
 import io
@@ -33,15 +33,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_source(tmp_path_factory.mktemp("source") / "waters")
 
 
-def packed(folder: Path) -> bytes:
-    found = io.BytesIO()
-    with zipfile.ZipFile(found, "w") as archive:
+def zip_of_folder(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for path in folder.iterdir():
             archive.write(path, f"waters/{path.name}")
-    return found.getvalue()
+    return buffer.getvalue()
 
 
-def chosen(at: AppTest, name: str, data: bytes) -> AppTest:
+def submit_archive(at: AppTest, name: str, data: bytes) -> AppTest:
     """Choose a file in the form and press its button."""
     upload(
         at,
@@ -55,7 +55,7 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     visit: Visit, workspace: Workspace, source: Path
 ) -> None:
     dataset = workspace.add_labelled()
-    at = chosen(visit("sources"), "waters.zip", packed(source))
+    at = submit_archive(visit("sources"), "waters.zip", zip_of_folder(source))
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
     assert (
         job.title == "Checking the source model waters" and at.query_params["source"] == job.subject
@@ -145,10 +145,10 @@ def test_source_of_every_kind_is_listed_and_transferred_from(
     ]
 
 
-def test_upload_that_holds_no_source_says_what_is_expected(
+def test_upload_without_a_source_model_shows_what_is_expected(
     visit: Visit, workspace: Workspace
 ) -> None:
-    chosen(visit("sources"), "a.zip", b"no archive")
+    submit_archive(visit("sources"), "a.zip", b"no archive")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
     work_all(workspace.home)
     at = visit("sources", source=job.subject)
@@ -156,7 +156,7 @@ def test_upload_that_holds_no_source_says_what_is_expected(
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
 
 
-def test_nothing_chosen_is_said(visit: Visit) -> None:
+def test_form_without_a_file_shows_an_error(visit: Visit) -> None:
     assert "No file was chosen. Choose the zip of a source model's folder." in texts(
         click(visit("sources"), PRESS)
     )

@@ -1,4 +1,4 @@
-"""From cheap to dear on the pages: two gaps in a table, their difference learned, predictions that need the cheap."""
+"""Learning the difference to a cheaper gap: a table of two gaps, transfer, and prediction."""
 
 import uuid
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
         [("gaps.csv", table("gap_eV", "gap_pbe_eV", "energy_eV"), "text/csv")],
     )
     click(at, "Match the gaps")
-    assert "Kept beside: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
+    assert "Also stored: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
     verdict = workspace.library.verdicts(dataset)[3]
     assert verdict.gap_eV == pytest.approx(DEAR[3], abs=1e-4)
     assert verdict.info["gap_pbe_eV"] == pytest.approx(CHEAP[3], abs=1e-4)
@@ -83,13 +83,13 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     )
     click(at, "Predict")
     work_all(workspace.home)
-    (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
-    assert asked.state == "finished", asked.error
-    found = load_predictions(
-        workspace.home.prediction_folder(job.subject, asked.id) / "quantiles.safetensors"
+    (prediction_job,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    assert prediction_job.state == "finished", prediction_job.error
+    predictions = load_predictions(
+        workspace.home.prediction_folder(job.subject, prediction_job.id) / "quantiles.safetensors"
     )
-    assert found.status[3] == "refused" and "has no gap_pbe_eV" in found.problem[3]
-    np.testing.assert_allclose(found.mean_eV[:3], DEAR[:3], atol=0.15)
+    assert predictions.status[3] == "refused" and "has no gap_pbe_eV" in predictions.problem[3]
+    np.testing.assert_allclose(predictions.mean_eV[:3], DEAR[:3], atol=0.15)
     assert not visit("predict", run=job.subject).exception
 
 
@@ -119,15 +119,15 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
     assert for_training == pytest.approx(np.full(N, 2.7211386))
     run, _ = workspace.add_run(dataset)
     stored_run = workspace.library.run(workspace.id, run)
-    asked = replace(stored_run, request=stored_run.request.changed(baseline="cheap_Ha"))
-    assert baseline_of(workspace.library, stored, asked, None) == pytest.approx(
+    run_with_baseline = replace(stored_run, request=stored_run.request.changed(baseline="cheap_Ha"))
+    assert baseline_of(workspace.library, stored, run_with_baseline, None) == pytest.approx(
         np.full(N, 2.7211386)
     )
     with pytest.raises(InputError, match="the number 'cheap' states no unit"):
         labelled_set(workspace.library, stored, baseline="cheap", progress=no_progress)
 
 
-def test_column_of_a_table_in_hartree_is_kept_in_ev_and_stays_so(
+def test_column_in_hartree_is_stored_in_ev_and_survives_another_table(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
     at = open_view(visit, "Known gaps")
@@ -144,7 +144,7 @@ def test_column_of_a_table_in_hartree_is_kept_in_ev_and_stays_so(
     assert baseline == pytest.approx(np.full(N, 2.7211386))
 
 
-def test_prediction_without_the_cheaper_gap_says_what_to_give(
+def test_prediction_without_the_cheaper_gap_names_the_missing_column(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
     workspace.library.save_gaps(
@@ -171,10 +171,10 @@ def test_prediction_without_the_cheaper_gap_says_what_to_give(
     upload(at, "New structures", [("new.extxyz", perovskites(2), "")])
     click(at, "Predict")
     work_all(workspace.home)
-    (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    (prediction_job,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
     assert (
-        asked.state == "failed"
-        and "This run corrects gap_pbe_eV of every structure, and none of" in asked.error
+        prediction_job.state == "failed"
+        and "This run corrects gap_pbe_eV of every structure, and none of" in prediction_job.error
     )
     at = visit("predict", run=run, data=dataset)  # those of the data set have it
     next(radio for radio in at.radio if radio.label == "Structures").set_value(

@@ -1,4 +1,4 @@
-"""The pages Compare and Calibration of runs that were really trained, and of workspaces in every other state."""
+"""The pages Compare and Calibration, for trained runs and for workspaces in other states."""
 
 import base64
 import json
@@ -26,7 +26,10 @@ PAGES = ["compare", "calibration"]
 
 @dataclass(frozen=True)
 class Trained:
-    """A workspace with three finished runs on 100 structures, two of which held out the same 40, and a prediction."""
+    """A workspace with a prediction and three runs on 100 structures.
+
+    Two of the runs have the same 40 held-out structures.
+    """
 
     workspace: Workspace
     large: str
@@ -38,16 +41,17 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Everything trained once, as the worker would."""
-    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    dataset = made.add_labelled(100)
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    dataset = example.add_labelled(100)
     numbers = [{"n": 50, "seed": 0}, {"n": 20, "seed": 0}, {"n": 50, "seed": 1}]
     runs = [
-        made.add_run(dataset, method="last_layer_ridge", n_test=40, **own)[0] for own in numbers
+        example.add_run(dataset, method="last_layer_ridge", n_test=40, **settings)[0]
+        for settings in numbers
     ]
-    work_all(made.home)
-    return Trained(made, *runs, predict(made, runs[0]))
+    work_all(example.home)
+    return Trained(example, *runs, predict(example, runs[0]))
 
 
 @pytest.fixture
@@ -58,9 +62,9 @@ def workspace(
     if "trained" not in request.fixturenames:
         monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
         return empty_workspace(tmp_path)
-    found: Workspace = request.getfixturevalue("trained").workspace
-    monkeypatch.setenv("BANDGAP_HOME", str(found.home.folder))
-    return found
+    trained_workspace: Workspace = request.getfixturevalue("trained").workspace
+    monkeypatch.setenv("BANDGAP_HOME", str(trained_workspace.home.folder))
+    return trained_workspace
 
 
 @pytest.fixture
@@ -94,7 +98,7 @@ def figures(at: AppTest) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("with_data", [False, True])
-def test_page_without_runs_says_what_to_do(
+def test_page_without_runs_shows_what_to_do(
     visit: Visit, workspace: Workspace, name: str, sentence: str, with_data: bool
 ) -> None:
     if with_data:
@@ -265,7 +269,7 @@ def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained
 def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(
     workspace: Workspace,
 ) -> None:
-    from components.compare.compare_view import figure_columns
+    from app.components.compare.compare_view import figure_columns
 
     widths = [settings["width"] for settings in figure_columns(0.95).values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding

@@ -1,4 +1,4 @@
-"""Conformal intervals on the pages: held back on Train, chosen on Predict, measured on Posterior."""
+"""Conformal intervals on the pages Train, Predict and Posterior."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +17,19 @@ Visit = Callable[..., AppTest]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
-    """A workspace with a run that held 20 of 40 structures back and one that held back none, predicted with."""
-    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    """A workspace with predictions of two runs: one held back 20 of 40 structures, one none."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
     folder: Path = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
-    dataset = made.add_labelled()
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    dataset = example.add_labelled()
     runs = [
-        made.add_run(dataset, method="fine_tune", conformal_share=share)[0] for share in (0.5, 0.0)
+        example.add_run(dataset, method="fine_tune", conformal_share=share)[0]
+        for share in (0.5, 0.0)
     ]
-    work_all(made.home)
+    work_all(example.home)
     for run in runs:
-        predict(made, run)
-    return made, runs[0], runs[1]
+        predict(example, run)
+    return example, runs[0], runs[1]
 
 
 @pytest.fixture
@@ -45,13 +46,13 @@ def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
     assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
     at.segmented_control[0].set_value("conformal").run()
     assert (
-        "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of another"
-        in texts(at)
+        "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of "
+        "another" in texts(at)
     )
     assert "crystal like them falls in it with 95 % probability)." in texts(at)
-    shown = at.dataframe[0].value.iloc[0]
-    assert shown["mean_eV"] == usual["mean_eV"] and shown["upper_eV"] != usual["upper_eV"]
-    assert shown["lower_eV"] + shown["upper_eV"] == pytest.approx(2 * shown["mean_eV"])
+    first_row = at.dataframe[0].value.iloc[0]
+    assert first_row["mean_eV"] == usual["mean_eV"] and first_row["upper_eV"] != usual["upper_eV"]
+    assert first_row["lower_eV"] + first_row["upper_eV"] == pytest.approx(2 * first_row["mean_eV"])
 
 
 def test_predict_page_says_which_levels_the_held_back_crystals_give(
@@ -77,11 +78,11 @@ def test_predict_page_of_a_run_that_held_nothing_back_offers_two_kinds(
     assert at.segmented_control[0].options == ["prediction", "credible"]
 
 
-def test_posterior_page_says_how_often_conformal_intervals_hold(
+def test_posterior_page_shows_the_coverage_of_conformal_intervals(
     visit: Visit, trained: tuple[Workspace, str, str]
 ) -> None:
-    assert "Conformal intervals hold " in texts(visit("posterior", run=trained[1]))
-    assert "Conformal intervals hold " not in texts(visit("posterior", run=trained[2]))
+    assert "Conformal intervals contain " in texts(visit("posterior", run=trained[1]))
+    assert "Conformal intervals contain " not in texts(visit("posterior", run=trained[2]))
 
 
 def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: Workspace) -> None:

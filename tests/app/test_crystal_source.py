@@ -1,9 +1,8 @@
-"""Crystals of other elements on the pages: their own source, what is said where there is none, and who is left out."""
+"""Source models of crystals on the pages, and target crystals with other elements."""
 
 import io
 import json
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,9 +24,6 @@ from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_predict_and_posterior import alts
 from tests.unit.jobs.payloads import source_payload
-
-sys.path.insert(0, str(MAIN.parent))  # as `streamlit run` does
-
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
@@ -57,43 +53,45 @@ def perovskites(n: int, cation: str = "Cs", *, step: float = 0.01) -> bytes:
     return text.getvalue().encode()
 
 
-def add_perovskites(workspace: Workspace, others: int = 0) -> str:
-    """Store a checked and labelled data set of lead iodides of cesium, and of so many of rubidium; return its id."""
-    text = perovskites(N) + perovskites(others, "Rb")
+def add_perovskites(workspace: Workspace, n_rubidium: int = 0) -> str:
+    """Store a labelled data set of cesium lead iodides and some of rubidium; return its id."""
+    text = perovskites(N) + perovskites(n_rubidium, "Rb")
     dataset = workspace.add_checked([("perovskites.extxyz", text)], name="perovskites")
-    gaps = np.linspace(1.2, 2.4, N + others)
+    gaps = np.linspace(1.2, 2.4, N + n_rubidium)
     workspace.library.save_gaps(
-        dataset, gaps, labels={"matched": N + others}, level_of_theory="HSE06"
+        dataset, gaps, labels={"matched": N + n_rubidium}, level_of_theory="HSE06"
     )
     return dataset
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A source that the worker trained on crystals, runs of several kinds from it, and a prediction by the first."""
-    made = empty_workspace(tmp_path_factory.mktemp("home"))
-    register_methods(made.library)
-    made.library.register_sources({"demo": SourceEntry("the shipped one", os.devnull)})
-    dataset = add_perovskites(made)
+    """A source model of crystals, runs of several methods from it, and a prediction."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
+    register_methods(example.library)
+    example.library.register_sources({"demo": SourceEntry("the shipped one", os.devnull)})
+    dataset = add_perovskites(example)
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
     payload = source_payload(source=source, name="iodides", dataset=dataset, **numbers)
-    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
+    example.jobs.submit(example.id, "train_source", title="t", payload=payload, subject=source)
     for method, settings in RUNS.items():
-        made.add_run(dataset, method=method, settings=settings, source=source, conformal_share=0.5)
-    work_all(made.home)
-    new = made.library.add_dataset(
-        made.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))]
+        example.add_run(
+            dataset, method=method, settings=settings, source=source, conformal_share=0.5
+        )
+    work_all(example.home)
+    new = example.library.add_dataset(
+        example.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))]
     )
-    run = made.library.runs(made.id)[-1].id
+    run = example.library.runs(example.id)[-1].id
     facts = {"run": run, "dataset": new.id, "name": new.name}
-    made.jobs.submit(made.id, "predict", title="Predicting", payload=facts, subject=new.id)
+    example.jobs.submit(example.id, "predict", title="Predicting", payload=facts, subject=new.id)
     subject = f"domain-{dataset}-{source}"
     facts = {"dataset": dataset, "source": source}
-    made.jobs.submit(made.id, "domain", title="Comparing", payload=facts, subject=subject)
-    work_all(made.home)
-    assert {job.state for job in made.jobs.jobs(made.id)} == {"finished"}
-    return made
+    example.jobs.submit(example.id, "domain", title="Comparing", payload=facts, subject=subject)
+    work_all(example.home)
+    assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
+    return example
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ def workspace(trained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def everything(at: AppTest) -> Iterator[str]:
-    """Give all that a page sends to the browser, help texts, headers and figures included, piece by piece."""
+    """Yield every text that a page sends to the browser, with help texts, headers and figures."""
     blocks = [at.main, at.sidebar]
     while blocks:
         block = blocks.pop()
@@ -113,29 +111,28 @@ def everything(at: AppTest) -> Iterator[str]:
             yield str(child.proto)
 
 
-def said_of_molecules(at: AppTest) -> list[str]:
-    """Return what speaks of molecules, but for the table that counts those of one structure: none, in these."""
-    said = [text for text in everything(at) if "molecul" in text.lower()]
-    return [text for text in said if 'alt: "Numbers of this structure"' not in text]
+def texts_on_molecules(at: AppTest) -> list[str]:
+    """Return the texts that mention molecules, except the table of the numbers of a structure."""
+    mentions = [text for text in everything(at) if "molecul" in text.lower()]
+    return [text for text in mentions if 'alt: "Numbers of this structure"' not in text]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_of_a_source_of_crystals_speaks_of_molecules(
+def test_pages_of_a_source_of_crystals_do_not_mention_molecules(
     visit: Visit, workspace: Workspace, name: str
 ) -> None:
     runs = {run.method: run.id for run in workspace.library.runs(workspace.id)}
     source = workspace.library.runs(workspace.id)[0].source
     assert set(runs) == set(RUNS)
-    shown = (
-        RUNS if name == "posterior" else ["btl_pcp_pe"]
-    )  # what a run has there is another page for every kind
-    for method in shown:
+    # What the page Posterior shows differs between the kinds of methods.
+    page_texts = RUNS if name == "posterior" else ["btl_pcp_pe"]
+    for method in page_texts:
         at = visit(name, run=runs[method], source=source)
         assert len(list(everything(at))) > 10
-        assert said_of_molecules(at) == []
+        assert texts_on_molecules(at) == []
 
 
-def test_comparison_with_a_source_of_crystals_speaks_of_structures(
+def test_comparison_with_a_source_of_crystals_mentions_structures(
     visit: Visit, workspace: Workspace
 ) -> None:
     source = workspace.library.runs(workspace.id)[0].source
@@ -143,16 +140,16 @@ def test_comparison_with_a_source_of_crystals_speaks_of_structures(
     at.segmented_control(key="data-view").set_value("Applicability").run()
     next(box for box in at.selectbox if box.label == "Source model").set_value(source).run()
     assert any("every element is known to the source" in text for text in everything(at))
-    assert said_of_molecules(at) == []
+    assert texts_on_molecules(at) == []
 
 
-def test_what_is_known_to_be_a_molecule_is_called_so(visit: Visit, workspace: Workspace) -> None:
-    """The scan finds the word where it stands: in the summary of a data set of molecules."""
+def test_molecules_are_called_molecules(visit: Visit, workspace: Workspace) -> None:
+    """The scan finds the word in the summary of a data set of molecules."""
     other = Workspace(str(uuid.uuid4()), workspace.home)
     other.add_labelled(3)
     at = visit("data", ws=other.id)
     at.segmented_control(key="data-view").set_value("Distributions").run()
-    assert any("3 molecules" in text for text in said_of_molecules(at))
+    assert any("3 molecules" in text for text in texts_on_molecules(at))
 
 
 def test_source_of_crystals_shows_its_error_on_structures(
@@ -164,11 +161,12 @@ def test_source_of_crystals_shows_its_error_on_structures(
     assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
 
 
-def test_many_rows_of_crystals_are_not_told_of_molecules(
+def test_hint_for_many_crystals_does_not_mention_molecules(
     visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, many = workspace.library.runs(workspace.id)[0].source, 60
-    monkeypatch.setattr("components.train.many_rows.MANY_ROWS", many)
+    source = workspace.library.runs(workspace.id)[0].source
+    many = 60
+    monkeypatch.setattr("app.components.train.many_rows.MANY_ROWS", many)
     n = many + 20
     files = [("many.extxyz", perovskites(n, step=0.0005))]
     dataset = workspace.add_checked(files, name="many perovskites")
@@ -180,23 +178,22 @@ def test_many_rows_of_crystals_are_not_told_of_molecules(
         many + 1
     ).run()
     assert f"With more than {many} structures to learn from" in texts(at)
-    assert said_of_molecules(at) == []
-    delete_dataset(
-        workspace.library, workspace.id, dataset
-    )  # the other tests have this workspace too
+    assert texts_on_molecules(at) == []
+    # Other tests use this workspace too.
+    delete_dataset(workspace.library, workspace.id, dataset)
 
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace of lead iodides whose only source model knows hydrogen and oxygen."""
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
-    made = empty_workspace(tmp_path)
-    register_methods(made.library)
-    made.library.register_sources(
+    example = empty_workspace(tmp_path)
+    register_methods(example.library)
+    example.library.register_sources(
         {"demo": SourceEntry("demo", str(train_source(tmp_path / "source")))}
     )
-    add_perovskites(made)
-    return made
+    add_perovskites(example)
+    return example
 
 
 def choose_method(at: AppTest, name: str, *, title: str) -> AppTest:
@@ -245,9 +242,8 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
 
     at = visit("sources", ws=foreign.id)
     box = at.selectbox(key="preset-own")
-    assert (
-        f'"{box.options[0]}"' in error.value and box.value == ""
-    )  # what it names is what the form begins with
+    # The initial selection of the form is the proposed one.
+    assert f'"{box.options[0]}"' in error.value and box.value == ""
     at.number_input(key="epochs-own").set_value(5).run()
     click(at, "Train the source model")
     work_all(foreign.home)
@@ -285,7 +281,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     assert "Which method carries the answer" in texts(
         at
     ) and "Weights of the methods, largest first" in alts(at)
-    assert said_of_molecules(at) == []
+    assert texts_on_molecules(at) == []
     assert not visit("train", ws=foreign.id, run=job.subject).exception
     at = visit("about", ws=foreign.id, run=job.subject)
     assert any("--source none" in block.value for block in at.code)
@@ -295,19 +291,19 @@ def test_structures_of_foreign_elements_are_counted_and_named(
     visit: Visit, workspace: Workspace
 ) -> None:
     source = workspace.library.runs(workspace.id)[0].source
-    dataset = add_perovskites(workspace, others=6)
+    dataset = add_perovskites(workspace, n_rubidium=6)
     run, _ = workspace.add_run(dataset, method="last_layer_ridge", source=source)
     work_all(workspace.home)
-    said = (
-        "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The source model has no Rb "
-        "(in 6)."
+    sentence = (
+        "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The "
+        "source model has no Rb (in 6)."
     )
     for page in ("train", "posterior"):
-        (shown,) = (
+        (warning,) = (
             box.value.replace("\\", "")
             for box in visit(page, run=run).warning
             if "left out" in box.value
         )
-        assert shown.startswith(said) and "page Source models" in shown
-    whole = workspace.library.runs(workspace.id)[-1].id
-    assert "left out" not in texts(visit("posterior", run=whole))
+        assert warning.startswith(sentence) and "page Source models" in warning
+    run_on_all = workspace.library.runs(workspace.id)[-1].id
+    assert "left out" not in texts(visit("posterior", run=run_on_all))

@@ -1,4 +1,4 @@
-"""Files of finished work that a power cut left short: pages and jobs name the damage, and none ends in a traceback."""
+"""Truncated files of finished jobs: pages and jobs name the damage without a traceback."""
 
 import random
 import shutil
@@ -18,21 +18,26 @@ from tests.proof.storm import SEED
 
 Visit = Callable[..., AppTest]
 
-SHOWN = {"run": ("train", "compare", "posterior", "calibration", "predict"), "prediction": ("predict",),
-         "dataset": ("data",), "source": ("sources", "train")}  # fmt: skip
+# Pages that show an object of each kind.
+SHOWN = {
+    "run": ("train", "compare", "posterior", "calibration", "predict"),
+    "prediction": ("predict",),
+    "dataset": ("data",),
+    "source": ("sources", "train"),
+}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Owned:
+def example(tmp_path_factory: pytest.TempPathFactory) -> Owned:
     return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))[0]
 
 
 @pytest.fixture
-def owned(made: Owned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owned:
+def owned(example: Owned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owned:
     folder = tmp_path / "home"
-    shutil.copytree(made.workspace.home.folder, folder)
+    shutil.copytree(example.workspace.home.folder, folder)
     monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    return made.moved(Home(folder))
+    return example.moved(Home(folder))
 
 
 @pytest.fixture
@@ -51,8 +56,9 @@ def folders(owned: Owned) -> dict[str, Path]:
 
 
 def predicted(owned: Owned, run: str) -> str:
-    """Predict the data set with a run as the worker would; return the error, empty when it finished."""
-    jobs, ws = owned.workspace.jobs, owned.workspace.id
+    """Predict the data set with a run as the worker would; return the error or ""."""
+    jobs = owned.workspace.jobs
+    ws = owned.workspace.id
     payload = {"run": run, "dataset": owned.dataset, "name": "again"}
     job = jobs.submit(ws, "predict", title="again", payload=payload, subject=owned.dataset)
     work_all(owned.workspace.home)
@@ -62,16 +68,16 @@ def predicted(owned: Owned, run: str) -> str:
 
 
 @pytest.mark.parametrize("kind", list(SHOWN))
-def test_file_that_was_cut_is_named_on_pages_and_by_jobs(
+def test_truncated_file_is_named_on_pages_and_by_jobs(
     kind: str, visit: Visit, owned: Owned
 ) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other lengths\n")
     draw = random.Random(f"{SEED} {kind}")
     for path in sorted(p for p in folders(owned)[kind].iterdir() if p.is_file()):
-        whole = path.read_bytes()
-        kept = draw.randrange(len(whole))
-        sys.stdout.write(f"{path.name} keeps {kept:,} of {len(whole):,} bytes\n")
-        path.write_bytes(whole[:kept])
+        content = path.read_bytes()
+        n_bytes = draw.randrange(len(content))
+        sys.stdout.write(f"{path.name} keeps {n_bytes:,} of {len(content):,} bytes\n")
+        path.write_bytes(content[:n_bytes])
         st.cache_resource.clear()
         st.cache_data.clear()
         for name in draw.sample(SHOWN[kind], min(2, len(SHOWN[kind]))):
@@ -80,10 +86,10 @@ def test_file_that_was_cut_is_named_on_pages_and_by_jobs(
             error = predicted(owned, owned.runs[0])
             assert "bandgap does not know" not in error, error
             assert not error or str(path.parent.name) in error, error
-        path.write_bytes(whole)
+        path.write_bytes(content)
 
 
-def test_table_that_was_cut_at_the_end_of_a_line_shortens_nothing_that_is_shown(
+def test_table_truncated_at_the_end_of_a_line_is_not_shown_shortened(
     visit: Visit, owned: Owned
 ) -> None:
     path = folders(owned)["run"] / "predictions.csv"

@@ -1,4 +1,4 @@
-"""The page Data: verdicts and structures, gaps, distributions, the domain of a source, housekeeping, ways in."""
+"""The page Data: verdicts, structures, gaps, distributions, domain, deletion and imports."""
 
 import json
 import uuid
@@ -35,7 +35,7 @@ def labels(at: AppTest) -> list[str]:
     return [button.label for button in at.button]
 
 
-def test_chosen_row_shows_its_structure_and_next_goes_on(
+def test_selected_row_shows_its_structure_and_next_the_following(
     visit: Visit, workspace: Workspace
 ) -> None:
     dataset = workspace.add_labelled(3)
@@ -99,7 +99,7 @@ def test_large_data_set_is_shown_in_pages(visit: Visit, workspace: Workspace) ->
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])
-def test_viewer_without_its_file_says_what_is_safe_and_makes_it_again(
+def test_viewer_without_its_file_shows_what_is_safe_and_rebuilds_it(
     visit: Visit, workspace: Workspace, damage: str
 ) -> None:
     dataset = workspace.add_labelled(2)
@@ -198,7 +198,7 @@ def test_domain_of_a_source_is_compared_by_a_job(
     assert "The stored comparison cannot be read. Compare again" in at.error[0].value
 
 
-def test_delete_says_what_is_lost_and_what_stays(visit: Visit, workspace: Workspace) -> None:
+def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_labelled(8)
     _, job = workspace.add_run(dataset)
     at = visit("data")
@@ -231,7 +231,7 @@ def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -
     ] and "The data set is now called wet set." in texts(at)
 
 
-def test_upload_over_the_quota_says_so(
+def test_upload_over_the_quota_shows_an_error(
     visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00000001")

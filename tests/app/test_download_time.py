@@ -1,15 +1,11 @@
 """Files of downloads stay until the browser has had time to fetch them."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.runtime.media_file_storage import MediaFileStorageError
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "app"))
-import download_time
+from app import download_time
 
 
 @pytest.fixture

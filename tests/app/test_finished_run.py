@@ -1,4 +1,4 @@
-"""Pages of a run that was really trained and of predictions that were really made, on small data."""
+"""Pages of a trained run and of its predictions, on small data."""
 
 import json
 import shutil
@@ -94,7 +94,7 @@ def figure(at: AppTest, index: int) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)  # type: ignore[no-any-return]
 
 
-def test_train_page_of_a_finished_run_says_so(visit: Visit, trained: Trained) -> None:
+def test_train_page_shows_that_a_run_is_finished(visit: Visit, trained: Trained) -> None:
     at = visit("train", run=trained.bayesian)
     assert list(at.dataframe[0].value["state"]) == ["finished", "finished"]
     assert "The transfer is finished after" in texts(at)
@@ -103,7 +103,7 @@ def test_train_page_of_a_finished_run_says_so(visit: Visit, trained: Trained) ->
     assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
-def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(
+def test_posterior_page_shows_weights_with_prior_and_held_out_structures(
     visit: Visit, trained: Trained
 ) -> None:
     at = visit("posterior", run=trained.bayesian)
@@ -111,17 +111,17 @@ def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(
     weights = figure(at, 0)
     assert weights["layout"]["yaxis"]["ticktext"] == ["layer 1", "layer 2", "output layer"]
     assert weights["layout"]["xaxis"]["title"]["text"].startswith("layer weight c")
-    named = {row["quantity"]: row for row in at.dataframe[0].value.to_dict("records")}
-    assert {"c1", "c2", "c3", "tau", "sigma", "predictions"} <= set(named)
-    assert named["c1"]["mean"] + named["c2"]["mean"] + named["c3"]["mean"] == pytest.approx(1.0)
-    assert named["tau"]["R-hat"] > 0.9
+    row_of_quantity = {row["quantity"]: row for row in at.dataframe[0].value.to_dict("records")}
+    assert {"c1", "c2", "c3", "tau", "sigma", "predictions"} <= set(row_of_quantity)
+    assert row_of_quantity["c1"]["mean"] + row_of_quantity["c2"]["mean"] + row_of_quantity["c3"][
+        "mean"
+    ] == pytest.approx(1.0)
+    assert row_of_quantity["tau"]["R-hat"] > 0.9
     heldout = at.dataframe[1].value
     assert len(heldout) == 10 and heldout["gap_eV"].between(5, 8).all()
 
 
-def test_posterior_page_of_chains_that_disagree_says_so_once(
-    visit: Visit, trained: Trained
-) -> None:
+def test_posterior_page_warns_once_of_chains_that_disagree(visit: Visit, trained: Trained) -> None:
     text = texts(visit("posterior", run=trained.bayesian))  # 40 draws can never agree
     assert text.count("The chains have not agreed yet on") == 1
     assert "Chains agree" not in text
@@ -133,12 +133,12 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
     before = len(trained.workspace.jobs.jobs(trained.workspace.id))
     at = visit("predict", run=trained.bayesian)
     assert "**1 structure predicted**; 1 refused." in texts(at)
-    assert "The chains have not agreed yet on" in texts(
-        at
-    )  # the run's warning goes where its numbers go
+    # The warning of the run is shown with its numbers.
+    assert "The chains have not agreed yet on" in texts(at)
     table = at.dataframe[0].value
     assert list(table["file"]) == ["new.xyz", "broken.cif"]
-    good, bad = table.iloc[0], table.iloc[1]
+    good = table.iloc[0]
+    bad = table.iloc[1]
     assert good["lower_eV"] < good["mean_eV"] < good["upper_eV"]
     assert bad["status"] == "refused" and "cell" in bad["note"] and np.isnan(bad["mean_eV"])
 
@@ -151,7 +151,7 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
     assert len(trained.workspace.jobs.jobs(trained.workspace.id)) == before
 
 
-def test_posterior_page_of_a_point_estimate_says_that_it_has_none(
+def test_posterior_page_of_a_point_estimate_shows_that_there_is_no_posterior(
     visit: Visit, trained: Trained
 ) -> None:
     at = visit("posterior", run=trained.fine_tuned)
@@ -180,7 +180,8 @@ def test_result_pages_of_a_damaged_artifact_say_what_is_safe(
 ) -> None:
     shutil.copytree(trained.workspace.home.folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
-    run, home = trained.fine_tuned, Home(tmp_path)
+    run = trained.fine_tuned
+    home = Home(tmp_path)
     prediction = home.prediction_folder(run, trained.predictions[run])
     for path in (home.run_folder(run) / "manifest.json", prediction / "quantiles.safetensors"):
         path.write_bytes(b"\x00 damaged")

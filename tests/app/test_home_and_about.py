@@ -1,4 +1,4 @@
-"""Home: what there is and the next step, in every state of a workspace; About: server, room, repeating, licence."""
+"""Home in every state of a workspace; About: server, disk space, commands and licence."""
 
 import json
 import shlex
@@ -45,7 +45,7 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(
 def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     visit: Visit, workspace: Workspace
 ) -> None:
-    """The source of inorganic crystals hardly helps there, so none is proposed; it was chosen for other data before."""
+    """No source model is proposed there, although one was selected for other data before."""
     register_all(str(workspace.home.folder))
     at = visit("home", source="inorganic")
     assert (
@@ -65,52 +65,72 @@ def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     assert dataset.level_of_theory == "PBE" and "CC-BY-4.0" in dataset.labels["source"]
     at = visit("train", data=dataset.id)
     assert next(box for box in at.selectbox if box.label == "Source model").value == "none"
-    chosen = [box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value]
-    assert chosen == ["method-stacking-alone"]
+    ticked_methods = [
+        box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value
+    ]
+    assert ticked_methods == ["method-stacking-alone"]
 
 
 def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
     visit: Visit, workspace: Workspace
 ) -> None:
-    for chosen, after in (("", ""), ("mine", "mine"), ("inorganic", "")):
-        at = visit("data", ws=str(uuid.uuid4()), **({"source": chosen} if chosen else {}))
+    for source, after in (("", ""), ("mine", "mine"), ("inorganic", "")):
+        at = visit("data", ws=str(uuid.uuid4()), **({"source": source} if source else {}))
         next(button for button in at.button if button.label == "Use the demo data").click().run()
         assert at.session_state["chosen_source"] == after
 
 
-def test_result_that_home_shows_is_the_demos_own() -> None:
-    """Its crystals are those that the demo holds out, with the gaps that are shipped, and its figures follow."""
-    made, crystals = json.loads(DEMO_RESULT.read_text()), load_demo("crystals")
+def test_result_on_home_is_that_of_the_demo() -> None:
+    """Its crystals are the held-out ones of the demo with their gaps, and its figures agree."""
+    stored_result = json.loads(DEMO_RESULT.read_text())
+    crystals = load_demo("crystals")
     split = permuted_split(
-        crystals.table["id"], n_test=made["n_test"], n_train=made["n"], seed=made["seed"]
+        crystals.table["id"],
+        n_test=stored_result["n_test"],
+        n_train=stored_result["n"],
+        seed=stored_result["seed"],
     )
-    rows, shown = crystals.table.iloc[split.test], made["crystals"]
-    assert (made["n"], made["n_test"], made["seed"], made["method"]) == (200, 300, 0, "btl_pcp_pe")
-    assert (made["level_of_theory"], shown["id"]) == (crystals.level_of_theory, list(rows["id"]))
+    rows = crystals.table.iloc[split.test]
+    stored_crystals = stored_result["crystals"]
+    assert (
+        stored_result["n"],
+        stored_result["n_test"],
+        stored_result["seed"],
+        stored_result["method"],
+    ) == (200, 300, 0, "btl_pcp_pe")
+    assert (stored_result["level_of_theory"], stored_crystals["id"]) == (
+        crystals.level_of_theory,
+        list(rows["id"]),
+    )
     gaps, mean, lower, upper = (
-        np.array(shown[name]) for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")
+        np.array(stored_crystals[name]) for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")
     )
     np.testing.assert_allclose(gaps, rows["gap_eV"], atol=6e-4)  # three decimals
-    assert shown["formula"] == [crystals.records[i].formula for i in split.test]
+    assert stored_crystals["formula"] == [crystals.records[i].formula for i in split.test]
     figures = (
         rmse(gaps, mean),
         mae(gaps, mean),
         coverage(gaps, lower, upper=upper),
         mean_width(lower, upper),
     )
-    stored = [made["metrics"][name] for name in ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")]
+    stored = [
+        stored_result["metrics"][name]
+        for name in ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")
+    ]
     np.testing.assert_allclose(figures, stored, atol=2e-3)
 
 
 def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_steps(
     visit: Visit,
 ) -> None:
-    at, made = visit("home"), json.loads(DEMO_RESULT.read_text())
+    at = visit("home")
+    stored_result = json.loads(DEMO_RESULT.read_text())
     assert (
-        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is **"
-        in texts(at)
+        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is "
+        "**" in texts(at)
     )
-    table, crystals = at.dataframe[0].value, made["crystals"]
+    table = at.dataframe[0].value
+    crystals = stored_result["crystals"]
     assert list(table["structure"]) == crystals["formula"][: len(table)] and 5 < len(table) < 12
     assert table["interval"][0] == f"{crystals['lower_eV'][0]:.2f} to {crystals['upper_eV'][0]:.2f}"
     drawn = [x for trace in figure(at, 0)["data"][1:] for x in trace["customdata"]]
@@ -135,9 +155,8 @@ def test_home_shows_error_and_coverage_of_the_last_finished_run(
     )
     assert sum(len(trace["customdata"]) for trace in figure(at, 0)["data"][1:]) == 10
     workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
-    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(
-        visit("home")
-    )  # the newer one is not finished
+    # The newer run is not finished.
+    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(visit("home"))
 
 
 def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:
@@ -214,24 +233,25 @@ def test_home_shows_nothing_of_another_workspace(visit: Visit, workspace: Worksp
     assert not at.metric and primary(at) == ["Use the demo data"]
 
 
-def test_about_without_a_worker_says_so(visit: Visit) -> None:
+def test_about_shows_that_no_worker_runs(visit: Visit) -> None:
     text = texts(visit("about"))
     assert (
         "The worker has not been started" in text
         and "known as soon as a worker has started" in text
     )
-    assert "There is no run yet; its commands will stand here." in text
+    assert "There is no run yet; its commands will be shown here." in text
     assert "5,000 files and 200 MB in all, one file 20 MB" in text and "Apache License 2.0" in text
 
 
 @pytest.mark.parametrize(
-    ("quota", "said"), [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")]
+    ("quota", "sentence"),
+    [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")],
 )
-def test_about_says_what_a_workspace_may_take(
-    visit: Visit, monkeypatch: pytest.MonkeyPatch, quota: str, said: str
+def test_about_shows_the_quota_of_a_workspace(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch, quota: str, sentence: str
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", quota)
-    assert f"{said} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(
+    assert f"{sentence} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(
         visit("about")
     )
 

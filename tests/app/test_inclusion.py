@@ -1,19 +1,14 @@
-"""Posterior page of PBP and SSPBP: which weights take part, which prior variance was chosen, honest warnings."""
+"""The page Posterior of PBP and SSPBP: inclusion probabilities, prior variance and warnings."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior.evidence_view import evidence_sentence
-from components.posterior.inclusion_view import inclusion_sentence
-
+from app.components.posterior.evidence_view import evidence_sentence
+from app.components.posterior.inclusion_view import inclusion_sentence
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
@@ -26,7 +21,7 @@ METHODS = {"sspbp": {}, "pbp": {"likelihood": "adf", "passes": 4}}
 
 
 @dataclass(frozen=True)
-class Made:
+class Example:
     """A workspace with a finished run of each of `METHODS`."""
 
     workspace: Workspace
@@ -34,7 +29,7 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
     methods = {name: MethodEntry(name, family="all layers, Bayesian") for name in METHODS}
@@ -46,32 +41,34 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         for name, settings in METHODS.items()
     }
     work_all(workspace.home)
-    return Made(workspace, runs)
+    return Example(workspace, runs)
 
 
 @pytest.fixture
-def workspace(made: Made, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("BANDGAP_HOME", str(made.workspace.home.folder))
-    return made.workspace
+def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(example.workspace.home.folder))
+    return example.workspace
 
 
 def test_posterior_page_of_sspbp_shows_inclusion_probabilities_of_every_layer(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("posterior", run=made.runs["sspbp"])
+    at = visit("posterior", run=example.runs["sspbp"])
     text = texts(at)
     assert "Which weights take part" in text and "None has been removed." in text
-    shown = figure(at, alts(at).index("Inclusion probabilities of the weights of every layer"))
-    assert shown["layout"]["xaxis"]["title"]["text"] == "inclusion probability of a weight (0 to 1)"
-    assert shown["layout"]["yaxis"]["ticktext"][0] == "output layer"
+    spec = figure(at, alts(at).index("Inclusion probabilities of the weights of every layer"))
+    assert spec["layout"]["xaxis"]["title"]["text"] == "inclusion probability of a weight (0 to 1)"
+    assert spec["layout"]["yaxis"]["ticktext"][0] == "output layer"
     table = next(d.value for d in at.dataframe if "share of weights below" in d.value)
     assert len(table) == 9
     values = table.drop(columns="share of weights below").to_numpy()
     assert ((values >= 0) & (values <= 1)).all() and (np.diff(values, axis=0) >= 0).all()
 
 
-def test_posterior_page_says_which_prior_variance_was_chosen(visit: Visit, made: Made) -> None:
-    text = texts(visit("posterior", run=made.runs["sspbp"]))
+def test_posterior_page_says_which_prior_variance_was_chosen(
+    visit: Visit, example: Example
+) -> None:
+    text = texts(visit("posterior", run=example.runs["sspbp"]))
     assert "was chosen: under it your crystals were most likely" in text
     assert (
         "has a posterior of all weights, but no prior that shares the change out among layers"
@@ -80,9 +77,9 @@ def test_posterior_page_says_which_prior_variance_was_chosen(visit: Visit, made:
 
 
 def test_posterior_page_of_pbp_has_no_inclusion_and_warns_of_rows_that_count_many_times(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("posterior", run=made.runs["pbp"])
+    at = visit("posterior", run=example.runs["pbp"])
     assert "Which weights take part" not in texts(at)
     assert "4 passes counted every crystal 4 times" in " ".join(w.value for w in at.warning)
 
@@ -93,10 +90,12 @@ def test_sentences_count_units_and_weights() -> None:
         [np.array([0.0, 0.01, 0.5, 0.99])], quantiles, names=["layer 1", "output layer"]
     )
     assert text == (
-        "Of 4 units of layer 1, 1 are on for nearly every crystal and 2 for hardly any. Weights that take part in "
-        "fewer than one prediction in twenty: 5 % in layer 1, 0 % in output layer. None has been removed."
+        "Of 4 units of layer 1, 1 are on for nearly every crystal and 2 for hardly any. Weights "
+        "that take part in fewer than one prediction in twenty: 5 % in layer 1, 0 % in output "
+        "layer. None has been removed."
     )
     assert evidence_sentence({"0.1": -0.8, "output_alone": -0.7}) == (
-        "The output layer alone was chosen: under it your crystals were most likely, each at the time when it was "
-        "taken in (log evidence -0.70 a crystal; prior variance 0.1 -0.80). Differences below about 0.05 tell little."
+        "The output layer alone was chosen: under it your crystals were most likely, each at the "
+        "time when it was taken in (log evidence -0.70 a crystal; prior variance 0.1 -0.80). "
+        "Differences below about 0.05 tell little."
     )

@@ -1,10 +1,8 @@
-"""Posterior page of vecchia_gp and ulisse_gp: length and spread of the process, and whether its chains agree."""
+"""The page Posterior of vecchia_gp and ulisse_gp: scales of the process and its chains."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior.kernel_view import far_words, length_words, smoothness_words
-
+from app.components.posterior.kernel_view import far_words, length_words, smoothness_words
 from bandgap.inference.vecchia.correlation import half_integer
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
@@ -26,8 +21,8 @@ Visit = Callable[..., AppTest]
 
 
 @dataclass(frozen=True)
-class Made:
-    """A workspace with two runs: on waters that differ little, and on waters of which every tenth is bent far apart."""
+class Example:
+    """A workspace with two runs: on similar waters, and on waters of which every tenth differs."""
 
     workspace: Workspace
     run: str
@@ -41,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     method = request.param
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
@@ -54,11 +49,11 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         add_scattered(workspace), method=method, settings=SETTINGS[method]
     )[0]
     work_all(workspace.home)
-    return Made(workspace, run, scattered)
+    return Example(workspace, run, scattered)
 
 
 def add_scattered(workspace: Workspace, n: int = 60) -> str:
-    """Store waters with gaps that have nothing to do with each other, every tenth with its hydrogens far away."""
+    """Store waters with independent gaps; every tenth has its hydrogens far away."""
     widths = [0.70 + 0.002 * k if k % 10 else 1.5 + 0.1 * k for k in range(n)]
     text = b"".join(WATER.replace(b"0.763", f"{width:.3f}".encode()) for width in widths)
     dataset = workspace.add_checked([("scattered.extxyz", text)], name="scattered")
@@ -70,13 +65,13 @@ def add_scattered(workspace: Workspace, n: int = 60) -> str:
 
 
 @pytest.fixture
-def workspace(made: Made, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("BANDGAP_HOME", str(made.workspace.home.folder))
-    return made.workspace
+def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(example.workspace.home.folder))
+    return example.workspace
 
 
-def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made) -> None:
-    at = visit("posterior", run=made.run)
+def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, example: Example) -> None:
+    at = visit("posterior", run=example.run)
     text = texts(at)
     assert not at.exception
     assert "How far one crystal tells of another" in text
@@ -93,40 +88,40 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}
 
 
-def test_smoothness_that_was_sampled_is_not_said_to_be_known() -> None:
-    known, drawn = (
-        smoothness_words(1.5, draws=each)
-        for each in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20))
+def test_sampled_smoothness_is_not_described_as_known() -> None:
+    fixed, sampled = (
+        smoothness_words(1.5, draws=draws)
+        for draws in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20))
     )
-    assert known.startswith("**smoothness** 1.5, taken as known: 0.5 lets the gap change abruptly")
-    assert drawn.startswith(
+    assert fixed.startswith("**smoothness** 1.5, taken as known: 0.5 lets the gap change abruptly")
+    assert sampled.startswith(
         "**smoothness**: Median 1.5 (95 %: 0.55 to 2.5), sampled too: 0.5 lets the gap"
     )
 
 
-def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(
-    visit: Visit, made: Made
+def test_posterior_page_counts_held_out_structures_far_from_the_data(
+    visit: Visit, example: Example
 ) -> None:
-    folder = made.workspace.home.run_folder(made.scattered)
+    folder = example.workspace.home.run_folder(example.scattered)
     share = json.loads((folder / "manifest.json").read_text())["diagnostics"]["far_share"]
     count = round(10 * share)
     assert 0 < count < 10
-    at = visit("posterior", run=made.scattered)
+    at = visit("posterior", run=example.scattered)
     assert not at.exception
     assert (
-        f"At **{count} of 10** held-out structures the crystals that the run learned from say next to"
-        in texts(at)
+        f"At **{count} of 10** held-out structures the crystals that the run learned from say next "
+        "to" in texts(at)
     )
 
 
-def test_posterior_page_says_nothing_of_it_where_every_structure_has_neighbours(
-    visit: Visit, made: Made
+def test_posterior_page_has_no_such_note_when_all_structures_have_neighbours(
+    visit: Visit, example: Example
 ) -> None:
-    text = texts(visit("posterior", run=made.run))
+    text = texts(visit("posterior", run=example.run))
     assert "**spread of the process**" in text and "next to nothing" not in text
 
 
-def test_share_is_told_as_a_count_of_held_out_structures() -> None:
+def test_share_is_shown_as_a_count_of_held_out_structures() -> None:
     assert far_words(0.25, n=12).startswith("At **3 of 12** held-out structures the crystals")
     assert far_words(1.0, n=1200).startswith("At **all 1,200** held-out structures")
     assert (

@@ -1,13 +1,9 @@
 """Requests of fragments that name a page which the user has left."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from streamlit.proto.ClientState_pb2 import ClientState
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "app"))
-from late_fragments import PageRequests
+from app.late_fragments import PageRequests
 
 HOME, DATA, TRAIN = "home", "data", "train"
 

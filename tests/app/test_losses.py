@@ -1,4 +1,4 @@
-"""What goes wrong with the disk or the store: the page says it, nothing stored is lost, and the next try works."""
+"""Problems of disk or store: the page names them, stored data remain, and a retry works."""
 
 import sqlite3
 import subprocess
@@ -22,7 +22,7 @@ MANY = [("many.extxyz", 20_000 * WATER, "")]
 
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    """A workspace with a labelled data set on a disk of its own that holds a few megabytes."""
+    """A workspace with a labelled data set on a separate disk of a few megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)]
@@ -30,14 +30,16 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work
         pytest.skip("a small disk is mounted by administrators only")
     monkeypatch.setenv("BANDGAP_HOME", str(folder))
     try:
-        made = empty_workspace(folder)
-        made.add_labelled()
-        yield made
+        example = empty_workspace(folder)
+        example.add_labelled()
+        yield example
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_upload_on_a_full_disk_is_said_and_works_when_there_is_room(small_disk: Workspace) -> None:
+def test_upload_on_a_full_disk_shows_an_error_and_works_with_free_space(
+    small_disk: Workspace,
+) -> None:
     at = opened_data(small_disk)
     upload(at, "Structure files", [("big.cif", b"#" * (DISK_BYTES - 100_000), "")])
     click(at, "Check the files")
@@ -53,7 +55,7 @@ def test_upload_on_a_full_disk_is_said_and_works_when_there_is_room(small_disk: 
     assert "**1 structure**: 1 ready" in texts(at.run())
 
 
-def test_job_that_fills_the_disk_fails_in_words_and_is_done_when_there_is_room(
+def test_job_that_fills_the_disk_fails_with_a_message_and_works_with_free_space(
     small_disk: Workspace,
 ) -> None:
     at = opened_data(small_disk)
@@ -83,7 +85,7 @@ def opened_data(workspace: Workspace) -> AppTest:
     return at.switch_page("views/data.py").run()
 
 
-def test_locked_store_is_said_and_the_next_press_works(
+def test_locked_store_shows_an_error_and_the_next_press_works(
     visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandgap.jobs.database.BUSY_S", 0.2)
@@ -100,12 +102,12 @@ def test_locked_store_is_said_and_the_next_press_works(
 
 
 @pytest.mark.parametrize("page", ["home", "data", "train", "posterior"])
-def test_damaged_store_says_what_is_safe(visit: Visit, workspace: Workspace, page: str) -> None:
+def test_damaged_store_shows_what_is_safe(visit: Visit, workspace: Workspace, page: str) -> None:
     workspace.add_labelled()
     at = visit(page)
     database = workspace.jobs.database.path
-    for beside in database.parent.glob(f"{database.name}-*"):
-        beside.unlink()
+    for companion in database.parent.glob(f"{database.name}-*"):
+        companion.unlink()
     database.write_bytes(b"no database" * 1_000)
     at.run()
     assert not at.exception

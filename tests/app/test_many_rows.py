@@ -1,44 +1,38 @@
 """The word on the page Train that proposes mini-batches: when, for whom, and with which time."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
+from app.components.train.many_rows import MANY_ROWS, MINI_BATCH_METHOD, mini_batch_hint
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work, estimate_transfer
 from bandgap.transfer import METHODS
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
 
 CATALOGUE = {name: MethodEntry(method.title) for name, method in METHODS.items()}
 COSTS = {name: method.cost for name, method in METHODS.items()}
 
 
-def hint(n, chosen=("btl_pcp_pe",), methods=CATALOGUE):
-    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(BY_BATCHES, n), COSTS))
+def hint(n, picked=("btl_pcp_pe",), methods=CATALOGUE):
+    return mini_batch_hint(n, picked, methods, estimate_transfer(Work(MINI_BATCH_METHOD, n), COSTS))
 
 
-def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_them():
-    said = hint(MANY_ROWS + 1)
+def test_hint_on_mini_batches_has_a_time_independent_of_the_rows():
+    sentence = hint(MANY_ROWS + 1)
     assert (
-        f"With more than 2,000 structures to learn from, add **{METHODS[BY_BATCHES].title}**"
-        in said
+        f"With more than 2,000 structures to learn from, add **{METHODS[MINI_BATCH_METHOD].title}**"
+        in sentence
     )
-    assert "Estimated time: about 4 min (" in said
-    assert said == hint(100_000)
+    assert "Estimated time: about 4 min (" in sentence
+    assert sentence == hint(100_000)
 
 
 @pytest.mark.parametrize(
-    "n, chosen, methods",
+    "n, picked, methods",
     [
         (MANY_ROWS, ("btl_pcp_pe",), CATALOGUE),
-        (9_000, ("nptl", BY_BATCHES), CATALOGUE),
+        (9_000, ("nptl", MINI_BATCH_METHOD), CATALOGUE),
         (9_000, ("nptl",), {"nptl": CATALOGUE["nptl"]}),
     ],
-    ids=["few rows", "chosen already", "an older worker"],
+    ids=["few rows", "chosen already", "method not in the catalogue"],
 )
-def test_word_is_left_out_where_it_would_not_help(n, chosen, methods):
-    assert hint(n, chosen, methods) == ""
+def test_hint_is_empty_where_it_would_not_help(n, picked, methods):
+    assert hint(n, picked, methods) == ""

@@ -22,7 +22,10 @@ Visit = Callable[..., AppTest]
 
 def frame(*, metal: str, spacing: float) -> str:
     """Return a molecule of a metal or carbon with two hydrogen atoms."""
-    return f"3\nProperties=species:S:1:pos:R:3\n{metal} 0 0 0\nH 0 {spacing:.3f} 0.5\nH 0 -{spacing:.3f} 0.5\n"
+    return (
+        f"3\nProperties=species:S:1:pos:R:3\n{metal} 0 0 0\nH 0 {spacing:.3f} 0.5\nH 0 "
+        f"-{spacing:.3f} 0.5\n"
+    )
 
 
 def ticked(at: AppTest) -> list[str]:
@@ -62,12 +65,13 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     at = visit("train")
     box = next(box for box in at.selectbox if box.label == "Source model")
     assert (box.value, ticked(at)) == (source, [METHODS[method].title])
-    said = [caption.value for caption in at.caption if "Proposed, because" in caption.value]
+    captions = [caption.value for caption in at.caption if "Proposed, because" in caption.value]
     if source == "demo":
-        assert said == []
+        assert captions == []
     else:
         assert (
-            len(said) == 1 and f"knows all elements of {20 - foreign} of 20 structures" in said[0]
+            len(captions) == 1
+            and f"knows all elements of {20 - foreign} of 20 structures" in captions[0]
         )
     box.set_value("none" if source == "demo" else "demo").run()
     assert not any("Proposed, because" in caption.value for caption in at.caption)
@@ -110,12 +114,12 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
     at = visit("train")
     assert (ticked(at), with_levels(at)) == ([METHODS[method].title], levels)
-    (said,) = [
+    (proposal,) = [
         caption.value for caption in at.caption if caption.value.startswith("Proposed method: ")
     ]
-    assert f"**{METHODS[method].title}**" in said
-    assert ("install them by `pip install" in said) == (not installed)
-    assert ("RMSE 0.38 to 0.40 eV" in said) == (installed and levels)
+    assert f"**{METHODS[method].title}**" in proposal
+    assert ("install them by `pip install" in proposal) == (not installed)
+    assert ("RMSE 0.38 to 0.40 eV" in proposal) == (installed and levels)
     assert ("electron levels of 40 structures;" in " ".join(c.value for c in at.caption)) == levels
     open_families = [expander.label for expander in at.expander if expander.proto.expanded]
     assert any(label.startswith("All layers, Bayesian") for label in open_families)
@@ -127,5 +131,5 @@ def test_sets_of_the_benchmark_are_proposed_what_their_crystals_ask_for(test_dat
     for name, where in SETS.items():
         records = read_paths([test_data / where.structures])
         elements = [set(record.atoms.symbols) for record in records if record.status != "refused"]
-        known = sum(found <= set(molecules) for found in elements)
-        assert knows_most(known, len(elements)) == (where.source == "molecules"), name
+        n_known = sum(symbols <= set(molecules) for symbols in elements)
+        assert knows_most(n_known, len(elements)) == (where.source == "molecules"), name

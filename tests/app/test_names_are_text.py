@@ -1,4 +1,4 @@
-"""Names that people give are shown as they are: no HTML, Markdown or LaTeX in them takes effect, on any page."""
+"""Names from users are shown unchanged: HTML, Markdown and LaTeX in them have no effect."""
 
 import importlib
 import json
@@ -31,11 +31,10 @@ MARKED = (
     "_i_",
     "~~d~~",
 )
-TAKES_EFFECT = re.compile(
-    "|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED)
-)  # where it is not escaped
+# Markup that is not escaped.
+TAKES_EFFECT = re.compile("|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED))
 HTML = ("<b>", "<i>", "<script>")  # what Plotly would take for markup
-# Parts of a page that the browser shows as they are: values of fields, options of lists, cells, code, what is read out.
+# Parts that the browser shows unchanged: values of fields, options, cells, code, accessible names.
 PLAIN = {
     "options",
     "default",
@@ -100,10 +99,10 @@ def strings(value: Any) -> Iterator[str]:
 
 def marked_up(at: AppTest) -> list[str]:
     """Return the texts of a page in which markup of a name takes effect."""
-    found = []
+    problems = []
     for node in nodes(at):
         if node.type == "plotly_chart":
-            found += [
+            problems += [
                 f"figure: {t}"
                 for t in strings(json.loads(node.proto.spec))
                 if any(mark in t for mark in HTML)
@@ -111,8 +110,8 @@ def marked_up(at: AppTest) -> list[str]:
             continue
         for name, text in texts_of(MessageToDict(node.proto)):
             if TAKES_EFFECT.search(text):
-                found.append(f"{node.type}.{name}: {text}")
-    return found
+                problems.append(f"{node.type}.{name}: {text}")
+    return problems
 
 
 def sees_names_alone(at: AppTest) -> None:
@@ -149,7 +148,7 @@ def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
         sees_names_alone(at)
 
 
-def test_error_that_holds_a_name_shows_it_as_it_is(visit: Visit, alice: Owned) -> None:
+def test_error_with_a_name_shows_the_name_unchanged(visit: Visit, alice: Owned) -> None:
     at = visit("data", **alice.choices)
     at.session_state[f"care-{alice.dataset}"] = True
     at.run()
@@ -159,7 +158,7 @@ def test_error_that_holds_a_name_shows_it_as_it_is(visit: Visit, alice: Owned) -
     sees_names_alone(at)
 
 
-def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(
+def test_failed_job_with_a_name_in_its_error_shows_the_name_unchanged(
     visit: Visit, alice: Owned
 ) -> None:
     run, job = alice.workspace.add_run(alice.dataset, seed=8)
@@ -172,7 +171,7 @@ def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         (
             "a.cif: btl_pcp_pe, n = 40 (see block x-1). 12 of 40.",
@@ -188,6 +187,6 @@ def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(
         ("# a: 1\n1. b", "\\# a: 1\n1\\. b"),
     ],
 )
-def test_sentence_is_marked_only_where_markup_would_take_effect(text: str, shown: str) -> None:
-    words = importlib.import_module("components.shared.words")
-    assert words.escaped_sentence(text) == shown
+def test_sentence_is_marked_only_where_markup_would_take_effect(text: str, escaped: str) -> None:
+    words = importlib.import_module("app.components.shared.words")
+    assert words.escaped_sentence(text) == escaped

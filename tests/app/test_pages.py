@@ -1,4 +1,4 @@
-"""Every page in every state of a workspace: no exception, and what it says."""
+"""Every page in every state of a workspace: no exception, and its texts."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,9 @@ Visit = Callable[..., AppTest]
         ("predict", "There is no run yet. Predicting needs a finished transfer."),
     ],
 )
-def test_page_of_an_empty_workspace_says_what_to_do(visit: Visit, name: str, sentence: str) -> None:
+def test_page_of_an_empty_workspace_shows_what_to_do(
+    visit: Visit, name: str, sentence: str
+) -> None:
     assert sentence in texts(visit(name))
 
 
@@ -82,9 +84,8 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     assert "R-hat 1.08 · acceptance 0.8" in text and "chain 2 of 4" in text
     progress = at.get("progress")[0].proto
     assert progress.value == 25
-    assert re.fullmatch(
-        r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text
-    )  # 30 s less what has passed
+    # The panel shows 30 s minus the time that has passed.
+    assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])

@@ -1,4 +1,4 @@
-"""Predict while a prediction is at work, after it was stopped, and when it has gone on to its end."""
+"""The page Predict while a prediction runs, after it was stopped, and after it was resumed."""
 
 import time
 import uuid
@@ -24,15 +24,15 @@ Visit = Callable[..., AppTest]
 @pytest.fixture
 def run(workspace: Workspace, tmp_path: Path) -> str:
     """A finished run."""
-    shown = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
-    workspace.library.register_sources({"demo": shown})
+    source = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+    workspace.library.register_sources({"demo": source})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     work_all(workspace.home)
     return run
 
 
-def asked(workspace: Workspace, run: str) -> Job:
-    """A prediction of 20 structures that waits."""
+def queued_prediction(workspace: Workspace, run: str) -> Job:
+    """Return a queued prediction of 20 structures."""
     text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()) for k in range(20))
     files = [("new.extxyz", text)]
     dataset = workspace.library.add_dataset(
@@ -47,30 +47,30 @@ def asked(workspace: Workspace, run: str) -> Job:
 def cancelled_after(
     workspace: Workspace, job: Job, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Do the job as its process would, until somebody asks for its end after so many structures."""
+    """Run the job as its process would, and cancel it after so many structures."""
     monkeypatch.setattr(prediction, "CHUNK", 4)
     add = prediction._predict
 
-    def watched(
-        growing: object, *args: object, progress: Callable[[Update], None], **named: object
+    def predict_and_cancel(
+        growing: object, *args: object, progress: Callable[[Update], None], **options: object
     ) -> None:
-        def told(update: Update, /) -> None:
+        def report(update: Update, /) -> None:
             if update.done >= rows:
                 workspace.jobs.request_cancel(workspace.id, job.id)
                 time.sleep(0.3)  # the request is looked up four times a second
             progress(update)
 
-        add(growing, *args, progress=told, **named)  # type: ignore[arg-type]
+        add(growing, *args, progress=report, **options)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(prediction, "_predict", watched)
+        patched.setattr(prediction, "_predict", predict_and_cancel)
         work_all(workspace.home)
 
 
 def test_panel_of_a_running_prediction_shows_rate_and_time_left(
     workspace: Workspace, visit: Visit, run: str
 ) -> None:
-    job = asked(workspace, run)
+    job = queued_prediction(workspace, run)
     workspace.jobs.claim("a worker", lanes=["short"])
     update = Update("predicting", 4_096, 16_000, values={RATE: 128.3})
     workspace.jobs.add_event(job.id, "progress", update, since=time.time() - 32)
@@ -80,19 +80,19 @@ def test_panel_of_a_running_prediction_shows_rate_and_time_left(
     assert bar.proto.text.endswith(" left") and "items a second" not in texts(at)
 
 
-def test_cancelled_prediction_goes_on_from_the_page(
+def test_cancelled_prediction_is_resumed_from_the_page(
     workspace: Workspace, visit: Visit, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = asked(workspace, run)
+    job = queued_prediction(workspace, run)
     cancelled_after(workspace, job, 12, monkeypatch)
     stopped = workspace.jobs.job(workspace.id, job.id)
     assert stopped is not None and stopped.state == "cancelled"
     at = visit("predict", run=run, prediction=job.id)
-    assert "Kept: 8 structures predicted already." in texts(at)
-    assert "What it had done is kept: go on with it when you like." in texts(
+    assert "Stored: 8 structures predicted already." in texts(at)
+    assert "Its results so far are stored: resume it when you like." in texts(
         at
     ) and "tart it again" not in texts(at)
-    click(at, "Go on with this prediction")
+    click(at, "Resume this prediction")
     again = at.query_params["prediction"]
     assert again != job.id and "Predicting new" in texts(at)
     work_all(workspace.home)
@@ -101,18 +101,17 @@ def test_cancelled_prediction_goes_on_from_the_page(
     at = visit("predict", run=run)
     assert "**20 structures predicted**" in texts(at) and len(at.dataframe[0].value) == 20
     assert "Domain: " in texts(at) and " like the training set, " in texts(at)
-    assert "Predicted structures" not in [
-        box.label for box in at.selectbox
-    ]  # the stopped one is not listed beside it
+    # The stopped prediction is not listed as well.
+    assert "Predicted structures" not in [box.label for box in at.selectbox]
 
 
 def test_stopped_prediction_without_a_chunk_is_started_again(
     workspace: Workspace, visit: Visit, run: str
 ) -> None:
-    job = asked(workspace, run)
+    job = queued_prediction(workspace, run)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("predict", run=run)
-    assert "Kept:" not in texts(at)
+    assert "Stored:" not in texts(at)
     assert "Nothing else was touched; start it again when you like." in texts(at)
     click(at, "Start it again")
     (again,) = resuming.without_resumed(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
@@ -120,7 +119,7 @@ def test_stopped_prediction_without_a_chunk_is_started_again(
 
 
 def test_another_visitor_cannot_go_on_with_it(workspace: Workspace, visit: Visit, run: str) -> None:
-    job = asked(workspace, run)
+    job = queued_prediction(workspace, run)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("predict", ws=str(uuid.uuid4()), run=run, prediction=job.id)
     assert "Start it again" not in [

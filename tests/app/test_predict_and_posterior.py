@@ -1,4 +1,4 @@
-"""Predict and Posterior in full: data sets, rows, downloads, what to compute next; layers, chains, features."""
+"""Predict: data sets, rows, downloads, next structures; Posterior: layers, chains, features."""
 
 import base64
 import csv
@@ -36,8 +36,8 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Made:
-    """A workspace with a finished run of each of `METHODS`, and the prediction of its own data set by the first."""
+class Example:
+    """A workspace with a run of each of `METHODS`; the first one has predicted the data set."""
 
     workspace: Workspace
     runs: dict[str, str]
@@ -45,7 +45,7 @@ class Made:
     prediction: str
 
 
-def make(home: Path, source: Path) -> Made:
+def make(home: Path, source: Path) -> Example:
     """Train and predict as the worker would: of 60 structures the last ten have no gap."""
     workspace = empty_workspace(home)
     folder = train_source(source)
@@ -65,7 +65,9 @@ def make(home: Path, source: Path) -> Made:
         for name, settings in METHODS.items()
     }
     work_all(workspace.home)
-    return Made(workspace, runs, dataset, predict_dataset(workspace, runs["btl_pcp_pe"], dataset))
+    return Example(
+        workspace, runs, dataset, predict_dataset(workspace, runs["btl_pcp_pe"], dataset)
+    )
 
 
 def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
@@ -81,14 +83,14 @@ def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     return make(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture
-def workspace(made: Made, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("BANDGAP_HOME", str(made.workspace.home.folder))
-    return made.workspace
+def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(example.workspace.home.folder))
+    return example.workspace
 
 
 def alts(at: AppTest) -> list[str]:
@@ -101,9 +103,9 @@ def numbers(packed: dict[str, str]) -> np.ndarray:
 
 
 def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
     table = at.dataframe[0].value
     assert len(table) == 60
     learned = table["note"].str.contains("The run learned from this structure")
@@ -112,33 +114,34 @@ def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_f
     assert table["nearest_percentile"].between(0, 100).all()
 
 
-def test_predict_page_asks_for_a_data_set_of_the_workspace_once(visit: Visit, made: Made) -> None:
-    run = made.runs["fine_tune"]
+def test_predict_page_asks_for_a_data_set_of_the_workspace_once(
+    visit: Visit, example: Example
+) -> None:
+    run = example.runs["fine_tune"]
     at = visit("predict", run=run)
     at.radio[0].set_value("A data set of this workspace").run()
     assert at.selectbox[1].options == ["waters"]
     click(at, "Predict")
     jobs = [
         j
-        for j in made.workspace.jobs.jobs(made.workspace.id, kinds=["predict"])
+        for j in example.workspace.jobs.jobs(example.workspace.id, kinds=["predict"])
         if j.payload["run"] == run
     ]
-    assert [job.payload["dataset"] for job in jobs] == [made.dataset]
+    assert [job.payload["dataset"] for job in jobs] == [example.dataset]
     assert at.query_params["prediction"] == jobs[0].id
-    work_all(made.workspace.home)
+    work_all(example.workspace.home)
     at.run()
-    assert at.selectbox(key="next-criterion").options == [
-        "distance from known"
-    ]  # one network knows no more
+    # A single network offers no other criterion.
+    assert at.selectbox(key="next-criterion").options == ["distance from known"]
     assert "too few draws to know what a label would tell" in texts(at)
 
 
 def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
     first = at.dataframe[0].value.iloc[3]["id"]
-    at.session_state[f"predicted-{made.prediction}-all-"] = {
+    at.session_state[f"predicted-{example.prediction}-all-"] = {
         "selection": {"rows": [3], "columns": [], "cells": []}
     }
     at.run()
@@ -155,10 +158,10 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
 
 
 def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reduction(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=made.runs["btl_pcp_pe"])
-    ids = [v.id for v in made.workspace.library.verdicts(made.dataset)]
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    ids = [v.id for v in example.workspace.library.verdicts(example.dataset)]
     ranked = at.dataframe[1].value
     assert list(ranked["rank"]) == list(range(1, 11)) and set(ranked["id"]) == set(ids[50:])
     assert ranked["reduction_share"].iloc[0] > 0 and (ranked["reduction_share"] >= 0).all()
@@ -175,22 +178,28 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
 
 
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
     first = at.dataframe[1].value["id"].iloc[0]
     file = (
-        made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction) / QUANTILES
+        example.workspace.home.prediction_folder(example.runs["btl_pcp_pe"], example.prediction)
+        / QUANTILES
     )
-    found = load_predictions(file)
-    row, reason = found.ids.index(first), "no hydrogen atoms in the file"
-    problem, status = list(found.problem), list(found.status)
-    problem[row], status[row] = reason, "warning"
+    predictions = load_predictions(file)
+    row = predictions.ids.index(first)
+    reason = "no hydrogen atoms in the file"
+    problem = list(predictions.problem)
+    status = list(predictions.status)
+    problem[row] = reason
+    status[row] = "warning"
     content = file.read_bytes()
-    save_predictions(file, dataclasses.replace(found, problem=tuple(problem), status=tuple(status)))
+    save_predictions(
+        file, dataclasses.replace(predictions, problem=tuple(problem), status=tuple(status))
+    )
     st.cache_resource.clear()
     try:
-        at = visit("predict", run=made.runs["btl_pcp_pe"])
+        at = visit("predict", run=example.runs["btl_pcp_pe"])
     finally:
         file.write_bytes(content)
         st.cache_resource.clear()
@@ -205,8 +214,10 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
     assert "uncertainty of the 9 structures ranked from **" in texts(at)
 
 
-def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Made) -> None:
-    folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
+def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(example: Example) -> None:
+    folder = example.workspace.home.prediction_folder(
+        example.runs["btl_pcp_pe"], example.prediction
+    )
     records = read_structures((folder / EXTXYZ).read_bytes(), "p.extxyz")
     assert len(records) == 60
     info = records[0].info
@@ -216,21 +227,20 @@ def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Mad
     )
 
 
-def test_downloads_have_one_row_an_input_with_units_and_a_companion(
-    workspace: Workspace, made: Made
+def test_downloads_have_one_row_per_input_with_units_and_a_companion(
+    workspace: Workspace, example: Example
 ) -> None:
-    from components.predict.prediction_files import companion_json, download_csv, row_counts
-
+    from app.components.predict.prediction_files import companion_json, download_csv, row_counts
     from bandgap.predictions.store import load_details, load_predictions
 
-    folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
-    found, details = (
-        load_predictions(folder / "quantiles.safetensors"),
-        load_details(folder / DETAILS),
+    folder = example.workspace.home.prediction_folder(
+        example.runs["btl_pcp_pe"], example.prediction
     )
+    predictions = load_predictions(folder / "quantiles.safetensors")
+    details = load_details(folder / DETAILS)
     rows = list(
         csv.DictReader(
-            io.StringIO(download_csv(found, details, level=0.8, kind="credible").decode())
+            io.StringIO(download_csv(predictions, details, level=0.8, kind="credible").decode())
         )
     )
     assert len(rows) == 60
@@ -243,19 +253,19 @@ def test_downloads_have_one_row_an_input_with_units_and_a_companion(
         "nearest_distance",
     } <= set(rows[0])
     assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
-    run = made.workspace.library.run(made.workspace.id, made.runs["btl_pcp_pe"])
+    run = example.workspace.library.run(example.workspace.id, example.runs["btl_pcp_pe"])
     assert run is not None
-    manifest = json.loads((made.workspace.home.run_folder(run.id) / "manifest.json").read_text())
+    manifest = json.loads((example.workspace.home.run_folder(run.id) / "manifest.json").read_text())
     about = json.loads(
         companion_json(
             manifest,
             run=run,
-            prediction=made.prediction,
+            prediction=example.prediction,
             name="waters",
             level=0.8,
             kind="credible",
             columns=list(rows[0]),
-            counts=row_counts(found.status),
+            counts=row_counts(predictions.status),
         )
     )
     assert about["run"] == run.id and about["rows"]["all"] == 60
@@ -264,9 +274,9 @@ def test_downloads_have_one_row_an_input_with_units_and_a_companion(
 
 
 def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("posterior", run=made.runs["btl_pcp_pe"])
+    at = visit("posterior", run=example.runs["btl_pcp_pe"])
     text = texts(at)
     assert "Of the freedom to change the predicted gap, layer 1 " in text and "(before: " in text
     assert "**R-hat** " in text and "**Effective draws** " in text and "**Divergences** " in text
@@ -281,13 +291,13 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     trace = figure(at, alts(at).index("Traces of log tau, one line a chain"))
     assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
     at.selectbox(key="trace-quantity").set_value("energy").run()
-    assert "Energies about their mean beside their changes" in alts(at)
+    assert "Energies about their mean, and their changes" in alts(at)
 
 
 def test_posterior_page_of_an_output_layer_shows_which_features_moved(
-    visit: Visit, made: Made
+    visit: Visit, example: Example
 ) -> None:
-    at = visit("posterior", run=made.runs["last_layer_horseshoe"])
+    at = visit("posterior", run=example.runs["last_layer_horseshoe"])
     text = texts(at)
     assert "its posterior is that of the output layer, feature by feature" in text
     assert (
@@ -300,23 +310,25 @@ def test_posterior_page_of_an_output_layer_shows_which_features_moved(
     assert list(sizes) == sorted(sizes, reverse=True)
 
 
-def test_posterior_page_of_nptl_shows_the_curve_that_chose_alpha(visit: Visit, made: Made) -> None:
-    at = visit("posterior", run=made.runs["nptl_head"])
+def test_posterior_page_of_nptl_shows_the_curve_that_chose_alpha(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("posterior", run=example.runs["nptl_head"])
     assert "was chosen among 3 values by held-out rows" in texts(at)
     curve = figure(at, alts(at).index("Held-out score against alpha"))
     assert list(curve["data"][0]["x"]) == ["0", "1", "100"]
 
 
-def test_predict_page_of_damaged_or_older_details_says_what_to_do(
-    visit: Visit, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_predict_page_with_damaged_or_missing_details_shows_what_to_do(
+    visit: Visit, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(made.workspace.home.folder, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(example.workspace.home.folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
-    run = made.runs["btl_pcp_pe"]
-    path = Home(tmp_path).prediction_folder(run, made.prediction) / DETAILS
+    run = example.runs["btl_pcp_pe"]
+    path = Home(tmp_path).prediction_folder(run, example.prediction) / DETAILS
     path.write_bytes(b"\x00 damaged")
     assert "Run predict again" in visit("predict", run=run).error[0].value
     path.unlink()
     at = visit("predict", run=run)
-    assert "made by an older version. Predict once more to rank" in texts(at)
+    assert "has no stored details. Predict the structures again" in texts(at)
     assert "nearest_known" not in at.dataframe[0].value

@@ -1,20 +1,16 @@
-"""Predict with more structures than a page of its table holds: pages, order, search, the figure, and the CSV of all."""
+"""Predict with more rows than fit on a page of the table: pages, order, search, figure and CSV."""
 
 import csv
 import io
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.predict import prediction_table
-from components.predict.prediction_files import download_csv
-from components.predict.prediction_table import Filter, Table
-
+from app.components.predict import prediction_table
+from app.components.predict.prediction_files import download_csv
+from app.components.predict.prediction_table import Filter, Table
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
@@ -23,15 +19,16 @@ from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_finished_run import figure, train_source
 
 Visit = Callable[..., AppTest]
-N, REFUSED = 25, 4
+N = 25
+REFUSED = 4
 BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 
 
 @pytest.fixture
 def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
     """A run, and its finished prediction of 25 structures, the fifth of which is refused."""
-    shown = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
-    workspace.library.register_sources({"demo": shown})
+    source = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+    workspace.library.register_sources({"demo": source})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     files = [
         (
@@ -49,13 +46,13 @@ def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
     return run, job.id
 
 
-def test_long_table_is_shown_by_pages_in_the_order_that_is_chosen(
+def test_long_table_has_pages_in_the_selected_order(
     visit: Visit, predicted: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, prediction = predicted
-    whole = visit("predict", run=run, prediction=prediction)
-    every = whole.dataframe[0].value
-    assert len(every) == N and "Order" not in [box.label for box in whole.selectbox]
+    first_page = visit("predict", run=run, prediction=prediction)
+    every = first_page.dataframe[0].value
+    assert len(every) == N and "Order" not in [box.label for box in first_page.selectbox]
     monkeypatch.setattr(prediction_table, "PAGE", 10)
     at = visit("predict", run=run, prediction=prediction)
     assert "25 structures on 3 pages. The CSV has all of them." in texts(at)
@@ -72,15 +69,14 @@ def test_long_table_is_shown_by_pages_in_the_order_that_is_chosen(
         == sorted(every["mean_eV"].dropna(), reverse=True)[:10]
     )
     at.text_input(key=f"find-{prediction}").set_value("W0").run()
-    found = at.dataframe[0].value
+    frame = at.dataframe[0].value
     assert (
-        len(found) == 10
-        and found["id"].str.startswith("w0").all()
-        and found["status"].iloc[-1] == "refused"
+        len(frame) == 10
+        and frame["id"].str.startswith("w0").all()
+        and frame["status"].iloc[-1] == "refused"
     )
-    assert (
-        sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1
-    )  # of all, whatever the table shows
+    # The figure contains all rows, not only those in the table.
+    assert sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1
 
 
 def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
@@ -93,28 +89,25 @@ def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
     at.session_state[f"page-{key}"] = 2
     at.session_state[f"{key}-2"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
     at.run()
-    chosen = at.dataframe[0].value.iloc[3]
-    assert (
-        chosen["id"] == "w14"
-        and "**w14**" in texts(at)
-        and f"{chosen['mean_eV']:.2f} eV" in texts(at)
-    )
+    row = at.dataframe[0].value.iloc[3]
+    assert row["id"] == "w14" and "**w14**" in texts(at) and f"{row['mean_eV']:.2f} eV" in texts(at)
 
 
 def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     workspace: Workspace, predicted: tuple[str, str]
 ) -> None:
     folder = workspace.home.prediction_folder(*predicted)
-    predictions, details = load_predictions(folder / QUANTILES), load_details(folder / DETAILS)
+    predictions = load_predictions(folder / QUANTILES)
+    details = load_details(folder / DETAILS)
     frame = predictions.to_frame(0.8, "credible").assign(
         warning=[predictions.warning(k) for k in range(N)],
         nearest_known=list(details.nearest),
         nearest_distance=details.distance,
         nearest_percentile=details.percentile,
     )
-    found = download_csv(predictions, details, level=0.8, kind="credible").decode()
-    assert found == csv_text(frame)
-    rows = list(csv.DictReader(io.StringIO(found)))
+    content = download_csv(predictions, details, level=0.8, kind="credible").decode()
+    assert content == csv_text(frame)
+    rows = list(csv.DictReader(io.StringIO(content)))
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
 
 

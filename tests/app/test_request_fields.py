@@ -1,22 +1,17 @@
-"""Widgets that are made from the fields of a request."""
+"""Widgets for the fields of a request."""
 
 from streamlit.testing.v1 import AppTest
 
 
 def page() -> None:
     """A page with a widget for each field that asks for one."""
-    import sys
-    from pathlib import Path
     from typing import Annotated, Literal
 
     import streamlit as st
     from pydantic import Field
 
-    import bandgap
+    from app.components.shared.request_fields import draw_fields
     from bandgap.foundation.requests import Request, Setting
-
-    sys.path.insert(0, str(Path(bandgap.__file__).parents[1] / "app"))
-    from components.shared.request_fields import draw_fields
 
     class Example(Request):
         flag: Annotated[bool, Setting("A flag", "Help.", on_page=True)] = False

@@ -1,4 +1,4 @@
-"""A run whose scale the labels did not move says so on the page Posterior, in its manifest and in the shell."""
+"""The warning on a scale whose posterior equals its prior: page Posterior, manifest and shell."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SAID = "The posterior of the scale x equals its prior"
 
 
 @pytest.mark.parametrize(("rate", "is_said"), [(1e6, True), (1e-3, False)])
-def test_scale_that_equals_its_prior_is_said_on_page_in_manifest_and_in_shell(
+def test_scale_that_equals_its_prior_is_reported_on_page_in_manifest_and_in_shell(
     visit: Visit,
     workspace: Workspace,
     tmp_path: Path,

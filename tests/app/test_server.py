@@ -1,9 +1,10 @@
-"""The running dashboard: what leaves the machine, who is let in, what floods do, and what stays in memory."""
+"""The running dashboard: outgoing connections, access, many connections, and memory."""
 
 import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def note(event, arguments):
         target = arguments[0]
     elif event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         target = arguments[1]
-        target = target[0] if isinstance(target, tuple) else None  # a path is that of a local socket
+        target = target[0] if isinstance(target, tuple) else None  # a path is a local socket
     else:
         return
     target = target.decode() if isinstance(target, bytes) else target
@@ -62,9 +63,9 @@ def dashboard(folder: Path, host: str, **environment: str) -> Iterator[str]:
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            found = re.match(r"bandgap is at (http://127\.0\.0\.1:\d+)", process.stdout.readline())
-            assert found
-            yield found.group(1)
+            match = re.match(r"bandgap is at (http://127\.0\.0\.1:\d+)", process.stdout.readline())
+            assert match
+            yield match.group(1)
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -74,7 +75,7 @@ def stream_of(address: str) -> str:
     return f"{address.replace('http://', 'ws://')}/_stcore/stream"
 
 
-def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: Path) -> None:
+def test_server_opens_no_outgoing_connections(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     watched = tmp_path / "watched"
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -94,7 +95,7 @@ def test_nothing_leaves_the_machine_at_start_nor_for_strange_origins(tmp_path: P
     assert not watched.exists(), watched.read_text()
 
 
-def test_watch_of_the_test_before_sees_a_look_up(tmp_path: Path) -> None:
+def test_audit_hook_records_an_outgoing_connection(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path), "WATCH_FILE": str(tmp_path / "watched")}
     code = (
@@ -145,46 +146,71 @@ def test_dashboard_answers_next_to_1500_half_sent_requests_and_logs_little(
 
 def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
     code = (
-        "import json, sys; sys.path.insert(0, sys.argv[1]); import server; "
-        "from streamlit import config; from bandgap.jobs.access import AccessRules; "
-        "server.server_of(AccessRules('127.0.0.1', 8501)); "
+        "import json; from app import server; from streamlit import config; from "
+        "bandgap.jobs.access import AccessRules; server.server_of(AccessRules('127.0.0.1', 8501)); "
         "names = ['runner.postScriptGC', 'server.maxUploadSize', 'client.showErrorDetails', "
-        "'browser.gatherUsageStats', 'server.enableXsrfProtection', 'server.enableWebsocketCompression', "
-        "'server.port', 'logger.level']; "
+        "'browser.gatherUsageStats', 'server.enableXsrfProtection', "
+        "'server.enableWebsocketCompression', 'server.port', 'logger.level']; "
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code, str(app_folder())],
+    process = subprocess.run(
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
         cwd=tmp_path,
     )
-    assert json.loads(found.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
+    assert json.loads(process.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
 
 
 @pytest.fixture
 def page_server(tmp_path: Path) -> Iterator[str]:
-    """The page's process alone, which forgets sessions a second after their end and cleans twice a second."""
+    """The process of the pages; it forgets ended sessions after 1 s, frees memory every 0.5 s."""
     port = free_port("127.0.0.1", 0)
-    settings = {"host": "127.0.0.1", "port": port, "host_names": [], "behind_proxy": False}
     code = (
-        f"import sys; sys.path.insert(0, {str(app_folder())!r}); import server; server.CLEANING_S = 0.5; "
+        "import sys; from app import server; server.CLEANING_S = 0.5; "
         "server.OPTIONS['server.disconnectedSessionTTL'] = 1; "
-        f"sys.argv = ['server.py', {json.dumps(settings)!r}]; server.main()"
+        f"sys.argv = ['server.py', {settings_of_port(port)!r}]; server.main()"
     )
-    variables = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
-    address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([sys.executable, "-c", code], env=variables) as process:
+    with page_process([sys.executable, "-c", code], port, tmp_path) as address:
+        yield address
+
+
+def settings_of_port(port: int) -> str:
+    """Return the argument of `app/server.py` for this port of the loopback address."""
+    return json.dumps({"host": "127.0.0.1", "port": port, "host_names": [], "behind_proxy": False})
+
+
+@contextlib.contextmanager
+def page_process(command: list[str], port: int, folder: Path) -> Iterator[str]:
+    """Run a command that serves the pages and yield its address; `folder` is the data directory."""
+    variables = {**os.environ, "BANDGAP_HOME": str(folder)}
+    with subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, cwd=folder) as process:
         try:
             deadline = time.monotonic() + 60
             while not answers(port, "/_stcore/health"):
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.1)
-            yield address
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(30)
+
+
+def test_pages_of_an_installed_package_ignore_another_package_app(tmp_path: Path) -> None:
+    """The wheel has the pages in `bandgap/_app`; the working directory has a package `app`."""
+    installed = tmp_path / "bandgap" / "_app"
+    shutil.copytree(app_folder(), installed, ignore=shutil.ignore_patterns("__pycache__"))
+    home = tmp_path / "home"
+    (home / "app").mkdir(parents=True)
+    (home / "app" / "__init__.py").write_text("raise RuntimeError('another package')")
+    port = free_port("127.0.0.1", 0)
+    program = [str(installed / "server.py"), settings_of_port(port)]
+    command = [sys.executable, "-m", "bandgap.jobs.serve", *program]
+    with page_process(command, port, home) as address, visiting(address) as visitor:
+        page = "\n".join(str(message) for message in visitor.run(question_of("")))
+    assert "another package" not in page
+    assert "Band gaps of crystals" in page
 
 
 class Visitor:
@@ -201,7 +227,7 @@ class Visitor:
         self._connection.send(question.SerializeToString())
         received = []
         while True:
-            message = ForwardMsg.FromString(self._connection.recv(timeout=60))  # type: ignore[arg-type]
+            message = ForwardMsg.FromString(self._connection.recv(timeout=60))
             received.append(message)
             if message.WhichOneof("type") == "new_session":
                 self.session_id = message.new_session.initialize.session_id
@@ -236,14 +262,14 @@ def visiting(address: str) -> Iterator[Visitor]:
 def upload_bytes(address: str) -> int:
     """Return how many bytes of uploads the page's process has in memory."""
     text = httpx.get(f"{address}/_stcore/metrics").text
-    found = re.search(r'cache_type="UploadedFileManager".*?\} (\d+)', text)
-    return int(found.group(1)) if found else 0
+    match = re.search(r'cache_type="UploadedFileManager".*?\} (\d+)', text)
+    return int(match.group(1)) if match else 0
 
 
 def wait_for_upload_bytes(address: str, expected: int) -> None:
     deadline = time.monotonic() + 40
-    while (found := upload_bytes(address)) != expected:
-        assert time.monotonic() < deadline, found
+    while (n_bytes := upload_bytes(address)) != expected:
+        assert time.monotonic() < deadline, n_bytes
         time.sleep(0.5)
 
 
@@ -271,13 +297,13 @@ def test_uploads_leave_the_memory_when_their_check_starts(page_server: str) -> N
         states = question.rerun_script.widget_states.widgets
         states.add(id=button.id, trigger_value=True)
         file = states.add(id=uploader.id).file_uploader_state_value.uploaded_file_info.add()
-        file.file_id, file.name, file.size = file_id, "water.extxyz", len(data)
+        file.file_id = file_id
+        file.name = "water.extxyz"
+        file.size = len(data)
         address = f"/_stcore/upload_file/{visitor.session_id}/{file_id}"
-        file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = (
-            file_id,
-            address,
-            address,
-        )
+        file.file_urls.file_id = file_id
+        file.file_urls.upload_url = address
+        file.file_urls.delete_url = address
         messages = visitor.run(question)
         assert any("water.extxyz" in str(message) for message in messages), "the data set is there"
         wait_for_upload_bytes(page_server, 0)

@@ -1,4 +1,4 @@
-"""Source models: the list, one that is trained from an upload or a file of the server, and whose it is."""
+"""Source models: the list, training on a data set or a file of the server, and ownership."""
 
 import json
 import uuid
@@ -26,9 +26,9 @@ PRESS = "Train the source model"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with a shipped source and one that its worker trained on 60 waters."""
-    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     source = str(uuid.uuid4())
     numbers = {
         "hidden": [6, 4],
@@ -38,15 +38,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
         "licence": "CC-BY-4.0",
     }
     payload = source_payload(
-        source=source, name="my waters", dataset=made.add_labelled(), **numbers
+        source=source, name="my waters", dataset=example.add_labelled(), **numbers
     )
-    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
-    work_all(made.home)
-    return made, source
+    example.jobs.submit(example.id, "train_source", title="t", payload=payload, subject=source)
+    work_all(example.home)
+    return example, source
 
 
 @pytest.fixture
-def shown(trained: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch) -> tuple[Workspace, str]:
+def trained_source(
+    trained: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Workspace, str]:
     monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
     return trained
 
@@ -64,17 +66,17 @@ def running(workspace: Workspace) -> Job:
     return job
 
 
-def test_empty_workspace_lists_what_is_shipped_and_says_what_training_needs(visit: Visit) -> None:
+def test_empty_workspace_lists_shipped_sources_and_shows_what_training_needs(visit: Visit) -> None:
     at = visit("sources")
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
     assert "No data set has 50 structures with a gap yet." in texts(at)
     assert f"name one folder with OE62 files by {VARIABLE}" in texts(at)
 
 
-def test_own_source_shows_card_descriptor_and_learning_curve(
-    visit: Visit, shown: tuple[Workspace, str]
+def test_trained_source_shows_card_descriptor_and_learning_curve(
+    visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
-    at = visit("sources", ws=shown[0].id, source=shown[1])
+    at = visit("sources", ws=trained_source[0].id, source=trained_source[1])
     table = at.dataframe[0].value
     assert list(table["source model"]) == ["demo molecules", "my waters"]
     assert list(table["trained"]) == ["with the package", "here"] and table["structures"][1] == 60
@@ -88,27 +90,31 @@ def test_own_source_shows_card_descriptor_and_learning_curve(
     assert [trace["name"] for trace in curve["data"][:2]] == ["learned from", "held out"]
 
 
-def test_source_on_any_elements_says_what_describes_them(
+def test_source_for_any_elements_names_its_descriptor(
     visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, source = empty_workspace(tmp_path), str(uuid.uuid4())
+    example = empty_workspace(tmp_path)
+    source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "device": "cpu", "preset": "any-elements"}
-    payload = source_payload(source=source, name="any", dataset=made.add_labelled(), **numbers)
-    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
-    work_all(made.home)
-    monkeypatch.setenv("BANDGAP_HOME", str(made.home.folder))
-    text = texts(visit("sources", ws=made.id, source=source))
+    payload = source_payload(source=source, name="any", dataset=example.add_labelled(), **numbers)
+    example.jobs.submit(example.id, "train_source", title="t", payload=payload, subject=source)
+    work_all(example.home)
+    monkeypatch.setenv("BANDGAP_HOME", str(example.home.folder))
+    text = texts(visit("sources", ws=example.id, source=source))
     assert "**Descriptor**: composition, neighbours, SOAP, 1,522 features" in text
 
 
-def test_own_source_can_be_chosen_on_train_and_by_nobody_else(
-    visit: Visit, shown: tuple[Workspace, str]
+def test_trained_source_can_be_selected_only_in_its_workspace(
+    visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
-    at = click(visit("sources", ws=shown[0].id, source=shown[1]), "Transfer from my waters")
+    at = click(
+        visit("sources", ws=trained_source[0].id, source=trained_source[1]),
+        "Transfer from my waters",
+    )
     assert at.title[0].value == "Train"
     assert at.selectbox[1].options == ["demo molecules", "my waters", "No source model"]
-    assert at.selectbox[1].value == shown[1]
-    other = visit("sources", ws=str(uuid.uuid4()), source=shown[1])
+    assert at.selectbox[1].value == trained_source[1]
+    other = visit("sources", ws=str(uuid.uuid4()), source=trained_source[1])
     assert list(other.dataframe[0].value["source model"]) == [
         "demo molecules"
     ] and "my waters" not in texts(other)
@@ -185,8 +191,11 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
     assert estimates(at) != [before]
     button = next(button for button in at.button if button.label == PRESS)
-    told = "A graph network needs a package that is not installed on this server: `pip install -c constraints.txt '.[graph"
-    assert (told in texts(at), button.disabled) == (not installed, not installed)
+    message = (
+        "A graph network needs a package that is not installed on this server: `pip install -c "
+        "constraints.txt '.[graph"
+    )
+    assert (message in texts(at), button.disabled) == (not installed, not installed)
     if installed:
         click(at, PRESS)
         (job,) = trainings(workspace)
@@ -198,11 +207,11 @@ def test_graph_network_is_trained_where_its_package_is_installed(
 
 
 def test_estimate_rests_on_earlier_trainings_of_the_server(
-    visit: Visit, shown: tuple[Workspace, str]
+    visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
     assert (
         "It rests on 1 earlier training on this server."
-        in estimates(visit("sources", ws=shown[0].id))[0]
+        in estimates(visit("sources", ws=trained_source[0].id))[0]
     )
 
 
@@ -229,7 +238,7 @@ def test_failed_training_says_why(visit: Visit, workspace: Workspace) -> None:
     assert at.error[0].value.startswith("40 structures with a gap") and "Traceback" not in texts(at)
 
 
-def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(
+def test_source_with_a_damaged_folder_shows_what_is_safe_and_can_be_deleted(
     visit: Visit, workspace: Workspace
 ) -> None:
     job = running(workspace)
@@ -247,17 +256,17 @@ def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(
     assert trainings(workspace) == [] and "source" not in at.query_params
 
 
-def test_transfer_from_an_own_source_finishes_and_names_its_data(
-    visit: Visit, shown: tuple[Workspace, str]
+def test_transfer_from_a_trained_source_finishes_and_names_its_data(
+    visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
-    made, source = shown
-    at = visit("train", ws=made.id, source=source)
+    example, source = trained_source
+    at = visit("train", ws=example.id, source=source)
     assert next(box for box in at.selectbox if box.label == "Source model").value == source
     click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
-    work_all(made.home)
-    (job,) = made.jobs.jobs(made.id, kinds=["transfer"])
+    work_all(example.home)
+    (job,) = example.jobs.jobs(example.id, kinds=["transfer"])
     assert (job.state, job.error, job.payload["source"]) == ("finished", "", source)
-    at = visit("posterior", ws=made.id, run=job.subject)
+    at = visit("posterior", ws=example.id, run=job.subject)
     text = texts(at).replace("\\", "")
     assert (
         "**Data**: waters.extxyz (60 structures; H O)" in text

@@ -1,4 +1,4 @@
-"""Every page in every state of a workspace: no exception, and what it says there."""
+"""Every page in every state of a workspace: no exception, and one of its texts."""
 
 import shutil
 from pathlib import Path
@@ -14,25 +14,26 @@ from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import predict, train_source
 
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
-NO_RUN, NO_PAIR = "There is no run yet.", "There is no finished run yet. Comparing needs at least 2"
+NO_RUN = "There is no run yet."
+NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
         "home": "Start with the demo data: molecular crystals with known gaps",
         "data": "Molecular crystals with gaps from tight-binding calculations",
-        "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps first",
+        "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps",
         "train": "There are no data yet. A transfer needs structures with known gaps.",
         "compare": NO_PAIR,
         "posterior": NO_RUN,
         "calibration": NO_RUN,
         "predict": NO_RUN,
-        "about": "There is no run yet; its commands will stand here.",
+        "about": "There is no run yet; its commands will be shown here.",
     },
     "one data set": {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
         "data": DATA,
-        "sources": "This server offers no files. Whoever runs it can name one folder with OE62 files",
-        "train": "18 structures held out by single structures; no conformal intervals; device auto.",
+        "sources": "This server offers no files. Whoever runs it can name one folder with OE62",
+        "train": "18 structures held out by single structures; no conformal intervals; device",
         "compare": NO_PAIR,
         "posterior": NO_RUN,
         "calibration": NO_RUN,
@@ -43,7 +44,7 @@ SENTENCES = {
         "home": "R-hat 1.08 · acceptance 0.8",
         "data": DATA,
         "sources": "Networks that learned gaps from many structures",
-        "train": "A run that is at work is not deleted. Cancel it first.",
+        "train": "An active run cannot be deleted. Cancel it first.",
         "compare": NO_PAIR,
         "posterior": "There is no finished run yet; the newest one is running.",
         "calibration": "There is no finished run yet; the newest one is running.",
@@ -88,23 +89,24 @@ SENTENCES = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
-    """A workspace with two finished runs on the same split and a prediction, and the id of the first run."""
-    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    """A workspace with a prediction and two runs on the same split, and the id of the first run."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    dataset = made.add_labelled()
-    run, _ = made.add_run(dataset, method="last_layer_ridge")
-    made.add_run(dataset, method="last_layer_ols")
-    work_all(made.home)
-    predict(made, run)
-    return made, run
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    dataset = example.add_labelled()
+    run, _ = example.add_run(dataset, method="last_layer_ridge")
+    example.add_run(dataset, method="last_layer_ols")
+    work_all(example.home)
+    predict(example, run)
+    return example, run
 
 
 def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Workspace, str]:
-    """Return a workspace of its own in this state and the id of its run, if it has one."""
+    """Return a new workspace in this state and the id of its run, if it has one."""
     if state in ("finished run", "corrupt artifact"):
         shutil.copytree(trained[0].home.folder, home, dirs_exist_ok=True)
-        workspace, run = Workspace(trained[0].id, Home(home)), trained[1]
+        workspace = Workspace(trained[0].id, Home(home))
+        run = trained[1]
         if state == "corrupt artifact":
             (workspace.home.run_folder(run) / "manifest.json").write_text("{")
         return workspace, run
@@ -125,7 +127,7 @@ def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Wo
 
 
 @pytest.mark.parametrize("state", list(SENTENCES))
-def test_every_page_says_where_the_workspace_stands(
+def test_every_page_shows_the_state_of_the_workspace(
     state: str, trained: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))

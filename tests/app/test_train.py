@@ -1,4 +1,4 @@
-"""Train: several methods at once, a press that is pressed twice, the way on from each end, and the care for runs."""
+"""Train: several methods, double presses, what follows each end of a run, renaming, deletion."""
 
 import json
 import uuid
@@ -32,7 +32,7 @@ def transfers(workspace: Workspace) -> list[Job]:
 
 
 def keep_checkpoint(workspace: Workspace, job: Job, *, iteration: int) -> None:
-    """Leave what a chain that was interrupted after so many iterations leaves, as far as a page reads it."""
+    """Write the checkpoint of a chain that was interrupted, as far as pages read it."""
     header = json.dumps(
         {"__metadata__": {"schema": "1", "facts": json.dumps({"iteration": iteration})}}
     ).encode()
@@ -108,7 +108,7 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(
     assert at.error[0].value == "No method is chosen. Tick at least one."
 
 
-def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(
+def test_method_without_a_needed_part_is_disabled_with_a_reason(
     visit: Visit, workspace: Workspace
 ) -> None:
     needy = MethodEntry("PTYL", "Trains.", duration="a minute", needs="snapshots")
@@ -120,7 +120,7 @@ def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(
     assert [box.disabled for box in at.checkbox if box.key == "method-ptyl"] == [True]
 
 
-def test_method_that_others_beat_says_so_where_it_is_chosen(
+def test_method_with_larger_errors_than_others_shows_this_in_its_caption(
     visit: Visit, workspace: Workspace
 ) -> None:
     register_methods(workspace.library)
@@ -146,7 +146,7 @@ def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Works
     run, job = interrupted(workspace)
     keep_checkpoint(workspace, job, iteration=700)
     at = visit("train", run=run)
-    assert "Kept: 700 of 1,800 iterations of every chain." in texts(at)
+    assert "Stored: 700 of 1,800 iterations of every chain." in texts(at)
     assert primary(at) == ["Resume from the last checkpoint"]
     click(at, "Resume from the last checkpoint")
     again, before = transfers(workspace)
@@ -155,10 +155,10 @@ def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Works
     assert "running" not in texts(at) and primary(at) == ["Start the transfer"]
 
 
-def test_interrupted_run_without_checkpoint_begins_anew(visit: Visit, workspace: Workspace) -> None:
+def test_interrupted_run_without_checkpoint_restarts(visit: Visit, workspace: Workspace) -> None:
     run, _ = interrupted(workspace)
     at = visit("train", run=run)
-    assert "No draws of it are kept" in texts(at)
+    assert "No draws of it are stored" in texts(at)
     click(at, "Start it again")
     assert [job.subject for job in transfers(workspace)] == [run, run]
 
@@ -187,7 +187,7 @@ def test_running_job_shows_its_last_log_line_and_what_is_effective(
 def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     at = visit("train", run=run)
-    assert "A run that is at work is not deleted. Cancel it first." in texts(at)
+    assert "An active run cannot be deleted. Cancel it first." in texts(at)
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("train", run=run)
     next(t for t in at.text_input if t.label == "Name").set_value("first try")
@@ -202,18 +202,18 @@ def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
-def test_ended_run_says_how_and_offers_the_same_again(
+def test_ended_run_shows_its_end_and_offers_a_restart(
     visit: Visit, workspace: Workspace, state: str
 ) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
-    workspace.jobs.end(job.id, state, error="no" if state == "failed" else "")  # type: ignore[arg-type]
+    workspace.jobs.end(job.id, state, error="no" if state == "failed" else "")
     at = visit("train", run=run)
     assert {"cancelled": "The transfer was cancelled", "failed": "no"}[state] in texts(at)
     assert "Start it again" in [button.label for button in at.button]
 
 
-def test_finished_run_whose_folder_is_damaged_says_what_is_safe(
+def test_finished_run_with_a_damaged_folder_shows_what_is_safe(
     visit: Visit, workspace: Workspace
 ) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
@@ -230,7 +230,7 @@ def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: W
 
 
 def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
-    """Register two methods, and whether the worker can compute electron levels; return a data set."""
+    """Register two methods and whether electron levels are available; return a data set."""
     methods = {
         "feature_gp": MethodEntry("Gaussian process", "Learns from features.", duration="seconds"),
         "fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds"),
@@ -254,7 +254,7 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
 
 
-def test_levels_at_more_k_points_are_offered_beside_them(
+def test_levels_at_more_k_points_are_offered_with_levels(
     visit: Visit, workspace: Workspace
 ) -> None:
     with_gaussian_process(workspace, installed=True)

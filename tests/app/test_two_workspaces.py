@@ -1,4 +1,4 @@
-"""Bob has every id that Alice's addresses carry: no page shows him anything of hers, and no button changes it."""
+"""Bob has all ids of Alice's addresses; no page shows him her data, no button changes them."""
 
 import contextlib
 import hashlib
@@ -30,19 +30,19 @@ TABLES = ("dataset", "dataset_file", "structure", "run", "job", "event")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
     return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture
 def worlds(
-    made: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Owned, Owned]:
-    """Alice and Bob in a data directory of this test's own."""
+    """Alice and Bob in a separate data directory for each test."""
     folder = tmp_path / "home"
-    shutil.copytree(made[0].workspace.home.folder, folder)
+    shutil.copytree(example[0].workspace.home.folder, folder)
     monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    alice, bob = (owned.moved(Home(folder)) for owned in made)
+    alice, bob = (owned.moved(Home(folder)) for owned in example)
     return alice, bob
 
 
@@ -52,8 +52,8 @@ def workspace(worlds: tuple[Owned, Owned]) -> Workspace:
 
 
 def rows_of(workspace: Workspace) -> dict[str, list[tuple[object, ...]]]:
-    """Return what every table holds of a workspace."""
-    found = {}
+    """Return the rows of a workspace in every table."""
+    rows = {}
     with contextlib.closing(sqlite3.connect(workspace.home.database)) as connection:
         for table in TABLES:
             owner = {"dataset_file": "dataset", "structure": "dataset", "event": "job"}.get(table)
@@ -62,18 +62,16 @@ def rows_of(workspace: Workspace) -> dict[str, list[tuple[object, ...]]]:
                 if owner
                 else "workspace = ?"
             )
-            found[table] = connection.execute(
+            rows[table] = connection.execute(
                 f"SELECT * FROM {table} WHERE {mine}", (workspace.id,)
             ).fetchall()
-    return found
+    return rows
 
 
-def kept_of(alice: Owned) -> dict[str, str]:
-    """Return a digest of all that the store and the disk hold of Alice's, by what it is."""
-    home, found = (
-        alice.workspace.home,
-        {table: str(rows) for table, rows in rows_of(alice.workspace).items()},
-    )
+def stored_contents(alice: Owned) -> dict[str, str]:
+    """Return digests of all of Alice's data in store and files, by name."""
+    home = alice.workspace.home
+    contents = {table: str(rows) for table, rows in rows_of(alice.workspace).items()}
     folders = [home.run_folder(run) for run in alice.runs]
     folders += [home.source_folder(alice.source), home.dataset_folder(alice.dataset)]
     uploads = [
@@ -84,15 +82,15 @@ def kept_of(alice: Owned) -> dict[str, str]:
         *uploads,
         *(path for folder in folders for path in folder.rglob("*") if path.is_file()),
     ]:
-        found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
+        contents[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return contents
 
 
 def sees_nothing_of_hers(at: AppTest, alice: Owned) -> None:
     assert not at.exception
-    shown = all_of(at)
-    assert SECRET not in shown
-    assert [id for id in ids_of(alice) if id in shown.replace("\\", "")] == []
+    content = all_of(at)
+    assert SECRET not in content
+    assert [id for id in ids_of(alice) if id in content.replace("\\", "")] == []
 
 
 def ids_of(owned: Owned) -> list[str]:
@@ -119,7 +117,7 @@ def test_addresses_of_another_workspace_show_nothing_and_no_button_changes_it(
     name: str, visit: Visit, worlds: tuple[Owned, Owned]
 ) -> None:
     alice, bob = worlds
-    before = kept_of(alice)
+    before = stored_contents(alice)
     count = len(visit(name, **alice.choices).button)
     for place in [None, *range(count)]:
         at = visit(name, **alice.choices)
@@ -127,7 +125,7 @@ def test_addresses_of_another_workspace_show_nothing_and_no_button_changes_it(
         if place is not None and place < len(ticked(at).button) and not at.button[place].disabled:
             at.button[place].click().run()
             sees_nothing_of_hers(at, alice)
-    assert kept_of(alice) == before
+    assert stored_contents(alice) == before
     assert [id for id in ids_of(alice) if id in str(rows_of(bob.workspace))] == []
 
 
@@ -146,19 +144,21 @@ def test_crafted_addresses_show_nothing(
     crafted: str, visit: Visit, worlds: tuple[Owned, Owned]
 ) -> None:
     alice, _ = worlds
-    before = kept_of(alice)
+    before = stored_contents(alice)
     choices = {key: crafted.format(id=id, ID=id.upper()) for key, id in alice.choices.items()}
     for name in ("data", "train", "predict", "compare", "about"):
         sees_nothing_of_hers(visit(name, **choices), alice)
     stranger = crafted.format(id=alice.workspace.id, ID=alice.workspace.id.upper())
     sees_nothing_of_hers(visit("data", ws=stranger, **alice.choices), alice)
-    assert kept_of(alice) == before
+    assert stored_contents(alice) == before
 
 
 def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Owned]) -> None:
     alice, bob = worlds
-    before, ws = kept_of(alice), bob.workspace.id
-    library, jobs = bob.workspace.library, bob.workspace.jobs
+    before = stored_contents(alice)
+    ws = bob.workspace.id
+    library = bob.workspace.library
+    jobs = bob.workspace.jobs
     for job in (*alice.jobs, alice.prediction):
         jobs.request_cancel(ws, job)
         assert jobs.job(ws, job) is None
@@ -182,11 +182,11 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
     for action in refused:
         with pytest.raises(InputError):
             action()
-    assert kept_of(alice) == before
+    assert stored_contents(alice) == before
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked"),
+    ("kind", "payload_template"),
     [
         ("check", {"dataset": "{dataset}"}),
         ("shapes", {"dataset": "{dataset}"}),
@@ -198,16 +198,15 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
     ],
 )
 def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
-    kind: str, asked: dict[str, str], worlds: tuple[Owned, Owned]
+    kind: str, payload_template: dict[str, str], worlds: tuple[Owned, Owned]
 ) -> None:
     alice, bob = worlds
-    alice.workspace.jobs.request_cancel(
-        alice.workspace.id, alice.jobs[1]
-    )  # else the worker does her waiting job too
-    before = kept_of(alice)
+    # Otherwise the worker would run her queued job too.
+    alice.workspace.jobs.request_cancel(alice.workspace.id, alice.jobs[1])
+    before = stored_contents(alice)
     ids = {"dataset": alice.dataset, "run": alice.runs[0], "source": alice.source}
     ids |= {"own": bob.dataset, "own_run": bob.runs[0]}
-    payload = {key: value.format(**ids) for key, value in asked.items()}
+    payload = {key: value.format(**ids) for key, value in payload_template.items()}
     if kind == "transfer":
         request = TransferRequest(method="last_layer_ridge", n=20, n_test=5)
         payload = {**payload, "request": request.to_values()}
@@ -219,10 +218,10 @@ def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
     assert ended is not None and ended.state == "failed"
     assert re.match(r"This workspace has no such|No source model", ended.error), ended.error
     assert SECRET not in ended.error
-    assert kept_of(alice) == before
+    assert stored_contents(alice) == before
 
 
 def alice_run(alice: Owned) -> RunRow:
-    found = alice.workspace.library.run(alice.workspace.id, alice.runs[0])
-    assert found is not None
-    return found
+    run = alice.workspace.library.run(alice.workspace.id, alice.runs[0])
+    assert run is not None
+    return run

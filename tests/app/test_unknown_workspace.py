@@ -1,4 +1,4 @@
-"""An address that names no workspace of this server gets a sentence, and makes nothing."""
+"""An address without a known workspace: the page shows a message and creates nothing."""
 
 from collections.abc import Callable
 
@@ -26,12 +26,11 @@ def count(workspace: Workspace) -> int:
 
 
 @pytest.mark.parametrize(
-    "given", ["6eef62f7-6519-4825-b94a-02d130ac8c99", "3f2b", "../../etc", "<b>x</b>", "a" * 500]
+    "workspace_id",
+    ["6eef62f7-6519-4825-b94a-02d130ac8c99", "3f2b", "../../etc", "<b>x</b>", "a" * 500],
 )
-def test_unknown_address_is_told_and_stays_so_on_every_page(
-    workspace: Workspace, given: str
-) -> None:
-    at = opened(given)
+def test_unknown_address_is_reported_on_every_page(workspace: Workspace, workspace_id: str) -> None:
+    at = opened(workspace_id)
     assert at.title[
         0
     ].value == "No such workspace" and "this server has none of that name" in texts(at)
@@ -47,13 +46,13 @@ def test_new_visitor_gets_a_workspace_whose_address_is_known_afterwards(
 ) -> None:
     at = opened("")
     at.run()
-    found = at.query_params["ws"]
-    given = found if isinstance(found, str) else found[0]
-    again = opened(given)
-    assert again.title[0].value == "Home" and again.session_state["workspace"] == given
+    parameter = at.query_params["ws"]
+    workspace_id = parameter if isinstance(parameter, str) else parameter[0]
+    again = opened(workspace_id)
+    assert again.title[0].value == "Home" and again.session_state["workspace"] == workspace_id
 
 
-def test_home_lists_no_workspace_of_others(workspace: Workspace) -> None:
+def test_home_lists_no_workspace_of_other_visitors(workspace: Workspace) -> None:
     workspace.add_labelled()
     at = opened("")
     at.run()

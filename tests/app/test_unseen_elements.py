@@ -1,14 +1,14 @@
-"""Train and Compare with elements that the source model lacks: said before the start, and one test set for all."""
+"""Train and Compare with elements that the source model lacks: message and common test set."""
 
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
+from app.components.train import unseen_elements
+from app.components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.graphs import GraphBody
 from bandgap.foundation.config import to_dict
@@ -22,35 +22,31 @@ from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_train import tick, transfers
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.train import unseen_elements
-from components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
-
 Visit = Callable[..., AppTest]
 
 SELENIDE = WATER.replace(b"O 0", b"Se 0").replace(b"0.763", b"1.04").replace(b"-0.477", b"-0.9")
 SAID = (
-    "New to the source model: Se (in 12 structures). Such structures are left out by Ridge output layer; learned from "
-    "by Fine-tuning. All runs are tested on the same structures, those whose elements the source model knows."
+    "New to the source model: Se (in 12 structures). Such structures are left out by Ridge output "
+    "layer; learned from by Fine-tuning. All runs are tested on the same structures, those whose "
+    "elements the source model knows."
 )
 
 
-def mixed_waters(workspace: Workspace, *, n: int = 40, others: int = 12) -> str:
-    """Store `n` distorted water molecules and `others` of hydrogen selenide with gaps and return the data set's id."""
+def mixed_waters(workspace: Workspace, *, n: int = 40, n_selenide: int = 12) -> str:
+    """Store labelled water and hydrogen selenide molecules; return the data set's id."""
     text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
     text += b"".join(
-        SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(others)
+        SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(n_selenide)
     )
     dataset = workspace.add_checked([("mixed.extxyz", text)], name="mixed")
-    gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, others)])
+    gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, n_selenide)])
     workspace.library.save_gaps(
         dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory=""
     )
     return dataset
 
 
-def chosen(visit: Visit, *titles: str, **more: str) -> AppTest:
+def open_form(visit: Visit, *titles: str, **more: str) -> AppTest:
     at = visit("train", **more)
     for box in at.checkbox:
         if str(box.key).startswith("method-") and box.value:
@@ -60,19 +56,19 @@ def chosen(visit: Visit, *titles: str, **more: str) -> AppTest:
     return at
 
 
-def test_runs_of_one_press_are_tested_on_the_same_and_compared(
+def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     visit: Visit, workspace: Workspace
 ) -> None:
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
-    at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
+    at = open_form(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert SAID in texts(at)
     (short,) = [error.value for error in at.error]
     assert short == (
-        "36 to learn from and 16 held out are more than the 40 labelled structures whose elements the source model "
-        "knows; Ridge output layer can take no others. Lower one of the two, or choose methods that learn of new "
-        "elements."
+        "36 to learn from and 16 held out are more than the 40 labelled structures whose elements "
+        "the source model knows; Ridge output layer can take no others. Lower one of the two, or "
+        "choose methods that learn from new elements."
     )
     at.number_input[0].set_value(20).run()
     assert not at.error
@@ -93,12 +89,12 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(
     assert "tested on different crystals" not in text and "got other structures or gaps" not in text
     (flag,) = [w.value for w in compared.warning if "left out" in w.value]
     assert (
-        "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20"
-        in flag
+        "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, "
+        "n = 20" in flag
     )
     assert (
-        "tested on known elements none\\: not every method takes elements that the source model lacks."
-        in flag
+        "tested on known elements none\\: not every method takes elements that the source model "
+        "lacks." in flag
     )
     assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
@@ -111,22 +107,25 @@ def test_methods_that_take_every_structure_are_tested_on_all(
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
-    at = chosen(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
-    done = f"learned from by Fine-tuning; taken without the source model by {titles['gaussian_process']}."
+    at = open_form(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
+    done = (
+        "learned from by Fine-tuning; taken without the source model by "
+        f"{titles['gaussian_process']}."
+    )
     assert f"Such structures are {done}" in texts(at)
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
     assert not any(job.payload["request"]["test_known"] for job in transfers(workspace))
 
 
-def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_to_do(
+def test_source_that_knows_no_structure_does_not_prevent_the_start(
     visit: Visit, workspace: Workspace
 ) -> None:
-    """Both runs start, as the one that cannot take any structure says in its error how it could be done."""
+    """Both runs start; the error of the one without usable structures says what to do."""
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
-    mixed_waters(workspace, n=0, others=30)
-    at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
+    mixed_waters(workspace, n=0, n_selenide=30)
+    at = open_form(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert "New to the source model: Se (in 30 structures)." in texts(at) and not at.error
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
@@ -134,7 +133,7 @@ def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_
 
 
 def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, Any]]:
-    """Return what a source with this descriptor lacks of 40 waters and 12 selenides, and three methods by name."""
+    """Return what this descriptor lacks for 40 waters and 12 selenides, and three methods."""
     lacking = unseen({("H", "O"): 40, ("H", "Se"): 12}, entry)
     names = ("fine_tune", "last_layer_ridge", "gaussian_process", "bnn")
     entries = {
@@ -146,15 +145,15 @@ def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, 
     return lacking, entries
 
 
-def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_learn_of() -> None:
-    """Its descriptor cannot be grown; methods without transfer do without it, those that learn of new elements too."""
+def test_source_of_a_graph_network_leaves_out_structures_with_new_elements() -> None:
+    """Its descriptor cannot be extended, so only methods without transfer take the structures."""
     body = GraphBody(GraphConfig(("H", "O")), "0" * 16)
     lacking, methods = without_hydrogen_selenide(to_dict(DescriptorConfig(graph=body)))
-    assert (dict(lacking.elements), lacking.structures, lacking.known) == ({"Se": 12}, 12, 40)
+    assert (dict(lacking.elements), lacking.structures, lacking.n_known) == ({"Se": 12}, 12, 40)
     assert unseen_sentence(lacking, methods, methods) == (
-        "New to the source model: Se (in 12 structures). Such structures are left out by fine_tune, last_layer_ridge; "
-        "taken without the source model by gaussian_process, bnn. All runs are tested on the same structures, those "
-        "whose elements the source model knows."
+        "New to the source model: Se (in 12 structures). Such structures are left out by "
+        "fine_tune, last_layer_ridge; taken without the source model by gaussian_process, bnn. All "
+        "runs are tested on the same structures, those whose elements the source model knows."
     )
     runs = [TransferRequest(method=name, n=36, n_test=16) for name in methods]
     assert [run.test_known for run in unseen_elements.tested_alike(runs, lacking, methods)] == [
@@ -164,18 +163,19 @@ def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_lea
         True,
     ]
     assert too_few_known(runs, lacking, methods).endswith(
-        "fine_tune, last_layer_ridge can take no others. Lower one of the two, or choose methods without transfer."
+        "fine_tune, last_layer_ridge can take no others. Lower one of the two, or choose methods "
+        "without transfer."
     )
 
 
 def test_descriptor_without_terms_lacks_what_its_parts_do_not_know() -> None:
-    known, _ = without_hydrogen_selenide(to_dict(PRESETS["any-elements"]))
-    assert known.structures == 0 and known.known == 52
+    light, _ = without_hydrogen_selenide(to_dict(PRESETS["any-elements"]))
+    assert light.structures == 0 and light.n_known == 52
     heavy = unseen({("Og",): 2, ("Pb", "I"): 3}, to_dict(PRESETS["chgnet"]))
-    assert (dict(heavy.elements), heavy.known, heavy.grows) == ({"Og": 2}, 3, False)
+    assert (dict(heavy.elements), heavy.n_known, heavy.grows) == ({"Og": 2}, 3, False)
 
 
-def test_nothing_is_said_where_the_source_model_has_every_element(
+def test_message_is_absent_when_the_source_model_has_every_element(
     visit: Visit, workspace: Workspace
 ) -> None:
     register_all(str(workspace.home.folder))

@@ -1,8 +1,6 @@
-"""A new worker's first seconds: pages say what they wait for, and go on by themselves when it is there."""
+"""Pages before the worker has registered: they say what they wait for, then continue."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,10 +10,8 @@ from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
 Visit = Callable[..., AppTest]
-WAITS = "The worker has not yet said which source models and methods there are."
+WAITS = "The worker has not yet registered its source models and methods."
 METHODS = {"fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds")}
 
 
@@ -38,7 +34,7 @@ def applicability(at: AppTest) -> AppTest:
 
 
 @pytest.mark.parametrize(
-    ("name", "there"),
+    ("name", "form_content"),
     [
         (
             "train",
@@ -54,46 +50,50 @@ def applicability(at: AppTest) -> AppTest:
     ],
 )
 def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
-    visit: Visit, unregistered: Workspace, name: str, there: Callable[[AppTest], list[object]]
+    visit: Visit,
+    unregistered: Workspace,
+    name: str,
+    form_content: Callable[[AppTest], list[object]],
 ) -> None:
     at = visit(name)
-    assert there(at) == []
+    assert form_content(at) == []
     assert (
         WAITS in texts(at)
-        and "this page then goes on by itself" in texts(at)
+        and "this page then continues by itself" in texts(at)
         and "reload" not in texts(at)
     )
     register(unregistered)
     at.run()
-    assert len(there(at)) == 1 and WAITS not in texts(at)
+    assert len(form_content(at)) == 1 and WAITS not in texts(at)
 
 
 def page() -> None:
-    """A page that was drawn before the worker had registered, while the test says so; it runs again of itself."""
+    """A page that was drawn before the worker had registered, and that runs again by itself."""
     import streamlit as st
-    from components.shared import stores, waiting
+
+    from app.components.shared import stores, waiting
 
     if st.session_state.pop("as drawn before", False):
-        waiting.run_anew_when(
+        waiting.rerun_when(
             lambda: bool(stores.library().methods()), lambda: st.write("still waiting")
         )
     else:
         st.write("drawn anew")
 
 
-@pytest.mark.parametrize(("registers", "shown"), [(False, "still waiting"), (True, "drawn anew")])
+@pytest.mark.parametrize(("registers", "text"), [(False, "still waiting"), (True, "drawn anew")])
 def test_waiting_ends_in_one_run_of_the_whole_page(
-    unregistered: Workspace, registers: bool, shown: str
+    unregistered: Workspace, registers: bool, text: str
 ) -> None:
     if registers:
         register(unregistered)
     at = AppTest.from_function(page)
     at.session_state["as drawn before"] = True
     at.run()
-    assert not at.exception and [element.value for element in at.markdown] == [shown]
+    assert not at.exception and [element.value for element in at.markdown] == [text]
 
 
-def test_sidebar_says_that_the_worker_runs_once_it_has_answered(
+def test_sidebar_shows_that_the_worker_runs_after_its_first_answer(
     visit: Visit, workspace: Workspace
 ) -> None:
     at = visit("data")
@@ -105,7 +105,7 @@ def test_sidebar_says_that_the_worker_runs_once_it_has_answered(
     assert not at.sidebar.warning and at.sidebar.caption[0].value == "Worker: running."
 
 
-def test_about_names_versions_once_the_worker_has_written_them_down(
+def test_about_shows_versions_after_the_worker_has_registered_them(
     visit: Visit, workspace: Workspace
 ) -> None:
     at = visit("about")

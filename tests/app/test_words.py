@@ -1,18 +1,13 @@
 """Sentences of the dashboard, word for word."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
-
-from components.posterior import posterior_words
-from components.posterior.pool_view import pool_sentence
-from components.shared import estimate_words, words
-
+from app.components.posterior import posterior_words
+from app.components.posterior.pool_view import pool_sentence
+from app.components.shared import estimate_words, words
 from bandgap.foundation.progress import Update
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.source_estimates import PastTraining, SourceWork, reference_seconds
@@ -32,7 +27,7 @@ RNG = np.random.default_rng(0)
         (7290, "2 h 1 min"),
     ],
 )
-def test_duration_reads_as_a_person_says_it(seconds: float, text: str) -> None:
+def test_duration_is_formatted_in_hours_minutes_and_seconds(seconds: float, text: str) -> None:
     assert words.duration(seconds) == text
 
 
@@ -57,7 +52,7 @@ def progress(done: int, total: int | None) -> Event:
     ],
     ids=["unknown total", "too early to say", "half", "done"],
 )
-def test_progress_line_says_the_time_left_only_when_it_is_known(
+def test_progress_line_shows_the_remaining_time_only_when_known(
     done: int, total: int | None, text: str
 ) -> None:
     assert words.progress_line(progress(done, total), now=100.0) == text
@@ -71,7 +66,7 @@ def test_layer_sentence_names_what_stayed_and_what_moved() -> None:
     )
 
 
-def test_layer_sentence_of_a_posterior_like_its_prior_says_that_the_data_cannot_tell() -> None:
+def test_layer_sentence_of_a_posterior_equal_to_its_prior_draws_no_conclusion() -> None:
     text = posterior_words.layer_sentence(RNG.dirichlet([1, 1, 1], 4000), n=70)
     assert text == (
         "With 70 labelled structures the posterior of c hardly differs from its prior: "
@@ -79,7 +74,7 @@ def test_layer_sentence_of_a_posterior_like_its_prior_says_that_the_data_cannot_
     )
 
 
-def test_layer_sentence_without_a_winner_says_that_all_share() -> None:
+def test_layer_sentence_without_a_dominant_layer_names_all_layers() -> None:
     text = posterior_words.layer_sentence(RNG.dirichlet([30, 40, 30], 4000), n=300)
     assert text.startswith(
         "Layers 1 and 2 and the output layer take a part of the change (c1 = 0.30 +/- 0.05"
@@ -105,34 +100,35 @@ def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(
     assert not posterior_words.converged({"c1": 1.0, "tau": rhat})
 
 
-def test_names_that_other_people_gave_are_shown_as_they_are():
+def test_names_from_users_are_shown_unchanged():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
 
 
 def test_estimate_of_one_method_names_its_range_and_what_it_rests_on():
     assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0, "reference")}) == (
-        "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine with two cores."
+        "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine "
+        "with two cores."
     )
 
 
-def test_estimate_of_several_methods_adds_up_and_names_what_nobody_measured():
-    known = {
+def test_estimate_of_several_methods_is_their_sum_and_names_unmeasured_ones():
+    estimates = {
         "A": Estimate(260.0, "this method here", 3),
         "B": Estimate(130.0, "other methods here", 4),
     }
-    assert estimate_words.estimate_sentence(known | {"C": None}) == (
-        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 earlier runs of the "
-        "same kind on this server; measured costs, corrected by 4 runs of other methods on this server. Not counted, "
-        "as nobody has measured it: C."
+    assert estimate_words.estimate_sentence(estimates | {"C": None}) == (
+        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 "
+        "earlier runs of the same kind on this server; measured costs, corrected by 4 runs of "
+        "other methods on this server. Not counted, as nobody has measured it: C."
     )
 
 
-def test_estimate_where_a_gpu_computes_says_that_measured_costs_are_of_a_cpu():
+def test_estimate_for_a_gpu_notes_that_costs_are_of_a_cpu():
     caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
     for basis, runs, expected in (("reference", 0, True), ("this method here", 2, False)):
-        known = {"A": Estimate(40.0, basis, runs)}
+        estimates = {"A": Estimate(40.0, basis, runs)}
         on_cpu, on_gpu = (
-            estimate_words.estimate_sentence(known, device=device) for device in ("cpu", "cuda")
+            estimate_words.estimate_sentence(estimates, device=device) for device in ("cpu", "cuda")
         )
         assert on_gpu == on_cpu + (caveat if expected else "")
 
@@ -144,15 +140,16 @@ def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
     seconds = reference_seconds(SOURCE)
     low, about, high = (estimate_words.rounded(seconds * factor) for factor in (0.5, 1.0, 2.0))
     assert estimate_words.source_sentence(SOURCE, []) == (
-        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training ends earlier when the "
-        "error on held-out structures no longer falls. It rests on costs measured on one core of another machine."
+        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training "
+        "ends earlier when the error on held-out structures no longer falls. It rests on costs "
+        "measured on one core of another machine."
     )
     assert estimate_words.source_sentence(SOURCE, [PastTraining(SOURCE, seconds)] * 2).endswith(
         "It rests on 2 earlier trainings on this server."
     )
 
 
-def test_estimate_of_a_source_on_a_gpu_says_that_there_is_none_yet():
+def test_estimate_of_a_source_on_a_gpu_without_data_gives_the_cpu_time():
     text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), [])
     assert text.startswith(
         "There is no estimate for a GPU yet: no training on one was finished on this server. On its"
@@ -165,14 +162,14 @@ def test_estimate_of_a_source_on_a_gpu_says_that_there_is_none_yet():
     )
 
 
-def test_estimate_of_a_source_whose_molecules_nobody_counted_says_so():
+def test_estimate_of_a_source_with_a_guessed_number_notes_the_guess():
     text = estimate_words.source_sentence(replace(SOURCE, n=61_700), [], guessed=True)
     assert text.endswith(
         "The number of structures, about 62,000, is guessed by the size of the file."
     )
 
 
-def test_estimate_of_nothing_known_says_so():
+def test_estimate_without_known_methods_reports_this():
     assert estimate_words.estimate_sentence({"C": None}).startswith(
         "How long C will take is not known yet"
     )

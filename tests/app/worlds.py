@@ -1,4 +1,4 @@
-"""Two workspaces in one data directory: Alice's, all of whose names are marked up, and Bob's, who has her ids."""
+"""Two workspaces in one data directory: Alice's, with markup in all names, and Bob's."""
 
 import uuid
 from collections.abc import Iterator
@@ -19,7 +19,10 @@ from tests.app.test_finished_run import train_source
 from tests.unit.jobs.payloads import source_payload
 
 SECRET = "Alice"  # in every name that she gives
-MARKUP = "<b>b</b> **b** $x^2$ [l](http://x.org) :material/home: :red[r] <script>s</script> `c` _i_ ~~d~~"
+MARKUP = (
+    "<b>b</b> **b** $x^2$ [l](http://x.org) :material/home: :red[r] <script>s</script> `c` _i_ "
+    "~~d~~"
+)
 NAMED = f"{SECRET} {MARKUP}"
 BLOCK = f"{SECRET}<i>{MARKUP.replace(' ', '')}"  # a CIF's block has a name without spaces
 CIF = f"""data_{BLOCK}
@@ -48,14 +51,14 @@ RUNS = (
 
 @dataclass(frozen=True)
 class Owned:
-    """What a workspace holds, by id."""
+    """The objects of a workspace, by id."""
 
     workspace: Workspace
     dataset: str
     runs: tuple[str, ...]
     prediction: str
     source: str = ""
-    jobs: tuple[str, ...] = ()  # that wait or run
+    jobs: tuple[str, ...] = ()  # active jobs
 
     def moved(self, home: Home) -> "Owned":
         """Return the same in a copy of the data directory."""
@@ -63,20 +66,24 @@ class Owned:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What the addresses of its pages carry, but for the workspace."""
-        chosen = {"data": self.dataset, "run": self.runs[0], "prediction": self.prediction}
-        return {**chosen, "source": self.source, "runs": ",".join(self.runs)}
+        """The choices in the addresses of its pages, without the workspace."""
+        choices = {"data": self.dataset, "run": self.runs[0], "prediction": self.prediction}
+        return {**choices, "source": self.source, "runs": ",".join(self.runs)}
 
 
 def waters(name: str) -> bytes:
-    """Return water molecules as extXYZ, each with an id that begins with the name."""
-    frame = '3\nProperties=species:S:1:pos:R:3 id="{id}"\nO 0 0 0.119\nH 0 {x:.3f} -0.477\nH 0 -{x:.3f} -0.477\n'
+    """Return water molecules as extXYZ; the name is the prefix of their ids."""
+    frame = (
+        '3\nProperties=species:S:1:pos:R:3 id="{id}"\nO 0 0 0.119\nH 0 {x:.3f} -0.477\nH 0 '
+        "-{x:.3f} -0.477\n"
+    )
     return "".join(frame.format(id=f"{name} {k}", x=0.70 + 0.002 * k) for k in range(N)).encode()
 
 
 def filled(workspace: Workspace, name: str) -> Owned:
-    """Give a workspace a labelled data set, two runs and a prediction, all called by a name, as the worker would."""
-    library, jobs = workspace.library, workspace.jobs
+    """Add a labelled data set, two runs and a prediction with this name to a workspace."""
+    library = workspace.library
+    jobs = workspace.jobs
     files = [(f"{name.replace('/', '')}.extxyz", waters(name))]
     dataset = library.add_dataset(workspace.id, name, files=files).id
     jobs.submit(
@@ -87,22 +94,27 @@ def filled(workspace: Workspace, name: str) -> Owned:
         subject=dataset,
     )
     work_all(workspace.home)
-    labels = {"source": f"{name}.csv", "matched": N, "problems": [f"{name}: given twice"], "unmatched_labels": [name],
-              "n_unmatched_labels": 1}  # fmt: skip
+    labels = {
+        "source": f"{name}.csv",
+        "matched": N,
+        "problems": [f"{name}: given twice"],
+        "unmatched_labels": [name],
+        "n_unmatched_labels": 1,
+    }
     library.save_gaps(dataset, np.linspace(5.0, 8.0, N), labels=labels, level_of_theory=name)
     runs = tuple(workspace.add_run(dataset, **settings)[0] for settings in RUNS)
     for number, run in enumerate(runs):
-        found = library.run(workspace.id, run)
-        assert found is not None
-        rename_run(library, found, f"{number} {name}"[:120])
+        stored_run = library.run(workspace.id, run)
+        assert stored_run is not None
+        rename_run(library, stored_run, f"{number} {name}"[:120])
     new = [
         (f"{name.replace('/', '')}.cif", CIF.replace(SECRET, name.split(maxsplit=1)[0]).encode()),
         (f"{name}.cif", BROKEN),
     ]
-    asked = library.add_dataset(workspace.id, name, purpose="prediction", files=new).id
-    payload = {"run": runs[0], "dataset": asked, "name": name}
+    new_dataset = library.add_dataset(workspace.id, name, purpose="prediction", files=new).id
+    payload = {"run": runs[0], "dataset": new_dataset, "name": name}
     prediction = jobs.submit(
-        workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=asked
+        workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=new_dataset
     )
     subject = f"domain-{dataset}-demo"
     payload = {"dataset": dataset, "source": "demo"}
@@ -115,7 +127,7 @@ def filled(workspace: Workspace, name: str) -> Owned:
 
 
 def with_source(owned: Owned, name: str) -> Owned:
-    """Give it a source model that was trained on its data, too."""
+    """Add a source model trained on its data."""
     source = str(uuid.uuid4())
     small = {"hidden": (6, 4), "max_epochs": 3, "seed": 0, "device": "cpu", "licence": name[:80]}
     payload = source_payload(source=source, name=name, dataset=owned.dataset, **small)
@@ -132,12 +144,12 @@ def with_source(owned: Owned, name: str) -> Owned:
 
 
 def with_jobs(owned: Owned, name: str) -> Owned:
-    """Give it a transfer that runs and a check that waits."""
+    """Add a running transfer and a queued check."""
     workspace = owned.workspace
     run, running = workspace.add_run(owned.dataset, seed=7)
-    found = workspace.library.run(workspace.id, run)
-    assert found is not None
-    rename_run(workspace.library, found, name[:120])
+    stored_run = workspace.library.run(workspace.id, run)
+    assert stored_run is not None
+    rename_run(workspace.library, stored_run, name[:120])
     workspace.make_running(running)
     payload = {"dataset": owned.dataset}
     waiting: Job = workspace.jobs.submit(
@@ -147,13 +159,13 @@ def with_jobs(owned: Owned, name: str) -> Owned:
 
 
 def two_worlds(folder: Path, source: Path) -> tuple[Owned, Owned]:
-    """Return what Alice and Bob own in a data directory."""
+    """Return the objects of Alice and Bob in a data directory."""
     first = empty_workspace(folder)
     methods = first.library.methods()
     methods["last_layer_ridge"] = MethodEntry("Last layer", duration="seconds")
     first.library.register_methods(methods)
-    shown = SourceEntry("demo molecules", str(train_source(source)))
-    first.library.register_sources({"demo": shown})
+    entry = SourceEntry("demo molecules", str(train_source(source)))
+    first.library.register_sources({"demo": entry})
     alice = with_source(filled(first, NAMED), NAMED)
     bob = filled(Workspace(str(uuid.uuid4()), Home(folder)), "Bob's")
     return with_jobs(alice, NAMED), bob
@@ -176,6 +188,8 @@ def nodes(at: AppTest) -> list[Any]:
 
 
 def all_of(at: AppTest) -> str:
-    """Return all that a page sends to the browser as one text, tables with their cells, but not what it was asked."""
-    shown = [str(node.proto) for node in nodes(at) if getattr(node, "key", None) != "kept-address"]
-    return "\n".join([*shown, *(frame.value.to_csv() for frame in at.dataframe)])
+    """Return all that a page sends to the browser, with table cells, except the address field."""
+    messages = [
+        str(node.proto) for node in nodes(at) if getattr(node, "key", None) != "kept-address"
+    ]
+    return "\n".join([*messages, *(frame.value.to_csv() for frame in at.dataframe)])

@@ -1,4 +1,4 @@
-"""What the browser tests share: addresses, waiting for a page that is ready, pictures of it, and the keyboard."""
+"""Helpers of the browser tests: addresses, waiting for a page, screenshots and the keyboard."""
 
 import io
 import os
@@ -22,14 +22,17 @@ PAGES = {
     "About": "about",
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"
-TALLEST = 8000  # pixels of a picture of a whole page
-TOUR_WIDTH, TOUR_HEIGHT = 1120, 860
+TALLEST = 8000  # largest height in pixels of a picture of a page
+TOUR_WIDTH = 1120
+TOUR_HEIGHT = 860
 TOUR_KB = 60  # of one picture in the README
 
 _READY = """() => {
     const app = document.querySelector('[data-testid=stApp]')
-    const charts = [...document.querySelectorAll('[data-testid=stPlotlyChart]')].filter(c => c.offsetParent)
-    return app?.dataset.testScriptState === 'notRunning' && app?.dataset.testConnectionState === 'CONNECTED'
+    const charts = [...document.querySelectorAll('[data-testid=stPlotlyChart]')]
+        .filter(chart => chart.offsetParent)
+    return app?.dataset.testScriptState === 'notRunning'
+        && app?.dataset.testConnectionState === 'CONNECTED'
         && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]')
         && charts.every(chart => chart.querySelector('.main-svg'))
 }"""
@@ -44,14 +47,19 @@ _FAINT = """least => {
     const over = ([r, g, b, a = 1], under) => [r, g, b].map((x, k) => a * x + (1 - a) * under[k])
     const linear = x => x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4
     const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
-    const covers = (e, y) => e.getBoundingClientRect().top <= y && y <= e.getBoundingClientRect().bottom
-    const paint = (e, y) => covers(e, y) ? numbers(getComputedStyle(e).backgroundColor) : [0, 0, 0, 0]
+    const covers = (e, y) =>
+        e.getBoundingClientRect().top <= y && y <= e.getBoundingClientRect().bottom
+    const paint = (e, y) =>
+        covers(e, y) ? numbers(getComputedStyle(e).backgroundColor) : [0, 0, 0, 0]
     const behind = (e, y) => e ? over(paint(e, y), behind(e.parentElement, y)) : [255, 255, 255]
     const skipped = 'script, style, canvas, [disabled], :disabled'
     const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
     while (walker.nextNode()) {
-        const e = walker.currentNode.parentElement, style = getComputedStyle(e), box = e.getBoundingClientRect()
-        const seen = e.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width > 2
+        const e = walker.currentNode.parentElement
+        const style = getComputedStyle(e)
+        const box = e.getBoundingClientRect()
+        const seen = e.checkVisibility({opacityProperty: true, visibilityProperty: true})
+            && box.width > 2
         if (!walker.currentNode.data.trim() || !seen || e.closest(skipped)) continue
         const ground = behind(e, (box.top + box.bottom) / 2)
         const colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
@@ -87,9 +95,9 @@ def expect_ready(page: Page, title: str) -> None:
 
 
 def faint_texts(page: Page, *, least: float = 3.0) -> list[str]:
-    """Return the texts, also of figures, whose contrast to their ground is below `least` (WCAG 2.2, 1.4.3)."""
-    found: list[str] = page.evaluate(_FAINT, least)
-    return found
+    """Return texts whose contrast to the background is below `least` (WCAG 2.2, 1.4.3)."""
+    texts: list[str] = page.evaluate(_FAINT, least)
+    return texts
 
 
 def picture(page: Page, name: str, *, width: int) -> None:
@@ -106,9 +114,8 @@ def tour_picture(page: Page, name: str, begins: str) -> int:
     """Keep a picture of a page from this text on, with few colours, and return its bytes."""
     page.set_viewport_size({"width": TOUR_WIDTH, "height": TOUR_HEIGHT})
     page.get_by_text(begins).first.evaluate("e => e.scrollIntoView({block: 'start'})")
-    page.get_by_test_id("stMain").evaluate(
-        "e => e.scrollBy(0, -64)"
-    )  # what the page's header covers
+    # The part that the header of the page covers.
+    page.get_by_test_id("stMain").evaluate("e => e.scrollBy(0, -64)")
     page.wait_for_timeout(500)  # figures follow the new size
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     path = folder() / f"{name}.png"
@@ -118,7 +125,7 @@ def tour_picture(page: Page, name: str, begins: str) -> int:
 
 @dataclass(frozen=True)
 class Stop:
-    """One element that the Tab key came to: its name and where it lies on the page, in pixels."""
+    """An element that received the focus: its name and its position on the page in pixels."""
 
     name: str
     x: float
@@ -130,46 +137,56 @@ class Stop:
 _STOP = """() => {
     let e = document.activeElement
     const main = document.querySelector('[data-testid=stMain]')
-    const words = e === main ? 'main part' : e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.innerText
-    const name = (words || e.tagName).trim().split('\\n').at(-1), inside = main.contains(e) && e !== main
+    const label = e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.innerText
+    const words = e === main ? 'main part' : label
+    const name = (words || e.tagName).trim().split('\\n').at(-1)
+    const inside = main.contains(e) && e !== main
     let r = e.getBoundingClientRect()
-    while (r.width * r.height < 150 && e.parentElement) { e = e.parentElement; r = e.getBoundingClientRect() }
-    return {name, inside, x: r.x, y: r.y, width: r.width, height: r.height, scrolled: main.scrollTop,
+    while (r.width * r.height < 150 && e.parentElement) {
+        e = e.parentElement
+        r = e.getBoundingClientRect()
+    }
+    return {name, inside, x: r.x, y: r.y, width: r.width, height: r.height,
+            scrolled: main.scrollTop,
             in_view: r.bottom > 0 && r.top < innerHeight && r.right > 0 && r.left < innerWidth}
 }"""
 
 
 def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
-    """Press Tab until the target has the focus, which is then seen; return all stops on the way."""
+    """Press Tab until the target has the focus and is visible; return all focused elements."""
     stops = []
     for _ in range(most):
         page.keyboard.press("Tab")
-        found = page.evaluate(_STOP)
-        below = found["y"] + found["scrolled"]
-        stops.append(Stop(found["name"], found["x"], below, found["inside"], found["in_view"]))
+        focused = page.evaluate(_STOP)
+        below = focused["y"] + focused["scrolled"]
+        stops.append(
+            Stop(focused["name"], focused["x"], below, focused["inside"], focused["in_view"])
+        )
         if target.evaluate("e => e === document.activeElement"):
             assert focus_is_visible(page), (
-                f"nothing on the page shows that {found['name']} has the focus"
+                f"nothing on the page shows that {focused['name']} has the focus"
             )
             return stops
     raise AssertionError(
-        f"{most} presses of Tab do not come to {target}; they came to {[stop.name for stop in stops]}"
+        f"{most} presses of Tab do not come to {target}; they came to "
+        f"{[stop.name for stop in stops]}"
     )
 
 
 def focus_is_visible(page: Page, *, margin: float = 10.0) -> bool:
-    """Return whether the page looks different around the focused element than it does without the focus."""
+    """Return whether the focused element looks different from the same one without focus."""
 
     def look(box: dict[str, Any]) -> Image.Image:
         page.wait_for_timeout(150)  # colours change over some frames
-        x, y = max(box["x"] - margin, 0.0), max(box["y"] - margin, 0.0)
+        x = max(box["x"] - margin, 0.0)
+        y = max(box["y"] - margin, 0.0)
         clip = {
             "x": x,
             "y": y,
             "width": box["width"] + 2 * margin,
             "height": box["height"] + 2 * margin,
         }
-        return Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")  # type: ignore[arg-type]
+        return Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
 
     for _ in range(LOOKS):  # a busy machine paints late, and what folds out still moves
         place = page.evaluate(_STOP)

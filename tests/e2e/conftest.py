@@ -1,4 +1,4 @@
-"""A running `bandgap app` on a free port and a browser for it; workspaces that hold something already."""
+"""Fixtures of the browser tests: a running `bandgap app`, a browser, and filled workspaces."""
 
 import os
 import re
@@ -33,22 +33,23 @@ from benchmarks.sample_workspace import (
 from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network
+# These settings take minutes.
 AGREED = {
     "warmup": 150,
     "draws": 250,
     "keep": 250,
     "chains": 2,
     "coordinates": "partially centred",
-}  # minutes
+}
 FLAGS = (
-    "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
 )
 
 
 @dataclass(frozen=True)
 class Server:
-    """Address and data directory of the running application, and a data set of crystals in that directory."""
+    """Address and data directory of the running application, and a data set of crystals in it."""
 
     address: str
     folder: Path
@@ -63,8 +64,10 @@ class Server:
         return address_of(self.address, page, **choices)
 
     def new_workspace(self, *, name: str) -> tuple[str, str]:
-        """Return a new workspace and its one data set: the crystals, checked and with their gaps."""
-        library, workspace, (owner, original) = self.library, str(uuid.uuid4()), self.crystals
+        """Return a new workspace and its data set: the crystals, checked and with their gaps."""
+        library = self.library
+        workspace = str(uuid.uuid4())
+        (owner, original) = self.crystals
         copy = library.add_dataset(workspace, name, stored=library.files(original))
         level = library.dataset(owner, original).level_of_theory
         library.save_verdicts(copy.id, library.verdicts(original), level_of_theory=level)
@@ -76,17 +79,17 @@ class Server:
 
 @dataclass(frozen=True)
 class Dashboard(Server):
-    """A server with a workspace in which everything is finished: data, four runs, and a prediction of new crystals."""
+    """A server with a finished workspace: data, four runs, and a prediction of new crystals."""
 
-    made: SampleWorkspace
+    sample: SampleWorkspace
     prediction: str
 
     @property
     def choices(self) -> dict[str, str]:
         """What the address of this workspace carries."""
-        made = self.made
-        chosen = {"data": self.crystals[1], "run": made.runs[0], "prediction": self.prediction}
-        return {"ws": made.id, **chosen, "runs": ",".join(made.runs[:2])}
+        sample = self.sample
+        choices = {"data": self.crystals[1], "run": sample.runs[0], "prediction": self.prediction}
+        return {"ws": sample.id, **choices, "runs": ",".join(sample.runs[:2])}
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +105,7 @@ def _patience() -> None:
 
 @pytest.fixture(scope="module")
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser's window for the tests of a file: the pages' scripts are fetched and compiled once."""
+    """One browser context per file, so that the scripts of the pages are compiled once."""
     with browser.new_context() as context:
         context.set_default_timeout(PATIENCE_MS)
         yield context
@@ -127,28 +130,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """Fill a workspace by the worker's own code, then serve it."""
+    """Fill a workspace with the code of the worker, then serve it."""
     folder = tmp_path_factory.mktemp("home")
     sampler = AGREED if os.environ.get("BANDGAP_TOUR") else BRIEF
-    made = build_workspace(
+    sample = build_workspace(
         Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
     )
-    crystals = Library(Home(folder)).datasets(made.id)[-1].id
-    prediction = predict_new_crystals(Home(folder), made)
+    crystals = Library(Home(folder)).datasets(sample.id)[-1].id
+    prediction = predict_new_crystals(Home(folder), sample)
     with serving(folder) as address:
-        yield Dashboard(address, folder, (made.id, crystals), made, prediction)
+        yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
 
 
-def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
+def predict_new_crystals(home: Home, sample: SampleWorkspace) -> str:
     """Predict the demo's crystals without gaps with the first run and return the job's id."""
     files = [
         (path.name, path.read_bytes())
         for path in sorted((data_folder() / "new_crystals").glob("*.cif"))
     ]
-    dataset = Library(home).add_dataset(made.id, "new crystals", purpose="prediction", files=files)
-    payload = {"run": made.runs[0], "dataset": dataset.id, "name": dataset.name}
+    dataset = Library(home).add_dataset(
+        sample.id, "new crystals", purpose="prediction", files=files
+    )
+    payload = {"run": sample.runs[0], "dataset": dataset.id, "name": dataset.name}
     job = JobStore(home).submit(
-        made.id, "predict", title="Predicting", payload=payload, subject=dataset.id
+        sample.id, "predict", title="Predicting", payload=payload, subject=dataset.id
     )
     work_all(home)
     return job.id
@@ -156,11 +161,12 @@ def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve a data directory as `bandgap app` does and yield the address; on one core, as the browser needs another.
+    """Serve a data directory as `bandgap app` does, on one core, and yield the address.
 
     Tests that run at the same time, in workers gw0 and gw1, have their servers on different cores.
     """
-    cores, worker = sorted(os.sched_getaffinity(0)), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    cores = sorted(os.sched_getaffinity(0))
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     core = cores[int(worker.removeprefix("gw")) % len(cores)]
     alone = f"import os; os.sched_setaffinity(0, {{{core}}})"
     port = free_port("127.0.0.1", 0)
@@ -171,10 +177,10 @@ def serving(folder: Path) -> Iterator[str]:
         command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder
     ) as process:
         assert process.stdout is not None
-        found = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
-        assert found, line
+        match = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
+        assert match, line
         try:
-            yield found.group()
+            yield match.group()
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)

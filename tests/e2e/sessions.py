@@ -1,4 +1,4 @@
-"""Sessions of the dashboard without a browser: what a browser asks of the server, over the same connection."""
+"""Sessions of the dashboard without a browser, over the connection that a browser uses."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MAX_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class Visit:
-    """One page as the server sent it: seconds from the question to the last message, how the script ended, elements."""
+    """One page from the server: its time in seconds, how its script ended, and its elements."""
 
     seconds: float
     ended: str
@@ -53,10 +53,11 @@ class Session:
         question = BackMsg()
         question.rerun_script.query_string = urlencode(choices)
         question.rerun_script.page_name = page
-        started, elements = time.perf_counter(), []
+        started = time.perf_counter()
+        elements = []
         self._connection.send(question.SerializeToString())
         while True:
-            answer = ForwardMsg.FromString(self._connection.recv(timeout=PATIENCE_S))  # type: ignore[arg-type]
+            answer = ForwardMsg.FromString(self._connection.recv(timeout=PATIENCE_S))
             kind = answer.WhichOneof("type")
             if kind == "delta" and answer.delta.WhichOneof("type") == "new_element":
                 elements.append(answer.delta.new_element)

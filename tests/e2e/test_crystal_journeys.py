@@ -1,7 +1,7 @@
-"""Four journeys of crystals with any elements in a real browser, each on few crystals and with quick methods.
+"""Four journeys with crystals in a browser, each with few crystals and quick methods.
 
-Perovskites without a source model; perovskites from the source of inorganic crystals; the second demo; crystals with a
-gap at a cheaper level. With BANDGAP_TOUR a picture of every page on the way is kept at two widths.
+Perovskites without a source model, perovskites from the source of inorganic crystals, the second
+demo, and crystals with a gap at a cheaper level. BANDGAP_TOUR stores pictures at two widths.
 """
 
 import csv
@@ -24,19 +24,25 @@ from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser
 
-SOON_MS, TRAINED_MS = 40_000, 240_000
-WIDE, PHONE = 1280, 400
-OUTPUT, ALL_LAYERS, ALONE = "Output layer alone", "All layers, Bayesian", "Without transfer"
-FEATURE_GP, STACKING = (
-    "Gaussian process on the source model's features",
-    "Three methods without transfer, weighed",
+SOON_MS = 40_000
+TRAINED_MS = 240_000
+WIDE = 1280
+PHONE = 400
+OUTPUT = "Output layer alone"
+ALL_LAYERS = "All layers, Bayesian"
+ALONE = "Without transfer"
+FEATURE_GP = "Gaussian process on the source model's features"
+STACKING = "Three methods without transfer, weighed"
+SSPBP = "Probabilistic backpropagation, units off (SSPBP)"
+RIDGE = "Kernel ridge, no transfer"
+_FITS = (
+    "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= "
+    "e.clientWidth }"
 )
-SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
-_FITS = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= e.clientWidth }"
 
 
 def keep(page: Page, name: str) -> None:
-    """Keep pictures of the page as it is, on request; at phone width it does not scroll sideways."""
+    """Take pictures of the page on request; at phone width it does not scroll sideways."""
     if os.environ.get("BANDGAP_TOUR"):
         picture(page, f"journey-{name}-{WIDE}", width=WIDE)
         picture(page, f"journey-{name}-{PHONE}", width=PHONE)
@@ -74,7 +80,7 @@ def bring(page: Page, server: Server, archive: bytes, table: bytes, *, level: st
 
 
 def pick(page: Page, label: str, option: str) -> None:
-    """Choose an option of a select box of the page; a page that was still being drawn may close its list."""
+    """Choose an option of a select box; retry when a page being drawn closes the list."""
     box = page.get_by_role("combobox", name=label)
     expect(box).to_be_visible()
     expect_ready(page, "Train")
@@ -89,13 +95,13 @@ def pick(page: Page, label: str, option: str) -> None:
     expect_ready(page, "Train")
 
 
-def tick_only(page: Page, *wanted: tuple[str, str], until_now: str) -> None:
-    """Tick these methods (family and title) and no other, where one is ticked to begin with."""
+def tick_only(page: Page, *methods: tuple[str, str], until_now: str) -> None:
+    """Tick only these methods (family and title); one is ticked initially."""
     first = page.get_by_role("checkbox", name=until_now, exact=True)
     expect(first).to_be_checked()
     first.press("Space")
     expect(page.get_by_text("No method is chosen. Tick at least one.")).to_be_visible()
-    for family, title in wanted:
+    for family, title in methods:
         box = page.get_by_role("checkbox", name=title, exact=True)
         if not box.is_visible():
             page.get_by_text(re.compile(rf"^{re.escape(family)} \(\d+\)$")).click()
@@ -138,7 +144,7 @@ def expect_gaps(
     within: tuple[float, float],
     theory: str,
 ) -> None:
-    """Every structure has a gap inside its interval, finite and between these gaps in eV; table and figure say eV."""
+    """Every structure has a finite gap in this range, inside its interval; units are eV."""
     assert sorted(row["id"] for row in rows) == sorted(ids)
     assert [name for name in rows[0] if name.endswith("_eV")][:4] == [
         "mean_eV",
@@ -160,39 +166,41 @@ def expect_gaps(
 
 @pytest.fixture(scope="module")
 def perovskites(test_data: Path) -> tuple[bytes, bytes, bytes]:
-    """Archives of 40 perovskites and of three others, and the table of the gaps of the first; drawn by a seed."""
+    """Archives of 40 perovskites and of three others, and the table of the gaps of the 40."""
     folder = test_data / "dj_perovskite_hse"
     table = pd.read_csv(folder / "dj_perovskite_hse.csv")
     drawn = random.Random(0).sample(sorted(table["id"][table["n_atoms"] < 140]), 43)
     gaps = table[table["id"].isin(drawn[:40])][["id", "gap_eV"]].to_csv(index=False).encode()
-    with zipfile.ZipFile(folder / "cifs.zip") as whole:
-        texts = {name: whole.read(name) for name in whole.namelist()}
+    with zipfile.ZipFile(folder / "cifs.zip") as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
     of = {Path(name).stem: (name, text) for name, text in texts.items()}
     return zipped([of[i] for i in drawn[:40]]), gaps, zipped([of[i] for i in drawn[40:]])
 
 
 def zipped(files: list[tuple[str, bytes]]) -> bytes:
-    found = io.BytesIO()
-    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files:
             archive.writestr(name, text)
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 def names_in(archive: bytes) -> list[str]:
-    """Return the names of the files of a zip without their ends, which are the ids of their structures."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as whole:
-        return [Path(name).stem for name in whole.namelist()]
+    """Return the stems of the file names in a zip, which are the ids of the structures."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
+        return [Path(name).stem for name in zip_file.namelist()]
 
 
 def extxyz_frames(n: int, name: str = "crystals.extxyz.gz") -> list[bytes]:
-    """Return the first frames of a demo's crystals, molecular ones by default, without their gaps."""
+    """Return the first crystals of a demo without gaps, molecular crystals by default."""
     lines = gzip.decompress((data_folder() / name).read_bytes()).decode().splitlines(keepends=True)
-    frames, at = [], 0
+    frames = []
+    at = 0
     for _ in range(n):
         end = at + int(lines[at]) + 2
         text = "".join([lines[at], re.sub(r" gap_eV=\S+", "", lines[at + 1]), *lines[at + 2 : end]])
-        frames, at = [*frames, text.encode()], end
+        frames = [*frames, text.encode()]
+        at = end
     return frames
 
 
@@ -205,9 +213,8 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     bring(page, server, archive, table, level="HSE", n=40)
     keep(page, "none-data")
     go(page, "Train")
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value(
-        "No source model"
-    )  # as proposed
+    # The proposed choice.
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")
     expect(page.get_by_role("checkbox", name=STACKING, exact=True)).to_be_checked()
     keep(page, "none-train")
     start(page)
@@ -246,9 +253,8 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect(page.get_by_text("209 structures", exact=True)).to_be_visible(timeout=2 * SOON_MS)
     keep(page, "demo-data")
     go(page, "Train")
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value(
-        "No source model"
-    )  # as proposed
+    # The proposed choice.
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")
     pick(page, "Source model", "inorganic crystals (PBE)")
     page.get_by_label("Labelled structures", exact=True).fill("60")
     tick_only(page, (ALL_LAYERS, SSPBP), until_now=FEATURE_GP)
@@ -267,17 +273,18 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect_gaps(page, rows, ids, within=(-5.0, 15.0), theory="PBE")
 
 
-def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(
+def test_gap_at_a_cheaper_level_is_used_in_training_and_required_for_prediction(
     page: Page, server: Server
 ) -> None:
     table = pd.read_csv(data_folder() / "crystals.csv").head(27)[
         ["id", "gap_eV", "molecule_gap_gfn1_eV"]
     ]
     frames = extxyz_frames(27)
-    old, new = b"".join(frames[:24]), b"".join(frames[24:])
+    old = b"".join(frames[:24])
+    new = b"".join(frames[24:])
     gaps = table.head(24).to_csv(index=False).encode()
     bring(page, server, zipped([("crystals.extxyz", old)]), gaps, level="GFN1-xTB", n=24)
-    expect(page.get_by_text("Kept beside: molecule_gap_gfn1_eV of 24")).to_be_visible()
+    expect(page.get_by_text("Also stored: molecule_gap_gfn1_eV of 24")).to_be_visible()
     keep(page, "baseline-data")
     go(page, "Train")
     pick(page, "Source model", "No source model")

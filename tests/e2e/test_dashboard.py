@@ -1,5 +1,7 @@
-"""The dashboard of a workspace with finished runs in a browser: every page at two widths and in two themes,
-the keyboard alone, two visitors, the address, and deletions."""
+"""The dashboard with finished runs in a browser.
+
+Every page at two widths and in two themes, use by keyboard, two visitors, address, and deletions.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,15 +24,16 @@ from tests.e2e.conftest import Dashboard
 
 pytestmark = pytest.mark.browser
 
-WIDE, PHONE = 1280, 400
+WIDE = 1280
+PHONE = 400
 LINE = 40  # pixels
-TOUR = {  # name of the picture in the README, and the text that it begins with
+TOUR = {  # name of the picture in the README, and its first text
     "Data": ("tour-1-data", "Crystal structures and the band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
     "Posterior": ("tour-3-posterior", "held-out structures the error is"),
     "Predict": ("tour-4-predict", "Predicted structures"),
 }
-FOREIGN = "This workspace does not hold the run that the address names."
+FOREIGN = "This workspace does not contain the run that the address names."
 RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
 _WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
@@ -71,7 +74,7 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_them
 
 
 def expect_to_fit(page: Page, name: str) -> None:
-    """Keep pictures of the page: it is not wider than the window, and its texts can be read in both themes."""
+    """Take pictures of the page; it fits the window, and its texts are legible in both themes."""
     picture(page, f"{name}-{WIDE}", width=WIDE)
     assert faint_texts(page) == []
     page.emulate_media(color_scheme="dark")
@@ -104,7 +107,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
             "Train",
             "Predict",
             "About",
-            "Bring your own structures",
+            "Upload your own structures",
             "Use the demo data",
         ],
     )
@@ -145,14 +148,14 @@ def replace_number(page: Page, text: str) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.type(text)
     page.keyboard.press("Enter")
-    page.wait_for_timeout(300)  # until the page has begun to run anew
+    page.wait_for_timeout(300)  # until the page runs again
     expect_ready(page, "Train")
 
 
 def expect_order(stops: list[Stop], names: list[str]) -> None:
-    """The names come in this order, every stop is in view, and none lies above and left of the one before it."""
-    left = iter(stop.name for stop in stops)
-    missed = [name for name in names if not any(stop.startswith(name) for stop in left)]
+    """The names have this order; every stop is visible and not above or left of the previous."""
+    remaining = iter(stop.name for stop in stops)
+    missed = [name for name in names if not any(stop.startswith(name) for stop in remaining)]
     assert missed == [], [stop.name for stop in stops]
     assert [stop.name for stop in stops if not stop.in_view] == []
     inside = [stop for stop in stops if stop.inside]
@@ -164,20 +167,20 @@ def test_two_visitors_see_nothing_of_each_other(
     page: Page, browser: Browser, dashboard: Dashboard
 ) -> None:
     workspace, dataset = dashboard.new_workspace(name="crystals of the other visitor")
-    run = dashboard.library.run(dashboard.made.id, dashboard.made.runs[0])
+    run = dashboard.library.run(dashboard.sample.id, dashboard.sample.runs[0])
     assert run is not None
     with browser.new_context() as context:
         other = context.new_page()
         for place in ("train", "posterior", "predict", "about"):
             other.goto(dashboard.at(place, ws=workspace, data=dataset, run=run.id))
             expect(other.get_by_text(FOREIGN)).to_be_visible()
-            shown = other.get_by_test_id("stMain").inner_text()
-            assert run.title not in shown and "demo crystals" not in shown and run.id not in shown
+            text = other.get_by_test_id("stMain").inner_text()
+            assert run.title not in text and "demo crystals" not in text and run.id not in text
         other.goto(dashboard.at("data", ws=workspace))
         expect(other.get_by_text("120 have a gap and can be learned from")).to_be_visible()
-    page.goto(dashboard.at("data", ws=dashboard.made.id, data=dataset))
+    page.goto(dashboard.at("data", ws=dashboard.sample.id, data=dataset))
     expect(
-        page.get_by_text("This workspace does not hold the data set that the address names.")
+        page.get_by_text("This workspace does not contain the data set that the address names.")
     ).to_be_visible()
     assert "other visitor" not in page.content()
 
@@ -185,7 +188,7 @@ def test_two_visitors_see_nothing_of_each_other(
 def test_closed_page_comes_back_by_its_address(
     page: Page, browser: Browser, dashboard: Dashboard
 ) -> None:
-    page.goto(dashboard.at("train", ws=dashboard.made.id, run=dashboard.made.runs[1]))
+    page.goto(dashboard.at("train", ws=dashboard.sample.id, run=dashboard.sample.runs[1]))
     title = page.get_by_role("heading", name=RIDGE, exact=True)
     expect(title).to_be_visible()
     address = page.url
@@ -199,9 +202,9 @@ def test_closed_page_comes_back_by_its_address(
         expect(again.get_by_text("held-out structures the error is")).to_be_visible()
 
 
-def test_run_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashboard) -> None:
-    run = dashboard.made.runs[-1]
-    address = dashboard.at("train", ws=dashboard.made.id, run=run)
+def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashboard) -> None:
+    run = dashboard.sample.runs[-1]
+    address = dashboard.at("train", ws=dashboard.sample.id, run=run)
     page.goto(address)
     page.get_by_text("Rename or delete this run").click()
     expect(
@@ -209,13 +212,13 @@ def test_run_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashbo
     ).to_be_visible()
     delete(page, "Delete this run", sure="I do not need them any more")
     expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
-    assert dashboard.library.run(dashboard.made.id, run) is None
+    assert dashboard.library.run(dashboard.sample.id, run) is None
     assert not dashboard.library.home.run_folder(run).exists()
     page.goto(address)
     expect(page.get_by_text(FOREIGN)).to_be_visible()
 
 
-def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashboard) -> None:
+def test_data_set_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashboard) -> None:
     workspace, dataset = dashboard.new_workspace(name="not wanted")
     page.goto(dashboard.at("data", ws=workspace, data=dataset))
     page.get_by_text("Rename, delete, disk use").click()
@@ -230,7 +233,7 @@ def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: D
 
 
 def delete(page: Page, label: str, *, sure: str) -> None:
-    """Press the button of a deletion, which must not work before the box beside it is ticked."""
+    """Press the delete button, which is disabled until its checkbox is ticked."""
     button = page.get_by_role("button", name=label)
     expect(button).to_be_disabled()
     page.get_by_text(sure).click()

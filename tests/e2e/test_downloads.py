@@ -1,4 +1,4 @@
-"""Downloads in a browser: a table with refused rows arrives, and a file that cannot be made says why on the page."""
+"""Downloads in a browser: a table with refused rows, and the message for a failed file."""
 
 from pathlib import Path
 
@@ -20,12 +20,12 @@ def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(
 ) -> None:
     library = dashboard.library
     files = [(path.name, path.read_bytes()) for path in sorted(NEW_CRYSTALS.glob("*.cif"))]
-    dataset = library.add_dataset(dashboard.made.id, "new crystals", files=files)
+    dataset = library.add_dataset(dashboard.sample.id, "new crystals", files=files)
     payload = {"dataset": dataset.id}
     JobStore(library.home).submit(
-        dashboard.made.id, "check", title="Checking", payload=payload, subject=dataset.id
+        dashboard.sample.id, "check", title="Checking", payload=payload, subject=dataset.id
     )
-    page.goto(dashboard.at("data", ws=dashboard.made.id, data=dataset.id))
+    page.goto(dashboard.at("data", ws=dashboard.sample.id, data=dataset.id))
     expect(page.get_by_text("12 structures")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the verdicts (CSV)").click()
@@ -37,10 +37,11 @@ def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(
     )
 
 
-def test_download_that_cannot_be_made_says_why_until_it_can(
+def test_download_that_fails_shows_the_reason_until_it_works(
     page: Page, dashboard: Dashboard
 ) -> None:
-    home, run = dashboard.library.home, dashboard.made.runs[0]
+    home = dashboard.library.home
+    run = dashboard.sample.runs[0]
     file = home.prediction_folder(run, dashboard.prediction) / EXTXYZ
     content = file.read_bytes()
     page.goto(dashboard.at("predict", **dashboard.choices))

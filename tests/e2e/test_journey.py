@@ -1,4 +1,4 @@
-"""The newcomer's journey in a real browser: demo data, training, prediction, CSV; reload, cancel, a killed worker."""
+"""First use in a browser: demo data, training, prediction, CSV, reload, cancel, killed worker."""
 
 import contextlib
 import csv
@@ -72,7 +72,7 @@ def predict_files(page: Page, files: dict[str, str]) -> None:
         {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
         for name, text in files.items()
     ]
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)
     for name in files:
         expect(page.get_by_text(name, exact=True)).to_be_visible(timeout=SOON_MS)
     page.get_by_role("button", name="Predict", exact=True).click()
@@ -96,14 +96,15 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
         row["file"]: row for row in csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8")))
     }
     assert set(rows) == {"urea.cif", "broken.cif"}
-    good, bad = rows["urea.cif"], rows["broken.cif"]
+    good = rows["urea.cif"]
+    bad = rows["broken.cif"]
     assert good["formula"] == "C2H8N4O2"  # two molecules in the cell
     assert float(good["lower_eV"]) < float(good["mean_eV"]) < float(good["upper_eV"])
     assert (good["level"], good["interval"]) == ("0.95", "prediction")
     assert bad["status"] == "refused" and bad["problem"] and bad["mean_eV"] == bad["lower_eV"] == ""
 
 
-def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
+def test_training_continues_after_reload_and_in_another_browser_until_cancelled(
     page: Page, browser: Browser, server: Server
 ) -> None:
     workspace, _ = server.new_workspace(name="crystals")
@@ -119,12 +120,12 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     other.goto(page.url, timeout=2 * SOON_MS)
     expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
     cancel.press("Enter")  # by keyboard alone it ends too
-    for each in (page, other):
-        expect(each.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+    for tab in (page, other):
+        expect(tab.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
     other.close()
 
 
-def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(
+def test_killed_worker_leaves_an_interrupted_run_that_is_resumed(
     page: Page, server: Server
 ) -> None:
     workspace, _ = server.new_workspace(name="crystals")
@@ -146,23 +147,25 @@ def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(
     expect(page.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
 
 
-def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(
+def test_page_opened_before_the_worker_has_registered_continues_by_itself(
     page: Page, server: Server
 ) -> None:
     workspace, _ = server.new_workspace(name="crystals")
-    library, until = server.library, time.monotonic() + SOON_MS / 1000
+    library = server.library
+    until = time.monotonic() + SOON_MS / 1000
     while not (library.methods() and library.shipped_sources()) and time.monotonic() < until:
         time.sleep(0.2)
-    methods, sources = library.methods(), library.shipped_sources()
+    methods = library.methods()
+    sources = library.shipped_sources()
     library.register_methods({})
     library.register_sources({})
     page.goto(server.at("train", ws=workspace))
-    expect(page.get_by_text("this page then goes on by itself")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("this page then continues by itself")).to_be_visible(timeout=SOON_MS)
     assert page.get_by_role("button", name="Start the transfer").count() == 0
     library.register_methods(methods)
     library.register_sources(sources)
     expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
-    assert page.get_by_text("this page then goes on by itself").count() == 0
+    assert page.get_by_text("this page then continues by itself").count() == 0
 
 
 def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
@@ -181,7 +184,7 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
     with page.expect_request(
         lambda request: "upload_file" in request.url and request.method != "OPTIONS"
     ):
-        page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)  # type: ignore[arg-type]
+        page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)
     killed = page_process(server)
     os.kill(killed, signal.SIGKILL)
     wire.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
@@ -195,7 +198,7 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
         "link", name="Home", exact=True
     ).click()  # in the same tab, which has found the new process
     expect(page.get_by_text("in the data set with most of them")).to_be_visible(timeout=SOON_MS)
-    assert [kept.id for kept in server.library.datasets(workspace)] == [dataset]
+    assert [stored.id for stored in server.library.datasets(workspace)] == [dataset]
 
 
 def page_process(server: Server) -> int:
@@ -218,7 +221,7 @@ def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
     payloads = [
         {"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files
     ]
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)
     expect(page.get_by_text("broken.cif", exact=True)).to_be_visible(timeout=SOON_MS)
     page.get_by_role("button", name="Check the files").click()
     expect(page.get_by_text("2 structures")).to_be_visible(timeout=SOON_MS)

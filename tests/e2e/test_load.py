@@ -1,7 +1,7 @@
-"""Many sessions, alone and next to a training: no error on any page, and the page process does not grow.
+"""Many sessions, alone and during a training: no errors, and no growth of the page process.
 
-`pytest -m slow tests/e2e/test_load.py` runs ten sessions for seconds and thirty for ten minutes (also marked `soak`).
-The times are kept in load.txt and sessions.txt.
+`pytest -m slow tests/e2e/test_load.py` runs ten sessions for seconds, and thirty for ten minutes
+(also marked `soak`). The times are written to load.txt and sessions.txt.
 """
 
 import random
@@ -24,26 +24,25 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SEED = 20261124
 SESSIONS = 10
-LONG = {
-    "sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}
-}  # hours: it is cancelled at the end
-GROWTH_MB = 40.0  # of the last half over the first: caches of figures of this size may still fill
+# A run of hours, which is cancelled at the end.
+LONG = {"sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}}
+GROWTH_MB = 40.0  # between the halves of a run; caches of figures may still grow
 
 
 def page_process_mb(address: str) -> Callable[[], float]:
-    """Return what tells the resident memory (MB) of the process that serves the pages of an address."""
+    """Return a function for the resident memory (MB) of the process that serves an address."""
     port = address.rsplit(":", 1)[-1].strip("/")
-    found = [
+    pids = [
         process
         for process in Path("/proc").glob("[0-9]*")
         if (command := _command(process)).endswith("}\0")
         and "server.py" in command
         and f'"port": {port},' in command
     ]
-    assert len(found) == 1, found
+    assert len(pids) == 1, pids
 
     def measure() -> float:
-        rows = (found[0] / "status").read_text(encoding="ascii").splitlines()
+        rows = (pids[0] / "status").read_text(encoding="ascii").splitlines()
         return int(next(row for row in rows if row.startswith("VmRSS:")).split()[1]) / 1000
 
     return measure
@@ -59,25 +58,27 @@ def _command(process: Path) -> str:
 def visits_of(
     address: str, choices: dict[str, str], *, number: int, until: float
 ) -> list[tuple[str, Visit]]:
-    """One visitor: pages in an order of its own, with a pause after each, over one connection."""
-    own = random.Random(f"{SEED} {number}")
-    found = []
+    """Visit pages in a random order over one connection, with a pause after each."""
+    generator = random.Random(f"{SEED} {number}")
+    visits = []
     with connected(address) as session:
         while time.monotonic() < until:
-            title = own.choice(list(PAGES))
-            found.append((title, session.visit(PAGES[title], **choices)))
-            time.sleep(own.uniform(0.5, 3.0))
-    return found
+            title = generator.choice(list(PAGES))
+            visits.append((title, session.visit(PAGES[title], **choices)))
+            time.sleep(generator.uniform(0.5, 3.0))
+    return visits
 
 
-def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: float) -> str:
-    """Visit pages in so many sessions while a transfer samples; return what was measured, as one line."""
-    library, store = dashboard.library, JobStore(dashboard.library.home)
-    dataset = library.dataset(dashboard.made.id, dashboard.crystals[1])
+def sessions_during_a_training(dashboard: Dashboard, *, sessions: int, seconds: float) -> str:
+    """Visit pages in so many sessions while a transfer samples; return the measured times."""
+    library = dashboard.library
+    store = JobStore(dashboard.library.home)
+    dataset = library.dataset(dashboard.sample.id, dashboard.crystals[1])
     request = TransferRequest(method="btl_pcp_pe", n=60, n_test=20, seed=sessions, settings=LONG)
     job = start_transfer(store, library, dataset, source="demo", request=request, title="long").job
     memory = page_process_mb(dashboard.address)
-    until, sizes = time.monotonic() + seconds, []
+    until = time.monotonic() + seconds
+    sizes = []
     try:
         with ThreadPoolExecutor(sessions) as pool:
             visitors = [
@@ -88,35 +89,34 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
                 sizes.append(memory())
                 time.sleep(seconds / 60)
             visits = [visit for visitor in visitors for visit in visitor.result()]
-        assert store.job(dashboard.made.id, job.id).state == "running"
+        assert store.job(dashboard.sample.id, job.id).state == "running"
     finally:
-        store.request_cancel(dashboard.made.id, job.id)
+        store.request_cancel(dashboard.sample.id, job.id)
     for title, visit in visits:
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     half = len(sizes) // 2
-    before, after = (
-        statistics.median(sizes[half // 2 : half]),
-        statistics.median(sizes[half + half // 2 :]),
-    )
+    before = statistics.median(sizes[half // 2 : half])
+    after = statistics.median(sizes[half + half // 2 :])
     assert after - before < GROWTH_MB, sizes
-    taken = sorted(visit.seconds for _, visit in visits)
+    sorted_seconds = sorted(visit.seconds for _, visit in visits)
+    p95 = statistics.quantiles(sorted_seconds, n=20)[-1]
     return (
-        f"{sessions} sessions for {seconds:.0f} s beside a training, {len(visits)} pages: median "
-        f"{statistics.median(taken):.2f} s, p95 {statistics.quantiles(taken, n=20)[-1]:.2f} s; page process "
-        f"{before:.0f} MB in the second quarter, {after:.0f} MB in the last"
+        f"{sessions} sessions for {seconds:.0f} s during a training, {len(visits)} pages: median "
+        f"{statistics.median(sorted_seconds):.2f} s, p95 {p95:.2f} s; "
+        f"page process {before:.0f} MB in the second quarter, {after:.0f} MB in the last"
     )
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="memory is read where Linux tells it")
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="reads /proc of Linux")
 @pytest.mark.parametrize(
     ("sessions", "seconds"),
     [(10, 20.0), pytest.param(30, 600.0, marks=pytest.mark.soak)],
     ids=["brief", "whole"],
 )
-def test_sessions_beside_a_training_see_no_error(
+def test_sessions_during_a_training_see_no_error(
     dashboard: Dashboard, sessions: int, seconds: float
 ) -> None:
-    line = sessions_beside_a_training(dashboard, sessions=sessions, seconds=seconds)
+    line = sessions_during_a_training(dashboard, sessions=sessions, seconds=seconds)
     (folder() / "sessions.txt").write_text(f"{line}\n", encoding="utf-8")
 
 
@@ -128,11 +128,18 @@ def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboa
             return [(title, session.visit(PAGES[title], **dashboard.choices)) for title in order]
 
     with ThreadPoolExecutor(SESSIONS) as pool:
-        visits = [visit for found in pool.map(visitor, range(SESSIONS)) for visit in found]
+        visits = [
+            visit
+            for session_visits in pool.map(visitor, range(SESSIONS))
+            for visit in session_visits
+        ]
     assert len(visits) == SESSIONS * len(PAGES)
     for title, visit in visits:
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     seconds = sorted(visit.seconds for _, visit in visits)
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    line = f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    line = (
+        f"{SESSIONS} sessions at once, {len(visits)} pages: median "
+        f"{statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    )
     (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A lost workspace is found again, nobody sees another's, and Back walks page by page: in real browsers."""
+"""Workspaces in a browser: remembered ones, separation of visitors, and the Back button."""
 
 from itertools import pairwise
 
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.browser
 
 PROXY = {"X-Forwarded-For": "203.0.113.7"}  # a browser of another machine, as a proxy announces it
 REMEMBERED = "() => JSON.parse(localStorage.getItem('bandgap-workspaces') ?? '[]')"
-WIDE, PHONE = 1280, 400
+WIDE = 1280
+PHONE = 400
 
 
 def wait_until_remembered(page: Page, workspace: str) -> None:
@@ -24,31 +25,31 @@ def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
 ) -> None:
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(
-            dashboard.at(ws=dashboard.made.id)
-        )  # pages choose a data set and a run, and write both
+        # Pages select a data set and a run, and write both to the address.
+        page.goto(dashboard.at(ws=dashboard.sample.id))
         expect_ready(page, "Home")
         lengths = [page.evaluate("history.length")]
         titles = list(PAGES)
         for title in titles[1:]:
             page.get_by_role("link", name=title, exact=True).click()
             expect_ready(page, title)
-            page.wait_for_function("ws => location.search.includes(ws)", arg=dashboard.made.id)
+            page.wait_for_function("ws => location.search.includes(ws)", arg=dashboard.sample.id)
             page.wait_for_timeout(1000)  # a late entry would be one, too
             lengths.append(page.evaluate("history.length"))
         assert [after - before for before, after in pairwise(lengths)] == [1] * (len(titles) - 1)
         for title in reversed(titles[:-1]):
             page.go_back()
             expect_ready(page, title)
-            assert f"ws={dashboard.made.id}" in page.url
+            assert f"ws={dashboard.sample.id}" in page.url
 
 
 def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashboard) -> None:
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at("posterior", ws=dashboard.made.id, run=dashboard.made.runs[0]))
+        page.goto(dashboard.at("posterior", ws=dashboard.sample.id, run=dashboard.sample.runs[0]))
         expect_ready(page, "Posterior")
-        before, address = page.evaluate("history.length"), page.url
+        before = page.evaluate("history.length")
+        address = page.url
         page.get_by_role("combobox").first.click()
         page.get_by_role("option").nth(1).click()
         page.wait_for_function("address => location.href !== address", arg=address)
@@ -110,15 +111,15 @@ def test_workspace_is_renamed_and_forgotten_in_this_browser(
         expect(page.get_by_text("Continue")).to_have_count(0)
 
 
-@pytest.mark.parametrize("given", ["6eef62f7-6519-4825-b94a-02d130ac8c99", "mistyped"])
-def test_unknown_workspace_gets_a_sentence_and_no_new_one(
-    browser: Browser, dashboard: Dashboard, given: str
+@pytest.mark.parametrize("workspace_id", ["6eef62f7-6519-4825-b94a-02d130ac8c99", "mistyped"])
+def test_unknown_workspace_shows_a_message_and_creates_none(
+    browser: Browser, dashboard: Dashboard, workspace_id: str
 ) -> None:
     with browser.new_context(extra_http_headers=PROXY) as context:
         page = context.new_page()
-        page.goto(dashboard.at("data", ws=given))
+        page.goto(dashboard.at("data", ws=workspace_id))
         expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
-        expect(page.get_by_text(given[:16]).first).to_be_visible()
+        expect(page.get_by_text(workspace_id[:16]).first).to_be_visible()
         page.get_by_role("link", name="Train", exact=True).click()
         page.wait_for_url("**/train*")
         page.wait_for_timeout(1000)  # until the server has drawn that page
@@ -126,12 +127,12 @@ def test_unknown_workspace_gets_a_sentence_and_no_new_one(
         page.get_by_role("button", name="Start a new workspace").click()
         expect_ready(page, "Train")
         page.wait_for_function("location.search.includes('ws=')")
-        assert given not in page.url
+        assert workspace_id not in page.url
         page.reload()
         expect_ready(page, "Train")
 
 
-def test_user_of_the_own_machine_sees_all_workspaces_and_a_proxied_visitor_none(
+def test_user_on_the_server_sees_all_workspaces_and_a_proxied_visitor_none(
     browser: Browser, server: Server
 ) -> None:
     workspace, _ = server.new_workspace(name="crystals")

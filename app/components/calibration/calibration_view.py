@@ -1,7 +1,8 @@
-"""Parts of the page Calibration: the figures, each with its table, and the slices."""
+"""Figures of the page Calibration, each with its table."""
 
 import streamlit as st
 
+from app.components.shared.drawing import figure_with_table
 from bandgap import plots
 from bandgap.evaluation.calibration import CoverageCurve
 from bandgap.evaluation.heldout import HeldOut
@@ -15,15 +16,14 @@ from bandgap.evaluation.reliability import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.predictions.interval_kinds import IntervalKind
-from components.shared.drawing import figure_with_table
 
 
 def coverage_view(
     curve: CoverageCurve, *, before: CoverageCurve | None, level: float, kind: IntervalKind
 ) -> None:
-    """Draw coverage against level; `before` is the curve without the calibrator where one is applied."""
+    """Draw coverage against level; `before` is the curve without a calibrator, if any."""
     st.markdown(
-        "**Do the intervals hold what they state?**",
+        "**Do the intervals have the stated coverage?**",
         help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}",
     )
     table = coverage_table(curve)
@@ -33,13 +33,13 @@ def coverage_view(
     figure_with_table(
         plots.coverage_figure,
         table,
-        of=(first,),
+        args=(first,),
         level=level,
         after=None if before is None else table,
         key="coverage",
         alt=f"Share of gaps in their {kind} interval against its level, with what chance allows",
-        caption="Below the diagonal intervals are too narrow, above it too wide; inside the band it may be chance. "
-        f"{area}.",
+        caption="Below the diagonal intervals are too narrow, above it too wide; inside the band "
+        f"it may be chance. {area}.",
     )
 
 
@@ -52,15 +52,16 @@ def pit_view(heldout: HeldOut) -> None:
         table,
         key="pit",
         alt="PIT histogram of the prediction intervals with the range of chance",
-        caption="Flat is calibrated; a hill in the middle is too wide, high ends are too narrow, a slope is a shift.",
+        caption="Flat is calibrated; a hill in the middle is too wide, high ends are too narrow, a "
+        "slope is a shift.",
     )
 
 
 def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     """Draw width against error, and error by group of predicted standard deviation."""
     spread = spread_table(heldout)
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         st.markdown("**Do wide intervals belong to large errors?**")
         table = width_table(heldout, level, kind)
         figure_with_table(
@@ -72,10 +73,10 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
             + (
                 _ONE_WIDTH
                 if len(spread) == 1
-                else "A model that knows where it errs has its largest errors on the right."
+                else "A model with good uncertainties has its largest errors on the right."
             ),
         )
-    with right:
+    with right_column:
         st.markdown("**Is the predicted spread the real one?**", help=Quantity.SD.help)
         figure_with_table(
             plots.spread_figure,
@@ -84,8 +85,8 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
             alt="Error by group of predicted standard deviation, with the range of chance",
             caption=_ONE_SPREAD
             if len(spread) == 1
-            else f"{len(spread)} groups of equal size by predicted standard deviation: points on the line have the "
-            "error that was predicted, grey bars are chance.",
+            else f"{len(spread)} groups of equal size by predicted standard deviation: points on "
+            "the line have the error that was predicted, grey bars are chance.",
         )
 
 
@@ -105,15 +106,17 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
         level=level,
         key="slices",
         alt=f"Coverage of the {kind} interval by {by}, with counts and the range of chance",
-        caption="Counts stand in brackets; a diamond left of its grey bar is a kind of crystal whose intervals are too "
-        f"narrow. {'A crystal counts for every element that it holds.' if by == 'element' else _RARE}",
+        caption="Counts are in brackets; a diamond left of its grey bar is a kind of crystal "
+        "whose intervals are too narrow. "
+        f"{'A crystal counts for every element that it contains.' if by == 'element' else _RARE}",
     )
 
 
 _ONE_WIDTH = (
-    "This run gives all crystals intervals of the same width: it does not say where it errs more."
+    "This run gives all crystals intervals of the same width: it does not say where errors are "
+    "larger."
 )
 _ONE_SPREAD = (
     "One point, as this run predicts the same spread for all crystals; the grey bar is chance."
 )
-_RARE = "Formulas of one crystal stand together in one row."
+_RARE = "Formulas of only one crystal are together in one row."

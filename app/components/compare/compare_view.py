@@ -1,4 +1,4 @@
-"""Parts of the page Compare: figures as a table, differences to a baseline, settings, parity plots, learning curve."""
+"""Parts of the page Compare: figures, differences, settings, parity plots and learning curve."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, tables, words
+from app.components.shared.drawing import figure_with_table, parity_columns
+from app.components.shared.run_files import heldout_frame, learning_points
 from bandgap import plots
 from bandgap.evaluation.paired import Figure, PairedDifference
 from bandgap.evaluation.run_tables import (
@@ -19,11 +22,9 @@ from bandgap.evaluation.run_tables import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from components.shared import downloads, tables, words
-from components.shared.drawing import figure_with_table, parity_columns
-from components.shared.run_files import heldout_frame, learning_points
 
-Found = list[tuple[StoredRun, PairedDifference | None, str]]
+# For each run its difference to the baseline, if it can be computed, and a sentence on it.
+Differences = list[tuple[StoredRun, PairedDifference | None, str]]
 
 QUANTITIES: Mapping[Figure, Quantity] = {
     "rmse_eV": Quantity.RMSE,
@@ -33,17 +34,17 @@ QUANTITIES: Mapping[Figure, Quantity] = {
 
 
 def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
-    """Show what makes the runs not comparable at a glance."""
+    """Show why runs cannot be compared directly with the baseline."""
     texts = [text for run in runs if run.id != baseline.id for text in split_flags(run, baseline)]
     if texts:
         lines = "\n".join(f"- {words.escaped(text)}" for text in texts)
         st.warning(lines if len(texts) > 1 else words.escaped(texts[0]), icon=":material/warning:")
 
 
-def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -> None:
-    """Show one row a run, the smallest error first, and offer the same with the differences as CSV."""
+def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: str) -> None:
+    """Show one row per run, the smallest error first, and offer it with the differences as CSV."""
     ordered = table.sort_values("rmse_eV", ignore_index=True)
-    shown = ordered.assign(
+    formatted = ordered.assign(
         coverage=100 * ordered["coverage"],
         time_s=[words.duration(s) if np.isfinite(s) else "" for s in ordered["time_s"]],
         memory_MB=[
@@ -51,20 +52,20 @@ def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -
         ],
     )
     alt = "Figures of the chosen runs on their held-out structures"
-    shown = shown.drop(columns="held_out")
-    tables.show(shown, alt=alt, columns=figure_columns(level))
+    formatted = formatted.drop(columns="held_out")
+    tables.show(formatted, alt=alt, columns=figure_columns(level))
     merged = ordered.merge(
-        difference_table(found).add_prefix("difference_to_baseline_"),
+        difference_table(pairs).add_prefix("difference_to_baseline_"),
         how="left",
         left_on="run",
         right_on="difference_to_baseline_run",
     ).drop(columns="difference_to_baseline_run")
-    told = merged.assign(level=level, baseline=baseline)
-    downloads.csv_button("Download the comparison (CSV)", lambda: told, "comparison.csv")
+    comparison = merged.assign(level=level, baseline=baseline)
+    downloads.csv_button("Download the comparison (CSV)", lambda: comparison, "comparison.csv")
 
 
 def figure_columns(level: float) -> dict[str, Any]:
-    """Return headers with units, help texts, and widths that fit together beside the navigation at 1280 pixels."""
+    """Return headers with units, help texts, and widths that fit a window of 1280 pixels."""
     percent = words.percent(level)
     settings: dict[str, Any] = {"run": st.column_config.Column("run", width=224, pinned=True)}
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
@@ -93,24 +94,24 @@ def figure_columns(level: float) -> dict[str, Any]:
             "time", help="Of the whole transfer on the machine that ran it.", width=78
         ),
         "memory_MB": st.column_config.Column(
-            "memory", help="The most that the process that ran it held.", width=66
+            "memory", help="Peak memory of the process that ran it.", width=66
         ),
     }
 
 
-def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
-    """Say for every run how it differs from the baseline, and draw the differences with their intervals."""
+def difference_view(pairs: Differences, *, figure: Figure, baseline: str) -> None:
+    """Show how each run differs from the baseline, and draw the differences with intervals."""
     st.subheader(
         f"Difference to {words.escaped_sentence(baseline)}", anchor=False, help=_PAIRED_HELP
     )
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        for run, _, text in found:
+    left_column, right_column = st.columns([2, 3], gap="large")
+    with left_column:
+        for run, _, text in pairs:
             st.markdown(f"**{words.escaped(run.label)}**: {words.escaped(text)}")
-    table = difference_table(found)
+    table = difference_table(pairs)
     if table["difference_eV"].notna().any():
         quantity = QUANTITIES[figure]
-        with right:
+        with right_column:
             figure_with_table(
                 plots.difference_figure,
                 table,
@@ -124,13 +125,13 @@ def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
 @st.cache_data(max_entries=64, show_spinner=False)
 def cached_differences(
     key: tuple[str, ...], figure: Figure, _runs: Sequence[StoredRun], _baseline: StoredRun
-) -> Found:
-    """Return the paired differences; `key` names the runs, the baseline first."""
+) -> Differences:
+    """Return the paired differences; `key`, ids of baseline and runs, is the cache's key."""
     return differences(_runs, _baseline, figure)
 
 
 def settings_view(runs: Sequence[StoredRun]) -> None:
-    """Show the settings that differ, and only those."""
+    """Show the settings that differ."""
     table = differing_settings(runs)
     if table.empty:
         st.caption("The runs have the same settings, as far as they share any.")
@@ -143,7 +144,7 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
 
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
-    """Draw predicted against known gaps of every run with the same axes, side by side."""
+    """Draw predicted against known gaps of every run with the same axes."""
     st.subheader("Predicted against known gaps", anchor=False)
     values = np.concatenate(
         [v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)]
@@ -163,7 +164,7 @@ def parity_view(runs: Sequence[StoredRun], level: float) -> None:
                 figure_with_table(
                     plots.parity,
                     table,
-                    of=parity_columns(table),
+                    args=parity_columns(table),
                     ids=table["id"].tolist(),
                     ends=ends,
                     key=f"parity-{run.id}",
@@ -173,7 +174,7 @@ def parity_view(runs: Sequence[StoredRun], level: float) -> None:
 
 
 def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Figure) -> None:
-    """Draw error against the number of structures learned from, where methods were run with several numbers."""
+    """Draw error against the number of labelled structures, if it differs between the runs."""
     table = learning_table(learning_points(runs, baseline), figure)
     if table.empty:
         return
@@ -185,17 +186,20 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
         quantity=quantity,
         key="learning",
         alt=f"{quantity.label} against the number of labelled structures learned from",
-        caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out structures: a line "
-        "that still falls says that more labels would help; bars are the smallest and largest of several runs.",
+        caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out "
+        "structures: a line that still falls says that more labels would help; bars are the "
+        "smallest and largest of several runs.",
     )
 
 
 _PAIRED_HELP = (
-    "Paired bootstrap: both runs are measured on the same crystals, drawn anew 2,000 times. The interval says what "
-    "another test set would give; another training set or seed may differ by more."
+    "Paired bootstrap: both runs are measured on the same crystals, resampled 2,000 times. The "
+    "interval says what another test set would give; another training set or seed may differ by "
+    "more."
 )
 _DIFFERENCE_CAPTION = (
-    "Left of zero is better than the baseline; a bar that crosses zero is a difference that this test set cannot show. "
-    "Each interval stands alone: of many comparisons about one in twenty misses."
+    "Left of zero is better than the baseline; a bar that crosses zero is a difference that this "
+    "test set cannot show. Each interval is for one comparison: of many comparisons about one in "
+    "twenty misses."
 )
 _PARITY_CAPTION = "Points on the line are right; diamonds are gaps outside their interval."

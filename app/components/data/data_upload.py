@@ -1,57 +1,58 @@
-"""Ways in for data: upload, the demo, and the server's own folder for what is too large to upload."""
+"""Adding data: upload, the demos, and the server's folder for files too large to upload."""
 
 import uuid
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, uploads, words
+from app.components.shared.actions import carry_out
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
-from components.shared import frame, stores, uploads, words
-from components.shared.actions import carry_out
 
 LARGER = (
-    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "
-    "zip counts as one file. For larger data, `bandgap add-data` on the server puts files into this workspace."
+    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
+    f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file. For larger data, `bandgap "
+    "add-data` on the server puts files into this workspace."
 )
 SECOND = (
-    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps, and a source "
-    "model that was trained on inorganic crystals at the same level."
+    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE "
+    "gaps, and a source model that was trained on inorganic crystals at the same level."
 )
 
 
 def first_visit() -> None:
-    """Offer the demo and the upload side by side, where there is nothing yet."""
-    left, right = st.columns(2, gap="large")
-    with left:
+    """Offer the demo and the upload in a workspace without data."""
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         st.subheader("Start with the demo data", anchor=False)
         st.write(
-            "Molecular crystals with gaps from tight-binding calculations, and a source model that was trained on "
-            "other molecules: enough to try the whole way in a few minutes."
+            "Molecular crystals with gaps from tight-binding calculations, and a source model that "
+            "was trained on other molecules: enough to try the whole way in a few minutes."
         )
         demo_button(primary=True)
         if second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
-    with right:
-        st.subheader("Or bring your own", anchor=False)
+    with right_column:
+        st.subheader("Or upload your own", anchor=False)
         upload_form()
 
 
 def demo_button(*, primary: bool = False) -> None:
-    """Offer the demo crystals; pressed twice, they are read once."""
+    """Draw the button that adds the demo crystals; two presses add them once."""
     if st.button("Use the demo data", type="primary" if primary else "secondary"):
         carry_out(uploads.add_demo)
 
 
 def second_demo() -> bool:
-    """Offer the crystals of the Materials Project in one sentence and a button; return whether it was pressed."""
+    """Draw the button of the Materials Project demo; return whether it was pressed."""
     st.write(SECOND)
     return st.button("Use Materials Project crystals", icon=":material/diamond:")
 
 
 def upload_form() -> None:
-    """Let the visitor upload files or a zip, or take an entry of the server's folder where there is one."""
+    """Draw the form for uploads and, if the server has a folder, the form for its entries."""
     with st.form(f"upload-{session.form_key('upload')}", border=False):
         files = st.file_uploader(
             "Structure files",
@@ -98,7 +99,7 @@ def _folder_form(names: list[str]) -> None:
                 entry,
                 origin="folder",
                 dataset_id=str(uuid.UUID(session.form_key("folder"))),
-                then=lambda new: stores.ask(
+                then=lambda new: stores.submit(
                     "import_folder",
                     f"Reading {entry}",
                     subject=new.id,

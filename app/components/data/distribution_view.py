@@ -1,14 +1,14 @@
-"""What a data set consists of: distributions of gaps, elements and sizes, each with its numbers as a table."""
+"""Distributions of gaps, elements and sizes of a data set, as figures and tables."""
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.listing import Overview
-from components.shared import tables, words
-from components.shared.drawing import figure
 
 GAPS_CAPTION = (
     "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
@@ -16,20 +16,24 @@ GAPS_CAPTION = (
 ELEMENTS_CAPTION = (
     "Structures that contain an element. An element that few structures contain is learned badly."
 )
-SIZES_CAPTION = "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a supercell."
+SIZES_CAPTION = (
+    "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a "
+    "supercell."
+)
 
 
 def distribution_view(view: Overview) -> None:
-    """Draw the distributions of what can be used of a data set."""
+    """Draw the distributions of the usable structures of a data set."""
     n = view.n_atoms.size
     if not n:
         st.info("No structure of this data set can be used; the verdicts say why.")
         return
     st.markdown(
-        f"{words.count(view.crystals, 'crystal')}, {words.count(view.molecules, 'molecule')}; refused ones left out."
+        f"{words.count(view.crystals, 'crystal')}, {words.count(view.molecules, 'molecule')}; "
+        "refused ones left out."
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
+    left_column, right_column = st.columns(2, gap="medium")
+    with left_column:
         if view.gaps_eV.size:
             figure(
                 plots.gap_histogram,
@@ -40,7 +44,7 @@ def distribution_view(view: Overview) -> None:
             )
         else:
             st.info("No gap is known yet. Give them under Known gaps.")
-    with right:
+    with right_column:
         alt = "Structures by element"
         figure(
             plots.element_counts,
@@ -50,8 +54,8 @@ def distribution_view(view: Overview) -> None:
             alt=alt,
             caption=ELEMENTS_CAPTION,
         )
-    left, right = st.columns(2, gap="medium")
-    with left:
+    left_column, right_column = st.columns(2, gap="medium")
+    with left_column:
         figure(
             plots.size_histogram,
             view.n_atoms,
@@ -59,7 +63,7 @@ def distribution_view(view: Overview) -> None:
             alt="Numbers of atoms",
             caption=SIZES_CAPTION,
         )
-    with right, st.expander("The numbers as tables"):
+    with right_column, st.expander("The numbers as tables"):
         tables.show(summary_table(view), alt="Quantiles of gaps and sizes")
         tables.show(element_table(view), alt=alt, rows=6)
 
@@ -67,7 +71,7 @@ def distribution_view(view: Overview) -> None:
 def summary_table(view: Overview) -> pd.DataFrame:
     """Return number, mean and quantiles of gaps and sizes."""
     rows = {Quantity.GAP.axis: view.gaps_eV, Quantity.N_ATOMS.axis: view.n_atoms.astype(np.float64)}
-    found = [
+    statistics = [
         (
             name,
             values.size,
@@ -78,12 +82,12 @@ def summary_table(view: Overview) -> pd.DataFrame:
         if values.size
     ]
     return pd.DataFrame(
-        found, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"]
+        statistics, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"]
     )
 
 
 def element_table(view: Overview) -> pd.DataFrame:
-    """Return in how many structures each element occurs."""
+    """Return the number and share of structures that contain each element."""
     share = [f"{100 * count / max(view.n_atoms.size, 1):.0f} %" for count in view.elements.values()]
     return pd.DataFrame(
         {"element": list(view.elements), "structures": list(view.elements.values()), "share": share}

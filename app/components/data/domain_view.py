@@ -1,12 +1,16 @@
-"""The applicability domain of a source model for a data set: what it has never seen, how far, and what is nearest."""
+"""The applicability domain of a source model: unseen elements, distances and nearest structures."""
 
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import downloads, stores, tables, words
+from app.components.shared.drawing import figure
+from app.components.shared.job_panel import job_panel
+from app.components.shared.waiting import registered
 from bandgap import plots
 from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
@@ -14,17 +18,16 @@ from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.predictions.domain import FAR
-from components.shared import downloads, stores, tables, words
-from components.shared.drawing import figure
-from components.shared.job_panel import job_panel
-from components.shared.waiting import registered
 
 SHOWN = 500  # rows of the table, the farthest first
 CAPTION = (
-    "The dashed line is where structures like the source's own would lie. Structures to the right of 95 % are outside: "
-    "there the source helps less, and errors are larger."
+    "The dashed line is where structures like the source's own would lie. Structures to the right "
+    "of 95 % are outside: there the source helps less, and errors are larger."
 )
-HELP = "Share of the source's structures that are nearer to their nearest one than this structure is to its own."
+HELP = (
+    "Share of the source's structures that are nearer to their nearest one than this structure is "
+    "to its own."
+)
 COLUMNS = {
     "percentile": st.column_config.NumberColumn("percentile (%)", help=HELP, format="%.0f"),
     "distance": st.column_config.NumberColumn(
@@ -40,37 +43,42 @@ COLUMNS = {
 
 
 def domain_view(dataset: Dataset) -> None:
-    """Choose a source, compare the data set with it by a job, and show what came out."""
+    """Draw the choice of a source model, the comparison of the data set with it, and the result."""
     if not registered("source"):
         return
     sources = stores.sources()
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    source = left.selectbox("Source model", list(sources), format_func=lambda s: sources[s].title)
+    left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
+    source = left_column.selectbox(
+        "Source model", list(sources), format_func=lambda s: sources[s].title
+    )
     subject = f"domain-{dataset.id}-{source}"
     job = stores.jobs().latest(session.workspace(), subject)
     csv, companion = domain_paths(stores.home(), dataset.id, source)
     active = job is not None and job.active
     label = "Compare again" if companion.is_file() else "Compare with the source"
-    if right.button(label, disabled=active, type="secondary" if companion.is_file() else "primary"):
-        title, key = (
-            f"Comparing {dataset.name} with a source model",
-            f"{subject}-{job.id if job else 'first'}",
-        )
-        stores.ask("domain", title, subject=subject, key=key, dataset=dataset.id, source=source)
+    if right_column.button(
+        label, disabled=active, type="secondary" if companion.is_file() else "primary"
+    ):
+        title = f"Comparing {dataset.name} with a source model"
+        key = f"{subject}-{job.id if job else 'first'}"
+        stores.submit("domain", title, subject=subject, key=key, dataset=dataset.id, source=source)
         st.rerun()
-    here, there = dataset.level_of_theory, sources[source].card.get("level_of_theory", "")
-    if len(distinct_levels([here, there])) > 1:
+    target_level = dataset.level_of_theory
+    source_level = sources[source].card.get("level_of_theory", "")
+    if len(distinct_levels([target_level, source_level])) > 1:
         st.caption(
-            f"Levels of theory differ: {words.escaped(here)} here, {words.escaped(there)} in the source. A transfer "
-            "first maps the source's gaps to yours by a straight line."
+            f"Levels of theory differ: {words.escaped(target_level)} here, "
+            f"{words.escaped(source_level)} in the source. A transfer first maps the source's gaps "
+            "to yours by a straight line."
         )
     if job is not None and job.state != "finished":
         job_panel(job, noun="comparison")
     if not companion.is_file():
         if not active:
             st.write(
-                "Which elements has the source never seen, how far are these structures from what it was trained on, "
-                "and what is the nearest structure that it knows? The comparison takes a few milliseconds a structure."
+                "Which elements has the source never seen, how far are these structures from what "
+                "it was trained on, and what is the nearest structure that it knows? The "
+                "comparison takes a few milliseconds a structure."
             )
         return
     try:
@@ -83,9 +91,10 @@ def domain_view(dataset: Dataset) -> None:
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Return summary and table of a comparison, the farthest structures first; `changed` tells versions apart.
+    """Return summary and table of a comparison, the farthest structures first.
 
-    Raises one of DAMAGE on files that are absent or damaged.
+    `changed`, the time of the last change, is part of the key of the cache. Raises one of DAMAGE
+    when a file is missing or damaged.
     """
     summary: dict[str, Any] = read_json(companion)
     table = pd.read_csv(csv, keep_default_na=False, dtype=dict.fromkeys(_TEXTS, str))
@@ -103,17 +112,20 @@ def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, A
 
 
 def domain_sentence(summary: dict[str, Any]) -> str:
-    """Say how many structures lie outside of what the source knows."""
-    n, far, unseen = summary["n"], summary["far"], summary["unseen"]
+    """Return how many structures are far from the source's data, and which elements are unseen."""
+    n = summary["n"]
+    far = summary["far"]
+    unseen = summary["unseen"]
     parts = [
-        f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of these are"
+        f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of "
+        "these are"
     ]
-    named = ", ".join(
+    elements = ", ".join(
         f"{element} (in {words.count(count, 'structure')})" for element, count in unseen.items()
     )
     parts.append(
-        f"elements that the source has never seen: {named}"
-        if named
+        f"elements that the source has never seen: {elements}"
+        if elements
         else "every element is known to the source"
     )
     return f"{'; '.join(parts)}."
@@ -121,16 +133,21 @@ def domain_sentence(summary: dict[str, Any]) -> str:
 
 def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
     st.markdown(domain_sentence(summary))
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        shown = table.head(SHOWN)[["id", "percentile", "distance", "nearest", "judgement", "file"]]
+    left_column, right_column = st.columns([3, 2], gap="medium")
+    with left_column:
+        names = ["id", "percentile", "distance", "nearest", "judgement", "file"]
         columns = tables.columns(["id", "file"]) | COLUMNS
-        tables.show(shown, alt="Structures by their distance to the source", columns=columns)
+        tables.show(
+            table.head(SHOWN)[names],
+            alt="Structures by their distance to the source",
+            columns=columns,
+        )
         if len(table) > SHOWN:
-            st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
+            st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV contains all.")
         downloads.file_button("Download the comparison (CSV)", csv.read_bytes, "domain.csv")
-    with right:
-        shares, alt = table["percentile"] / 100.0, "Percentiles of the distances to the source"
+    with right_column:
+        shares = table["percentile"] / 100.0
+        alt = "Percentiles of the distances to the source"
         figure(plots.distance_percentiles, shares, far=FAR, key="domain", alt=alt, caption=CAPTION)
         st.caption(
             f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data."

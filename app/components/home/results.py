@@ -1,4 +1,4 @@
-"""What comes out, in one glance: crystals with intervals beside a figure, of the demo or of the newest finished run."""
+"""An example result: a table and a figure of the demo or of the newest finished run."""
 
 import json
 from collections.abc import Mapping
@@ -6,23 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
-from components.shared import frame, stores, tables, words
-from components.shared.drawing import figure, parity_columns
-from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
-DEMO = Path(__file__).with_name(
-    "demo_result.json"
-)  # by `bandgap demo`, then `python -m data.making result`
-LISTED, DRAWN = (
-    9,
-    60,
-)  # rows of the table and of the figure, in the order in which they were drawn for the test
+# Written by `bandgap demo`, then `python -m data.making result`.
+DEMO = Path(__file__).with_name("demo_result.json")
+# Rows of the table and of the figure: the first ones in the random order of the test set.
+TABLE_ROWS = 9
+FIGURE_ROWS = 60
 COLUMNS = {
     "structure": st.column_config.TextColumn("structure", width=112),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -32,29 +30,31 @@ COLUMNS = {
 
 
 def demo_result() -> None:
-    """Show what the demo gives, as it was made with the package."""
-    made = read_demo_result()
+    """Show the result of the demo that is shipped with the package."""
+    demo = read_demo_result()
     st.subheader("What comes out", anchor=False)
-    accuracy = words.accuracy_sentence(made["metrics"], n_test=made["n_test"])
-    st.markdown(f"In the demo the model learned from {made['n']:,} crystals. {accuracy}", width=720)
-    crystals = pd.DataFrame(made["crystals"])
-    _table_and_figure(crystals.assign(structure=crystals["formula"]), of="crystals of the demo")
+    accuracy = words.accuracy_sentence(demo["metrics"], n_test=demo["n_test"])
+    st.markdown(f"In the demo the model learned from {demo['n']:,} crystals. {accuracy}", width=720)
+    crystals = pd.DataFrame(demo["crystals"])
+    table = crystals.assign(structure=crystals["formula"])
+    _table_and_figure(table, description="crystals of the demo")
 
 
 @st.cache_resource(show_spinner=False)
 def read_demo_result() -> Mapping[str, Any]:
-    """Return the demo's figures and its held-out crystals, as `python -m data.making result` has written them."""
-    found: dict[str, Any] = json.loads(DEMO.read_text(encoding="utf-8"))
-    return found
+    """Return the figures and the held-out crystals of the demo."""
+    demo: dict[str, Any] = json.loads(DEMO.read_text(encoding="utf-8"))
+    return demo
 
 
 def last_result(run: RunRow) -> None:
-    """Show the error and the coverage of a finished run, what it warns of, and its held-out structures."""
+    """Show the error, coverage, warnings and held-out structures of a finished run."""
     st.subheader("Last result", anchor=False)
     name = words.escaped(stores.dataset_names(run.workspace).get(run.dataset, "a deleted data set"))
     title = words.escaped(run.title)
     try:
-        files, heldout = read_run(run.id), read_heldout_run(run)
+        files = read_run(run.id)
+        heldout = read_heldout_run(run)
     except BandgapError as error:
         frame.problem(error, about=title)
         return
@@ -64,33 +64,37 @@ def last_result(run: RunRow) -> None:
     )
     frame.warn(files.warnings)
     table = heldout_frame(heldout)
-    _table_and_figure(table.assign(structure=table["id"]), of="held-out structures")
+    _table_and_figure(table.assign(structure=table["id"]), description="held-out structures")
     if st.button("See what it learned", icon=":material/ssid_chart:"):
         session.choose("run", run.id)
         st.switch_page("views/posterior.py")
 
 
-def _table_and_figure(found: pd.DataFrame, *, of: str) -> None:
-    """Draw rows of a table of predictions (id, structure, mean_eV, lower_eV, upper_eV, gap_eV) in both ways."""
-    left, right = st.columns(2, gap="large")
-    listed, points = found.head(LISTED), found.head(DRAWN)
-    with left:
+def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
+    """Draw the first predictions as a table and as a figure.
+
+    The columns are id, structure, mean_eV, lower_eV, upper_eV and gap_eV.
+    """
+    left_column, right_column = st.columns(2, gap="large")
+    listed = predictions.head(TABLE_ROWS)
+    points = predictions.head(FIGURE_ROWS)
+    with left_column:
         ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
         tables.show(
             listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[
                 list(COLUMNS)
             ],
-            alt=f"Some {of} with their predicted gaps, 95 % intervals and known gaps",
+            alt=f"Some {description} with their predicted gaps, 95 % intervals and known gaps",
             columns=COLUMNS,
         )
         st.caption(f"{len(listed)} of them, drawn at random, with 95 % prediction intervals.")
-    with right:
+    with right_column:
         figure(
             plots.parity,
             *parity_columns(points),
             ids=points["id"].tolist(),
             key="result",
-            alt=f"Predicted against known gaps of some {of}",
-            caption=f"{len(points)} of them: points on the line are right, and about one in twenty should be a "
-            "diamond, outside its interval.",
+            alt=f"Predicted against known gaps of some {description}",
+            caption=f"{len(points)} of them: points on the line are right, and about one in twenty "
+            "should be a diamond, outside its interval.",
         )

@@ -1,27 +1,27 @@
-"""Which weights take part: inclusion probabilities of a run whose method tells with which probability a unit is off."""
+"""Inclusion probabilities of weights, for methods that switch units off with a probability."""
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.posterior import posterior_words
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
-from components.posterior import posterior_words
-from components.shared import tables, words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
-SELDOM, OFTEN = 0.05, 0.95
+SELDOM = 0.05
+OFTEN = 0.95
 
 
 def inclusion(files: RunFiles) -> None:
-    """Draw the inclusion probabilities of the weights of every layer; nothing for methods that do not tell."""
-    found = files.under("inclusion.")
-    if "weights" not in found:
+    """Draw the inclusion probabilities of the weights of every layer; nothing for other methods."""
+    probabilities = files.under("inclusion.")
+    if "weights" not in probabilities:
         return
-    quantiles = found["weights"].mean(axis=0)  # (quantile, layer)
-    units = [
-        found[name].mean(axis=0) for name in sorted(n for n in found if n.startswith("units."))
-    ]
+    quantiles = probabilities["weights"].mean(axis=0)  # (quantile, layer)
+    unit_names = sorted(name for name in probabilities if name.startswith("units."))
+    units = [probabilities[name].mean(axis=0) for name in unit_names]
     names = posterior_words.layer_names(quantiles.shape[1])
     st.subheader("Which weights take part", anchor=False, help=_HELP)
     st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
@@ -33,7 +33,8 @@ def inclusion(files: RunFiles) -> None:
         log=False,
         key="inclusion",
         alt="Inclusion probabilities of the weights of every layer",
-        caption="Median, central half (thick) and central 95 % (thin) of a layer's weights. Near 0: seldom in use.",
+        caption="Median, central half (thick) and central 95 % (thin) of a layer's weights. Near "
+        "0: seldom in use.",
     )
     with st.expander("Inclusion probabilities as a table: every layer in nine steps"):
         steps = np.linspace(0.1, 0.9, 9)
@@ -44,10 +45,20 @@ def inclusion(files: RunFiles) -> None:
 
 
 def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names: list[str]) -> str:
-    """Say how many hidden units are on, from their probabilities (unit,), and how many weights take part."""
+    """Return how many hidden units are on, and how many weights take part.
+
+    Parameters
+    ----------
+    units
+        For each hidden layer the probabilities (unit,) that its units are on.
+    quantiles
+        Quantiles (quantile, layer) of the inclusion probabilities of the weights.
+    names
+        Names of the layers.
+    """
     parts = [
-        f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly every crystal and "
-        f"{int((on < SELDOM).sum())} for hardly any"
+        f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly "
+        f"every crystal and {int((on < SELDOM).sum())} for hardly any"
         for name, on in zip(names, units, strict=False)
     ]
     below = [float(np.mean(layer < SELDOM)) for layer in quantiles.T]
@@ -56,12 +67,13 @@ def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names:
     )
     text = "; ".join(parts) + "."
     return (
-        f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: {seldom}. None has "
-        "been removed."
+        f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: "
+        f"{seldom}. None has been removed."
     )
 
 
 _HELP = (
-    "A weight takes part in a prediction where the two units that it joins are not zero. Its inclusion probability is "
-    "how often that is so for your crystals, given what the weights leave open."
+    "A weight takes part in a prediction where the two units that it joins are not zero. Its "
+    "inclusion probability is how often that is so for your crystals, given what the weights leave "
+    "open."
 )

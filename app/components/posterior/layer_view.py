@@ -1,21 +1,22 @@
-"""Which layers moved: shares of the weights' freedom and of the function's, scales layer by layer, prior beside."""
+"""Layers that moved: their weights c, shares of the change of the gap, and scales, with priors."""
 
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
+from app.components.posterior import posterior_words
+from app.components.shared import tables
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
-from components.posterior import posterior_words
-from components.shared import tables
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
 
 def layers(files: RunFiles) -> None:
-    """Draw the layer weights c beside their prior, with the sentences that read them."""
-    c, prior = _flat(files, "c"), _prior(files, "c")
+    """Draw the layer weights c and their prior, with sentences that interpret them."""
+    c = _flat(files, "c")
+    prior = _prior(files, "c")
     names = posterior_words.layer_names(c.shape[1])
     st.subheader("Which layers moved", anchor=False, help=Quantity.C.help)
     st.markdown(posterior_words.layer_sentence(c, n=files.n, prior=prior))
@@ -24,9 +25,9 @@ def layers(files: RunFiles) -> None:
             _flat(files, "kappa"), prior=_prior(files, "kappa")
         )
         st.markdown(sentence, help=Quantity.KAPPA.help)
-    left, right = st.columns(2, gap="large")
-    with left:
-        alt = "Posterior density of the layer weights beside their prior"
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
+        alt = "Posterior density of the layer weights, and their prior"
         figure(
             plots.layer_weights,
             c,
@@ -36,7 +37,7 @@ def layers(files: RunFiles) -> None:
             alt=alt,
             caption=_RIDGE_CAPTION,
         )
-    with right:
+    with right_column:
         if c.shape[1] == 3:
             alt = "Layer weights of three layers in a ternary diagram"
             figure(
@@ -55,17 +56,17 @@ def layers(files: RunFiles) -> None:
 
 
 def scales(files: RunFiles) -> None:
-    """Draw tau and sigma beside their priors, and tau of every layer."""
+    """Draw tau and sigma with their priors, and tau of every layer."""
     st.subheader("How far it moved", anchor=False)
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         for quantity, key, log in (
             (Quantity.TAU, "tau", True),
             (Quantity.SIGMA, "sigma_eV", False),
         ):
             if key in files.draws:
                 _scale(files, quantity, key, log=log)
-    with right:
+    with right_column:
         if "c" in files.draws and "tau" in files.draws:
             names = posterior_words.layer_names(files.draws["c"].shape[-1])
             prior = None
@@ -79,12 +80,12 @@ def scales(files: RunFiles) -> None:
                 prior,
                 title=Quantity.LAYER_TAU.axis,
                 key="layer-tau",
-                alt="Scale of every layer beside its prior",
+                alt="Scale of every layer, and its prior",
             )
 
 
 def numbers(files: RunFiles) -> None:
-    """Show all figures as a table, one click away."""
+    """Show all figures as a table in an expander."""
     what = "Layer weights, tau, sigma" if "c" in files.draws else "Scales"
     with st.expander(f"{what}, R-hat and effective draws as a table"):
         table = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
@@ -99,7 +100,7 @@ def _shares(files: RunFiles, names: list[str]) -> None:
         title=f"{Quantity.KAPPA.label} (0 to 1)",
         log=False,
         key="kappa",
-        alt="Share of every layer in the change of the predicted gap, beside its prior",
+        alt="Share of every layer in the change of the predicted gap, and its prior",
     )
 
 
@@ -119,18 +120,14 @@ def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
         help=quantity.help,
     )
     if np.ptp(draws) > 0:
-        alt, prior = (
-            f"Posterior density of {quantity.label} beside its prior",
-            files.record.get(f"prior.{key}"),
-        )
         figure(
             plots.draws_density,
             draws,
             quantity=quantity,
             log=log,
-            prior_draws=prior,
+            prior_draws=files.record.get(f"prior.{key}"),
             key=key,
-            alt=alt,
+            alt=f"Posterior density of {quantity.label}, and its prior",
         )
 
 
@@ -144,13 +141,19 @@ def _prior(files: RunFiles, name: str) -> np.ndarray | None:
 
 
 def _floored(values: np.ndarray) -> np.ndarray:
-    """Return values that a logarithmic axis can show."""
+    """Return values raised to at least 1e-12, so that a logarithmic axis can show them."""
     floored: np.ndarray = np.maximum(values, 1e-12)
     return floored
 
 
-_RIDGE_CAPTION = "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed as it was."
-_TERNARY_CAPTION = "One point a draw. A corner is where one layer took all the change; the prior is spread over all."
+_RIDGE_CAPTION = (
+    "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed "
+    "as it was."
+)
+_TERNARY_CAPTION = (
+    "One point a draw. A corner is where one layer took all the change; the prior is spread over "
+    "all."
+)
 _INTERVAL_CAPTION = (
     "Median, central half (thick) and central 95 % (thin); diamonds and their bars: before (prior)."
 )

@@ -1,15 +1,15 @@
-"""How a run that weighs several methods weighed them, and how wide it made them together."""
+"""Weights of the methods in a run that combines several, and the scaling of their intervals."""
 
 from collections.abc import Mapping
 
 import streamlit as st
 
+from app.components.shared import stores, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_files import RunFiles
 from bandgap import plots
-from components.shared import stores, words
-from components.shared.drawing import figure
-from components.shared.run_files import RunFiles
 
-_NO_TRANSFER = ", no transfer"  # at the end of titles, said once for all here
+_NO_TRANSFER = ", no transfer"  # suffix of titles, not repeated for every method here
 
 
 def pool(files: RunFiles) -> None:
@@ -22,33 +22,41 @@ def pool(files: RunFiles) -> None:
         name: methods[name].title.removesuffix(_NO_TRANSFER) if name in methods else name
         for name in weights
     }
-    named = {
+    weight_of_title = {
         titles[name]: weight for name, weight in sorted(weights.items(), key=lambda item: -item[1])
     }
     st.subheader("Which method carries the answer", anchor=False, help=_HELP)
-    st.markdown(pool_sentence(named, spread=files.figures.get("spread", 1.0)), width=720)
+    spread = files.figures.get("spread", 1.0)
+    st.markdown(pool_sentence(weight_of_title, spread=spread), width=720)
     figure(
         plots.method_weights,
-        list(named.values()),
-        methods=list(named),
+        list(weight_of_title.values()),
+        methods=list(weight_of_title),
         key="pool",
         alt="Weights of the methods, largest first",
-        caption="All weights together are 1. A weight near 0: on your crystals the other methods do better without it.",
+        caption="All weights together are 1. A weight near 0: on your crystals the other methods "
+        "do better without it.",
     )
 
 
 def pool_sentence(weights: Mapping[str, float], *, spread: float) -> str:
-    """Say who carries how much, largest first, and by what factor all intervals were drawn in or let out."""
-    (first, most), *others = weights.items()
-    rest = ", ".join(f"{words.escaped(title)} {words.percent(weight)}" for title, weight in others)
-    text = f"{words.escaped(first)} carries {words.percent(most)} of the answer; {rest}."
+    """Return the weights of the methods, largest first, and the factor on all intervals."""
+    (first, largest), *smaller = weights.items()
+    smaller_text = ", ".join(
+        f"{words.escaped(title)} {words.percent(weight)}" for title, weight in smaller
+    )
+    text = f"{words.escaped(first)} carries {words.percent(largest)} of the answer; {smaller_text}."
     if spread == 1.0:
         return f"{text} Their spread is left as it is."
     change = "narrower" if spread < 1 else "wider"
-    return f"{text} Together they were made {words.percent(abs(spread - 1.0))} {change}, as crystals left out ask for."
+    return (
+        f"{text} Together they were made {words.percent(abs(spread - 1.0))} {change}, as crystals "
+        "left out ask for."
+    )
 
 
 _HELP = (
-    "Each method was asked for crystals that it had not seen. The weights are those under which the gaps of these "
-    "crystals are likeliest, so a method that is sure of wrong answers loses its weight."
+    "Each method was asked for crystals that it had not seen. The weights are those under which "
+    "the gaps of these crystals are most probable, so a method that is sure of wrong answers loses "
+    "its weight."
 )

@@ -1,4 +1,4 @@
-"""Sentences that read a posterior: accuracy on held-out structures, which layers moved, whether the chains agree."""
+"""Sentences that interpret a posterior: layers that moved, agreement of the chains, scales."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,18 +8,26 @@ import pandas as pd
 
 from bandgap.foundation.quantities import disagreement, worst_of
 
-STAYED = 0.15  # a mean share below this reads as "stays close"
-MOVED = 0.5
+STAYED = 0.15  # mean of c below which a layer "stays close" to the source model
+MOVED = 0.5  # mean of c above which a layer "is re-learned"
 
 
 def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) -> str:
-    """Say which layers moved, from draws of c (draw, layer) after `n` labelled structures; compares with the prior.
+    """Return which layers moved, in comparison with the prior.
 
-    The prior is that of its draws (draw, layer), by default Dirichlet(1, ..., 1): one weight of L has mean 1/L and
-    variance (L - 1) / (L^2 (L + 1)).
+    Parameters
+    ----------
+    c
+        Posterior draws (draw, layer) of the layer weights.
+    n
+        Number of labelled structures.
+    prior
+        Draws (draw, layer) from the prior. The default is Dirichlet(1, ..., 1), where one weight
+        of L has mean 1/L and variance (L - 1) / (L^2 (L + 1)).
     """
     layers = c.shape[1]
-    mean, sd = c.mean(axis=0), c.std(axis=0)
+    mean = c.mean(axis=0)
+    sd = c.std(axis=0)
     prior_mean = np.full(layers, 1 / layers) if prior is None else prior.mean(axis=0)
     prior_sd = (
         np.sqrt((layers - 1) / (layers**2 * (layers + 1))) if prior is None else prior.std(axis=0)
@@ -36,7 +44,8 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
     if stayed:
         stay = "stays" if len(stayed) == 1 else "stay"
         parts.append(
-            f"{_names(stayed, layers)} {stay} close to the source model ({_values(stayed, mean, sd)})"
+            f"{_names(stayed, layers)} {stay} close to the source model "
+            f"({_values(stayed, mean, sd)})"
         )
     if moved:
         parts.append(
@@ -52,8 +61,9 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
 
 
 def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> str:
-    """Say what share of the freedom to change the predicted gap each layer takes, from draws (draw, layer)."""
-    mean, sd = kappa.mean(axis=0), kappa.std(axis=0)
+    """Return the share of each layer in the freedom to change the gap, from draws (draw, layer)."""
+    mean = kappa.mean(axis=0)
+    sd = kappa.std(axis=0)
     shares = [
         f"{name} {100 * m:.0f} +/- {100 * s:.0f} %"
         for name, m, s in zip(layer_names(len(mean)), mean, sd, strict=True)
@@ -70,22 +80,28 @@ def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> 
 def convergence_sentence(
     rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0
 ) -> str:
-    """Say whether the chains agree and, if not, on what they do not and what to do."""
+    """Return whether the chains agree and, if not, on which quantity and what to do."""
     text = disagreement(rhat)
     if text is None:
-        text = f"Chains agree (R-hat {rhat[worst_of(rhat)]:.3f}, {min(ess.values()):,.0f} effective draws)."
+        text = (
+            f"Chains agree (R-hat {rhat[worst_of(rhat)]:.3f}, {min(ess.values()):,.0f} effective "
+            "draws)."
+        )
     if divergences:
-        text += f" {divergences:,} divergent trajectories: the posterior may have a corner that was not visited."
+        text += (
+            f" {divergences:,} divergent trajectories: the posterior may have a corner that was "
+            "not visited."
+        )
     return text
 
 
 def converged(rhat: Mapping[str, float]) -> bool:
-    """Return whether every R-hat is good."""
+    """Return whether every R-hat is below its limit."""
     return bool(rhat) and disagreement(rhat) is None
 
 
 def scale_sentence(draws: np.ndarray, *, unit: str) -> str:
-    """Say where a scale lies: median and central 95 %; a scale that was not drawn is one number."""
+    """Return median and central 95 % of a scale, or its value if all draws are equal."""
     low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
     if low == high:
         return f"{middle:.2g}{unit}, one number for all draws"
@@ -95,7 +111,7 @@ def scale_sentence(draws: np.ndarray, *, unit: str) -> str:
 def summary_frame(
     draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], ess: Mapping[str, float]
 ) -> pd.DataFrame:
-    """Return median, central 95 %, mean and sd of every scale that was drawn, each R-hat and effective draws."""
+    """Return one row per quantity: median, central 95 %, mean, sd, R-hat and effective draws."""
     columns: dict[str, np.ndarray] = {}
     for name, values in draws.items():
         if values.ndim == 3:
@@ -107,8 +123,13 @@ def summary_frame(
         row: dict[str, Any] = {"quantity": name}
         if name in columns:
             low, middle, high = np.quantile(columns[name], [0.025, 0.5, 0.975])
-            mean, sd = columns[name].mean(), columns[name].std()
-            row |= {"median": middle, "2.5 %": low, "97.5 %": high, "mean": mean, "sd": sd}
+            row |= {
+                "median": middle,
+                "2.5 %": low,
+                "97.5 %": high,
+                "mean": columns[name].mean(),
+                "sd": columns[name].std(),
+            }
         rows.append(
             row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)}
         )
@@ -116,7 +137,7 @@ def summary_frame(
 
 
 def layer_names(count: int) -> list[str]:
-    """Return the names of layers, the last one being the output."""
+    """Return the names of `count` layers, of which the last one is the output layer."""
     return [f"layer {k + 1}" for k in range(count - 1)] + ["output layer"]
 
 

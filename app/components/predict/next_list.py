@@ -1,4 +1,4 @@
-"""What to compute next: unlabelled structures ranked by what a label of each would tell, and the list as CSV."""
+"""What to compute next: unlabelled structures ranked by the information of a label, and a CSV."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, tables, words
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
@@ -20,19 +21,19 @@ from bandgap.predictions.next_structures import (
     next_structures,
 )
 from bandgap.predictions.table import Predictions
-from components.shared import downloads, tables, words
 
 HELP: dict[Criterion, str] = {
-    REDUCTION: "By how much the squared error of all these predictions is expected to fall once this structure has "
-    "been computed (Cohn, Ghahramani and Jordan, 1996).",
+    REDUCTION: "By how much the squared error of all these predictions is expected to fall once "
+    "this structure has been computed (Cohn, Ghahramani and Jordan, 1996).",
     SD: "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
-    DISTANCE: "What lies farthest from the structures that the run learned from, whatever the model says.",
+    DISTANCE: "What lies farthest from the structures that the run learned from, whatever the "
+    "model says.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class NextList:
-    """The table of structures, best first, the sentence that reads it, and one on those that are not ranked."""
+    """A ranking: the table, best first, its summary, and a note on structures without a rank."""
 
     table: pd.DataFrame
     sentence: str
@@ -51,24 +52,27 @@ def next_list(
 ) -> NextList:
     """Rank the unlabelled structures; with `spread` each as if those above it had been computed.
 
-    A prediction never changes: its id is the key under which the list is kept.
+    Predictions never change, so the id `prediction` is the key of the cache.
     """
-    found = next_structures(_predictions, _details, criterion=criterion, count=count, spread=spread)
-    return NextList(_table(found, _predictions, _details), _sentence(found), _not_ranked(found))
+    selection = next_structures(
+        _predictions, _details, criterion=criterion, count=count, spread=spread
+    )
+    return NextList(
+        _table(selection, _predictions, _details), _sentence(selection), _not_ranked(selection)
+    )
 
 
 def next_view(
     predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
 ) -> None:
-    """Let the visitor choose criterion, number and spread; show the list and offer it as CSV."""
+    """Draw the choice of criterion, number and spread, the ranking, and its download."""
     if details is None:
-        st.info(
-            "This prediction was made by an older version. Predict once more to rank its structures."
-        )
+        st.info("This prediction has no stored details. Predict the structures again to rank them.")
         return
     if not details.joint_rows.size:
         st.info(
-            "Every structure here has a known gap or was refused: upload structures without gaps to rank them."
+            "Every structure here has a known gap or was refused: upload structures without gaps "
+            "to rank them."
         )
         return
     offered = criteria(details)
@@ -87,62 +91,62 @@ def next_view(
         )
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
-    found = next_list(
+    selection = next_list(
         prediction, predictions, details, criterion=criterion, count=count, spread=spread
     )
-    st.markdown(found.sentence, width=720)
-    if found.not_ranked:
-        st.warning(found.not_ranked, icon=":material/warning:", width=720)
-    tables.show(found.table, alt="What to compute next, best first", columns=_columns())
-    ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
-    downloads.csv_button("Download this list (CSV)", lambda: ranked, name)
+    st.markdown(selection.sentence, width=720)
+    if selection.not_ranked:
+        st.warning(selection.not_ranked, icon=":material/warning:", width=720)
+    tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
+    csv_table = selection.table.assign(ranked_by=criterion)
+    name = f"compute-next-{run.id[:8]}.csv"
+    downloads.csv_button("Download this list (CSV)", lambda: csv_table, name)
     st.caption(HELP[criterion])
 
 
 def _table(
-    found: NextStructures, predictions: Predictions, details: PredictionDetails
+    selection: NextStructures, predictions: Predictions, details: PredictionDetails
 ) -> pd.DataFrame:
-    columns = found.columns(predictions, details)
-    if not found.n_not_ranked:
+    columns = selection.columns(predictions, details)
+    if not selection.n_not_ranked:
         del columns["warning"]
     table = pd.DataFrame(columns)
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
-def _sentence(found: NextStructures) -> str:
-    if not found.n_ranked:
+def _sentence(selection: NextStructures) -> str:
+    if not selection.n_ranked:
         return "No structure can be ranked: the file of every one has a warning on its content."
-    n_chosen = words.count(len(found.rows), "structure")
-    if found.ranking is None:
+    n_chosen = words.count(len(selection.rows), "structure")
+    if selection.ranking is None:
         return f"The {n_chosen} farthest from the crystals that the run learned from."
-    before, after = (
-        np.sqrt(found.ranking.initial_variance),
-        np.sqrt(found.ranking.remaining_variance[-1]),
-    )
-    if found.n_not_ranked:
-        compared = f"the {words.count(found.n_ranked, 'structure')} ranked"
+    before = np.sqrt(selection.ranking.initial_variance)
+    after = np.sqrt(selection.ranking.remaining_variance[-1])
+    if selection.n_not_ranked:
+        compared = f"the {words.count(selection.n_ranked, 'structure')} ranked"
     else:
         compared = (
-            f"the {found.n_ranked:,} unlabelled structures"
-            if found.n_ranked > 1
+            f"the {selection.n_ranked:,} unlabelled structures"
+            if selection.n_ranked > 1
             else "the one without a gap"
         )
     return (
-        f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the model's own "
-        f"uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not "
-        "counted)."
+        f"Computing {'it' if len(selection.rows) == 1 else 'all ' + n_chosen} is expected to bring "
+        f"the model's own uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** "
+        "(root mean square; noise not counted)."
     )
 
 
-def _not_ranked(found: NextStructures) -> str:
-    if not found.n_not_ranked:
+def _not_ranked(selection: NextStructures) -> str:
+    if not selection.n_not_ranked:
         return ""
-    have = "has" if found.n_not_ranked == 1 else "have"
-    where = "They are" if len(found.not_ranked) > 1 else "It is"
-    listed = f"The first {MOST} are" if found.n_not_ranked > MOST else where
+    have = "has" if selection.n_not_ranked == 1 else "have"
+    where = "They are" if len(selection.not_ranked) > 1 else "It is"
+    listed = f"The first {MOST} are" if selection.n_not_ranked > MOST else where
     return (
-        f"{words.count(found.n_not_ranked, 'structure')} {have} a warning on the content of the file and no rank. "
-        f"{listed} at the end of the table, with the reason. Correct the files and predict again to rank them."
+        f"{words.count(selection.n_not_ranked, 'structure')} {have} a warning on the content of "
+        f"the file and no rank. {listed} at the end of the table, with the reason. Correct the "
+        "files and predict again to rank them."
     )
 
 
@@ -162,12 +166,15 @@ def _columns() -> dict[str, Any]:
 
 _CRITERIA_HELP = "\n\n".join(f"**{name}**: {text}" for name, text in HELP.items())
 _SPREAD_HELP = (
-    "On: each structure is chosen as if those above it had been computed already, so that near twins are not all "
-    "chosen. Off: each is judged alone."
+    "On: each structure is chosen as if those above it had been computed already, so that near "
+    "twins are not all chosen. Off: each is judged alone."
 )
-_SHARE_HELP = "Expected fall of the model's squared error over all unlabelled structures, in per cent of what it is now."
+_SHARE_HELP = (
+    "Expected fall of the model's squared error over all unlabelled structures, in per cent of "
+    "what it is now."
+)
 _SD_HELP = "Standard deviation of a new gap; with Spread out, as if those above had been computed."
 _ONE_NETWORK = (
-    "This run has too few draws to know what a label would tell, so that only the distance can be ranked by. Bayesian "
-    "transfer offers the expected reduction of error as well."
+    "This run has too few draws to know what a label would tell, so that only the distance can be "
+    "ranked by. Bayesian transfer offers the expected reduction of error as well."
 )

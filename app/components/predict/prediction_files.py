@@ -1,4 +1,4 @@
-"""What people take home from a prediction: the table as CSV, its companion JSON, and the structures as extXYZ."""
+"""Downloads of a prediction: the table as CSV, and a JSON file that describes it."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,18 +28,17 @@ UNITS = {
 def download_csv(
     predictions: Predictions, details: PredictionDetails | None, *, level: float, kind: IntervalKind
 ) -> bytes:
-    """Return one row for every row of the input, refused ones with the reason, units in the header, text defused.
+    """Return the CSV with one row for every input row; refused rows have the reason.
 
-    Everything to mind stands in one column more and, where it is known, the nearest known structure in others.
+    Headers contain the units, and texts are protected against formulas. The column `warning`
+    contains all notes on a row. Further columns give the nearest known structure, if stored.
     """
     columns: dict[str, Iterable[object]] = {**predictions.to_columns(level, kind)}
     columns["warning"] = map(predictions.warning, range(len(predictions)))
     if details is not None and len(details) == len(predictions):
         columns["nearest_known"] = details.nearest
-        columns["nearest_distance"], columns["nearest_percentile"] = (
-            details.distance,
-            details.percentile,
-        )
+        columns["nearest_distance"] = details.distance
+        columns["nearest_percentile"] = details.percentile
     return csv_of_columns(columns).encode()
 
 
@@ -54,7 +53,7 @@ def companion_json(
     columns: Sequence[str],
     counts: Mapping[str, int],
 ) -> bytes:
-    """Return what the CSV cannot say without comment lines: run, versions, settings, units, and how to repeat it."""
+    """Return the JSON that describes a CSV: run, versions, settings, units and command."""
     body = {
         "kind": "bandgap predictions",
         "run": run.id,
@@ -78,8 +77,8 @@ def companion_json(
 
 
 def row_counts(status: Sequence[str]) -> dict[str, int]:
-    """Return how many rows there are of each status, and in all."""
-    found = np.asarray(status, dtype=object)
-    return {"all": int(found.size)} | {
-        name: int((found == name).sum()) for name in ("ok", "warning", "refused")
+    """Return the number of rows of each status, and of all rows."""
+    statuses = np.asarray(status, dtype=object)
+    return {"all": int(statuses.size)} | {
+        name: int((statuses == name).sum()) for name in ("ok", "warning", "refused")
     }

@@ -1,4 +1,4 @@
-"""The table of predictions: what is shown of it, filtered, page by page, and the numbers of the row that is chosen."""
+"""The table of predictions: filter, order, pages, and the numbers of the selected row."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.shared import stores, tables, words
+from app.components.shared.structure_view import draw_structure
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
-from components.shared import stores, tables, words
-from components.shared.structure_view import draw_structure
 
 Show = Literal["all", "with a warning", "refused"]
 Order = Literal["as given", "lowest gap first", "highest gap first", "least sure first"]
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 SHOWN = [
-    *(
-        "id",
-        "status",
-        "mean_eV",
-        "lower_eV",
-        "upper_eV",
-        "note",
-        "nearest_known",
-        "nearest_percentile",
-    ),
-    *("formula", "sd_eV", "file"),
+    "id",
+    "status",
+    "mean_eV",
+    "lower_eV",
+    "upper_eV",
+    "note",
+    "nearest_known",
+    "nearest_percentile",
+    "formula",
+    "sd_eV",
+    "file",
 ]
 PAGE = 1_000  # rows of the table on one page
 _STATUS: dict[Show, str] = {"with a warning": "warning", "refused": "refused"}
@@ -44,7 +44,7 @@ _SORTED: dict[Order, tuple[str, int]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows are shown, those of a status whose name, formula, file or nearest structure holds a text, in order."""
+    """The displayed rows: their status, a text that one of their names contains, and the order."""
 
     text: str = ""
     show: Show = "all"
@@ -53,9 +53,16 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The rows of a prediction at a level, as columns of the CSV (`Predictions.to_columns`), and what is kept of them.
+    """The rows of a prediction at a level.
 
-    `details` have as many rows, or are None; `learned` are ids of structures that the run learned from.
+    Attributes
+    ----------
+    columns
+        Columns of the CSV (`Predictions.to_columns`), each with n rows.
+    details
+        Details of the n rows, or None.
+    learned
+        Ids of structures that the run learned from.
     """
 
     columns: Mapping[str, Sequence[str] | Floats]
@@ -70,80 +77,82 @@ class Table:
         return cast(Floats, self.columns[name])
 
     def has_status(self, status: str) -> NDArray[np.bool_]:
-        """Return which rows are of a status (n,)."""
-        return np.array([own == status for own in self.columns["status"]], dtype=bool)
+        """Return which rows have a status (n,)."""
+        return np.array([value == status for value in self.columns["status"]], dtype=bool)
 
-    def rows(self, wanted: Filter) -> Places:
-        """Return the places of the rows that pass, refused ones last."""
+    def rows(self, selection: Filter) -> Positions:
+        """Return the positions of the rows that pass the filter, refused ones last."""
         refused = self.has_status("refused")
-        kept = (
+        passes = (
             np.ones(len(self), dtype=bool)
-            if wanted.show == "all"
-            else self.has_status(_STATUS[wanted.show])
+            if selection.show == "all"
+            else self.has_status(_STATUS[selection.show])
         )
-        if text := wanted.text.strip().casefold():
+        if text := selection.text.strip().casefold():
             names = [self.columns[name] for name in ("id", "formula", "file")]
             names += [] if self.details is None else [self.details.nearest]
             rows = zip(*names, strict=True)
-            kept &= np.array(
+            passes &= np.array(
                 [any(text in str(name).casefold() for name in row) for row in rows], dtype=bool
             )
-        places = np.flatnonzero(kept)
-        if wanted.order in _SORTED:
-            name, sign = _SORTED[wanted.order]
-            places = places[np.argsort(sign * self.numbers(name)[places], kind="stable")]
-        return places[np.argsort(refused[places], kind="stable")]
+        positions = np.flatnonzero(passes)
+        if selection.order in _SORTED:
+            name, sign = _SORTED[selection.order]
+            positions = positions[np.argsort(sign * self.numbers(name)[positions], kind="stable")]
+        return positions[np.argsort(refused[positions], kind="stable")]
 
-    def frame(self, rows: Places) -> pd.DataFrame:
-        """Return rows as shown: one note each, and the nearest known structure; the index is their place."""
-        found: dict[str, Any] = {
+    def frame(self, rows: Positions) -> pd.DataFrame:
+        """Return the displayed columns of rows; the index contains their positions."""
+        columns: dict[str, Any] = {
             name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
             for name, values in self.columns.items()
         }
-        found["note"] = [self._note(row) for row in rows]
+        columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
-            found["nearest_known"] = _texts(self.details.nearest, rows)
-            found["nearest_percentile"] = 100.0 * self.details.percentile[rows]
-        return pd.DataFrame({name: found[name] for name in SHOWN if name in found}, index=rows)
+            columns["nearest_known"] = _texts(self.details.nearest, rows)
+            columns["nearest_percentile"] = 100.0 * self.details.percentile[rows]
+        return pd.DataFrame({name: columns[name] for name in SHOWN if name in columns}, index=rows)
 
     def about(self, row: int) -> dict[str, str]:
-        """Return the numbers of one row by name, in words; empty ones are left out."""
+        """Return the numbers of one row as texts by name, without empty ones."""
         values = {name: column[row] for name, column in self.columns.items()}
-        found = {"formula": str(values["formula"]), "file": str(values["file"])}
+        lines = {"formula": str(values["formula"]), "file": str(values["file"])}
         details = self.details
         if details is not None:
-            found["atoms"] = f"{details.n_atoms[row]:,}" if details.n_atoms[row] else ""
+            lines["atoms"] = f"{details.n_atoms[row]:,}" if details.n_atoms[row] else ""
         if values["status"] != "refused":
+            level = words.percent(float(values["level"]))
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
-            found["band gap"] = f"{values['mean_eV']:.2f} eV"
-            found[f"{words.percent(float(values['level']))} {values['interval']} interval"] = (
-                interval
-            )
-            found["standard deviation"] = f"{values['sd_eV']:.2f} eV"
+            lines["band gap"] = f"{values['mean_eV']:.2f} eV"
+            lines[f"{level} {values['interval']} interval"] = interval
+            lines["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
-                found["nearest known"] = (
-                    f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther than "
-                    f"{words.percent(details.percentile[row])} of the training set)"
+                lines["nearest known"] = (
+                    f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther "
+                    f"than {words.percent(details.percentile[row])} of the training set)"
                 )
-        found["status"] = str(values["status"])
-        found["to mind"] = self._to_mind(row)
-        return {name: text for name, text in found.items() if text}
+        lines["status"] = str(values["status"])
+        lines["notes"] = self._problems(row)
+        return {name: text for name, text in lines.items() if text}
 
-    def _to_mind(self, row: int) -> str:
+    def _problems(self, row: int) -> str:
         problem, domain = (str(self.columns[name][row]) for name in ("problem", "domain"))
         return " ".join(filter(None, (problem, domain if domain != "ok" else "")))
 
     def _note(self, row: int) -> str:
-        own = self.columns["id"][row] in self.learned
-        return " ".join(filter(None, (self._to_mind(row), _LEARNED if own else "")))
+        learned = self.columns["id"][row] in self.learned
+        return " ".join(filter(None, (self._problems(row), _LEARNED if learned else "")))
 
 
-def _texts(values: Sequence[str], rows: Places) -> "pd.Series[str]":
+def _texts(values: Sequence[str], rows: Positions) -> "pd.Series[str]":
     return pd.Series([values[row] for row in rows], index=rows, dtype="str")
 
 
 def filter_row(table: Table, *, key: str) -> Filter:
-    """Draw the filter above a table that has more than a few rows, and the order above one of several pages."""
+    """Draw the filter of a table and, if it has several pages, the choice of the order.
+
+    A table with fewer than 8 rows and no problems has no filter.
+    """
     offered: list[Show] = [
         "all",
         *(show for show, status in _STATUS.items() if table.has_status(status).any()),
@@ -162,32 +171,36 @@ def filter_row(table: Table, *, key: str) -> Filter:
     return Filter(text, show, order)
 
 
-def shown_page(rows: Places, *, key: str) -> tuple[Places, str]:
-    """Return the rows of a table's page that is chosen (`page_row` draws the choice), and the key of what it shows."""
+def shown_page(rows: Positions, *, key: str) -> tuple[Positions, str]:
+    """Return the rows of the selected page, and the key of the table that shows them.
+
+    `page_row` draws the choice of the page.
+    """
     pages = max(1, -(-len(rows) // PAGE))
     page = min(int(st.session_state.get(f"page-{key}", 1)), pages)
     return rows[(page - 1) * PAGE : page * PAGE], f"{key}-{page}" if pages > 1 else key
 
 
-def page_row(rows: Places, *, key: str) -> None:
-    """Draw the choice of the page below a table that has several."""
+def page_row(rows: Positions, *, key: str) -> None:
+    """Draw the choice of the page if there are several."""
     if len(rows) > PAGE:
         pages = -(-len(rows) // PAGE)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.pagination(pages, key=f"page-{key}")
             st.caption(
-                f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of them."
+                f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of "
+                "them."
             )
 
 
-def chosen_row(shown: pd.DataFrame, *, key: str) -> int | None:
-    """Draw the table and return which row of the input is chosen."""
-    place = tables.pick(shown, alt="Predicted structures", columns=column_settings(), key=key)
-    return None if place is None else int(shown.index[place])
+def chosen_row(frame: pd.DataFrame, *, key: str) -> int | None:
+    """Draw the table and return the position of the selected row in the input."""
+    position = tables.pick(frame, alt="Predicted structures", columns=column_settings(), key=key)
+    return None if position is None else int(frame.index[position])
 
 
 def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
-    """Draw what is known of the chosen structure, a row of this data set."""
+    """Draw the numbers and the structure of the selected row of a data set."""
     with st.container(border=True, key="chosen-structure"):
         st.markdown(f"**{words.escaped(str(table.columns['id'][row]))}**")
         lines = table.about(row)
@@ -203,7 +216,7 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
 
 
 def column_settings() -> dict[str, Any]:
-    """Return headers with units; the note is wide."""
+    """Return headers with units, help texts and widths of the columns."""
     return tables.columns(SHOWN) | {
         "mean_eV": st.column_config.NumberColumn(
             "gap (eV)", help=Quantity.MEAN.help, format="%.2f"
@@ -216,7 +229,7 @@ def column_settings() -> dict[str, Any]:
         ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
         "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
-        "note": st.column_config.Column("what to mind", width="medium"),
+        "note": st.column_config.Column("notes", width="medium"),
         "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
         "nearest_percentile": st.column_config.NumberColumn(
             "farther than (%)", help=_FAR_HELP, format="%.0f"
@@ -228,4 +241,7 @@ _LEARNED = "The run learned from this structure: its prediction is no test."
 _NEAREST_HELP = (
     "The structure that the run learned from whose descriptor points most nearly the same way."
 )
-_FAR_HELP = "Share of the training set that is nearer to its own nearest neighbour than this structure is to its."
+_FAR_HELP = (
+    "Share of the training set whose nearest neighbour is closer than the nearest neighbour of "
+    "this structure."
+)

@@ -1,4 +1,4 @@
-"""Predictions as a table beside their figure; level and kind of interval come from what is stored, by no job."""
+"""Predictions as a table and a figure; intervals of any level come from the stored quantiles."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
+from app.components.predict import prediction_files, prediction_table
+from app.components.predict.next_list import next_view
+from app.components.shared import downloads, words
+from app.components.shared.drawing import figure
+from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.counting import counts_of, domain_sentence
@@ -15,16 +20,25 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
-from components.predict import prediction_files, prediction_table
-from components.predict.next_list import next_view
-from components.shared import downloads, words
-from components.shared.drawing import figure
-from components.shared.run_choice import choose_interval
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """One prediction with what belongs to it; `learned` are ids that the run learned from, `name` that of its data."""
+class StoredPrediction:
+    """A prediction and its context.
+
+    Attributes
+    ----------
+    predictions, details, manifest, run
+        Predictions, their details if stored, and the run with its manifest.
+    id
+        Id of the prediction.
+    name, dataset
+        Name and id of the predicted data set.
+    extxyz
+        File of the predicted structures, if there is one.
+    learned
+        Ids of structures that the run learned from.
+    """
 
     predictions: Predictions
     details: PredictionDetails | None
@@ -37,40 +51,47 @@ class Shown:
     learned: Collection[str] = ()
 
 
-def prediction_view(shown: Shown) -> None:
-    """Draw level and kind, then the table with its figure, and what to compute next."""
-    level, kind, there = choose_interval(shown.predictions.conformal, key="interval-kind")
-    if not there:
+def prediction_view(prediction: StoredPrediction) -> None:
+    """Draw the choice of the interval, the table with its figure, and what to compute next."""
+    level, kind, available = choose_interval(prediction.predictions.conformal, key="interval-kind")
+    if not available:
         return
-    predicted, following = st.tabs(["Predictions", "What to compute next"])
-    with predicted:
-        _predicted(shown, level=level, kind=kind)
-    with following:
-        next_view(shown.predictions, shown.details, run=shown.run, prediction=shown.id)
+    predictions_tab, next_tab = st.tabs(["Predictions", "What to compute next"])
+    with predictions_tab:
+        _predictions(prediction, level=level, kind=kind)
+    with next_tab:
+        next_view(
+            prediction.predictions,
+            prediction.details,
+            run=prediction.run,
+            prediction=prediction.id,
+        )
 
 
-def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
-    predictions, details = shown.predictions, shown.details
-    fitting = details if details is not None and len(details) == len(predictions) else None
-    table = prediction_table.Table(predictions.to_columns(level, kind), fitting, shown.learned)
+def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKind) -> None:
+    predictions = prediction.predictions
+    details = prediction.details
+    if details is not None and len(details) != len(predictions):
+        details = None
+    table = prediction_table.Table(predictions.to_columns(level, kind), details, prediction.learned)
     counts = counts_of(predictions)
     st.markdown(summary(counts))
     if domain := domain_sentence(counts):
         st.caption(domain)
-    wanted = prediction_table.filter_row(table, key=shown.id)
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        rows = table.rows(wanted)
-        key = f"predicted-{shown.id}-{wanted.show}-{wanted.text}"
+    selection = prediction_table.filter_row(table, key=prediction.id)
+    left_column, right_column = st.columns([3, 2], gap="medium")
+    with left_column:
+        rows = table.rows(selection)
+        key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
         if len(rows) > prediction_table.PAGE:
-            key += f"-{wanted.order}"
-        page, of_page = prediction_table.shown_page(rows, key=key)
-        row = prediction_table.chosen_row(table.frame(page), key=of_page)
+            key += f"-{selection.order}"
+        page, page_key = prediction_table.shown_page(rows, key=key)
+        row = prediction_table.chosen_row(table.frame(page), key=page_key)
         prediction_table.page_row(rows, key=key)
-        _downloads(shown, level=level, kind=kind)
-    with right:
+        _downloads(prediction, level=level, kind=kind)
+    with right_column:
         if row is not None:
-            prediction_table.chosen_structure(table, row, dataset=shown.dataset)
+            prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
         values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
         figure(
             plots.intervals,
@@ -78,44 +99,47 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
             ids=list(predictions.ids),
             unusual=table.has_status("warning"),
             key="intervals",
-            alt=f"Predicted gaps of {shown.name} with their intervals",
+            alt=f"Predicted gaps of {prediction.name} with their intervals",
             caption=FIGURE_CAPTION,
         )
     if np.nanmin(values["lower"], initial=0.0) < 0:
         st.caption(NEGATIVE_END_NOTE)
 
 
-def _downloads(shown: Shown, *, level: float, kind: IntervalKind) -> None:
+def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind) -> None:
     def about() -> bytes:
         return prediction_files.companion_json(
-            shown.manifest,
-            run=shown.run,
-            prediction=shown.id,
-            name=shown.name,
+            prediction.manifest,
+            run=prediction.run,
+            prediction=prediction.id,
+            name=prediction.name,
             level=level,
             kind=kind,
             columns=[*COLUMNS, "nearest_distance", "nearest_percentile"],
-            counts=prediction_files.row_counts(shown.predictions.status),
+            counts=prediction_files.row_counts(prediction.predictions.status),
         )
 
     def as_csv() -> bytes:
         return prediction_files.download_csv(
-            shown.predictions, shown.details, level=level, kind=kind
+            prediction.predictions, prediction.details, level=level, kind=kind
         )
 
-    name, path = f"predictions-{shown.run.id[:8]}", shown.extxyz
+    name = f"predictions-{prediction.run.id[:8]}"
+    path = prediction.extxyz
     with st.container(horizontal=True):
         downloads.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
         downloads.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
         if path is not None:
-            structures = partial(with_interval, path, shown.predictions, level=level, kind=kind)
+            structures = partial(
+                with_interval, path, prediction.predictions, level=level, kind=kind
+            )
             downloads.file_button(
                 "Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP
             )
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """Say how many structures were predicted, how many are unusual and how many refused."""
+    """Return how many structures were predicted, how many with a warning, and how many refused."""
     parts = [f"**{words.count(counts['ok'] + counts['warning'], 'structure')} predicted**"]
     if counts["warning"]:
         parts.append(f"{counts['warning']:,} of them with a warning")
@@ -124,8 +148,11 @@ def summary(counts: Mapping[str, int]) -> str:
     return "; ".join(parts) + "."
 
 
-FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
-_ABOUT_HELP = "Run, settings, versions and units: keep it beside the CSV."
+FIGURE_CAPTION = (
+    "Long bars are structures of which the model knows little; diamonds carry a warning in the "
+    "table."
+)
+_ABOUT_HELP = "Run, settings, versions and units: keep it with the CSV."
 _STRUCTURES_HELP = (
     "Coordinates; mean, standard deviation and the interval of this table in the comments."
 )

@@ -1,1 +1,1 @@
-"""What several pages share: frame, job panel, tables, uploads, runs as files, figures and words."""
+"""Parts of several pages: frame, job panel, tables, uploads, files of runs, figures and texts."""

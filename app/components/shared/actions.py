@@ -1,20 +1,28 @@
-"""What every deletion and new name has in common: its form, and the problem or what was done on the page drawn anew."""
+"""Forms that rename or delete something, and the message that follows."""
 
 from collections.abc import Callable
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, words
 from bandgap.foundation.errors import BandgapError
-from components.shared import frame, words
 
 
 def carry_out(
-    action: Callable[[], object], told: str = "", *, forget: session.Choice | None = None
+    action: Callable[[], object], message: str = "", *, forget: session.Choice | None = None
 ) -> None:
-    """Do it and run the page anew, with the plain sentence `told` at its top; a problem is shown here instead.
+    """Call an action and run the page again with a message; show an error of the library here.
 
-    `forget` is the choice of what is then gone, such as "run", which leaves session and address.
+    Parameters
+    ----------
+    action
+        The function to call.
+    message
+        Plain text for the top of the page after success.
+    forget
+        The choice, such as "run", to remove from session and address after success, because
+        the object was deleted.
     """
     try:
         action()
@@ -23,19 +31,19 @@ def carry_out(
         return
     if forget is not None:
         session.choose(forget, "")
-    if told:
-        session.tell(words.escaped(told))
+    if message:
+        session.set_message(words.escaped(message))
     st.rerun()
 
 
 def rename_form(
-    key: str, name: str, rename: Callable[[str], object], *, of: str, most: int
+    key: str, name: str, rename: Callable[[str], object], *, noun: str, max_chars: int
 ) -> None:
-    """Draw the form that gives another name of at most so many letters to a thing, such as "run"."""
+    """Draw the form that renames an object; `noun`, such as "run", names its kind."""
     with st.form(f"rename-{key}", border=False):
-        given = st.text_input("Name", name, max_chars=most)
+        new_name = st.text_input("Name", name, max_chars=max_chars)
         if st.form_submit_button("Rename"):
-            carry_out(lambda: rename(given), f"The {of} is now called {given}.")
+            carry_out(lambda: rename(new_name), f"The {noun} is now called {new_name}.")
 
 
 def delete_button(
@@ -47,7 +55,7 @@ def delete_button(
     sure: str,
     forget: session.Choice,
 ) -> None:
-    """Draw the button of a deletion, which works when the box before it is ticked."""
+    """Draw the button that deletes an object; it is enabled when the checkbox above is ticked."""
     ticked = st.checkbox(sure, key=f"sure-{key}")
     if st.button(label, disabled=not ticked, icon=":material/delete:", key=f"delete-{key}"):
         carry_out(delete, f"{name} is deleted.", forget=forget)

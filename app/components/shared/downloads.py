@@ -1,8 +1,9 @@
-"""Buttons that download a file, which is made when it is asked for; when making it fails, the page says why.
+"""Download buttons whose file is made on request; when that fails, the page shows the reason.
 
-Streamlit calls the function of a download button in a thread of its own, in which nothing can be drawn, and tells the
-browser no more than that it failed. The press also runs the button's fragment again: it waits for the outcome of that
-call, which both share through the session, and shows its message below the button.
+Streamlit calls the function of a download button in a separate thread. Nothing can be drawn there,
+and the browser learns only that the call failed. The press also runs the button's fragment again.
+The fragment waits for the result of the call, which it reads from the session, and shows the error
+message below the button.
 """
 
 import logging
@@ -11,35 +12,40 @@ import time
 from collections.abc import Callable
 
 import pandas as pd
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import words
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import BandgapError
-from components.shared import words
 
 log = logging.getLogger(__name__)
 
-START_S = (
-    5.0  # until the browser has asked for the file; one that never asks shall not block its page
-)
+# Time to wait for the browser's request of the file; without a limit a browser that never requests
+# it would block the page.
+START_S = 5.0
 POLL_S = 0.05
 _MIME = {"csv": "text/csv", "json": "application/json", "extxyz": "chemical/x-xyz"}
 
 
 class Attempt:
-    """The last attempt to make a file for one button of one session: shared by the page and the thread that makes it.
+    """The last attempt to make the file of one button in one session.
 
-    `error` is the message of an attempt that failed, empty otherwise.
+    The page and the thread that makes the file share it. `error` is the message of a failed
+    attempt, otherwise empty.
     """
 
     def __init__(self) -> None:
         self.error = ""
         self._lock = threading.Lock()
-        self._started = self._ended = self._seen = 0
+        # Numbers of attempts that were started, that ended, and that the page has waited for.
+        self._started = self._ended = self._reported = 0
 
     def make(self, make: Callable[[], bytes], name: str) -> bytes:
-        """Return the file that `make` makes; an error is noted, logged and raised again, so that no file is sent."""
+        """Return the file that `make` returns.
+
+        An error is stored, logged and raised again, so that no file is sent.
+        """
         with self._lock:
             self._started += 1
             self.error = ""
@@ -56,22 +62,22 @@ class Attempt:
                 self.error = error
 
     def wait(self, *, meanwhile: Callable[[], object]) -> None:
-        """Wait until the attempt of this press has ended, calling `meanwhile` again and again."""
+        """Wait until the attempt of this press has ended; call `meanwhile` repeatedly."""
         deadline = time.monotonic() + START_S
         try:
-            while self._ended == self._seen:
-                if self._started == self._seen and time.monotonic() > deadline:
+            while self._ended == self._reported:
+                if self._started == self._reported and time.monotonic() > deadline:
                     return
                 meanwhile()
                 time.sleep(POLL_S)
         finally:  # also when another click of the user interrupts the page
-            self._seen = self._started
+            self._reported = self._started
 
 
 def csv_button(
     label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = ""
 ) -> None:
-    """Offer a table, which is made when it is asked for, as a CSV of this name."""
+    """Offer a table as a CSV file of this name; the table is made on request."""
     file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
 
 
@@ -79,8 +85,8 @@ def csv_button(
 def file_button(
     label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = ""
 ) -> None:
-    """Offer a file, which is made when it is asked for; its kind is that of the ending of its name."""
-    attempt = session.remembered(f"download-{key or label}-{name}", Attempt)
+    """Offer a file that is made on request; the suffix of its name determines the MIME type."""
+    attempt = session.stored_object(f"download-{key or label}-{name}", Attempt)
     pressed = st.download_button(
         label,
         data=lambda: attempt.make(make, name),
@@ -101,6 +107,7 @@ def _message(name: str, problem: Exception) -> str:
     if isinstance(problem, BandgapError):
         return f"{name} was not made: {problem}"
     return (
-        f"{name} was not made, because of an error in bandgap ({type(problem).__name__}: {problem}). Nothing is lost. "
-        "Try again; if it fails once more, please report this message and the server's log."
+        f"{name} was not made, because of an error in bandgap ({type(problem).__name__}: "
+        f"{problem}). Nothing is lost. Try again; if it fails once more, please report this "
+        "message and the server's log."
     )

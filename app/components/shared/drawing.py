@@ -1,4 +1,4 @@
-"""Figures on the page, built once for the same content, as a page draws all of its figures anew at every click."""
+"""Figures of the pages. They are cached by content, as every click draws all figures of a page."""
 
 import hashlib
 import pickle
@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import downloads, frame, tables
 from bandgap import plots
-from components.shared import downloads, frame, tables
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 
@@ -17,7 +17,7 @@ _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 def figure(
     make: Callable[..., Any], *args: Any, key: str, alt: str, caption: str = "", **options: Any
 ) -> None:
-    """Show `make(*args, **options)` with its alternative text and, below, one sentence on what to look for."""
+    """Show the figure `make(*args, **options)` with its alternative text and a caption below."""
     st.plotly_chart(
         drawn(make, *args, **options), key=key, theme=None, width="stretch", config=_CONFIG, alt=alt
     )
@@ -32,14 +32,16 @@ def figure_with_table(
     key: str,
     alt: str,
     caption: str,
-    of: Any = None,
+    args: Any = None,
     **options: Any,
 ) -> None:
-    """Show `make(table, **options)` as `figure` does; below it a closed expander holds the table and its CSV.
+    """Show a figure as `figure` does, and below it a closed expander with its table and CSV.
 
-    A figure of something else, which the table holds the numbers of, is made of the arguments `of`.
+    The figure is `make(*args, **options)`; without `args` it is `make(table, **options)`.
     """
-    figure(make, *((table,) if of is None else of), key=key, alt=alt, caption=caption, **options)
+    figure(
+        make, *((table,) if args is None else args), key=key, alt=alt, caption=caption, **options
+    )
     with st.expander("The numbers of this figure"):
         tables.show(table, alt=f"The numbers of the figure: {alt}")
         downloads.csv_button(
@@ -48,12 +50,15 @@ def figure_with_table(
 
 
 def parity_columns(table: pd.DataFrame) -> list[Any]:
-    """Return what `plots.parity` draws of a table as `heldout_frame` makes it."""
+    """Return the columns of a table of `heldout_frame` that `plots.parity` draws."""
     return [table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")]
 
 
 def drawn(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return `make(*args, **options)` in the visitor's theme: one figure for the same content, not to be changed."""
+    """Return `make(*args, **options)` in the visitor's theme.
+
+    Equal content gives the same object, which must not be changed.
+    """
     dark = frame.dark()
     content = pickle.dumps((make.__module__, make.__qualname__, args, options))
     return _drawn(

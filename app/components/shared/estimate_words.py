@@ -1,34 +1,42 @@
-"""How long the chosen transfers, or the training of a source model, will take, in words, with what that rests on."""
+"""Messages on the estimated time of transfers and trainings, with the data behind the estimate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from app.components.shared import words
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.source_estimates import PastTraining, SourceWork, estimate_source
-from components.shared import words
 
 
 def estimate_sentence(
     estimates: Mapping[str, Estimate | None], *, device: Literal["cpu", "cuda"] = "cpu"
 ) -> str:
-    """Say how long the methods, by title, take one after another, between which times, and why.
+    """Return the total time of the methods, its range and the data behind it.
 
-    A method whose cost is not known is named; so it is said that costs were measured on a CPU where a GPU computes.
+    Methods are given by title and run one after another. The message names methods without an
+    estimate. It says that costs were measured on a CPU when a GPU is used.
     """
-    known = {title: found for title, found in estimates.items() if found is not None}
-    unknown = [title for title in estimates if title not in known]
-    if not known:
+    known_estimates = {
+        title: estimate for title, estimate in estimates.items() if estimate is not None
+    }
+    unknown = [title for title in estimates if title not in known_estimates]
+    if not known_estimates:
         return (
             f"How long {', '.join(unknown)} will take is not known yet: nobody has measured it."
             if unknown
             else ""
         )
-    total = sum(found.seconds for found in known.values())
-    low, high = (sum(found.range_s[end] for found in known.values()) for end in (0, 1))
-    several = ", one after another" if len(known) > 1 else ""
-    text = f"Estimated time: about {rounded(total)}{several} ({rounded(low)} to {rounded(high)}). {basis(known)}"
-    if device == "cuda" and any(not found.runs for found in known.values()):
+    total = sum(estimate.seconds for estimate in known_estimates.values())
+    low, high = (
+        sum(estimate.range_s[end] for estimate in known_estimates.values()) for end in (0, 1)
+    )
+    several = ", one after another" if len(known_estimates) > 1 else ""
+    text = (
+        f"Estimated time: about {rounded(total)}{several} ({rounded(low)} to {rounded(high)}). "
+        f"{basis(known_estimates)}"
+    )
+    if device == "cuda" and any(not estimate.runs for estimate in known_estimates.values()):
         text += " These costs are of a CPU; there is no estimate for a GPU yet."
     return text + (
         f" Not counted, as nobody has measured it: {', '.join(unknown)}." if unknown else ""
@@ -38,25 +46,30 @@ def estimate_sentence(
 def source_sentence(
     work: SourceWork, past: Sequence[PastTraining], *, guessed: bool = False
 ) -> str:
-    """Say how long a training of a source model takes at most, between which times, and what that rests on.
+    """Return the longest time of a source model's training, its range and the data behind it.
 
-    On a GPU on which no training was finished yet, that there is no estimate and what it would be on the CPU.
-    `guessed`: nobody has counted the structures.
+    For a GPU without a finished training the message gives the time on the CPU instead.
+    With `guessed` the number of structures is a guess.
     """
-    found, begin = estimate_source(work, past=past), "Estimated time:"
-    if found is None:
-        found = estimate_source(replace(work, device="cpu"), past=past)
-        begin = "There is no estimate for a GPU yet: no training on one was finished on this server. On its CPU:"
-    assert found is not None
-    low, high = (rounded(seconds) for seconds in found.range_s)
-    rests = (
-        f"{words.count(found.runs, 'earlier training')} on this server"
-        if found.runs
+    estimate = estimate_source(work, past=past)
+    begin = "Estimated time:"
+    if estimate is None:
+        estimate = estimate_source(replace(work, device="cpu"), past=past)
+        begin = (
+            "There is no estimate for a GPU yet: no training on one was finished on this server. "
+            "On its CPU:"
+        )
+    assert estimate is not None
+    low, high = (rounded(seconds) for seconds in estimate.range_s)
+    basis_text = (
+        f"{words.count(estimate.runs, 'earlier training')} on this server"
+        if estimate.runs
         else "costs measured on one core of another machine"
     )
     text = (
-        f"{begin} about {rounded(found.seconds)} ({low} to {high}) if all {words.count(work.epochs, 'epoch')} are "
-        f"needed; training ends earlier when the error on held-out structures no longer falls. It rests on {rests}."
+        f"{begin} about {rounded(estimate.seconds)} ({low} to {high}) if all "
+        f"{words.count(work.epochs, 'epoch')} are needed; training ends earlier when the error on "
+        f"held-out structures no longer falls. It rests on {basis_text}."
     )
     many = f"{float(f'{work.n:.2g}'):,.0f}"
     return text + (
@@ -67,23 +80,27 @@ def source_sentence(
 
 
 def basis(estimates: Mapping[str, Estimate]) -> str:
-    """Say what estimates rest on."""
-    own = [found.runs for found in estimates.values() if found.basis == "this method here"]
-    other = [found.runs for found in estimates.values() if found.basis == "other methods here"]
-    reference = len(estimates) - len(own) - len(other)
+    """Return a sentence on the data behind estimates."""
+    runs_of_method = [
+        estimate.runs for estimate in estimates.values() if estimate.basis == "this method here"
+    ]
+    runs_of_other_methods = [
+        estimate.runs for estimate in estimates.values() if estimate.basis == "other methods here"
+    ]
+    n_reference = len(estimates) - len(runs_of_method) - len(runs_of_other_methods)
     parts = []
-    if own:
-        parts.append(f"{words.count(sum(own), 'earlier run')} of the same kind on this server")
-    if other:
-        parts.append(
-            f"measured costs, corrected by {words.count(max(other), 'run')} of other methods on this server"
-        )
-    if reference:
+    if runs_of_method:
+        n_runs = words.count(sum(runs_of_method), "earlier run")
+        parts.append(f"{n_runs} of the same kind on this server")
+    if runs_of_other_methods:
+        n_runs = words.count(max(runs_of_other_methods), "run")
+        parts.append(f"measured costs, corrected by {n_runs} of other methods on this server")
+    if n_reference:
         parts.append("costs measured on another machine with two cores")
     return f"It rests on {'; '.join(parts)}."
 
 
 def rounded(seconds: float) -> str:
-    """Return a time as coarse as an estimate is: to 5 s below a minute, to half a minute below ten, else to minutes."""
+    """Return a time rounded to 5 s below 1 min, to 30 s below 10 min, else to minutes."""
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60
     return words.duration(max(step * round(seconds / step), 5))

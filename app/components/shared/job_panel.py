@@ -1,22 +1,25 @@
-"""The live panel of one job: phase, what is known of its progress, current figures, cancel, and how it ended."""
+"""The live panel of a job: phase, progress, current figures, cancel button, and how it ended."""
 
 import time
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.actions import carry_out
+from app.components.shared.waiting import POLL_S
 from bandgap.jobs import resuming
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
-from components.shared import stores, words
-from components.shared.actions import carry_out
-from components.shared.waiting import POLL_S
 
-LOOK_BACK = 20  # events among which the last line of the log is looked for
+LOOK_BACK = 20  # latest events that are searched for a log message
 
 
 def job_panel(job: Job, *, noun: str) -> None:
-    """Draw the panel of a job and follow it until it ends; the whole page runs once more whenever its state changes."""
+    """Draw the panel of a job and update it until the job ends.
+
+    The whole page runs again whenever the state of the job changes.
+    """
 
     @st.fragment(run_every=POLL_S if job.active else None)
     def panel() -> None:
@@ -27,9 +30,9 @@ def job_panel(job: Job, *, noun: str) -> None:
             _running(present)
         else:
             _ended(present, noun=noun)
-        if (
-            present.state != job.state
-        ):  # lists beside the panel show the state as well; not before a click is heard
+        # Lists next to the panel show the state too. The page runs again only after the panel is
+        # drawn, so that a click on "Cancel" is processed.
+        if present.state != job.state:
             st.rerun()
 
     panel()
@@ -37,9 +40,9 @@ def job_panel(job: Job, *, noun: str) -> None:
 
 def _running(job: Job) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
-        left, right = st.columns([4, 1], vertical_alignment="center")
-        left.markdown(f"**{words.escaped(job.title)}**")
-        if right.button(
+        left_column, right_column = st.columns([4, 1], vertical_alignment="center")
+        left_column.markdown(f"**{words.escaped(job.title)}**")
+        if right_column.button(
             "Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"
         ):
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
@@ -52,15 +55,15 @@ def _running(job: Job) -> None:
 
 
 def _waiting(job: Job) -> None:
-    before = stores.jobs().queue_length(job)
+    n_before = stores.jobs().queue_length(job)
     status = worker_status(stores.jobs().database)
     if not status.alive:
         st.write(words.no_worker(status.age_s))
     else:
         st.write(
             "Starting."
-            if not before
-            else f"Waiting for {words.count(before, 'job')} before this one."
+            if not n_before
+            else f"Waiting for {words.count(n_before, 'job')} before this one."
         )
 
 
@@ -86,8 +89,10 @@ def _progress(job: Job) -> None:
 
 
 def _ended(job: Job, *, noun: str) -> None:
-    kept = job.kind == "predict" and bool(resuming.n_predicted_rows(stores.home(), job.payload))
-    text = words.ending(job, noun=noun, kept=kept)
+    can_resume = job.kind == "predict" and bool(
+        resuming.n_predicted_rows(stores.home(), job.payload)
+    )
+    text = words.ending(job, noun=noun, can_resume=can_resume)
     match job.state:
         case "finished":
             st.caption(text)

@@ -1,4 +1,4 @@
-"""Widgets made from the fields of a request type, so that a new setting has one without a change to any page."""
+"""Widgets for the fields of a request type, so that a new setting needs no change of a page."""
 
 from typing import Any
 
@@ -8,16 +8,17 @@ from bandgap.foundation.requests import Request, RequestField
 
 
 def draw_fields(request_type: type[Request], *, key: str) -> dict[str, Any]:
-    """Draw a widget for each field that asks for one (`Setting.on_page`) and return the values by name.
+    """Draw a widget for each field with `Setting.on_page` and return the values by name.
 
-    `key` begins the keys of the widgets.
+    `key` is the prefix of the keys of the widgets.
     """
     fields = [field for field in request_type.fields() if field.setting.on_page]
     return {field.name: _widget(field, key=f"{key}-{field.name}") for field in fields}
 
 
 def _widget(field: RequestField, *, key: str) -> Any:
-    label, help_text = field.setting.label, field.setting.help
+    label = field.setting.label
+    help_text = field.setting.help
     if field.kind == "flag":
         return st.checkbox(label, value=bool(field.default), help=help_text, key=key)
     if field.kind == "choice":

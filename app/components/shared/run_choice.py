@@ -1,24 +1,25 @@
-"""The select boxes of pages: what the address names is chosen first; and that of finished runs, which results share."""
+"""Select boxes of the pages: objects of the workspace, finished runs, and intervals."""
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, words
+from app.components.shared.run_files import finished_runs
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
-from components.shared import frame, stores, words
-from components.shared.run_files import finished_runs
 
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
-    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
-    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
-    "falls in it with {level} probability)",
+    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow "
+    "it; {level})",
+    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of "
+    "another crystal like them falls in it with {level} probability)",
 }
 
 
@@ -32,28 +33,44 @@ def choose(
     width: int | Literal["stretch"] = "stretch",
     help: str = "",
 ) -> str:
-    """Return the id that is picked among names by id; with a `key` the box begins anew when another is chosen.
+    """Draw a select box and return the selected id.
 
-    Where none is chosen it begins with the `proposed` one, else with the first.
+    Parameters
+    ----------
+    choice
+        The choice of the session that is selected initially, if it is one of the names.
+    label
+        Label of the box.
+    names
+        Displayed names by id.
+    key
+        Prefix of the key of the widget. With it the box is reset when the session's choice
+        changes.
+    proposed
+        Id that is selected initially when the session has no choice; the first one by default.
     """
-    ids, present = list(names), session.chosen(choice)
-    begun = present if present in names else proposed
-    index = 0 if begun is None else ids.index(begun)
-    life = f"{key}-{ids[index]}-{len(ids)}" if key else None
-    format_func = names.__getitem__
+    ids = list(names)
+    present = session.selected_id(choice)
+    initial_id = present if present in names else proposed
+    index = 0 if initial_id is None else ids.index(initial_id)
     return st.selectbox(
-        label, ids, index=index, format_func=format_func, key=life, width=width, help=help or None
+        label,
+        ids,
+        index=index,
+        format_func=names.__getitem__,
+        key=f"{key}-{ids[index]}-{len(ids)}" if key else None,
+        width=width,
+        help=help or None,
     )
 
 
 def choose_run(purpose: str) -> RunRow | None:
-    """Let the visitor choose a finished run; without one, say how it stands and what to do."""
-    finished, present = finished_runs(), session.chosen("run")
+    """Draw the select box of finished runs; without one, show what to do and return None."""
+    finished = finished_runs()
+    present = session.selected_id("run")
     if not finished:
-        newest, jobs = (
-            stores.library().runs(session.workspace(), limit=1),
-            stores.jobs_of("transfer"),
-        )
+        newest = stores.library().runs(session.workspace(), limit=1)
+        jobs = stores.jobs_of("transfer")
         states = [words.STANDING[jobs[run.job].state] for run in newest if run.job in jobs]
         text = (
             f"There is no finished run yet; the newest one {states[0]}."
@@ -63,10 +80,10 @@ def choose_run(purpose: str) -> RunRow | None:
         frame.send_on(f"{text} {purpose}", to="train")
         return None
     names = stores.dataset_names(session.workspace())
-    same = Counter(run.title for run in finished.values())
+    n_of_title = Counter(run.title for run in finished.values())
     titles = {
-        i: run.title if same[run.title] == 1 else f"{i[:4]}: {run.title}"
-        for i, run in finished.items()
+        run_id: run.title if n_of_title[run.title] == 1 else f"{run_id[:4]}: {run.title}"
+        for run_id, run in finished.items()
     }
     picked = choose("run", "Run", titles, key="run-select", width=520)
     run = finished[picked]
@@ -91,19 +108,26 @@ def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
 def choose_interval(
     held_back: ConformalScores | None, *, key: str, default: IntervalKind = "prediction"
 ) -> tuple[float, IntervalKind, bool]:
-    """Draw both, and return level, kind, and whether there are such intervals: a conformal one may need more crystals.
+    """Draw the slider of the level and the choice of the kind of interval.
 
-    A conformal interval is offered where crystals were held back for it.
+    Returns
+    -------
+    level
+        Probability that the intervals state, in (0, 1).
+    kind
+        Kind of interval. Conformal intervals are offered for runs that held back crystals.
+    available
+        Whether there are such intervals: a conformal interval may need more crystals.
     """
-    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
-    level = choose_level(left)
+    left_column, right_column = st.columns([2, 3], gap="large", vertical_alignment="center")
+    level = choose_level(left_column)
     kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back is not None]
     kind: IntervalKind = (
-        right.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP)
+        right_column.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP)
         or default
     )
     crystals = words.count(len(held_back or ()), "held-back crystal")
-    right.caption(
+    right_column.caption(
         words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + "."
     )
     short = too_few(len(available(held_back)), level=level) if kind == "conformal" else ""
@@ -112,6 +136,6 @@ def choose_interval(
 
 
 _KIND_HELP = (
-    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
-    + Quantity.CONFORMAL.help
+    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More "
+    "settings). " + Quantity.CONFORMAL.help
 )

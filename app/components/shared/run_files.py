@@ -1,4 +1,4 @@
-"""What finished runs left in their folders, read without torch: manifest, draws, predictions, held-out structures."""
+"""Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import session
 import streamlit as st
 from safetensors.numpy import load_file
 
+from app import session
+from app.components.shared import stores
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.heldout import HeldOut, load_heldout
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
@@ -22,17 +23,24 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.sources.cards import left_out_sentence
-from components.shared import stores
 
-SUMMARIES, RECORD = "summaries.safetensors", "diagnostics.safetensors"
+SUMMARIES = "summaries.safetensors"
+RECORD = "diagnostics.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
 class RunFiles:
-    """The manifest of a run, and its draws of c and kappa (chain, draw, layer), tau and sigma_eV (chain, draw).
+    """The files of a run.
 
-    `record` holds traces, energies, draws from the prior and changes of features by name; runs of older versions and
-    methods without chains have none.
+    Attributes
+    ----------
+    manifest
+        The manifest of the run.
+    draws
+        Draws of c and kappa (chain, draw, layer), and of tau and sigma_eV (chain, draw).
+    record
+        Traces, energies, draws from the prior and changes of features by name; empty for methods
+        without chains.
     """
 
     manifest: dict[str, Any]
@@ -56,27 +64,25 @@ class RunFiles:
 
     @property
     def rhat(self) -> dict[str, float]:
-        """R-hat by name of what it judges; `fit` is the largest of the fitted gaps, where it is kept."""
-        found = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
-        return (
-            found | {"fit": self.figures["rhat_fit_max"]}
-            if found and "rhat_fit_max" in self.figures
-            else found
-        )
+        """R-hat by name of quantity; `fit` is the largest one of the fitted gaps, if stored."""
+        rhat = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+        if rhat and "rhat_fit_max" in self.figures:
+            rhat["fit"] = self.figures["rhat_fit_max"]
+        return rhat
 
     @property
     def ess(self) -> dict[str, float]:
-        """Effective draws by name of what they judge."""
+        """Effective number of draws by name of quantity."""
         return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
 
     @property
     def source(self) -> dict[str, Any]:
-        """The card of the source model, and what it shares with the run's structures."""
+        """The card of the source model, and its overlap with the run's structures."""
         return dict(self.manifest.get("source", {}))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that belong beside every result of the run."""
+        """Warnings that are shown with every result of the run."""
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
 
     @property
@@ -86,14 +92,16 @@ class RunFiles:
 
     @property
     def left_out(self) -> str:
-        """How many labelled structures the run left out, which, and why; empty where it took all."""
+        """Number of labelled structures that the run left out, which and why; else empty."""
         return left_out_sentence(self.manifest)
 
     @property
     def figures(self) -> dict[str, float]:
-        """Figures of the fit by name: divergences, ebfmi_min, alpha, prior_share, nll_alpha_10 and others."""
-        found = self.manifest.get("diagnostics", {})
-        return {name: value for name, value in found.items() if isinstance(value, (int, float))}
+        """Figures of the fit by name, such as divergences, ebfmi_min and nll_alpha_10."""
+        diagnostics = self.manifest.get("diagnostics", {})
+        return {
+            name: value for name, value in diagnostics.items() if isinstance(value, (int, float))
+        }
 
     @property
     def divergences(self) -> int:
@@ -102,18 +110,18 @@ class RunFiles:
 
     @property
     def members(self) -> int:
-        """Number of independent posteriors that the run mixes, one for each network of its source."""
+        """Number of independent posteriors in the run, one for each network of its source."""
         stored = self.manifest.get("posterior", {})
         return 1 if self.pool else len(stored.get("members", [])) or 1
 
     @property
     def pool(self) -> dict[str, float]:
-        """The weights of the methods that the run weighs, by name; empty where it is of one method."""
+        """Weights of the methods by name, if the run combines several methods; else empty."""
         stored = self.manifest.get("posterior", {})
         return dict(zip(stored.get("methods", []), stored.get("weights", []), strict=False))
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
-        """Return what the record holds under a prefix, such as "trace.", without it."""
+        """Return the arrays of the record whose name has a prefix, such as "trace.", without it."""
         return {
             name.removeprefix(prefix): v
             for name, v in self.record.items()
@@ -122,7 +130,7 @@ class RunFiles:
 
 
 def read_run(run_id: str) -> RunFiles:
-    """Return what pages show of a finished run.
+    """Return the files of a finished run.
 
     Raises ArtifactError when its folder is missing or damaged.
     """
@@ -130,23 +138,19 @@ def read_run(run_id: str) -> RunFiles:
 
 
 def read_predictions(run_id: str, prediction_id: str) -> Predictions:
-    """Return stored predictions with all their quantiles, calibrated where a calibrator is stored with the run.
+    """Return stored predictions with all quantiles, calibrated if the run has a calibrator.
 
-    Raises ArtifactError when they, or the calibrator, are missing or damaged.
+    Raises ArtifactError when the predictions are missing, or they or the calibrator are damaged.
     """
-    calibrator, path = (
-        read_calibrator(run_id),
-        stores.home().prediction_folder(run_id, prediction_id) / QUANTILES,
-    )
-    return (
-        _read_predictions(path)
-        if calibrator is None
-        else _calibrated(path, repr(calibrator), calibrator)
-    )
+    calibrator = read_calibrator(run_id)
+    path = stores.home().prediction_folder(run_id, prediction_id) / QUANTILES
+    if calibrator is None:
+        return _read_predictions(path)
+    return _calibrated(path, repr(calibrator), calibrator)
 
 
 def read_calibrator(run_id: str) -> Calibrator | None:
-    """Return the calibrator that is stored with a run, None where there is none.
+    """Return the calibrator of a run, None if it has none.
 
     Raises ArtifactError when it is damaged.
     """
@@ -154,7 +158,7 @@ def read_calibrator(run_id: str) -> Calibrator | None:
 
 
 def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
-    """Return what was stored beside predictions; None for those of older versions.
+    """Return the details that are stored with predictions, None if there are none.
 
     Raises ArtifactError when the file is damaged.
     """
@@ -163,7 +167,7 @@ def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
 
 
 def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
-    """Return the file of predicted structures, None where none was written."""
+    """Return the extXYZ file of predicted structures, None if there is none."""
     path = stores.home().prediction_folder(run_id, prediction_id) / EXTXYZ
     return path if path.is_file() else None
 
@@ -180,19 +184,20 @@ def _read_run(folder: str) -> RunFiles:
         )
     except DAMAGE as error:
         raise ArtifactError(
-            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
-            "this one again."
+            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are "
+            "not touched; train this one again."
         ) from error
     return RunFiles(manifest, draws, record)
 
 
 _cached = st.cache_resource(max_entries=4, show_spinner=False)
-_read_predictions, _read_details = _cached(load_predictions), _cached(load_details)
+_read_predictions = _cached(load_predictions)
+_read_details = _cached(load_details)
 
 
 @_cached
 def _calibrated(path: Path, calibrator: str, _calibrator: Calibrator) -> Predictions:
-    """Return stored predictions as a calibrator, which `calibrator` tells from others, changes them."""
+    """Return calibrated predictions; `calibrator` is the key of the cache for `_calibrator`."""
     return _calibrator.apply(_read_predictions(path))
 
 
@@ -212,12 +217,12 @@ def read_heldout_run(run: RunRow) -> HeldOut:
 
 
 def heldout_frame(heldout: HeldOut, level: float = 0.95) -> pd.DataFrame:
-    """Return the table of their predictions at a level with the known gaps, one row a structure."""
+    """Return one row per held-out structure: predictions at a level, and the known gap."""
     return heldout.predictions.to_frame(level).assign(gap_eV=heldout.gaps_eV)
 
 
 def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
-    """Return a run as tables and figures of the comparison read it; raises as `read_heldout_run`."""
+    """Return a run for the tables and figures of the comparison; raises as `read_heldout_run`."""
     manifest = read_run(run.id).manifest
     device = run.request.device
     return StoredRun(
@@ -226,13 +231,13 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
 
 
 def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[LearningPoint]:
-    """Return the errors of all runs that were made from the same data as the baseline; damaged ones are left out."""
-    own, home = runs[baseline.id].dataset, stores.home()
-    same = tuple(run.id for run in runs.values() if run.dataset == own)
+    """Return the errors of all readable runs on the data of the baseline."""
+    dataset = runs[baseline.id].dataset
+    run_ids = tuple(run.id for run in runs.values() if run.dataset == dataset)
     return [
         point
-        for point, content in _points(str(home.folder), same)
-        if content == baseline.data_fingerprint
+        for point, fingerprint in _points(str(stores.home().folder), run_ids)
+        if fingerprint == baseline.data_fingerprint
     ]
 
 

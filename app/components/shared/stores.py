@@ -1,13 +1,13 @@
-"""The store as pages see it: one object each for the data directory of this server."""
+"""Access of the pages to the job store and the library in the data directory of this server."""
 
 import json
 import logging
 import os
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
 from bandgap.jobs import workspaces
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
@@ -19,7 +19,7 @@ from bandgap.jobs.store import Job, JobStore
 
 log = logging.getLogger(__name__)
 
-MIN_LABELLED = 20  # labelled structures of a data set from which a transfer may start
+MIN_LABELLED = 20  # smallest number of labelled structures for a transfer
 
 
 def home() -> Home:
@@ -33,7 +33,7 @@ def jobs() -> JobStore:
 
 
 def library() -> Library:
-    """Return data sets, runs and the catalogue."""
+    """Return the store of data sets, runs and the catalogue of methods and sources."""
     return _library(os.environ.get("BANDGAP_HOME", ""))
 
 
@@ -43,15 +43,18 @@ def has_workspace(workspace: str) -> bool:
 
 
 def open_workspace(workspace: str) -> None:
-    """Note a new workspace, so that its address opens it later; a store that cannot be written is no obstacle here."""
+    """Store a new workspace, so that its address opens it later.
+
+    A failure to write is only logged, as the visitor can still read the pages.
+    """
     try:
         workspaces.open_workspace(library(), workspace)
     except StoreError:
-        log.warning("the new workspace could not be noted", exc_info=True)
+        log.warning("the new workspace could not be stored", exc_info=True)
 
 
-def ask(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
-    """Ask the worker for a job of the visitor's workspace; asked again with the same key, it is the same job."""
+def submit(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
+    """Submit a job of the visitor's workspace; the same key twice gives the same job."""
     return jobs().submit(
         session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key
     )
@@ -72,11 +75,12 @@ def dataset_names(workspace: str) -> dict[str, str]:
     return {dataset.id: dataset.name for dataset in library().datasets(workspace)}
 
 
-def device_of(asked: str) -> Literal["cpu", "cuda"]:
-    """Return on what the worker computes a job that asks for auto, cpu or cuda."""
-    system = library().system()
-    own = system.device if system else "cpu"
-    return "cuda" if asked == "cuda" or (asked == "auto" and own.startswith("cuda")) else "cpu"
+def device_of(setting: str) -> Literal["cpu", "cuda"]:
+    """Return the device that the worker uses for the setting auto, cpu or cuda."""
+    if setting == "auto":
+        system = library().system()
+        setting = system.device if system else "cpu"
+    return "cuda" if setting.startswith("cuda") else "cpu"
 
 
 def levels_installed() -> bool:
@@ -102,7 +106,7 @@ def _library(folder: str) -> Library:
 
 
 def numbers(dataset: Dataset) -> dict[str, int]:
-    """Return the names of the numbers that a data set's structures have, and how many have each."""
+    """Return how many structures of a data set have each number, by its name."""
     return _numbers(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
 
 
@@ -112,7 +116,7 @@ def _numbers(folder: str, dataset: str, labels: str) -> dict[str, int]:
 
 
 def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
-    """Return how many of a data set's structures with gaps have each set of elements."""
+    """Return the number of labelled structures of a data set by their set of elements."""
     return _elements(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
 
 

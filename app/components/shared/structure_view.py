@@ -1,4 +1,4 @@
-"""One structure: atoms, bonds and cell in three dimensions, its own numbers, and the atoms as a table."""
+"""The view of one structure: a figure in three dimensions, numbers, and a table of atoms."""
 
 import math
 from pathlib import Path
@@ -7,20 +7,23 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import tables, words
+from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Verdict
 from bandgap.plots.elements import symbol_of
 from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
-from components.shared import tables, words
-from components.shared.drawing import figure
 
-CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
+CAPTION = (
+    "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent "
+    "radii."
+)
 
 
 def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
-    """Draw the structure of one row beside its numbers; return False when what is stored of it cannot be read."""
+    """Draw the structure of a row and its numbers; return False if its file cannot be read."""
     st.markdown(f"**{words.escaped(verdict.id)}**")
     if verdict.status == "refused":
         st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
@@ -28,10 +31,10 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     shape = _shape(path, row)
     if shape is None:
         return False
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
+    left_column, right_column = st.columns([3, 2], gap="medium")
+    with left_column:
         _draw(shape, formula=verdict.formula, key=key)
-    with right:
+    with right_column:
         if verdict.problem:
             st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
         numbers = structure_numbers(shape, verdict)
@@ -45,7 +48,7 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
 
 
 def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
-    """Draw the structure of one row, or nothing where what is stored of it cannot be read."""
+    """Draw the structure of a row, or nothing if its file cannot be read."""
     shape = _shape(path, row)
     if shape is not None:
         _draw(shape, formula=formula, key=key)
@@ -69,7 +72,7 @@ def _shape(path: Path, row: int) -> Shape | None:
 
 
 def structure_numbers(shape: Shape, verdict: Verdict) -> dict[str, str]:
-    """Return the structure's own numbers in words, with their units."""
+    """Return the numbers of a structure as texts with units."""
     rows = {"formula": verdict.formula, "atoms": f"{shape.numbers.size:,}"}
     if verdict.gap_eV is not None:
         rows[Quantity.GAP.label] = f"{verdict.gap_eV:.2f} eV"
@@ -97,7 +100,7 @@ def structure_numbers(shape: Shape, verdict: Verdict) -> dict[str, str]:
 
 
 def atom_table(shape: Shape) -> pd.DataFrame:
-    """Return element and position of every atom, molecules in one piece."""
+    """Return element and position of every atom; molecules are not split by the cell."""
     x, y, z = shape.positions.round(3).T
     elements = [symbol_of(int(number)) for number in shape.numbers]
     order = np.arange(1, len(elements) + 1)

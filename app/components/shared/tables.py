@@ -1,4 +1,4 @@
-"""Tables of the dashboard from rows of the store: pure functions to frames, and the columns' headers and help texts."""
+"""Tables of the dashboard: data frames of rows of the store, and the settings of their columns."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.components.shared import words
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow, Verdict
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import card_rows
-from components.shared import words
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
 def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return one row a structure with its verdict in words; what needs attention comes first."""
+    """Return one row per structure with its verdict: refused first, then warnings, then ready."""
     ordered = sorted(verdicts, key=lambda v: _SORT[v.status])
     return pd.DataFrame(
         {
@@ -42,7 +42,7 @@ def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 def run_frame(
     runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return one row a run: what it learned from, how it stands, when it started."""
+    """Return one row per run: title, state, data set, seed and start."""
     return pd.DataFrame(
         {
             "run": [run.title for run in runs],
@@ -66,7 +66,7 @@ RUN_COLUMNS = {
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
-    """Draw what a source model was trained on, and what it shares with a run's structures, one line each."""
+    """Draw the card of a source model and its overlap with the structures of a run."""
     for name, text in card_rows(card, overlap).items():
         st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")
 
@@ -74,7 +74,7 @@ def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> N
 def show(
     table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any] | None = None, rows: int = 12
 ) -> None:
-    """Draw a table: all of it when it has few rows, else a scrolling window of about `rows`."""
+    """Draw a table; one with more than `rows` rows gets a scrolling window of that height."""
     st.dataframe(
         table,
         height=_height(table, rows),
@@ -88,7 +88,7 @@ def show(
 def pick(
     table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12
 ) -> int | None:
-    """Draw a table in which one row can be marked, and return the place of the one that is."""
+    """Draw a table in which one row can be marked, and return the position of the marked row."""
     event = st.dataframe(
         table,
         height=_height(table, rows),
@@ -100,7 +100,7 @@ def pick(
         on_select="rerun",
         selection_mode="single-row",
     )
-    return next((place for place in event.selection.rows if place < len(table)), None)
+    return next((position for position in event.selection.rows if position < len(table)), None)
 
 
 def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
@@ -108,7 +108,7 @@ def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
 
 
 def columns(names: Sequence[str]) -> dict[str, Any]:
-    """Return Streamlit's column settings for quantities: label with unit, help text, two decimals for energies."""
+    """Return Streamlit's column settings for quantities: label with unit, help text, format."""
     by_column = {quantity.column: quantity for quantity in Quantity}
     settings: dict[str, Any] = {}
     for name in names:

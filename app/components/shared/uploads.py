@@ -1,20 +1,20 @@
-"""Uploaded files become a data set in the store and a job for the worker; the page keeps nothing of them."""
+"""Uploaded files: they become a data set in the store and a job for the worker."""
 
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import session
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from app import session
+from app.components.shared import stores, words
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
-from components.shared import stores, words
 
 ACCEPTED = f"{NAMES}, or a zip of these"
 
@@ -27,9 +27,25 @@ def store_files(
     then: Callable[[Dataset], Job],
     name: str = "",
 ) -> Dataset:
-    """Store the files of a form as a data set named after them; the same life of the form gives the same data set.
+    """Store the files of a form as a data set; the same form instance gives the same data set.
 
-    `then` asks for the job of the data set. Raises InputError over the limits.
+    Parameters
+    ----------
+    files
+        Uploaded files.
+    form
+        Name of the form, whose key gives the id of the data set.
+    purpose
+        Purpose of the data set.
+    then
+        Submits the job of the data set.
+    name
+        Name of the data set; by default it is named after the files.
+
+    Raises
+    ------
+    InputError
+        The files exceed the limits.
     """
     contents = [(file.name, file.getvalue()) for file in files]
     return stores.library().add_dataset(
@@ -43,59 +59,63 @@ def store_files(
 
 
 def release(*files: UploadedFile | None) -> None:
-    """Free the memory of uploads that the store has now; Streamlit would keep them as long as the session.
+    """Free the memory of uploads after they were stored.
 
-    Give the form a new life afterwards, as its widgets still refer to them.
+    Streamlit would keep them until the end of the session. Call `session.renew` for the form
+    afterwards, as its widgets still refer to the files.
     """
     context = get_script_run_ctx()
     if context is None:
         return
     manager = context.uploaded_file_mgr
-    assert isinstance(manager, MemoryUploadedFileManager)  # as Streamlit makes it
+    assert isinstance(manager, MemoryUploadedFileManager)  # the type that Streamlit creates
     for file in files:
         if file is not None:
             manager.remove_file(context.session_id, file.file_id)
 
 
 def submit_check(dataset: Dataset) -> Job:
-    """Ask the worker for the verdicts of a data set."""
-    title, key = f"Checking {dataset.name}", f"check-{dataset.id}"
-    return stores.ask("check", title, subject=dataset.id, key=key, dataset=dataset.id)
+    """Submit the check of a data set."""
+    title = f"Checking {dataset.name}"
+    key = f"check-{dataset.id}"
+    return stores.submit("check", title, subject=dataset.id, key=key, dataset=dataset.id)
 
 
 def check_again(job: Job) -> Job:
-    """Ask the worker once more for what a job that has ended too early was to do; asked twice, it is one job."""
-    return stores.ask(
+    """Submit the work of a job that did not finish again; two calls give one job."""
+    return stores.submit(
         job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload
     )
 
 
 def add_demo(origin: Origin = "demo") -> None:
-    """Make a data set of a demo's crystals, once per workspace, and choose it.
+    """Create and select a data set of a demo's crystals, once per workspace.
 
-    Where a shipped source was chosen for other data, the one that is proposed for these is taken in its place.
+    The choice of a shipped source model is removed, so that the one for these data is proposed.
     """
     demo = DEMOS[origin]
 
-    def ask(dataset: Dataset) -> Job:
-        title, key = f"Reading the {demo.dataset}", f"demo-{dataset.id}"
-        return stores.ask("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
+    def submit_import(dataset: Dataset) -> Job:
+        title = f"Reading the {demo.dataset}"
+        key = f"demo-{dataset.id}"
+        return stores.submit("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
 
-    library, workspace = stores.library(), session.workspace()
+    library = stores.library()
+    workspace = session.workspace()
     existing = [d for d in library.datasets(workspace) if d.origin == origin]
     dataset = (
         existing[0]
         if existing
-        else library.add_dataset(workspace, demo.dataset, origin=origin, then=ask)
+        else library.add_dataset(workspace, demo.dataset, origin=origin, then=submit_import)
     )
-    ask(dataset)
+    submit_import(dataset)
     session.choose("data", dataset.id)
-    if session.chosen("source") in {NO_SOURCE, *(other.source for other in DEMOS.values())}:
+    if session.selected_id("source") in {NO_SOURCE, *(other.source for other in DEMOS.values())}:
         session.choose("source", "")
 
 
 def default_name(names: Sequence[str]) -> str:
-    """Return a name for a data set: that of its only file, else of its first file and the number of the others."""
+    """Return the default name of a data set: its first file and the number of other files."""
     return (
         names[0]
         if len(names) == 1

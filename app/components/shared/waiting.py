@@ -1,29 +1,29 @@
-"""What a page does in a new worker's first seconds: it says what it waits for, and goes on by itself."""
+"""Waiting for the worker: a page shows what it waits for and runs again when that is available."""
 
 from collections.abc import Callable
 
 import streamlit as st
 
+from app.components.shared import stores, words
 from bandgap.jobs.library import Kind
 from bandgap.jobs.lock import worker_status
-from components.shared import stores, words
 
 POLL_S = 2.0
 
 
 def registered(*kinds: Kind) -> bool:
-    """Return whether the worker has written down all of these; until it has, say so, and then run the page anew."""
+    """Return whether the worker has registered these kinds; if not, show so and wait for it."""
 
-    def there() -> bool:
+    def is_registered() -> bool:
         return all(stores.library().is_registered(kind) for kind in kinds)
 
-    if there():
+    if is_registered():
         return True
-    run_anew_when(
-        there,
+    rerun_when(
+        is_registered,
         lambda: st.info(
-            "The worker has not yet said which source models and methods there are. It does so some seconds after its "
-            "start; this page then goes on by itself.",
+            "The worker has not yet registered its source models and methods. It does so "
+            "some seconds after its start; this page then continues by itself.",
             icon=":material/hourglass_top:",
         ),
     )
@@ -31,24 +31,24 @@ def registered(*kinds: Kind) -> bool:
 
 
 def worker_state() -> None:
-    """Show whether computing is possible; where not, watch for the worker's first sign."""
+    """Show whether a worker runs; if not, wait until one runs."""
     alive, _ = _worker()
     if alive:
         st.caption("Worker: running.")
         return
-    run_anew_when(
+    rerun_when(
         lambda: _worker()[0], lambda: st.warning(_worker()[1], icon=":material/pause_circle:")
     )
 
 
-def run_anew_when(
-    there: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None
+def rerun_when(
+    condition: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None
 ) -> None:
-    """Draw what is shown meanwhile, again and again, until it is there; then run the whole page once more."""
+    """Run the whole page again when a condition is true; until then call `meanwhile` repeatedly."""
 
     @st.fragment(run_every=POLL_S)
     def watch() -> None:
-        if there():
+        if condition():
             st.rerun()
         meanwhile()
 

@@ -1,4 +1,4 @@
-"""Sentences of the dashboard: what is true and what to do, in the field's plain words."""
+"""Texts of the dashboard: numbers with units, escaped names, states and endings of jobs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,17 +31,17 @@ _MARKUP = re.compile(
 )
 _LINE_START = re.compile(r"^(\s*\d*)([#>+-]|(?<=\d)[.)])", re.MULTILINE)
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
-_EARLY = 0.05  # below this share of the work the time left is not said
+_EARLY = 0.05  # below this share of the work the remaining time is not shown
 
 
 def duration(seconds: float) -> str:
-    """Return a time as "2 min 10 s"; one below zero, as after a step of the clock, as "0 s"."""
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    """Return a time as "2 min 10 s"; a negative time, after a step of the clock, as "0 s"."""
+    total_s = max(round(seconds), 0)
+    if total_s < 60:
+        return f"{total_s} s"
+    if total_s < 3600:
+        return f"{total_s // 60} min {total_s % 60} s" if total_s % 60 else f"{total_s // 60} min"
+    return f"{total_s // 3600} h {total_s % 3600 // 60} min"
 
 
 def percent(share: float) -> str:
@@ -69,27 +69,31 @@ def sentence(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, for names that other people gave."""
+    """Return text that Markdown shows unchanged, for names from users."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:-])", r"\\\1", text)
 
 
 def escaped_sentence(text: str) -> str:
-    """Return an error's or a warning's sentence, which may hold such names, so that Markdown shows it as it is.
+    """Return an error or a warning, which may contain such names, so that Markdown shows it.
 
-    Only what could take effect is marked: a single hyphen or bracket stays, and a command of ours stays code.
+    Only characters that would be markup are escaped: a single hyphen or bracket is not. Commands
+    of `bandgap` and `pip` in backticks remain code.
     """
-    inside = _MARKUP.sub(lambda found: found[1] or f"\\{found[0]}", text)
-    return _LINE_START.sub(r"\1\\\2", inside)
+    escaped_inside = _MARKUP.sub(lambda match: match[1] or f"\\{match[0]}", text)
+    return _LINE_START.sub(r"\1\\\2", escaped_inside)
 
 
 def no_worker(age_s: float | None) -> str:
-    """Say that nothing computes now, and what to do."""
+    """Return the message that no worker runs, and what to do."""
     since = "has not been started" if age_s is None else f"has not answered for {duration(age_s)}"
-    return f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and start `bandgap app`."
+    return (
+        f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and "
+        "start `bandgap app`."
+    )
 
 
 def progress_line(event: Event, *, now: float) -> str:
-    """Say how far a phase is and, after 5 % of it, how long it will take."""
+    """Return the progress of a phase and, after 5 % of it, the remaining time."""
     update = event.update
     if not update.total:
         return f"{duration(now - event.since)} so far"
@@ -97,26 +101,27 @@ def progress_line(event: Event, *, now: float) -> str:
     if RATE in update.values and update.done < update.total:
         rate = update.values[RATE]
         parts.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second")
-    spent, done = event.time - event.since, update.done - event.since_done
+    spent = event.time - event.since
+    done = update.done - event.since_done
     if done >= _EARLY * update.total and update.done < update.total and spent > 1:
-        left = spent * (update.total - update.done) / done - (now - event.time)
-        parts.append(f"about {duration(max(left, 1))} left")
+        remaining_s = spent * (update.total - update.done) / done - (now - event.time)
+        parts.append(f"about {duration(max(remaining_s, 1))} left")
     return " · ".join(parts)
 
 
 def value_line(event: Event) -> str:
-    """Name the current figures, such as "R-hat 1.02 · acceptance 0.79"; the rate stands in `progress_line`."""
+    """Return the current figures without the rate, such as "R-hat 1.02 · acceptance 0.79"."""
     figures = {name: value for name, value in event.update.values.items() if name != RATE}
     return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in figures.items())
 
 
 def log_line(events: Sequence[Event]) -> str:
-    """Return the last thing that a job said beside its counts, or an empty text."""
+    """Return the last log message of a job, or an empty text."""
     return next((event.update.message for event in reversed(events) if event.update.message), "")
 
 
-def ending(job: Job, *, noun: str, kept: bool = False) -> str:
-    """Say how a job ended and what may be done now: where what it had done by then is `kept`, it can go on."""
+def ending(job: Job, *, noun: str, can_resume: bool = False) -> str:
+    """Return how a job ended and what the user can do; `can_resume` if its results are stored."""
     took = (
         f" after {duration((job.finished or job.created) - job.started)}"
         if job.started and job.finished
@@ -126,26 +131,26 @@ def ending(job: Job, *, noun: str, kept: bool = False) -> str:
         case "finished":
             return f"The {noun} is finished{took}."
         case "cancelled":
-            may = (
-                "What it had done is kept: go on with it"
-                if kept
+            advice = (
+                "Its results so far are stored: resume it"
+                if can_resume
                 else "Nothing else was touched; start it again"
             )
-            return f"The {noun} was cancelled{took}. {may} when you like."
+            return f"The {noun} was cancelled{took}. {advice} when you like."
         case "interrupted":
             reason = job.error or "The worker stopped answering while this job was running."
-            may = (
-                "What it had done is kept: go on with it."
-                if kept
+            advice = (
+                "Its results so far are stored: resume it."
+                if can_resume
                 else "Your data are safe; start it again."
             )
-            return f"The {noun} was interrupted. {reason} {may}"
+            return f"The {noun} was interrupted. {reason} {advice}"
         case _:
             return escaped_sentence(job.error) or f"The {noun} failed."
 
 
 def counts(numbers: dict[str, int]) -> str:
-    """Say what the check found, as "300 structures: 280 ready, 15 usable with a warning, 5 refused"."""
+    """Return the result of a check: "300 structures: 280 ready, 15 usable with a warning, ..."."""
     parts = [f"{numbers['ready']:,} ready"]
     if numbers["warning"]:
         parts.append(f"{numbers['warning']:,} usable with a warning")
@@ -160,17 +165,18 @@ def counts(numbers: dict[str, int]) -> str:
 
 
 def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
-    """Say how large the error is on held-out structures and whether the intervals hold what they state."""
+    """Return the error on held-out structures, and the coverage and width of the intervals."""
     conformal = ""
     if "coverage_conformal_95" in metrics:
         conformal = (
-            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and are "
-            f"{metrics['width_conformal_95_eV']:.1f} eV wide."
+            f" Conformal intervals contain {percent(metrics['coverage_conformal_95'])} of them and "
+            f"are {metrics['width_conformal_95_eV']:.1f} eV wide."
         )
     return (
-        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; mean absolute error "
-        f"{metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of the gaps fall in their "
-        f"95 % prediction interval, which is {metrics['width_95_eV']:.1f} eV wide on average.{conformal}"
+        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; "
+        f"mean absolute error {metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of "
+        f"the gaps fall in their 95 % prediction interval, which is {metrics['width_95_eV']:.1f} "
+        f"eV wide on average.{conformal}"
     )
 
 

@@ -1,13 +1,16 @@
-"""The form that trains a source model: from a data set of the workspace, or from a file of the server's folder."""
+"""The form that trains a source model on a data set of the workspace or a file of the server."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, words
+from app.components.shared.estimate_words import source_sentence
+from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
@@ -26,64 +29,72 @@ from bandgap.jobs.source_estimates import (
 from bandgap.jobs.sources import MAX_NAME
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import SourceRequest
-from components.shared import frame, stores, words
-from components.shared.estimate_words import source_sentence
-from components.shared.request_fields import draw_fields
 
 MIN_LABELLED = 50
+# The last one is the network on top of MEGNet's blocks (Abba 2023, section 3.5).
 HIDDEN = {
     "128 and 64": (128, 64),
     "256 and 128": (256, 128),
     "512 and 256": (512, 256),
-    "1024 and 512": (
-        1024,
-        512,
-    ),  # of the network on top of MEGNet's blocks (Abba 2023, section 3.5)
+    "1024 and 512": (1024, 512),
 }
-OWN = ""  # the descriptor for the elements of the structures
-MEGNET = "megnet"  # in the place of a descriptor: a graph network learns its features
+ELEMENTS_OF_DATA = ""  # option: the descriptor for the elements of the structures
+MEGNET = "megnet"  # option instead of a descriptor: a graph network that learns its features
 N_SNAPSHOTS = 20
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What a form trains from: its part of the job, its name, and what it gives to learn from, by earlier trainings."""
+class TrainingData:
+    """The data that a form trains on.
+
+    Attributes
+    ----------
+    config
+        The fields of the job that name the data.
+    name
+        Name of the data.
+    molecules
+        Returns the number and elements of the structures, given earlier trainings.
+    """
 
     config: dict[str, Any]
-    about: str
+    name: str
     molecules: Callable[[Sequence[PastTraining]], Molecules]
 
 
 def source_form(
     datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool
 ) -> None:
-    """Draw both forms, one in each tab; one press makes one job."""
-    own, server = st.tabs(["From a data set of this workspace", "From a file of the server"])
-    with own:
-        fitting = {i: d for i, d in datasets.items() if usable[i] >= MIN_LABELLED}
-        if fitting:
-            _form("own", lambda: _choose_dataset(fitting, usable), primary=primary)
+    """Draw a form for data sets and one for files, each in a tab; one press makes one job."""
+    dataset_tab, server_tab = st.tabs(
+        ["From a data set of this workspace", "From a file of the server"]
+    )
+    with dataset_tab:
+        large_enough = {i: d for i, d in datasets.items() if usable[i] >= MIN_LABELLED}
+        if large_enough:
+            _form("own", lambda: _choose_dataset(large_enough, usable), primary=primary)
         else:
             frame.send_on(
-                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their gaps first; "
-                "thousands are better.",
+                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and "
+                "their gaps first; thousands are better.",
                 to="data",
             )
-    with server:
+    with server_tab:
         folder = allowed_folder()
         files = [] if folder is None else offered_files(folder)
         if folder is None:
             st.caption(
-                f"This server offers no files. Whoever runs it can name one folder with OE62 files by {VARIABLE}, or "
-                "train in a shell: `bandgap train-source --oe62 df_62k.json --preset oe62-16 --out source`."
+                "This server offers no files. Whoever runs it can name one folder with OE62 files "
+                f"by {VARIABLE}, or train in a shell: `bandgap train-source --oe62 df_62k.json "
+                "--preset oe62-16 --out source`."
             )
         elif not files:
-            st.caption("The server's folder holds no .json or .json.gz file that may be opened.")
+            st.caption("The server's folder has no .json or .json.gz file that may be opened.")
         else:
-            _form("server", lambda: _choose_file(files), primary=primary and not fitting)
+            _form("server", lambda: _choose_file(files), primary=primary and not large_enough)
 
 
-def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Chosen:
+def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> TrainingData:
     picked = st.selectbox(
         "Labelled structures",
         list(datasets),
@@ -91,37 +102,40 @@ def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) 
             f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})"
         ),
     )
-    return Chosen(
+    return TrainingData(
         {"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked])
     )
 
 
-def _choose_file(files: list[ServerFile]) -> Chosen:
+def _choose_file(files: list[ServerFile]) -> TrainingData:
     by_name = {file.name: file for file in files}
-    left, right = st.columns(2)
-    name = left.selectbox(
+    left_column, right_column = st.columns(2)
+    name = left_column.selectbox(
         "File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})"
     )
-    level = right.selectbox(
+    level = right_column.selectbox(
         "Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP
     )
-    return Chosen(
+    return TrainingData(
         {"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past)
     )
 
 
 @st.fragment
-def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
-    """Draw what is asked for, how long it will take, and the button; only this part runs again at a change."""
-    chosen = choose()
-    left, right = st.columns(2)
-    name = left.text_input(
+def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> None:
+    """Draw the form with its estimated time and its button.
+
+    It is a fragment, so that a change runs only the form again.
+    """
+    data = choose()
+    left_column, right_column = st.columns(2)
+    name = left_column.text_input(
         "Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}"
     )
     presets = stores.library().presets()
-    preset = right.selectbox(
+    preset = right_column.selectbox(
         "Descriptor",
-        [OWN, *presets, MEGNET],
+        [ELEMENTS_OF_DATA, *presets, MEGNET],
         format_func=lambda p: _descriptor_words(p, presets),
         help=_PRESET_HELP,
         key=f"preset-{key}",
@@ -132,37 +146,42 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
     if missing:
         st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
     past = past_trainings(stores.jobs())
-    given = chosen.molecules(past)
-    features = _features(preset, presets, elements=given.elements)
-    work = requested_work(
-        request, given, features=features, device=stores.device_of(request.device)
-    )
-    st.caption(source_sentence(work, past, guessed=given.guessed))
+    molecules = data.molecules(past)
+    features = _features(preset, presets, elements=molecules.elements)
+    device = stores.device_of(request.device)
+    work = requested_work(request, molecules, features=features, device=device)
+    st.caption(source_sentence(work, past, guessed=molecules.guessed))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
-        named = " ".join(name.split()) or f"trained on {chosen.about}"
-        _start(chosen.config, request, name=named)
+        source_name = " ".join(name.split()) or f"trained on {data.name}"
+        _start(data.config, request, name=source_name)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _molecules(dataset: str, usable: int) -> Molecules:
-    """Return what a data set gives to learn from; `usable`, its labelled structures, changes with its gaps."""
+    """Return number and elements of a data set's structures.
+
+    `usable`, the number of labelled structures, is part of the key of the cache.
+    """
     return molecules_of(stores.library(), dataset)
 
 
 def _request(key: str, preset: str) -> SourceRequest:
-    """Draw the settings and return the request that they make."""
+    """Draw the settings and return their request."""
     graph = preset == MEGNET
-    left, right = st.columns(2)
-    usual, suffix = (len(HIDDEN) - 1, "-graph") if graph else (0, "")
-    hidden = left.selectbox(
-        "Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{suffix}"
+    left_column, right_column = st.columns(2)
+    hidden = left_column.selectbox(
+        "Hidden units",
+        list(HIDDEN),
+        len(HIDDEN) - 1 if graph else 0,
+        help=_HIDDEN_HELP,
+        key=f"hidden-{key}-graph" if graph else f"hidden-{key}",
     )
-    epochs = right.number_input(
+    epochs = right_column.number_input(
         "Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}"
     )
-    seed = left.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
-    with right:
+    seed = left_column.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
+    with right_column:
         drawn = draw_fields(SourceRequest, key=f"source-{key}")
     licence = st.text_input(
         "Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}"
@@ -175,7 +194,7 @@ def _request(key: str, preset: str) -> SourceRequest:
     )
     return SourceRequest(
         network="megnet" if graph else "perceptron",
-        preset=None if preset in (OWN, MEGNET) else preset,
+        preset=None if preset in (ELEMENTS_OF_DATA, MEGNET) else preset,
         hidden=HIDDEN[hidden],
         max_epochs=int(epochs),
         seed=int(seed),
@@ -187,7 +206,7 @@ def _request(key: str, preset: str) -> SourceRequest:
 
 
 def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> None:
-    """Queue the training; the same again while it runs, or when it is done, finds the model that is there."""
+    """Submit the training; if the same one runs or is finished, select its model instead."""
     work = fingerprint([dict(data), request.work, name])
     earlier = [
         job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work
@@ -205,7 +224,7 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
             "source": source,
             "work": work,
         }
-        stores.ask(
+        stores.submit(
             "train_source", f"Training the source model {name}", subject=source, key=key, **payload
         )
     except BandgapError as error:
@@ -216,29 +235,40 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
 
 
 def _features(preset: str, presets: Mapping[str, PresetEntry], *, elements: int) -> int:
-    """Return how many features a descriptor has, of structures of so many elements."""
+    """Return the number of features of a descriptor for structures with so many elements."""
     if preset == MEGNET:
         return GraphConfig(("H",)).n_features
-    return descriptor_features(elements) if preset == OWN else presets[preset].n_features
+    return (
+        descriptor_features(elements) if preset == ELEMENTS_OF_DATA else presets[preset].n_features
+    )
 
 
 def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:
-    if preset == OWN:
+    if preset == ELEMENTS_OF_DATA:
         return "for the elements of these structures"
     if preset == MEGNET:
         return "learned by a graph network (MEGNet)"
-    return f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} features)"
+    return (
+        f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} "
+        "features)"
+    )
 
 
-_LEVEL_HELP = "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
+_LEVEL_HELP = (
+    "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, "
+    "df_5k.json GW."
+)
 _PRESET_HELP = (
-    "A transfer describes your crystals the same way: choose one that has all of their elements. A graph network "
-    "learns its features itself, which takes long and wants thousands of structures."
+    "A transfer describes your crystals the same way: choose one that has all of their elements. A "
+    "graph network learns its features itself, which takes long and wants thousands of structures."
 )
 _GRAPH_MISSING = (
-    "A graph network needs a package that is not installed on this server: "
-    "`pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
+    "A graph network needs a package that is not installed on this server: `pip install -c "
+    "constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
 )
-_HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of structures."
+_HIDDEN_HELP = (
+    "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of "
+    "structures."
+)
 _EPOCHS_HELP = "Training ends earlier when the error on held-out structures no longer falls."
-_PARTS_HELP = "Takes minutes; some transfers ask for it, as the page Train says beside them."
+_PARTS_HELP = "Takes minutes; some methods need it, as the page Train says for each of them."

@@ -1,13 +1,13 @@
-"""The form that adds a source model which was trained in a shell, as a zip of its folder; the worker checks it."""
+"""The form that adds a source model, trained in a shell, as a zip of its folder."""
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, uploads, words
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.added_sources import add_archive
 from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
 from bandgap.jobs.sources import MAX_NAME
-from components.shared import frame, stores, uploads, words
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "
@@ -16,7 +16,7 @@ LARGER = (
 
 
 def source_upload() -> None:
-    """Draw the form; one press makes one job, and the same archive again finds the model that is there."""
+    """Draw the form; one press makes one job, and the same archive twice gives one model."""
     with st.form(f"source-upload-{session.form_key('source-upload')}", border=False):
         file = st.file_uploader(
             "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
@@ -32,12 +32,12 @@ def source_upload() -> None:
         if file is None:
             st.error("No file was chosen. Choose the zip of a source model's folder.")
             return
-        named = " ".join(name.split()) or file.name.removesuffix(".zip")[:MAX_NAME]
+        source_name = " ".join(name.split()) or file.name.removesuffix(".zip")[:MAX_NAME]
         data = file.getvalue()
         try:
             check_upload([(file.name, data)])
             job = add_archive(
-                stores.jobs(), stores.library(), session.workspace(), data, name=named
+                stores.jobs(), stores.library(), session.workspace(), data, name=source_name
             )
         except BandgapError as error:
             frame.problem(error)
@@ -48,4 +48,7 @@ def source_upload() -> None:
     st.rerun()
 
 
-_HELP = "The worker opens every network in it and repeats the predictions that it was stored with; nothing is executed."
+_HELP = (
+    "The worker opens every network in it and repeats the predictions that it was stored with; "
+    "nothing is executed."
+)

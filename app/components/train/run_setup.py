@@ -1,12 +1,24 @@
-"""The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
+"""The form that starts transfers: data, source model, methods and split."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import frame, stores, tables, words
+from app.components.shared.estimate_words import estimate_sentence
+from app.components.shared.run_choice import choose
+from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
+from app.components.train.method_choice import choose_methods
+from app.components.train.split_choice import choose_split, usual_lengths, usual_n
+from app.components.train.unseen_elements import (
+    tested_alike,
+    too_few_known,
+    unseen,
+    unseen_sentence,
+)
 from bandgap.descriptors.electron_levels import SUPERCELL, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
@@ -26,31 +38,24 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.proposed import Target, propose
 from bandgap.transfer.shared.cost import Cost
-from components.shared import frame, stores, tables, words
-from components.shared.estimate_words import estimate_sentence
-from components.shared.run_choice import choose
-from components.train.many_rows import BY_BATCHES, mini_batch_hint
-from components.train.method_choice import choose_methods
-from components.train.split_choice import choose_split, usual_lengths, usual_n
-from components.train.unseen_elements import tested_alike, too_few_known, unseen, unseen_sentence
 
 
 @st.fragment
 def setup_form(
     datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True
 ) -> None:
-    """Draw the form: one press makes one job for each method, however often it is pressed."""
+    """Draw the form; the button makes one job for each method, even if it is pressed twice."""
     sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
     methods = stores.library().methods()
-    left, right = st.columns(2, gap="large")
-    with left:
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
         names = {
             i: f"{d.name} ({words.count(usable[i], 'labelled structure')})"
             for i, d in datasets.items()
         }
         dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
     sets = stores.elements(dataset)
-    with right:
+    with right_column:
         titles = {i: source.title for i, source in sources.items()}
         target = Target(sets, dataset.level_of_theory, usual_n(usable[dataset.id]))
         proposed, why_none = proposed_source(sources, target)
@@ -62,20 +67,22 @@ def setup_form(
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are needed. "
-            "Give more of them a gap on the Data page."
+            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are "
+            "needed. Give more of them a gap on the Data page."
         )
         return
-    left, right = st.columns(2, gap="large")
-    installed, transfers = stores.levels_installed(), source.id != NO_SOURCE
+    left_column, right_column = st.columns(2, gap="large")
+    installed = stores.levels_installed()
+    transfers = source.id != NO_SOURCE
     proposal = propose(target, transfers=transfers, levels_installed=installed)
-    with left:
-        chosen = choose_methods(
+    with left_column:
+        picked = choose_methods(
             methods, parts=source.parts if transfers else None, proposal=proposal
         )
-    with right:
+    with right_column:
         st.markdown("Split and settings")
-        numbers, lengths = stores.numbers(dataset), usual_lengths(methods)
+        numbers = stores.numbers(dataset)
+        lengths = usual_lengths(methods)
         base, sampler_lengths = choose_split(
             total,
             usual=lengths,
@@ -87,13 +94,13 @@ def setup_form(
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
             if hint := mini_batch_hint(
-                base.n or 0, chosen, methods, _mini_batch_estimate(base, methods)
+                base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):
                 st.info(hint)
         lacking = unseen(sets, source.manifest.get("descriptor") or {})
-        if text := unseen_sentence(lacking, chosen, methods):
+        if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
-        requests = [with_method(base, name, methods[name], sampler_lengths) for name in chosen]
+        requests = [with_method(base, name, methods[name], sampler_lengths) for name in picked]
         requests = tested_alike(requests, lacking, methods)
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
         problem = problem or levels_obstacle(requests, dataset)
@@ -103,33 +110,34 @@ def setup_form(
 def _mini_batch_estimate(
     base: TransferRequest, methods: Mapping[str, MethodEntry]
 ) -> Estimate | None:
-    """Return the time of the method that samples by mini-batches."""
+    """Return the estimated time of the method that samples by mini-batches."""
     return estimate_transfer(
-        Work(BY_BATCHES, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs())
+        Work(MINI_BATCH_METHOD, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs())
     )
 
 
 def costs_of(methods: Mapping[str, MethodEntry]) -> dict[str, Cost]:
-    """Return the costs of the methods that were timed."""
+    """Return the costs of the methods with known costs."""
     return {name: method.cost for name, method in methods.items() if method.cost is not None}
 
 
 def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
-    """Return the first source model where it is proposed for a target, else that there is none and why."""
-    first, total = next(iter(sources.values())), target.total
-    known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).known
-    if propose(target, n_known=known).transfers:
+    """Return the id of the proposed source model and, if none is proposed, the reason."""
+    first = next(iter(sources.values()))
+    total = target.total
+    n_known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).n_known
+    if propose(target, n_known=n_known).transfers:
         return first.id, ""
     return NO_SOURCE, (
-        f"Proposed, because {first.title} knows all elements of {known:,} of {words.count(total, 'structure')}. "
-        "Any source model can be chosen all the same."
+        f"Proposed, because {first.title} knows all elements of {n_known:,} of "
+        f"{words.count(total, 'structure')}. Any source model can be chosen all the same."
     )
 
 
 def with_method(
     base: TransferRequest, name: str, method: MethodEntry, sampler_lengths: Mapping[str, int]
 ) -> TransferRequest:
-    """Return the request of one method; that of a method that samples states how long its chains are."""
+    """Return the request of a method; for a method that samples it contains the chain lengths."""
     settings: dict[str, Any] = {}
     if method.sampler:
         defaults = {
@@ -150,7 +158,7 @@ def start_button(
     problem: str,
     primary: bool,
 ) -> None:
-    """Say how long it will take, or why it cannot start, and start on a press."""
+    """Draw the estimated time or the problem, and the button that starts the transfers."""
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
@@ -168,8 +176,12 @@ def _estimates(
     requests: Sequence[TransferRequest],
     methods: Mapping[str, MethodEntry],
 ) -> dict[str, Estimate | None]:
-    """Return the time of each transfer by the title of its method; the first one also computes the descriptors."""
-    past, costs = past_transfers(stores.jobs()), costs_of(methods)
+    """Return the estimated time of each transfer by the title of its method.
+
+    The first transfer also computes the descriptors.
+    """
+    past = past_transfers(stores.jobs())
+    costs = costs_of(methods)
     atoms = atoms_to_describe(stores.jobs(), dataset, source.id)
     total = stores.library().counts(dataset.id)["usable"]
     levels_atoms = atoms_with_levels(stores.jobs(), dataset, source.id, requests[0], total=total)
@@ -191,11 +203,12 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
     """Return why these transfers cannot start, or an empty text."""
     if not requests:
         return "No method is chosen. Tick at least one."
-    n, n_test = requests[0].n or 0, requests[0].n_test or 0
+    n = requests[0].n or 0
+    n_test = requests[0].n_test or 0
     if n + n_test > usable:
         return (
-            f"{n} to learn from and {n_test} held out are more than the {usable} labelled structures. "
-            "Lower one of the two."
+            f"{n} to learn from and {n_test} held out are more than the {usable} labelled "
+            "structures. Lower one of the two."
         )
     return ""
 
@@ -213,7 +226,7 @@ def start(
     *,
     methods: Mapping[str, MethodEntry],
 ) -> None:
-    """Queue the transfers and show the first of them; say which of them existed before."""
+    """Submit the transfers, select the first one, and show which runs existed before."""
     try:
         started = [
             start_transfer(
@@ -231,16 +244,16 @@ def start(
         return
     repeated = [entry.job for entry in started if not entry.new]
     if finished := [words.escaped(job.title) for job in repeated if job.state == "finished"]:
-        session.tell(
-            f"Finished before with the same settings and seed, which give the same result: {', '.join(finished)}. "
-            "Change the seed, the size or a setting for another run."
+        session.set_message(
+            "Finished before with the same settings and seed, which give the same result: "
+            f"{', '.join(finished)}. Change the seed, the size or a setting for another run."
         )
     session.choose("run", next((entry.run for entry in started if entry.new), started[0].run))
     st.rerun()
 
 
 def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> str:
-    """Return the name that a run begins with: its method, its size, and what is unusual about its split."""
+    """Return the initial name of a run: its method, its size, and unusual settings."""
     title = [methods[str(request.method)].title, f"n = {request.n}"]
     if request.conformal_share:
         title.append(f"{100 * request.conformal_share:.0f} % held back")
@@ -259,7 +272,8 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
 
 _DATA_HELP = "The labelled crystals that the transfer learns from."
 _SOURCE_HELP = (
-    "The network that was trained on many structures; the transfer moves it to your crystals. Without one, methods "
-    "without transfer learn from your crystals only, whatever their elements are: on inorganic crystals their errors "
-    "are lower than those of transfers from the shipped source models, and they are proposed."
+    "The network that was trained on many structures; the transfer moves it to your crystals. "
+    "Without one, methods without transfer learn from your crystals only, whatever their elements "
+    "are: on inorganic crystals their errors are lower than those of transfers from the shipped "
+    "source models, and they are proposed."
 )

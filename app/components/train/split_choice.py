@@ -1,24 +1,24 @@
-"""The numbers of the form that starts transfers: what is learned from and held out, and what is rarely changed."""
+"""The split and the settings of the form that starts transfers."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
+from app.components.shared import words
+from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, Levels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
 from bandgap.runs.requests import TransferRequest
-from components.shared import words
-from components.shared.request_fields import draw_fields
 
 DEFAULT_N = 200
 
 
 def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
-    """Return the lengths of the chains of the first method that samples, in words."""
+    """Return warm-up and draws of the first method that samples, as texts."""
     samplers = (method.sampler for method in methods.values())
     first: Mapping[str, Any] = next(
         (sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {}
@@ -30,7 +30,7 @@ def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
 
 
 def usual_n(total: int) -> int:
-    """Return how many of the labelled structures are learned from to begin with."""
+    """Return the initial number of structures to learn from, of `total` labelled ones."""
     return min(DEFAULT_N, round(0.7 * total))
 
 
@@ -42,16 +42,32 @@ def choose_split(
     numbers: Mapping[str, int],
     levels: bool = False,
 ) -> tuple[TransferRequest, dict[str, int]]:
-    """Draw what is learned from and held out, and the settings that are rarely changed.
+    """Draw the split and the settings, and return them.
 
-    Returns a request without a method, and the lengths of chains that were asked for, by their names in a sampler.
-    `levels` says whether electron levels are proposed.
-    `numbers` counts the structures by the name of a number that the store has of them, which may be a baseline.
+    Parameters
+    ----------
+    total
+        Number of labelled structures.
+    usual
+        Usual lengths of the chains, as texts.
+    levels_installed
+        Whether the worker can compute electron levels.
+    numbers
+        Number of structures by the name of a stored number, which may be a baseline.
+    levels
+        Whether electron levels are proposed.
+
+    Returns
+    -------
+    request
+        A request without a method.
+    lengths
+        Lengths of the chains that were entered, by their names in a sampler.
     """
-    left, right = st.columns(2)
+    left_column, right_column = st.columns(2)
     most = max(total - 1, 10)
-    n = left.number_input("Labelled structures", 10, most, usual_n(total), help=_N_HELP)
-    seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+    n = left_column.number_input("Labelled structures", 10, most, usual_n(total), help=_N_HELP)
+    seed = right_column.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
     with st.expander("More settings"):
         test = st.slider(
             "Held out for the test",
@@ -112,44 +128,58 @@ def choose_split(
 
 
 def split_sentence(request: TransferRequest) -> str:
-    """Say how the structures are divided and where the run is computed."""
-    n, n_test = request.n or 0, request.n_test or 0
+    """Return how the structures are split and on which device the run computes."""
+    n = request.n or 0
+    n_test = request.n_test or 0
     unit = "whole formulas" if request.by_formula else "single structures"
     conformal = "no conformal intervals"
     if request.conformal_share:
-        conformal = f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal intervals"
+        conformal = (
+            f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal "
+            "intervals"
+        )
     levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
-    return f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device {request.device}."
+    return (
+        f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device "
+        f"{request.device}."
+    )
 
 
-_N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
-_SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
-_WARMUP_HELP = (
-    "Methods that sample: iterations in which each chain finds its place; they are thrown away."
+_N_HELP = (
+    "How many the transfer learns from, drawn at random among those not held out. More is better "
+    "and slower."
 )
+_SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
+_WARMUP_HELP = "Methods that sample: iterations in which each chain adapts; they are discarded."
 _DRAWS_HELP = (
     "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
 )
 _CONFORMAL_HELP = (
-    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
-    f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
+    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does "
+    f"without; 95 % needs at least {smallest_calibration_set(0.95)} of them. At 0 % there are no "
+    "conformal intervals."
 )
 _TEST_HELP = (
-    "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
-    "same share and seed are tested on the same structures."
+    "Share of all labelled structures that is never learned from; error and coverage are measured "
+    "on it. Runs with the same share and seed are tested on the same structures."
 )
 _LEVELS_HELP = (
-    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
-    "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
-    "other methods learn what a straight line in this gap leaves of yours."
+    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each "
+    "crystal, here and for every prediction, and often much smaller errors. Gaussian processes, "
+    "kernel ridge and trees learn from all three; the other methods learn what a straight line in "
+    "this gap leaves of yours."
 )
 _SUPERCELL_HELP = (
-    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. Large cells, as of "
-    "organic crystals, are not repeated."
+    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "
+    "Large cells, as of organic crystals, are not repeated."
 )
 _BASELINE_HELP = (
-    "A gap at a cheaper level that every structure has beside its known gap: another gap column of the table on the "
-    "page Data, or a number of extXYZ files whose name states its unit, such as gap_pbe_eV. Every method then learns "
-    "what a straight line in it leaves. Structures without it are left out, and predictions need it too."
+    "A gap at a cheaper level that every structure has besides its known gap: another gap column "
+    "of the table on the page Data, or a number of extXYZ files whose name states its unit, such "
+    "as gap_pbe_eV. Every method then learns what a straight line in it leaves. Structures without "
+    "it are left out, and predictions need it too."
 )
-_LEVELS_MISSING = " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
+_LEVELS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of "
+    "bandgap's README."
+)

@@ -1,1 +1,1 @@
-"""Workspaces: which this browser knows, the list of them on Home, and an address that names none."""
+"""Workspaces: those that the browser remembers, the list on Home, and unknown addresses."""

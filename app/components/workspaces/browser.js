@@ -1,4 +1,4 @@
-// What only the browser can do: remember the visitor's workspaces, and keep one entry a page in its history.
+// Tasks of the browser: remember the visitor's workspaces, and keep one history entry per page.
 
 const KEY = 'bandgap-workspaces'
 const MOST = 50
@@ -7,7 +7,7 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 function remembered() {
     try {
         return JSON.parse(localStorage.getItem(KEY) ?? '[]').filter(id => ID.test(id))
-    } catch { // storage that is switched off, or not ours
+    } catch { // the storage is switched off, or the entry was not written by this script
         return []
     }
 }
@@ -15,25 +15,26 @@ function remembered() {
 function remember(ids) {
     try {
         localStorage.setItem(KEY, JSON.stringify(ids))
-    } catch { // storage that is switched off or full: the address still works
+    } catch { // the storage is switched off or full: the address still works
     }
 }
 
-// Streamlit pushes an entry for every change of the query parameters; only another page is one for the user.
-function keepOneEntryAPage() {
+// Streamlit adds an entry for every change of the query parameters. For the user only a change of
+// the page is an entry, so a change of the parameters replaces the present entry.
+function keepOneEntryPerPage() {
     if (window.bandgapKeepsHistory) return
     window.bandgapKeepsHistory = true
     const push = history.pushState.bind(history)
     history.pushState = (state, title, url) => {
-        const stays = new URL(url ?? '', location.href).pathname === location.pathname
-        return stays ? history.replaceState(state, title, url) : push(state, title, url)
+        const samePage = new URL(url ?? '', location.href).pathname === location.pathname
+        return samePage ? history.replaceState(state, title, url) : push(state, title, url)
     }
 }
 
 export default function ({data, setStateValue}) {
-    keepOneEntryAPage()
+    keepOneEntryPerPage()
     const before = data.forget ? [] : remembered()
     const ids = [...new Set([data.workspace, ...before])].filter(id => ID.test(id)).slice(0, MOST)
     if (data.workspace || data.forget) remember(ids)
-    if (JSON.stringify(ids) !== JSON.stringify(data.told)) setStateValue('workspaces', ids)
+    if (JSON.stringify(ids) !== JSON.stringify(data.known)) setStateValue('workspaces', ids)
 }

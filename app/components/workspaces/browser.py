@@ -1,18 +1,19 @@
-"""What the browser remembers of the visitor's workspaces: kept in its local storage, which no request sends to anybody.
+"""The list of the visitor's workspaces in the local storage of the browser.
 
-The same component (`browser.js`) keeps one entry a page in the browser's history. It reports from a fragment: a page is
-run again only where it shows what was reported.
+Requests do not contain the local storage. The component (`browser.js`) also keeps one entry per
+page in the browser's history. It is drawn in a fragment, so that its report runs the whole page
+again only where the page shows the list.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores
 from bandgap.jobs.server_owner import is_server_owner
 from bandgap.jobs.workspaces import WorkspaceSummary, all_workspaces, is_filled, workspaces_of
-from components.shared import stores
 
 SCRIPT = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 _KEY = "browser"
@@ -20,15 +21,19 @@ _KEY = "browser"
 
 @st.fragment
 def browser_memory(*, redraw: bool) -> None:
-    """Let the browser remember the workspace once something is in it, and take note of those that it knows.
+    """Make the browser remember the workspace unless it is empty, and read the list of the browser.
 
-    With `redraw` the page is run again when these are others than before.
+    With `redraw` the page is run again when the list has changed.
     """
-    told = session.remembered_workspaces()
-    data = {"workspace": _worth_remembering(), "forget": session.forgets_workspaces(), "told": told}
+    known_ids = session.remembered_workspaces()
+    data = {
+        "workspace": _workspace_to_remember(),
+        "forget": session.forgets_workspaces(),
+        "known": known_ids,
+    }
     mount = st.components.v2.component("bandgap-browser", js=SCRIPT)
-    reported = mount(key=_KEY, data=data, on_workspaces_change=_nothing).get("workspaces")
-    if reported is None or reported == told:
+    reported = mount(key=_KEY, data=data, on_workspaces_change=_do_nothing).get("workspaces")
+    if reported is None or reported == known_ids:
         return
     session.take_report(reported)
     if redraw:
@@ -36,25 +41,27 @@ def browser_memory(*, redraw: bool) -> None:
 
 
 def hiding_css() -> str:
-    """Return the style that hides the component, which has nothing to show."""
+    """Return the style that hides the component, which displays nothing."""
     return f".st-key-{_KEY} {{ display: none }}"
 
 
 def other_workspaces() -> Sequence[WorkspaceSummary]:
-    """Return the workspaces that the visitor may continue, last changed first, without the one that is open.
+    """Return the workspaces that the visitor can open, last changed first, except the open one.
 
-    These are all of the data directory for the user who runs the dashboard on the own machine; for everybody else those
-    that this browser remembers.
+    A visitor on the machine that runs the dashboard gets all workspaces of the data directory.
+    Any other visitor gets the workspaces that the browser remembers.
     """
-    address, port = str(st.get_option("server.address") or ""), int(st.get_option("server.port"))
+    address = str(st.get_option("server.address") or "")
+    port = int(st.get_option("server.port"))
     if is_server_owner(st.context.headers.to_dict(), address=address, port=port):
-        found = all_workspaces(stores.library())
+        workspaces = all_workspaces(stores.library())
     else:
-        found = workspaces_of(stores.library(), session.remembered_workspaces() or [])
-    return [workspace for workspace in found if workspace.id != session.workspace_or_none()]
+        workspaces = workspaces_of(stores.library(), session.remembered_workspaces() or [])
+    open_id = session.workspace_or_none()
+    return [workspace for workspace in workspaces if workspace.id != open_id]
 
 
-def _worth_remembering() -> str:
+def _workspace_to_remember() -> str:
     workspace = session.workspace_or_none()
     if (
         workspace is None
@@ -65,5 +72,5 @@ def _worth_remembering() -> str:
     return workspace
 
 
-def _nothing() -> None:
-    """Take no action: the value is read where the component is drawn."""
+def _do_nothing() -> None:
+    """Do nothing; Streamlit needs a callback, but the value is read after drawing."""

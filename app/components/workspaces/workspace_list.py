@@ -1,46 +1,47 @@
-"""The visitor's workspaces on Home: continue one, name the one that is open, start a new one."""
+"""The visitor's workspaces on Home: continue one, rename the open one, start a new one."""
 
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
-import session
 import streamlit as st
 
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.actions import rename_form
+from app.components.workspaces.browser import other_workspaces
 from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
-from components.shared import stores, words
-from components.shared.actions import rename_form
-from components.workspaces.browser import other_workspaces
 
-SHOWN = 5  # workspaces that are offered before the rest is folded
-SHOWN_LETTERS = (
-    16  # of an unknown id: enough to recognise it, and no key to anything in a picture of the page
-)
+SHOWN = 5  # workspaces in the list; earlier ones are in an expander
+# Letters of an unknown id that are displayed: enough to recognise it, but not the whole id, which
+# would open the workspace to anyone with a picture of the page.
+SHOWN_LETTERS = 16
 
 
 def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
-    """Offer the workspaces to a visitor who came without an address; the last changed is the proposed one."""
+    """Offer the workspaces to a visitor without an address; the last changed one is highlighted."""
     st.subheader("Continue", anchor=False)
     _rows(workspaces[:SHOWN], primary=True)
-    if rest := workspaces[SHOWN:]:
-        with st.expander(words.count(len(rest), "earlier workspace")):
-            _rows(rest)
+    if earlier := workspaces[SHOWN:]:
+        with st.expander(words.count(len(earlier), "earlier workspace")):
+            _rows(earlier)
 
 
 def workspaces_section() -> None:
-    """Show what the open workspace is called and, folded, how to rename it, the others, and how to start a new one."""
-    current, others = session.workspace(), other_workspaces()
+    """Show the name of the open workspace and, in an expander, the other ones and all actions."""
+    current = session.workspace()
+    workspaces = other_workspaces()
     name = workspace_name(stores.library(), current)
-    with st.expander(_title(name, len(others))):
+    with st.expander(_title(name, len(workspaces))):
         rename_form(
             f"workspace-{current}",
             name,
-            lambda given: rename_workspace(stores.library(), current, given),
-            of="workspace",
-            most=MAX_NAME,
+            lambda new_name: rename_workspace(stores.library(), current, new_name),
+            noun="workspace",
+            max_chars=MAX_NAME,
         )
-        _rows(others)
+        _rows(workspaces)
         with st.container(horizontal=True):
             start_button()
             st.button(
@@ -52,17 +53,20 @@ def workspaces_section() -> None:
 
 
 def unknown_workspace() -> None:
-    """Say that the address names no workspace of this server, and offer those that there are; no new one is made."""
+    """Show that the address names no workspace of this server, and offer the known ones.
+
+    No new workspace is created.
+    """
     st.title("No such workspace", anchor=False)
-    given = words.escaped(_short(session.unknown_workspace()))
+    workspace_id = words.escaped(_short(session.unknown_workspace()))
     st.error(
-        f"The address names the workspace **{given}**, and this server has none of that name: the address was cut or "
-        "mistyped, or it belongs to another server. Check the part after ws= in the address, continue with a workspace "
-        "below, or start a new one.",
+        f"The address names the workspace **{workspace_id}**, and this server has none of that "
+        "name: the address was cut or mistyped, or it belongs to another server. Check the part "
+        "after ws= in the address, continue with a workspace below, or start a new one.",
         icon=":material/error:",
     )
-    if others := other_workspaces():
-        continue_section(others)
+    if workspaces := other_workspaces():
+        continue_section(workspaces)
     else:
         st.caption("This browser remembers no workspace of this server.")
     start_button()
@@ -80,7 +84,7 @@ def _start_new() -> None:
 
 
 def contents(workspace: WorkspaceSummary) -> str:
-    """Say how much is in a workspace: "3 data sets, 5 runs"."""
+    """Return the contents of a workspace: "3 data sets, 5 runs"."""
     return f"{words.count(workspace.datasets, 'data set')}, {words.count(workspace.runs, 'run')}"
 
 
@@ -113,6 +117,6 @@ def _short(text: str) -> str:
 
 
 _FORGET_HELP = (
-    "On a computer that others use, too. The workspaces stay on the server; only their addresses open them then, so "
-    "keep this page's address first."
+    "On a computer that others use, too. The workspaces stay on the server; only their addresses "
+    "open them then, so keep this page's address first."
 )
