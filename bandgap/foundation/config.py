@@ -12,7 +12,9 @@ from typing import Any, Final, TypeVar
 from bandgap.foundation.errors import ConfigError
 
 T = TypeVar("T")
-APART: Final = {"apart": True}  # metadata of a field that is stored elsewhere, or not at all
+STORED_ELSEWHERE: Final = {
+    "stored_elsewhere": True
+}  # metadata of a field that is stored elsewhere, or not at all
 
 _WORDS: dict[Any, str] = {
     float: "a number",
@@ -25,9 +27,9 @@ _WORDS: dict[Any, str] = {
 def to_dict(config: Any) -> dict[str, Any]:
     """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists).
 
-    A field with the metadata APART is left out.
+    A field with the metadata STORED_ELSEWHERE is left out.
     """
-    stored = (f for f in dataclasses.fields(config) if "apart" not in f.metadata)
+    stored = (f for f in dataclasses.fields(config) if "stored_elsewhere" not in f.metadata)
     return {f.name: _plain(getattr(config, f.name)) for f in stored}
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table, elements_of, learnable
 from bandgap.descriptors import MBTRConfig
-from bandgap.descriptors.electron_levels import Levels
+from bandgap.descriptors.electron_levels import ElectronLevels
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.runs.origin import descriptor_taken, left_aside_sentence
@@ -26,9 +26,9 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
     elements_to_learn,
-    kept_from_potential_of,
     no_source,
     own_descriptor,
+    potential_obstacle_for,
     refuse_beside_source,
 )
 from bandgap.sources.sets import open_sources
@@ -142,7 +142,7 @@ def tables_for(
     *,
     head: str | None = None,
     own: MBTRConfig | None = None,
-    levels: Levels = "none",
+    levels: ElectronLevels = "none",
     at_least: int = 0,
     **computing: Any,
 ) -> Compared:
@@ -201,7 +201,7 @@ def tables_for(
             )
             no_source_text = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
             no_potential_text = (
-                "" if used_members or own else kept_from_potential_of(records, gaps_eV)
+                "" if used_members or own else potential_obstacle_for(records, gaps_eV)
             )
             warnings = tuple(text for text in (no_source_text, no_potential_text) if text)
             inputs_by_descriptor[descriptor] = MethodInputs(used_members, used, table, warnings)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
 from bandgap.descriptors import MBTRConfig, n_features
-from bandgap.descriptors.electron_levels import METHOD, Levels
+from bandgap.descriptors.electron_levels import METHOD, ElectronLevels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -91,7 +91,7 @@ def entrant_of(name: str) -> Entrant:
     return Entrant(method, int(count) if at else None, bool(plus))
 
 
-def levels_of(names: Iterable[str]) -> Levels:
+def levels_of(names: Iterable[str]) -> ElectronLevels:
     """Return the electron levels that the table of these methods must contain."""
     return METHOD if any(entrant_of(name).levels for name in names) else "none"
 
@@ -174,7 +174,7 @@ def facts_by_method(
     for name in _names(compared, comparison):
         entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
         inputs = compared.of(entrant.method) if entrant.method else compared.reference
-        levels: Levels = levels_of([name]) if entrant.method else "none"
+        levels: ElectronLevels = levels_of([name]) if entrant.method else "none"
         config = (
             get_method(entrant.method).configure(comparison.methods[name])
             if entrant.method

@@ -16,9 +16,9 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
     elements_to_learn,
-    kept_from_potential_of,
     no_source,
     own_descriptor,
+    potential_obstacle_for,
     refuse_beside_source,
 )
 from bandgap.sources.overlap import load_known, overlap
@@ -152,7 +152,7 @@ def origin_of(
     """
     if source_folder is None:
         method_object = without_source(method)
-        kept_from = "" if descriptor else kept_from_potential_of(records, gaps_eV)
+        kept_from = "" if descriptor else potential_obstacle_for(records, gaps_eV)
         return Origin(
             method_object,
             descriptor or own_descriptor(records, gaps_eV),
@@ -172,7 +172,7 @@ def origin_of(
             own_descriptor(records, gaps_eV),
             lacking=tuple(sorted(set(elements) - known)),
             known=known,
-            kept_from_potential=kept_from_potential_of(records, gaps_eV),
+            kept_from_potential=potential_obstacle_for(records, gaps_eV),
         )
     return Origin(method_object, run_descriptor, sources, stored, known=known)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import MBTRConfig
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.feature_arrays import chosen_rows
+from bandgap.descriptors.feature_arrays import take_rows
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress
 from bandgap.networks.row_blocks import IN_MEMORY_BYTES
@@ -71,7 +71,7 @@ def without_test_rows(
     test = table.rows(rest) if rest.size else None
     records = [table.records[i] for i in kept]
     return Table(
-        records, chosen_rows(table.features, kept), table.gaps_eV[kept], table.left_out
+        records, take_rows(table.features, kept), table.gaps_eV[kept], table.left_out
     ), test
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.descriptors import MBTRConfig, feature_terms, n_features
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress, progress_of
@@ -153,7 +153,7 @@ def _models(
             math.sqrt(mse) * standardiser.y_sd_eV,
             seed,
             s.displacement_angstrom,
-            potential_words(descriptor.potential),
+            potential_card_text(descriptor.potential),
         )
         network = NetworkConfig(seen.moving.size, config.hidden)
         models[s.name] = SourceModel(

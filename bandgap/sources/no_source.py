@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import MBTRConfig, descriptor_for, n_features
-from bandgap.descriptors.potentials import kept_from_potential, potential_for
+from bandgap.descriptors.potentials import potential_for, potential_obstacle
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -61,7 +61,7 @@ def own_descriptor(
     return descriptor_for(elements, potential=potential_for(elements))
 
 
-def kept_from_potential_of(
+def potential_obstacle_for(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> str:
     """Say where a few of the labelled structures keep `own_descriptor` from an installed potential, else ""."""
@@ -71,7 +71,7 @@ def kept_from_potential_of(
         for record, gap in pairs
         if record.status != "refused" and np.isfinite(gap)
     }
-    return kept_from_potential(learned)
+    return potential_obstacle(learned)
 
 
 def refuse_beside_source(descriptor: MBTRConfig | None) -> None:

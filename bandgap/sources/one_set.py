@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.descriptors import MBTRConfig, n_features
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
@@ -65,7 +65,7 @@ def train_source(
         licence,
         rmse,
         seed,
-        potential=potential_words(descriptor.potential),
+        potential=potential_card_text(descriptor.potential),
         graph=about_graph,
     )
     params = {name: value.cpu() for name, value in trained.params.items()}

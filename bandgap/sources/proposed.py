@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.descriptors.electron_levels import METHOD, Levels, own_gaps_problem
+from bandgap.descriptors.electron_levels import METHOD, ElectronLevels, tight_binding_gaps_problem
 
 MOST: Final = 0.8  # of the structures, whose elements a source must know to be proposed, or that must be organic
 MOST_ROWS: Final = (
@@ -78,7 +78,7 @@ class Proposal:
 
     transfers: bool
     method: str
-    levels: Levels
+    levels: ElectronLevels
     reason: str
     measured: str
     gain: str = ""
@@ -123,7 +123,7 @@ def propose(
         transfers = knows_most(n_known, target.total)
     if not transfers:
         return _without_source()
-    if own_gaps_problem(target.level_of_theory):
+    if tight_binding_gaps_problem(target.level_of_theory):
         return Proposal(
             True,
             LAYERS,

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from bandgap.datasets.units import states_unit
-from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, Levels
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, ElectronLevels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -94,7 +94,7 @@ def choose_split(
             "Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP
         )
     n_test = max(1, round(test / 100 * total))
-    levels_name: Levels = "none"
+    levels_name: ElectronLevels = "none"
     if with_levels:
         levels_name = SUPERCELL if dense else METHOD
     request = TransferRequest(

@@ -61,7 +61,7 @@ def ethanol() -> Atoms:
 
 
 def crystal() -> Atoms:
-    """Return a triclinic crystal of acetamide and water; no distance lies at a cutoff of the settings above."""
+    """Return a triclinic crystal of acetamide and water, without distances at the cutoffs above."""
     acetamide = ase.build.molecule("CH3CONH2")
     water = ase.build.molecule("H2O")
     water.rotate(40, (1, 2, 3))
@@ -78,7 +78,7 @@ def record(atoms: Atoms | None, name: str = "structure") -> StructureRecord:
 
 
 def random_molecules(n: int) -> list[Atoms]:
-    """Return `n` different hydrogen-bonded pairs, made from a fixed seed."""
+    """Return `n` different hydrogen-bonded pairs of molecules from a fixed seed."""
     generator = np.random.default_rng(0)
     molecules = []
     for _ in range(n):
@@ -89,9 +89,9 @@ def random_molecules(n: int) -> list[Atoms]:
 
 
 def rotated(atoms: Atoms) -> Atoms:
-    other = atoms.copy()
-    other.rotate(37, (1, 2, -1), rotate_cell=True)
-    return other
+    turned = atoms.copy()
+    turned.rotate(37, (1, 2, -1), rotate_cell=True)
+    return turned
 
 
 def shuffled(atoms: Atoms) -> Atoms:
@@ -99,14 +99,14 @@ def shuffled(atoms: Atoms) -> Atoms:
 
 
 def other_cell(atoms: Atoms) -> Atoms:
-    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
+    """Return the crystal in a skewed cell with another origin, and atoms outside the cell."""
     other = atoms.copy()
     other.positions += (0.3, -0.8, 11.0)
     other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
     return other
 
 
-# a crystal may be written in any of these ways, and has the same features
+# A crystal may be written in any of these ways, and must have the same features.
 WRITTEN_OTHERWISE = pytest.mark.parametrize(
     "change",
     [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],

@@ -109,7 +109,7 @@ def test_method_learns_of_elements_that_the_source_lacks(
 def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
     source_folder, world, tmp_path, monkeypatch, beside
 ):
-    monkeypatch.setattr(Potential, "installed", True)
+    monkeypatch.setattr(Potential, "is_installed", True)
     odd = make_records(1, seed=5, prefix="odd", names=("CH4",))[0]
     odd.atoms.symbols[0] = "Po"
     given = [*world.records, odd], np.append(world.gaps_eV, 4.0)

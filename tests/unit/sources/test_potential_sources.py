@@ -12,7 +12,7 @@ import pytest
 
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
@@ -65,7 +65,7 @@ def test_card_names_the_potential_and_the_licence_of_its_weights(folder, source_
     card, plain = (
         json.loads((path / "manifest.json").read_text())["card"] for path in (folder, source_folder)
     )
-    assert card_rows(card)["pretrained potential"] == potential_words("chgnet")
+    assert card_rows(card)["pretrained potential"] == potential_card_text("chgnet")
     assert card_rows(card)["licence of the data"] == "CC0-1.0"
     assert "pretrained potential" not in card_rows(plain)
     assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(
@@ -92,7 +92,7 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(
     found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
     np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
     card = json.loads((tmp_path / "manifest.json").read_text())["source"]["card"]
-    assert card["potential"] == potential_words("chgnet")
+    assert card["potential"] == potential_card_text("chgnet")
 
 
 def test_domain_tells_what_the_source_never_saw(folder, world, cache):
@@ -131,7 +131,7 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
     trained = shell(
         "train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source"
     )
-    assert f"pretrained potential: {potential_words('chgnet')}" in trained
+    assert f"pretrained potential: {potential_card_text('chgnet')}" in trained
     shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
           "--n-test", "6", "--out", "run")  # fmt: skip
     shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
