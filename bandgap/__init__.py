@@ -1,7 +1,6 @@
 """Band gaps of crystals with intervals, by Bayesian transfer learning from a source model.
 
-Importing the package computes nothing and loads nothing heavy: each public name is imported from its module when it is
-first used.
+Importing the package is quick: each public name is imported from its module when it is first used.
 """
 
 from typing import TYPE_CHECKING
