@@ -1,6 +1,6 @@
 """Accuracy on crystals of any elements: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
 
-Our methods without a source have the descriptor of the set (`own_descriptor`). A method that transfers starts on the
+Our methods without a source have the descriptor of the set (`descriptor_for_labelled`). A method that transfers starts on the
 perovskites from a network that is trained once on the inorganic crystals, on the organic crystals from the shipped
 source on molecules, and takes no part on the inorganic ones. The peers of `crystal_peers.py` see the same splits. The
 data are not shipped: a folder with the files named here is needed. A kept fit counts while what it was made of is the
@@ -36,7 +36,7 @@ from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import no_source, own_descriptor
+from bandgap.sources.no_source import descriptor_for_labelled, no_source
 from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import source_fingerprint
@@ -272,7 +272,7 @@ def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _
             [source_fingerprint(model) for member in members for model in member.values()]
         )
         return _Entrant(taken, functools.partial(_own_draws, who, taken, members), weights)
-    descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
+    descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
     return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
 
 

@@ -188,7 +188,7 @@ class DescriptorConfig:
         if not self.terms and not any(block.measures_similarity for block, _ in self.blocks):
             settings = ", ".join(block.setting for block in BLOCKS if block.measures_similarity)
             raise ConfigError(
-                "the descriptor has nothing that says how alike structures are. "
+                "the descriptor has nothing that measures how similar structures are. "
                 f"Accepted: a term of MBTR{f', or one of {settings}' if settings else ''}."
             )
 

@@ -124,7 +124,7 @@ def check_body(body: GraphBody) -> None:
     if not body.weights:
         raise ConfigError(
             "The descriptor is the readout of a graph network whose weights are not here. Take it "
-            "from the folder of the source model or run (load_source, load_run), which holds them."
+            "from the folder of the source model or run (load_source, load_run), which has them."
         )
 
 

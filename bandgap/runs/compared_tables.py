@@ -25,11 +25,11 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
-    elements_to_learn,
+    descriptor_for_labelled,
+    labelled_elements,
     no_source,
-    own_descriptor,
     potential_obstacle_for,
-    refuse_beside_source,
+    refuse_descriptor_with_source,
 )
 from bandgap.sources.sets import open_sources
 from bandgap.structures import StructureRecord
@@ -178,19 +178,19 @@ def tables_for(
     if source_folder is None:
         for name in methods:
             without_source(name)
-        base_descriptor = own or own_descriptor(records, gaps_eV)
+        base_descriptor = own or descriptor_for_labelled(records, gaps_eV)
     else:
-        refuse_beside_source(own)
+        refuse_descriptor_with_source(own)
         members = open_sources(source_folder).load(head)
         base_descriptor = next(iter(members[0].values())).descriptor
-    elements = elements_to_learn(records, gaps_eV)
+    elements = labelled_elements(records, gaps_eV)
     lacking = set(elements) - set(base_descriptor.elements) if members else set()
     inputs_by_descriptor: dict[MBTRConfig | None, MethodInputs] = {}
 
     def inputs_for(descriptor: MBTRConfig | None) -> MethodInputs:
         """Return the inputs with a descriptor of the source, or without the source (None)."""
         if descriptor not in inputs_by_descriptor:
-            used = own_descriptor(records, gaps_eV) if descriptor is None else descriptor
+            used = descriptor_for_labelled(records, gaps_eV) if descriptor is None else descriptor
             used_members = members if descriptor is not None else ()
             table = learnable(
                 records,

@@ -1,7 +1,8 @@
-"""What a source can carry beyond its point estimate, computed from the rows that it was trained on.
+"""Extras of a source, computed from the rows on which it was trained.
 
-Features that no weight of the first layer takes, such as those of elements that the source does not have, are left out
-of the rows: their Fisher information is zero, their snapshots do not move, their variational posterior is the prior.
+Features without weights in the first layer, such as those of elements that the source does not
+have, are left out of the rows. Their Fisher information is zero, their weights in the snapshots do
+not move, and their variational posterior is the prior.
 """
 
 import math
@@ -21,12 +22,19 @@ from bandgap.networks.row_blocks import Rows, StandardisedRows, is_large
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import Snapshots, collect_snapshots
 from bandgap.networks.training import RowSplit
-from bandgap.networks.variational import WeightPrior, fit_variational, prior_sds
+from bandgap.networks.variational import (
+    VariationalFit,
+    WeightPrior,
+    fit_variational,
+    prior_sds,
+)
 from bandgap.sources.model import SourceModel
 from bandgap.sources.statistics import feature_statistics
 
-ROWS_PER_BLOCK = 4096  # rows that exist in float64 at once
-SAME_ERROR = 0.02  # relative difference in error up to which rows count as those that a source was trained on
+# Rows in float64 at a time.
+ROWS_PER_CHUNK = 4096
+# Relative difference in error up to which rows count as those of the training.
+ERROR_TOLERANCE = 0.02
 
 
 def used_features(params: Params) -> NDArray[np.bool_]:
@@ -43,9 +51,9 @@ def used_rows(
 ) -> tuple[Tensor, Tensor]:
     """Return the standardised features that are used (n, m) and gaps (n,), in float32."""
     x = torch.empty(features.shape[0], int(used.sum()))
-    for start in range(0, features.shape[0], ROWS_PER_BLOCK):
-        block = standardiser.features(features[start : start + ROWS_PER_BLOCK])[:, used]
-        x[start : start + ROWS_PER_BLOCK] = torch.from_numpy(block)
+    for start in range(0, features.shape[0], ROWS_PER_CHUNK):
+        chunk = standardiser.features(features[start : start + ROWS_PER_CHUNK])[:, used]
+        x[start : start + ROWS_PER_CHUNK] = torch.from_numpy(chunk)
     return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
 
 
@@ -56,43 +64,59 @@ def rows_to_visit(
     *,
     used: NDArray[np.bool_],
 ) -> tuple[Rows, Tensor]:
-    """Return what `used_rows` does, for features of a large set without a copy of them."""
+    """Return the same as `used_rows`, without a copy of the features of a large set."""
     if not is_large(features):
         return used_rows(standardiser, features, gaps_eV, used=used)
-    return StandardisedRows(features, standardiser, used=used), torch.from_numpy(
-        standardiser.gaps(gaps_eV)
-    ).float()
+    y = torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+    return StandardisedRows(features, standardiser, used=used), y
 
 
 def squared_error(
-    params: Params, x: Rows, y: Tensor, chosen: Tensor, *, used: NDArray[np.bool_]
+    params: Params, x: Rows, y: Tensor, subset: Tensor, *, used: NDArray[np.bool_]
 ) -> float:
-    """Return the mean squared error of the chosen ones of the rows x (n, m) and y (n,) of `used_rows`."""
+    """Return the mean squared error on a subset of the rows x (n, m) and y (n,) of `used_rows`."""
     with torch.no_grad():
-        residuals = forward(_narrow(params, torch.from_numpy(used)), x[chosen]) - y[chosen]
+        predictions = forward(_narrow(params, torch.from_numpy(used)), x[subset])
+        residuals = predictions - y[subset]
     return float(residuals.double().square().mean())
 
 
-def checked(
-    split: RowSplit | None, source: SourceModel, x: Rows, y: Tensor, *, what: str = "the source"
+def checked_split(
+    split: RowSplit | None, source: SourceModel, x: Rows, y: Tensor, *, label: str = "the source"
 ) -> RowSplit:
-    """Return the split where rows x (n, m) and y (n,) of `used_rows` are those of the training, by the held-out error.
+    """Return the split if the rows are those of the training, judged by the held-out error.
 
-    Raises InputError where they are not, and without a split, which is where their number is another one.
+    Parameters
+    ----------
+    split
+        The split of the training; None if the number of rows is not that of the training.
+    source
+        The source model.
+    x, y
+        Rows (n, m) and gaps (n,) of `used_rows`.
+    label
+        Name of the source in the error message.
+
+    Raises
+    ------
+    InputError
+        If they are not the rows of the training.
     """
     held_out = torch.arange(y.shape[0]) if split is None else split.held_out
     mse = squared_error(source.params, x, y, held_out, used=used_features(source.params))
-    error, expected = math.sqrt(mse) * source.standardiser.y_sd_eV, source.card.validation_rmse_eV
-    if split is None or not abs(error - expected) <= SAME_ERROR * expected:
+    error = math.sqrt(mse) * source.standardiser.y_sd_eV
+    expected = source.card.validation_rmse_eV
+    if split is None or not abs(error - expected) <= ERROR_TOLERANCE * expected:
         raise InputError(
-            f"{what} was trained on {source.card.n_structures} structures with an error of {expected:.4f} eV on "
-            f"those held out; these are {y.shape[0]} structures with an error of {error:.4f} eV. Give the structures "
-            "and gaps that it was trained on, in the same order."
+            f"{label} was trained on {source.card.n_structures} structures with an error of "
+            f"{expected:.4f} eV on those held out; these are {y.shape[0]} structures with an error "
+            f"of {error:.4f} eV. Give the structures and gaps that it was trained on, in the same "
+            "order."
         )
     return split
 
 
-def with_parts(
+def with_computed_extras(
     source: SourceModel,
     x: Rows,
     y: Tensor,
@@ -102,82 +126,114 @@ def with_parts(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> SourceModel:
-    """Return the source with the extras that its config asks for, from its rows x (n, m) and y (n,) of `used_rows`.
+    """Return the source with the extras that its config asks for.
 
-    Statistics and Fisher information are of all rows, the other parts of those that were not held out; of several
-    settings of the variational fit the one is kept whose means err least on the held-out rows.
+    Statistics and Fisher information use all rows, the other extras those that were not held out.
+
+    Parameters
+    ----------
+    source
+        The source model.
+    x, y
+        Rows (n, m) and gaps (n,) of the training from `used_rows`.
+    split
+        The split of the training.
+    seed
+        Seed of the variational fit and of the snapshots.
+    device, progress
+        Where and how they are computed.
     """
-    params, config, used, chosen = (
-        source.params,
-        source.config,
-        used_features(source.params),
-        choose_device(device),
-    )
+    torch_device = choose_device(device)
+    is_used = used_features(source.params)
+    used = torch.from_numpy(is_used)
+    narrow = _narrow(source.params, used)
     noise_variance = (source.card.validation_rmse_eV / source.standardiser.y_sd_eV) ** 2
-    columns = torch.from_numpy(used)
-    own = _narrow(params, columns)
-    statistics = feature_statistics(own, x, residual_variance=noise_variance)
-    place = {name: value.to(chosen) for name, value in own.items()}
-    blocks = x if chosen.type == "cpu" else x.to(chosen)
-    fisher = fisher_diagonal(place, blocks, noise_variance=noise_variance, progress=progress)
-    zeros = {name: torch.zeros_like(value) for name, value in params.items()}
-    wide = _wide({n: v.float() for n, v in fisher.items()}, columns, zeros)
-    made = replace(source, features=statistics, fisher=wide)
+    statistics = feature_statistics(narrow, x, residual_variance=noise_variance)
+    params = {name: value.to(torch_device) for name, value in narrow.items()}
+    all_rows = x if torch_device.type == "cpu" else x.to(torch_device)
+    fisher = fisher_diagonal(params, all_rows, noise_variance=noise_variance, progress=progress)
+    zeros = {name: torch.zeros_like(value) for name, value in source.params.items()}
+    wide_fisher = _wide({n: v.float() for n, v in fisher.items()}, used, zeros)
+    source = replace(source, features=statistics, fisher=wide_fisher)
+    config = source.config
     if not config.variational and config.snapshots is None:
-        return made
-    rows = x[split.training].to(chosen), y[split.training].to(chosen)
-    sds = prior_sds(params)
-    prior_sd = {name: torch.full_like(value, sds[name]) for name, value in params.items()}
-    prior = WeightPrior(
-        {name: torch.zeros_like(value) for name, value in place.items()},
-        {name: torch.full_like(value, sds[name]) for name, value in place.items()},
-    )
-    fits = []
-    for wanted in config.variational:
-        phase = f"variational fit of the source, KL times {wanted.kl_weight:g}"
-        fit = fit_variational(
-            place,
-            *rows,
-            config=wanted,
-            generator=_stream(seed, 1),
-            prior=prior,
-            phase=phase,
-            progress=progress,
-        )
-        mean, sd = _wide(fit.mean, columns, zeros), _wide(fit.sd, columns, prior_sd)
-        error = squared_error(mean, x, y, split.held_out, used=used)
-        fits.append(replace(fit, mean=mean, sd=sd, validation_mse=error))
-    if fits:
-        made = replace(made, variational=min(fits, key=lambda fit: fit.validation_mse))
+        return source
+    rows = (x[split.training].to(torch_device), y[split.training].to(torch_device))
+    if config.variational:
+        fits = [
+            replace(fit, validation_mse=squared_error(fit.mean, x, y, split.held_out, used=is_used))
+            for fit in _variational_fits(source, params, rows, used, seed=seed, progress=progress)
+        ]
+        best = min(fits, key=lambda fit: fit.validation_mse)
+        source = replace(source, variational=best)
     if config.snapshots is not None:
         walk = collect_snapshots(
-            place, *rows, config=config.snapshots, generator=_stream(seed, 2), progress=progress
+            params, *rows, config=config.snapshots, generator=_stream(seed, 2), progress=progress
         )
-        parts = (
-            _wide(part, columns, zeros) for part in (walk.mean, walk.diagonal, walk.deviations)
+        snapshots = Snapshots(
+            _wide(walk.mean, used, zeros),
+            _wide(walk.diagonal, used, zeros),
+            _wide(walk.deviations, used, zeros),
         )
-        made = replace(made, snapshots=Snapshots(*parts))
-    return made
+        source = replace(source, snapshots=snapshots)
+    return source
 
 
-def _narrow(params: Params, columns: Tensor) -> Params:
-    """Return the parameters without the first layer's weights of features that are not used."""
-    return {
-        name: value[:, columns] if name == "weight.1" else value for name, value in params.items()
-    }
+def _variational_fits(
+    source: SourceModel,
+    params: Params,
+    rows: tuple[Tensor, Tensor],
+    used: Tensor,
+    *,
+    seed: int,
+    progress: Progress,
+) -> list[VariationalFit]:
+    """Return a variational fit for each of the config's settings, from the training rows.
+
+    `params` are the weights of the used features, on the device of the rows.
+    """
+    sds = prior_sds(source.params)
+    prior = WeightPrior(
+        {name: torch.zeros_like(value) for name, value in params.items()},
+        {name: torch.full_like(value, sds[name]) for name, value in params.items()},
+    )
+    zeros = {name: torch.zeros_like(value) for name, value in source.params.items()}
+    prior_sd = {name: torch.full_like(value, sds[name]) for name, value in source.params.items()}
+    fits = []
+    for config in source.config.variational:
+        fit = fit_variational(
+            params,
+            *rows,
+            config=config,
+            generator=_stream(seed, 1),
+            prior=prior,
+            phase=f"variational fit of the source, KL times {config.kl_weight:g}",
+            progress=progress,
+        )
+        mean = _wide(fit.mean, used, zeros)
+        fits.append(replace(fit, mean=mean, sd=_wide(fit.sd, used, prior_sd)))
+    return fits
 
 
-def _wide(values: Params, columns: Tensor, others: Params) -> Params:
-    """Return the values on the CPU, those of features that are not used being the `others`' (leading axes allowed)."""
-    found = {name: value.cpu() for name, value in values.items()}
-    narrow = found["weight.1"]
-    full = others["weight.1"].to(narrow).expand(*narrow.shape[:-1], columns.shape[0]).clone()
-    full[..., columns] = narrow
-    return {**found, "weight.1": full}
+def _narrow(params: Params, used: Tensor) -> Params:
+    """Return the parameters without the first layer's weights of unused features."""
+    return {name: value[:, used] if name == "weight.1" else value for name, value in params.items()}
+
+
+def _wide(values: Params, used: Tensor, fill: Params) -> Params:
+    """Return the values on the CPU, with those of `fill` for unused features.
+
+    Values may have leading axes.
+    """
+    on_cpu = {name: value.cpu() for name, value in values.items()}
+    narrow = on_cpu["weight.1"]
+    full = fill["weight.1"].to(narrow).expand(*narrow.shape[:-1], used.shape[0]).clone()
+    full[..., used] = narrow
+    return {**on_cpu, "weight.1": full}
 
 
 def _stream(seed: int, number: int) -> torch.Generator:
-    """Return a generator of its own for each part, so that none depends on which others are made."""
+    """Return a generator for one extra, so that it does not depend on which others are computed."""
     return torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
     )

@@ -1,9 +1,10 @@
-"""The extras of a stored source: Fisher information, variational posterior and snapshots, in half precision.
+"""The extras of a stored source: Fisher information, variational posterior and snapshots.
 
-One file beside the weights, and one entry of the manifest with its scalars. Means are float16: the rounding, 2^-11 of a
-weight, is far below its standard deviation. What is a spread (standard deviations, Fisher information, variances,
-deviations of snapshots) is bfloat16, which has the range of float32 and rounds by 2^-8. Columns of a weight that all
-hold one value, as those of features that no structure of the source has, are stored as that value: nothing is lost.
+They are in one file in half precision, and their scalars in the manifest. Means are float16, whose
+rounding of 2^-11 of a weight is far below its standard deviation. Spreads (standard deviations,
+Fisher information, variances, deviations of snapshots) are bfloat16, which has the range of
+float32 and a rounding of 2^-8. Columns of a weight with one value, such as those of features that
+no structure of the source has, are stored as this value without any loss.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ from bandgap.sources.model import SourceModel
 from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 
 EXTRAS = "extras.safetensors"
-_KEPT, _FILL = "@kept", "@fill"  # columns that are stored, and the value of the others
+# Suffixes of which columns are stored, and of the value of the others.
+_IS_STORED = "@kept"
+_FILL = "@fill"
 
 _FORMATS = {
     "fisher": torch.bfloat16,
@@ -34,7 +37,7 @@ _FORMATS = {
 
 
 def save_extras(folder: Path, source: SourceModel) -> dict[str, Any]:
-    """Write the source's extras, where it has any, and return the manifest's entry of them."""
+    """Write the source's extras, if it has any, and return their entry in the manifest."""
     groups: dict[str, Params] = {}
     entry: dict[str, Any] = {}
     if source.fisher is not None:
@@ -52,7 +55,7 @@ def save_extras(folder: Path, source: SourceModel) -> dict[str, Any]:
         entry["snapshots"] = {"rank": walk.rank}
     path = folder / EXTRAS
     if not groups:
-        path.unlink(missing_ok=True)  # of an older source in this folder
+        path.unlink(missing_ok=True)  # of an earlier source in this folder
         return {}
     arrays: dict[str, Tensor] = {}
     for group, params in groups.items():
@@ -63,9 +66,9 @@ def save_extras(folder: Path, source: SourceModel) -> dict[str, Any]:
 
 
 def load_extras(folder: Path, source: SourceModel, entry: Mapping[str, Any]) -> SourceModel:
-    """Return the source with the extras that the manifest's entry names, in float32.
+    """Return the source with the extras of the manifest's entry, in float32.
 
-    Raises ArtifactError where the file is missing or has other shapes than the source's network.
+    Raises ArtifactError if the file is missing or its shapes do not match the source's network.
     """
     if not entry:
         return source
@@ -93,35 +96,43 @@ def load_extras(folder: Path, source: SourceModel, entry: Mapping[str, Any]) -> 
         source = replace(source, variational=fit)
     if "snapshots" in entry:
         rank = int(entry["snapshots"]["rank"])
-        parts = (
+        snapshots = Snapshots(
             group("snapshots.mean"),
             group("snapshots.diagonal"),
             group("snapshots.deviations", rank),
         )
-        source = replace(source, snapshots=Snapshots(*parts))
+        source = replace(source, snapshots=snapshots)
     return source
 
 
 def packed(name: str, value: Tensor) -> dict[str, Tensor]:
-    """Return a tensor (..., columns) by name, without the columns in which every entry is one and the same value."""
+    """Return a tensor (..., columns) without columns of one value, as tensors by name.
+
+    If columns have different single values, those with the most frequent value are left out.
+    """
     rows = value.reshape(-1, value.shape[-1])
-    constant = (rows == rows[0]).all(0)
-    if value.ndim < 2 or not bool(constant.any()):
+    is_constant = (rows == rows[0]).all(0)
+    if value.ndim < 2 or not bool(is_constant.any()):
         return {name: value}
-    fill = rows[0][constant].float().mode().values.to(value.dtype)
-    kept = ~(constant & (rows[0] == fill))
-    return {name: value[..., kept], name + _KEPT: kept, name + _FILL: fill.reshape(1)}
+    fill = rows[0][is_constant].float().mode().values.to(value.dtype)
+    is_stored = ~(is_constant & (rows[0] == fill))
+    return {
+        name: value[..., is_stored],
+        name + _IS_STORED: is_stored,
+        name + _FILL: fill.reshape(1),
+    }
 
 
 def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return what `packed` was given, by name, in float32."""
+    """Return the tensors that were given to `packed`, by name, in float32."""
     full: dict[str, Tensor] = {}
     for name, value in arrays.items():
-        if name.endswith((_KEPT, _FILL)):
+        if name.endswith((_IS_STORED, _FILL)):
             continue
         full[name] = value.float()
-        if name + _KEPT in arrays:
-            kept = arrays[name + _KEPT]
-            full[name] = torch.full((*value.shape[:-1], kept.shape[0]), float(arrays[name + _FILL]))
-            full[name][..., kept] = value.float()
+        if name + _IS_STORED in arrays:
+            is_stored = arrays[name + _IS_STORED]
+            shape = (*value.shape[:-1], is_stored.shape[0])
+            full[name] = torch.full(shape, float(arrays[name + _FILL]))
+            full[name][..., is_stored] = value.float()
     return full

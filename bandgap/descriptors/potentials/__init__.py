@@ -75,9 +75,9 @@ def _obstacle_message(
     return (
         f"{potential.title} does not know {symbols} (in {len(ids):,} of {len(unknown):,} "
         f"structures: {', '.join(ids[:_N_LISTED_IDS])}{more}). So that these can be learned from, "
-        "the descriptor of all does without its features. To have its features instead, leave "
-        f"these structures out of the data; preset {potential.name} leaves them out, too, and "
-        "describes the others by its features alone."
+        "the descriptor does not contain its features. To have its features instead, leave these "
+        f"structures out of the data; preset {potential.name} leaves them out too, and describes "
+        "the others by its features only."
     )
 
 

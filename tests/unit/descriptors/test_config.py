@@ -191,7 +191,8 @@ def test_config_with_one_term_has_only_this_term() -> None:
 
 def test_config_without_similarity_features_says_what_is_accepted() -> None:
     with pytest.raises(
-        ConfigError, match=r"nothing that says how alike structures are\. Accepted: a term of MBTR"
+        ConfigError,
+        match=r"nothing that measures how similar structures are\. Accepted: a term of MBTR",
     ):
         MBTRConfig(size=True)
     with pytest.raises(

@@ -50,7 +50,8 @@ def body() -> GraphBody:
 def test_graph_contains_the_nearest_neighbours_that_ase_returns(body, atoms, max_neighbours):
     config = dataclasses.replace(CONFIG, max_neighbours=max_neighbours)
     graph = graph_of(atoms, config)
-    ends, distances = graph.bonds.numpy()[1], graph.distances.numpy()
+    ends = graph.bonds.numpy()[1]
+    distances = graph.distances.numpy()
     centre, distance = neighbor_list("id", atoms, config.cutoff_angstrom)
     for k in range(len(atoms)):
         expected = np.sort(distance[centre == k])

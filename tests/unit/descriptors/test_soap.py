@@ -18,7 +18,8 @@ from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 
 SMALL = Soap(radial=3, angular=2, weights=("electronegativity", "row"))
-N, L = SMALL.radial, SMALL.angular
+N = SMALL.radial
+L = SMALL.angular
 
 
 def summed_spectra(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:

@@ -29,7 +29,8 @@ CONFIG = replace(PLAIN, levels="GFN1-xTB")
 
 def test_levels_are_the_last_three_features_of_molecule_and_crystal():
     records = [record(ethanol()), record(crystal())]
-    described, plain = featurize(records, CONFIG), featurize(records, PLAIN)
+    described = featurize(records, CONFIG)
+    plain = featurize(records, PLAIN)
     np.testing.assert_array_equal(described.features[:, :-3], plain.features)
     for row, atoms in zip(described.features, (ethanol(), crystal()), strict=True):
         cell = atoms.cell.array if atoms.pbc.any() else None
