@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, Params, hidden_features
 from bandgap.networks.standardise import Standardiser
@@ -24,7 +24,7 @@ from bandgap.transfer.shared.method import TargetData
 LEVEL_SHIFT = 0.5
 BIAS_SD = 0.5
 L2 = 1e-6  # the source's penalty, per row
-NOT_OF_STRUCTURES = MBTRConfig(  # the rows are numbers: a source needs some descriptor
+NOT_OF_STRUCTURES = DescriptorConfig(  # the rows are numbers: a source needs some descriptor
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

@@ -17,7 +17,7 @@ REQUIRED: dict[str, Any] = {
     "n_features": 3,
     "species": ("H", "C"),
 }  # fields without a default
-EMPTY = {"DescriptorConfig", "MBTRConfig"}  # a descriptor of nothing, which is refused
+EMPTY = {"DescriptorConfig"}  # a descriptor of nothing, which is refused
 MANY = 50  # settings classes at least, so that the search is known to find them
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from bandgap.descriptors.config import (
         DescriptorConfig,
         Estimate,
-        MBTRConfig,
         Term,
         estimate,
         feature_blocks,
@@ -27,7 +26,6 @@ __all__ = [
     "DescriptorConfig",
     "Descriptors",
     "Estimate",
-    "MBTRConfig",
     "Term",
     "config_for",
     "descriptor_for",

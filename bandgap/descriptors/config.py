@@ -229,9 +229,6 @@ class DescriptorConfig:
         return max([*reaches, *(block.reach_angstrom(value) for block, value in self.blocks)])
 
 
-MBTRConfig = DescriptorConfig
-
-
 @dataclass(frozen=True)
 class Estimate:
     """Features per structure, and bytes of the float32 array of all structures."""

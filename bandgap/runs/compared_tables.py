@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table, elements_of, learnable
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.electron_levels import ElectronLevels
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
@@ -51,7 +51,7 @@ class MethodInputs:
     """
 
     members: Members
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     table: Table
     warnings: tuple[str, ...] = ()
 
@@ -141,7 +141,7 @@ def tables_for(
     gaps_eV: NDArray[np.floating[Any]],
     *,
     head: str | None = None,
-    own: MBTRConfig | None = None,
+    own: DescriptorConfig | None = None,
     levels: ElectronLevels = "none",
     at_least: int = 0,
     **computing: Any,
@@ -185,9 +185,9 @@ def tables_for(
         base_descriptor = next(iter(members[0].values())).descriptor
     elements = labelled_elements(records, gaps_eV)
     lacking = set(elements) - set(base_descriptor.elements) if members else set()
-    inputs_by_descriptor: dict[MBTRConfig | None, MethodInputs] = {}
+    inputs_by_descriptor: dict[DescriptorConfig | None, MethodInputs] = {}
 
-    def inputs_for(descriptor: MBTRConfig | None) -> MethodInputs:
+    def inputs_for(descriptor: DescriptorConfig | None) -> MethodInputs:
         """Return the inputs with a descriptor of the source, or without the source (None)."""
         if descriptor not in inputs_by_descriptor:
             used = descriptor_for_labelled(records, gaps_eV) if descriptor is None else descriptor
@@ -234,8 +234,8 @@ def tables_for(
 
 
 def _reference_inputs(
-    inputs_for: Callable[[MBTRConfig | None], MethodInputs],
-    descriptor: MBTRConfig,
+    inputs_for: Callable[[DescriptorConfig | None], MethodInputs],
+    descriptor: DescriptorConfig,
     elements: Collection[str],
 ) -> MethodInputs:
     """Return the inputs of the references where no method uses the source.
@@ -258,7 +258,7 @@ def _labelled(
     ]
 
 
-def _n_usable(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> int:
+def _n_usable(records: Sequence[StructureRecord], descriptor: DescriptorConfig) -> int:
     return sum(elements_of(record) <= set(descriptor.elements) for record in records)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig, n_features
+from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, ElectronLevels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.config import fingerprint
@@ -97,7 +97,7 @@ def levels_of(names: Iterable[str]) -> ElectronLevels:
 
 
 def compare(
-    members: Members | MBTRConfig,
+    members: Members | DescriptorConfig,
     table: Table,
     comparison: Comparison,
     *,
@@ -135,7 +135,7 @@ def compare(
     ConfigError
         For a method that transfers where there is no source.
     """
-    if isinstance(members, MBTRConfig):
+    if isinstance(members, DescriptorConfig):
         for name in comparison.methods:
             without_source(entrant_of(name).method)
     compared = compared_of(members, table)
@@ -144,10 +144,10 @@ def compare(
     )
 
 
-def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
+def compared_of(members: Members | DescriptorConfig, table: Table) -> Compared:
     """Return the inputs of the methods of `compare`: the same table and source, or descriptor, for all."""
     inputs = MethodInputs(
-        () if isinstance(members, MBTRConfig) else members, descriptor_of(members), table
+        () if isinstance(members, DescriptorConfig) else members, descriptor_of(members), table
     )
     return Compared(inputs, len(table))
 
@@ -329,10 +329,12 @@ def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> lis
     return list(_fits_of_split(work, n, seed, names, report=lambda *_: None))
 
 
-def descriptor_of(members: Members | MBTRConfig) -> MBTRConfig:
+def descriptor_of(members: Members | DescriptorConfig) -> DescriptorConfig:
     """Return the descriptor of a source, or the one that is given instead of a source."""
     return (
-        members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
+        members
+        if isinstance(members, DescriptorConfig)
+        else next(iter(members[0].values())).descriptor
     )
 
 

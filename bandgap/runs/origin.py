@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.sources.cards import NO_SOURCE
@@ -46,7 +46,7 @@ class Origin:
     """
 
     method: Method
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     sources: StoredSources | None = None
     stored: Members = ()
     lacking: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def origin_of(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: MBTRConfig | None = None,
+    descriptor: DescriptorConfig | None = None,
 ) -> Origin:
     """Return the origin of a run.
 
@@ -184,8 +184,8 @@ def origin_of(
 
 
 def descriptor_taken(
-    own: MBTRConfig, method: Method, elements: Collection[str]
-) -> MBTRConfig | None:
+    own: DescriptorConfig, method: Method, elements: Collection[str]
+) -> DescriptorConfig | None:
     """Return the descriptor in which a method uses structures of these elements with a source.
 
     `own` is the descriptor of the source. It is grown where the method can learn new elements. The

@@ -20,7 +20,7 @@ from bandgap.datasets.demo import (
     load_inorganic,
 )
 from bandgap.datasets.table import Table, elements_of
-from bandgap.descriptors import MBTRConfig, featurize, similarity_features
+from bandgap.descriptors import DescriptorConfig, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
@@ -37,7 +37,7 @@ COLUMNS = ("id", "file", "judgement", "unseen", "distance", "percentile", "neare
 _CHUNK = 2_000
 
 
-def save_domain(folder: Path, tables: Sequence[Table], descriptor: MBTRConfig) -> None:
+def save_domain(folder: Path, tables: Sequence[Table], descriptor: DescriptorConfig) -> None:
     """Write the domain of a source's training structures into its folder.
 
     Only the rows that are stored are copied. Raises InputError for fewer than two structures.
@@ -166,7 +166,7 @@ def _domain_of_shipped(
     )
 
 
-def _descriptor(folder: Path) -> MBTRConfig:
+def _descriptor(folder: Path) -> DescriptorConfig:
     first = next(iter(open_sources(folder).members[0].values()))
     return load_source(first, verify=False, extras=False).descriptor
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table, learnable
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.feature_arrays import take_rows
 from bandgap.foundation.errors import ConfigError, InputError
@@ -26,7 +26,7 @@ _ROWS_PER_CHUNK = 1024
 def rows_to_learn(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     split: tuple[int, int] | None,
     *,
     seed: int,

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import MBTRConfig, feature_terms, n_features
+from bandgap.descriptors import DescriptorConfig, feature_terms, n_features
 from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
@@ -85,7 +85,7 @@ class _Inputs:
 def train_joint_sources(
     sets: Sequence[SourceSet],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     training: JointTrainingConfig,
     members: int = 1,
@@ -167,7 +167,7 @@ def _models(
     inputs: _Inputs,
     trained: JointlyTrained,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     seed: int,
 ) -> dict[str, SourceModel]:
@@ -307,7 +307,7 @@ def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSp
     return [split_rows(n, share=head.share, generator=generator) for n in head.sizes]
 
 
-def default_powers(descriptor: MBTRConfig) -> tuple[float, ...]:
+def default_powers(descriptor: DescriptorConfig) -> tuple[float, ...]:
     """Return the powers of the features that networks see in turn: 1, and 2 for square roots."""
     return (1.0, 2.0) if descriptor.roots else (1.0,)
 
@@ -344,7 +344,7 @@ def joint_statistics(
 
 
 def _inputs(
-    sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, device: torch.device
+    sets: Sequence[SourceSet], descriptor: DescriptorConfig, *, power: float, device: torch.device
 ) -> _Inputs:
     """Return the standardised rows; the scales are those of the undisplaced structures."""
     mean, scale, varying = joint_statistics(
@@ -370,7 +370,7 @@ def _standardised(
     return torch.from_numpy(standardiser.features(x)[:, varying]).float().to(device)
 
 
-def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
+def _check(sets: Sequence[SourceSet], descriptor: DescriptorConfig) -> None:
     names = [s.name for s in sets]
     if not names or len(set(names)) < len(names):
         raise InputError(

@@ -8,7 +8,7 @@ which the point estimate was trained, so that the held-out rows can measure thei
 
 from dataclasses import dataclass, field
 
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.networks.perceptron import NetworkConfig, Params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import SnapshotConfig, Snapshots
@@ -114,7 +114,7 @@ class SourceModel:
     params: Params
     network: NetworkConfig
     standardiser: Standardiser
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     card: SourceCard
     config: SourceConfig
     history: tuple[Epoch, ...] = ()

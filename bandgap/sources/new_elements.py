@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, feature_blocks, n_features
+from bandgap.descriptors import DescriptorConfig, feature_blocks, n_features
 from bandgap.networks.standardise import feature_statistics, powered
 from bandgap.sources.model import SourceModel
 
 
 def grown_source(
-    source: SourceModel, descriptor: MBTRConfig, x: NDArray[np.floating[Any]]
+    source: SourceModel, descriptor: DescriptorConfig, x: NDArray[np.floating[Any]]
 ) -> SourceModel:
     """Return the source for the features of a grown descriptor.
 
@@ -61,7 +61,7 @@ def grown_source(
 
 def grown_members(
     members: Collection[Mapping[str, SourceModel]],
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     x: NDArray[np.floating[Any]],
 ) -> list[Mapping[str, SourceModel]]:
     """Return every output of every network, grown."""
@@ -71,7 +71,7 @@ def grown_members(
     ]
 
 
-def _columns_of(old: MBTRConfig, new: MBTRConfig) -> NDArray[np.int64]:
+def _columns_of(old: DescriptorConfig, new: DescriptorConfig) -> NDArray[np.int64]:
     """Return the columns (p,) of a descriptor's features in the vector of the grown one."""
     blocks = dict(feature_blocks(new))
     return np.concatenate(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
-from bandgap.descriptors import MBTRConfig, descriptor_for, n_features
+from bandgap.descriptors import DescriptorConfig, descriptor_for, n_features
 from bandgap.descriptors.potentials import potential_for, potential_obstacle
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
@@ -22,7 +22,7 @@ from bandgap.structures import StructureRecord
 
 
 def no_source(
-    descriptor: MBTRConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]
+    descriptor: DescriptorConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]
 ) -> SourceModel:
     """Return a source whose weights are zero, with the scales of the target's training rows.
 
@@ -56,7 +56,7 @@ def labelled_elements(
 
 def descriptor_for_labelled(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
-) -> MBTRConfig:
+) -> DescriptorConfig:
     """Return the descriptor for the elements of the labelled structures.
 
     It contains an installed potential that knows them. Raises InputError if no structure is usable
@@ -83,7 +83,7 @@ def potential_obstacle_for(
     return potential_obstacle(elements)
 
 
-def refuse_descriptor_with_source(descriptor: MBTRConfig | None) -> None:
+def refuse_descriptor_with_source(descriptor: DescriptorConfig | None) -> None:
     """Raise ConfigError if a descriptor is given together with a source model."""
     if descriptor is not None:
         raise ConfigError(

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import MBTRConfig, n_features
+from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
@@ -25,7 +25,7 @@ def train_source(
     features: NDArray[np.floating],
     gaps_eV: NDArray[np.floating],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     data: Sequence[str],
     elements: Sequence[str],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import LabelledSet, Table, learnable
-from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
@@ -34,7 +34,7 @@ def train_source_folder(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     out: Path,
     seed: int,
@@ -112,7 +112,7 @@ def train_source_folder(
 def train_sources_run(
     sets: Mapping[str, LabelledSet],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     training: JointTrainingConfig,
     members: int = 1,
@@ -209,7 +209,7 @@ def _with_displaced(
     table: Table,
     sd_angstrom: float,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     copies: int,
     seed: int,
     cache: DescriptorCache | None,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.structures import StructureRecord
 
 K1 = Term(function="atomic_number", minimum=0.0, maximum=10.0, n=11, sigma=0.7)
@@ -44,14 +44,14 @@ K3_ANGLE = Term(
 SPECIES = ("H", "C", "N", "O")
 
 CONFIGS = {
-    "k1 k2 per heavy atom": MBTRConfig(SPECIES, K1, K2),
-    "k1 k2 per atom": MBTRConfig(SPECIES, K1, K2, normalisation="per_atom"),
-    "k1 k2 l2 per term": MBTRConfig(SPECIES, K1, K2, normalisation="l2_per_term"),
-    "k1 k2 unscaled": MBTRConfig(SPECIES, K1, K2, normalisation="none"),
-    "distance, inverse square": MBTRConfig(SPECIES, K1, K2_DISTANCE),
-    "square roots and size": MBTRConfig(SPECIES, K1, K2, roots=True, size=True),
-    "k3 cosine": MBTRConfig(SPECIES, K1, K2, K3),
-    "k3 angle": MBTRConfig(SPECIES, K1, K2, K3_ANGLE, normalisation="per_atom"),
+    "k1 k2 per heavy atom": DescriptorConfig(SPECIES, K1, K2),
+    "k1 k2 per atom": DescriptorConfig(SPECIES, K1, K2, normalisation="per_atom"),
+    "k1 k2 l2 per term": DescriptorConfig(SPECIES, K1, K2, normalisation="l2_per_term"),
+    "k1 k2 unscaled": DescriptorConfig(SPECIES, K1, K2, normalisation="none"),
+    "distance, inverse square": DescriptorConfig(SPECIES, K1, K2_DISTANCE),
+    "square roots and size": DescriptorConfig(SPECIES, K1, K2, roots=True, size=True),
+    "k3 cosine": DescriptorConfig(SPECIES, K1, K2, K3),
+    "k3 angle": DescriptorConfig(SPECIES, K1, K2, K3_ANGLE, normalisation="per_atom"),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import (
-    MBTRConfig,
+    DescriptorConfig,
     config_for,
     feature_terms,
     n_features,
@@ -53,7 +53,7 @@ def test_stored_descriptor_without_the_settings_of_blocks_has_none():
     stored = to_dict(PLAIN)
     for block in BLOCKS:
         stored.pop(block.setting, None)
-    assert from_dict(MBTRConfig, stored) == PLAIN
+    assert from_dict(DescriptorConfig, stored) == PLAIN
     assert PLAIN.blocks == ()
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from bandgap.descriptors import (
     PRESETS,
     DescriptorConfig,
-    MBTRConfig,
     Term,
     config_for,
     descriptor_for,
@@ -76,7 +75,7 @@ def test_estimate_of_oe62_is_four_bytes_per_value() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_config_after_json_is_the_same(name: str) -> None:
-    again = from_dict(MBTRConfig, json.loads(json.dumps(to_dict(PRESETS[name]))))
+    again = from_dict(DescriptorConfig, json.loads(json.dumps(to_dict(PRESETS[name]))))
     assert again == PRESETS[name]
     assert fingerprint(again) == fingerprint(PRESETS[name])
 
@@ -171,7 +170,7 @@ def test_config_with_wrong_function_of_a_term_says_what_is_accepted() -> None:
     with pytest.raises(
         ConfigError, match=r"k1 has function 'inverse_distance'\. Accepted: atomic_number\."
     ):
-        MBTRConfig(("H",), k1=K2, k2=K2)
+        DescriptorConfig(("H",), k1=K2, k2=K2)
 
 
 def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
@@ -179,11 +178,11 @@ def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
     with pytest.raises(
         ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."
     ):
-        MBTRConfig(("H",), k1=K1, k2=open_range)
+        DescriptorConfig(("H",), k1=K1, k2=open_range)
 
 
 def test_config_with_one_term_has_only_this_term() -> None:
-    pairs = MBTRConfig(("H", "C", "O"), k2=K2)
+    pairs = DescriptorConfig(("H", "C", "O"), k2=K2)
     assert [order for order, _ in pairs.terms] == [2]
     assert n_features(pairs) == 6 * K2.n and feature_blocks(pairs)[0][0] == "H-H"
     assert pairs.elements == ("H", "C", "O")
@@ -194,12 +193,12 @@ def test_config_without_similarity_features_says_what_is_accepted() -> None:
         ConfigError,
         match=r"nothing that measures how similar structures are\. Accepted: a term of MBTR",
     ):
-        MBTRConfig(size=True)
+        DescriptorConfig(size=True)
     with pytest.raises(
         ConfigError,
         match=r"species H C given without a term of MBTR\. Give a term such as k1, or no",
     ):
-        MBTRConfig(("H", "C"), size=True)
+        DescriptorConfig(("H", "C"), size=True)
 
 
 def test_config_with_a_block_is_stored_and_read_again() -> None:
@@ -213,7 +212,7 @@ def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
         ConfigError,
         match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none",
     ):
-        MBTRConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
+        DescriptorConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", PRESETS)

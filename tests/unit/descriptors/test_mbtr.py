@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from scipy.special import erf
 
 from bandgap.descriptors import (
-    MBTRConfig,
+    DescriptorConfig,
     Term,
     config_for,
     feature_blocks,
@@ -50,7 +50,7 @@ def bump(term: Term, center: float) -> Floats:
     )
 
 
-def by_formula(atoms: Atoms, config: MBTRConfig) -> Floats:
+def by_formula(atoms: Atoms, config: DescriptorConfig) -> Floats:
     """Return k1 and k2 with exponential weighting, per heavy atom, by loops over all images."""
     vector = np.zeros(n_features(config))
     slices = dict(feature_blocks(config))
@@ -103,13 +103,13 @@ def test_describe_water_gives_the_stored_values() -> None:
         assert large == pytest.approx(values, abs=1e-6)
 
 
-def test_describe_rotated_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_rotated_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     turned = atoms.copy()
     turned.rotate(37.0, (0.3, -1.0, 0.6), rotate_cell=True)
     assert_same(describe(turned, config), describe(atoms, config))
 
 
-def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     mirrored = Atoms(
         atoms.numbers,
         atoms.positions * (1, 1, -1),
@@ -119,13 +119,13 @@ def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: MBTRConfi
     assert_same(describe(mirrored, config), describe(atoms, config))
 
 
-def test_describe_translated_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_translated_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     moved = atoms.copy()
     moved.translate((11.3, -4.2, 0.77))
     assert_same(describe(moved, config), describe(atoms, config))
 
 
-def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     order = np.random.default_rng(0).permutation(len(atoms))
     assert_same(describe(atoms[order], config), describe(atoms, config))
 
@@ -147,7 +147,9 @@ def test_describe_crystal_moved_in_any_way_is_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("change", ["wrapped", "scattered over cells", "other lattice vectors"])
-def test_describe_crystal_written_otherwise_is_the_same(change: str, config: MBTRConfig) -> None:
+def test_describe_crystal_written_otherwise_is_the_same(
+    change: str, config: DescriptorConfig
+) -> None:
     other = crystal()
     if change == "wrapped":
         other.wrap()
@@ -162,14 +164,14 @@ def test_describe_crystal_written_otherwise_is_the_same(change: str, config: MBT
 
 @pytest.mark.parametrize("repeat", [(2, 1, 1), (1, 2, 3)], ids=str)
 def test_describe_supercell_is_the_same_unless_unscaled(
-    repeat: tuple[int, int, int], config: MBTRConfig
+    repeat: tuple[int, int, int], config: DescriptorConfig
 ) -> None:
     n_cells = math.prod(repeat) if config.normalisation == "none" else 1
     supercell = describe(crystal().repeat(repeat), config)
     assert_same(supercell, n_cells * describe(crystal(), config))
 
 
-def test_describe_does_not_change_its_input(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_does_not_change_its_input(atoms: Atoms, config: DescriptorConfig) -> None:
     atoms.info["gap_eV"] = 1.5
     before = atoms.copy()
     settings_before = dataclasses.asdict(config)
@@ -179,7 +181,7 @@ def test_describe_does_not_change_its_input(atoms: Atoms, config: MBTRConfig) ->
     assert dataclasses.asdict(config) == settings_before
 
 
-def test_describe_different_structures_gives_different_vectors(config: MBTRConfig) -> None:
+def test_describe_different_structures_gives_different_vectors(config: DescriptorConfig) -> None:
     stretched = ethanol()
     stretched.positions *= 1.05
     assert np.abs(describe(stretched, config) - describe(ethanol(), config)).max() > 0.001

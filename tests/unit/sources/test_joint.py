@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.perceptron import forward
@@ -17,7 +17,7 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources, save_sources
 from bandgap.sources.stored import source_predictions_eV
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

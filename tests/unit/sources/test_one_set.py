@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
     k2=Term(

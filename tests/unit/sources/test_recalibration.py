@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import Standardiser
@@ -17,7 +17,7 @@ from bandgap.sources.recalibration import (
     standardiser_for,
 )
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
     k2=Term(
