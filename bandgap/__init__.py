@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bandgap.datasets.demo import demo_source_folder, load_demo, unlabelled_cifs
     from bandgap.datasets.labels import match_labels, read_labels
     from bandgap.datasets.table import LabelledSet
-    from bandgap.descriptors import MBTRConfig, config_for, featurize
+    from bandgap.descriptors import DescriptorConfig, config_for, featurize
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.errors import BandgapError
     from bandgap.inference.vecchia import gp
@@ -32,8 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BandgapError",
     "DescriptorCache",
+    "DescriptorConfig",
     "LabelledSet",
-    "MBTRConfig",
     "PredictRequest",
     "Predictions",
     "SourceRequest",
@@ -61,7 +61,7 @@ _MODULE_OF = {
     "BandgapError": "bandgap.foundation.errors",
     "DescriptorCache": "bandgap.descriptors.cache",
     "LabelledSet": "bandgap.datasets.table",
-    "MBTRConfig": "bandgap.descriptors",
+    "DescriptorConfig": "bandgap.descriptors",
     "PredictRequest": "bandgap.runs.requests",
     "Predictions": "bandgap.predictions.table",
     "SourceRequest": "bandgap.runs.requests",

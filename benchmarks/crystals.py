@@ -1,8 +1,8 @@
 """Accuracy on crystals of any elements.
 
 There are three sets: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
-Methods without a source use the descriptor of the set (`own_descriptor`). Transfer methods start
-from a network on the inorganic crystals (perovskites) or from the shipped source on molecules
+Methods without a source use the descriptor of the set (`descriptor_for_labelled`). Transfer
+methods start from a network on the inorganic crystals (perovskites) or from the shipped source on molecules
 (organic crystals), and are left out on the inorganic crystals. The peers of `crystal_peers.py` are
 fitted on the same splits.
 
@@ -39,7 +39,7 @@ from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import no_source, own_descriptor
+from bandgap.sources.no_source import descriptor_for_labelled, no_source
 from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import source_fingerprint
@@ -298,7 +298,7 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
         return _Entrant(
             descriptor, functools.partial(_own_draws, name, descriptor, members), weights
         )
-    descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
+    descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
     return _Entrant(descriptor, functools.partial(_own_draws, name, descriptor, ()))
 
 

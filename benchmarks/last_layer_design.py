@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, Params, hidden_features
 from bandgap.networks.standardise import Standardiser
@@ -26,7 +26,7 @@ LEVEL_SHIFT = 0.5
 BIAS_SD = 0.5
 L2 = 1e-6  # The source's penalty per row.
 # A source needs a descriptor; this one is not used, because rows are random numbers.
-UNUSED_DESCRIPTOR = MBTRConfig(
+UNUSED_DESCRIPTOR = DescriptorConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

@@ -14,7 +14,7 @@ from bandgap.foundation.errors import BandgapError, ConfigError
 
 # Values of fields without a default.
 REQUIRED: dict[str, Any] = {"step": 0.01, "n_features": 3, "species": ("H", "C")}
-EMPTY = {"DescriptorConfig", "MBTRConfig"}  # Their defaults describe nothing and are refused.
+EMPTY = {"DescriptorConfig"}  # Their defaults describe nothing and are refused.
 MIN_CLASSES = 50  # The search must find at least so many classes.
 
 

@@ -91,7 +91,7 @@ def compare(
     """
     from dataclasses import replace
 
-    from bandgap.descriptors.electron_levels import refuse_own_gaps
+    from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.compared_fits import (
@@ -125,7 +125,7 @@ def compare(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
-        refuse_own_gaps(levels, level_of_theory)
+        refuse_tight_binding_gaps(levels, level_of_theory)
         compared = tables_for(
             [entrant_of(name).method for name in settings_by_method],
             folder,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bandgap.datasets.table import LabelledSet
-    from bandgap.descriptors import MBTRConfig
+    from bandgap.descriptors import DescriptorConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
     from bandgap.structures.records import Records
@@ -241,7 +241,7 @@ def load_baseline(
     return values
 
 
-def descriptor_of(preset: str | None, species: Sequence[str] | None) -> MBTRConfig:
+def descriptor_of(preset: str | None, species: Sequence[str] | None) -> DescriptorConfig:
     """Return the descriptor settings that --preset or --species names."""
     from bandgap.descriptors import config_for
 
@@ -252,7 +252,7 @@ def descriptor_of(preset: str | None, species: Sequence[str] | None) -> MBTRConf
     return config_for(preset=preset, species=species)
 
 
-def chosen_descriptor(preset: str | None, species: str | None) -> MBTRConfig | None:
+def chosen_descriptor(preset: str | None, species: str | None) -> DescriptorConfig | None:
     """Return the descriptor settings of --preset or --species, None where neither is given."""
     return descriptor_of(preset, species_list(species)) if preset or species else None
 

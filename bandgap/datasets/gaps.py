@@ -194,7 +194,7 @@ def _numbers_of_key(records: Records, key: str, *, unit: Unit) -> Floats:
             gaps[i] = _gap(record, key) * TO_EV[unit]
             if not gaps[i] <= LARGEST_GAP_EV:
                 raise InputError(
-                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is not a band gap;"
+                    f"{_place(record)}: {key}={_quoted(record.info[key])} {unit} is not a band gap;"
                     " is the unit right?"
                 )
     if names_without_gap:
@@ -223,13 +223,13 @@ def _gap(record: StructureRecord, key: str) -> float:
         number = math.nan
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(
-            f"{_place(record)}: {key}={_shown(value)} is not a band gap. Accepted: a number from 0;"
-            " leave the key out where the gap is not known."
+            f"{_place(record)}: {key}={_quoted(value)} is not a band gap. "
+            "Accepted: a number from 0; leave the key out where the gap is not known."
         )
     return number
 
 
-def _shown(value: InfoValue) -> str:
+def _quoted(value: InfoValue) -> str:
     return shown(value) if isinstance(value, str) else repr(value)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.feature_arrays import chosen_rows
+from bandgap.descriptors.feature_arrays import take_rows
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
@@ -137,7 +137,7 @@ def learnable(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     of_source: bool = True,
     baseline_eV: NDArray[np.floating[Any]] | None = None,
     cache: DescriptorCache | None = None,
@@ -208,11 +208,11 @@ def learnable(
         _left_out(labelled[k], text, descriptor) for k, text in enumerate(texts) if text is not None
     ]
     baseline = None if baselines is None else baselines[rows]
-    features = chosen_rows(described.features, np.array(rows, dtype=np.int64))
+    features = take_rows(described.features, np.array(rows, dtype=np.int64))
     return Table([labelled[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
 
 
-def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:
+def _left_out(record: StructureRecord, problem: str, descriptor: DescriptorConfig) -> LeftOut:
     missing_elements = tuple(sorted(elements_of(record) - set(descriptor.elements)))
     return (
         LeftOut(record.id, missing_elements)
@@ -221,7 +221,9 @@ def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> 
     )
 
 
-def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig, of_source: bool) -> str:
+def _remedy(
+    records: Sequence[StructureRecord], descriptor: DescriptorConfig, of_source: bool
+) -> str:
     """Return advice if the structures have elements that the descriptor lacks, otherwise ""."""
     present = set().union(*(elements_of(record) for record in records)) & set(ELEMENTS)
     if present <= set(descriptor.elements):

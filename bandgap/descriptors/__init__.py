@@ -1,6 +1,6 @@
-"""Descriptors: settings, number of features and memory before computing, and the vectors themselves.
+"""Descriptors: settings, number of features and memory, and the feature vectors of structures.
 
-Not here: what a network or a kernel makes of them.
+Not here: networks and kernels that use the vectors.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from bandgap.descriptors.config import (
         DescriptorConfig,
         Estimate,
-        MBTRConfig,
         Term,
         estimate,
         feature_blocks,
@@ -27,7 +26,6 @@ __all__ = [
     "DescriptorConfig",
     "Descriptors",
     "Estimate",
-    "MBTRConfig",
     "Term",
     "config_for",
     "descriptor_for",
@@ -39,10 +37,11 @@ __all__ = [
     "similarity_features",
 ]
 
-_VECTORS, _PRESETS = ("Descriptors", "featurize"), ("PRESETS", "config_for", "descriptor_for")
+_OF_PRESETS = ("PRESETS", "config_for", "descriptor_for")
+_OF_VECTORS = ("Descriptors", "featurize")
 __getattr__ = names_of(
     __name__,
     dict.fromkeys(__all__, "bandgap.descriptors.config")
-    | dict.fromkeys(_PRESETS, "bandgap.descriptors.presets")
-    | dict.fromkeys(_VECTORS, "bandgap.descriptors.vectors"),
+    | dict.fromkeys(_OF_PRESETS, "bandgap.descriptors.presets")
+    | dict.fromkeys(_OF_VECTORS, "bandgap.descriptors.vectors"),
 )

@@ -1,7 +1,8 @@
-"""Descriptor cache on disk: one SQLite file of compressed float32 vectors, keyed by content and settings.
+"""Descriptor cache on disk: an SQLite file of compressed float32 vectors by content and settings.
 
-Safe under several processes (write-ahead log). A cache never costs a computation: a file that is damaged is rebuilt,
-and one that is locked, full or read-only is passed over, each with a logged warning.
+Several processes can use it together (write-ahead log). A cache never makes a computation fail: a
+damaged file is rebuilt, and a file that is locked, full or read-only is not used. Both are logged
+as warnings.
 """
 
 import contextlib
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 
-DEFAULT_MAX_BYTES = 2_000_000_000  # all of OE62 with the preset oe62-16 takes about 0.3 GB
-_BATCH = 500  # keys in one query; SQLite accepts at least 999 variables
+# All of OE62 with the preset oe62-16 takes about 0.3 GB.
+DEFAULT_MAX_BYTES = 2_000_000_000
+# Keys in one query; SQLite accepts at least 999 variables.
+_BATCH = 500
 _WAIT_S = 30.0
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TABLE = """
@@ -32,7 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class DescriptorCache:
-    """Vectors by key in `folder`; above `max_bytes` of vectors, those used longest ago are dropped."""
+    """Vectors by key in a file in `folder`.
+
+    Above `max_bytes` of vectors, the least recently used ones are removed.
+    """
 
     def __init__(self, folder: Path | str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.folder = Path(folder)
@@ -40,23 +46,21 @@ class DescriptorCache:
         self.path = self.folder / "descriptors.sqlite"
 
     def get_many(self, keys: Sequence[str], *, width: int) -> dict[str, NDArray[np.float32]]:
-        """Return the stored vectors (width,) among `keys`; a damaged entry counts as not stored."""
-        found: dict[str, NDArray[np.float32]] = {}
+        """Return the stored vectors (width,) by key; damaged entries are left out."""
+        vectors: dict[str, NDArray[np.float32]] = {}
         nothing: list[tuple[str, bytes]] = []
         for start in range(0, len(keys), _BATCH):
             select = functools.partial(_select, keys=keys[start : start + _BATCH])
             for key, value in self._guarded(select, default=nothing):
                 row = _unpacked(value, width)
                 if row is not None:
-                    found[key] = row
-        return found
+                    vectors[key] = row
+        return vectors
 
     def put_many(self, rows: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store vectors by key; those already stored are replaced."""
+        """Store vectors by key; existing ones are replaced."""
         if rows:
-            packed = [
-                (key, zlib.compress(row.astype("<f4").tobytes(), 1)) for key, row in rows.items()
-            ]
+            packed = [(key, _packed(row)) for key, row in rows.items()]
             self._guarded(lambda db: _insert(db, packed, self.max_bytes), default=None)
 
     def __len__(self) -> int:
@@ -70,22 +74,25 @@ class DescriptorCache:
         self._guarded(lambda db: db.execute("DELETE FROM vectors"), default=None)
 
     def _guarded(self, action: Callable[[sqlite3.Connection], T], *, default: T) -> T:
-        """Run `action` in one transaction; rebuild a damaged file once, pass over one that cannot be used."""
+        """Return the result of `action` in one transaction, or `default` if the file is unusable.
+
+        A damaged file is removed once, and the action repeated.
+        """
         for attempt in (1, 2):
             try:
                 with self._connected() as db:
                     return action(db)
             except (sqlite3.Error, OSError, ValueError, TypeError) as error:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                damaged = code in _DAMAGED or isinstance(error, (ValueError, TypeError))
-                if damaged and attempt == 1:
+                is_damaged = code in _DAMAGED or isinstance(error, (ValueError, TypeError))
+                if is_damaged and attempt == 1:
                     _log.warning(
                         "descriptor cache %s is damaged (%s): it is rebuilt", self.path, error
                     )
                     self._remove()
                     continue
                 _log.warning(
-                    "descriptor cache %s cannot be used (%s): going on without it", self.path, error
+                    "descriptor cache %s cannot be used (%s): it is not used", self.path, error
                 )
                 return default
         return default
@@ -94,9 +101,8 @@ class DescriptorCache:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
-            self.path.touch(
-                mode=0o600
-            )  # as the structures that it describes may be secret; -wal and -shm follow it
+            # The structures may be secret. SQLite gives -wal and -shm the mode of this file.
+            self.path.touch(mode=0o600)
         with contextlib.closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
@@ -116,9 +122,8 @@ def _select(db: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[str, byte
     rows = db.execute(
         f"SELECT key, value, used_s FROM vectors WHERE key IN ({marks})", list(keys)
     ).fetchall()
-    stale = [
-        (now, key) for key, _, used_s in rows if now - used_s > 3600
-    ]  # a write per hour, not one per read
+    # A write per hour, not one per read.
+    stale = [(now, key) for key, _, used_s in rows if now - used_s > 3600]
     db.executemany("UPDATE vectors SET used_s = ? WHERE key = ?", stale)
     return [(key, value) for key, value, _ in rows]
 
@@ -129,23 +134,28 @@ def _insert(db: sqlite3.Connection, packed: Sequence[tuple[str, bytes]], max_byt
         "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)",
         [(key, now, len(value), value) for key, value in packed],
     )
-    pages, free, page_bytes = (
+    n_pages, n_free, page_bytes = (
         int(db.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
     )
-    stored = (pages - free) * page_bytes
+    stored = (n_pages - n_free) * page_bytes
     if stored > max_bytes:
         _drop_oldest(db, stored - int(0.9 * max_bytes))
 
 
 def _drop_oldest(db: sqlite3.Connection, n_bytes: int) -> None:
-    keys, freed = [], 0
+    keys = []
+    freed = 0
     for key, size in db.execute("SELECT key, n_bytes FROM vectors ORDER BY used_s, rowid"):
         if freed >= n_bytes:
             break
         keys.append((key,))
         freed += size
     db.executemany("DELETE FROM vectors WHERE key = ?", keys)
+
+
+def _packed(row: NDArray[np.float32]) -> bytes:
+    return zlib.compress(row.astype("<f4").tobytes(), 1)
 
 
 def _unpacked(value: bytes, width: int) -> NDArray[np.float32] | None:

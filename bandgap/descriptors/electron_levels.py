@@ -1,4 +1,4 @@
-"""Electron levels behind the descriptor's features: which there are, and for which gaps they would be the answer."""
+"""Electron levels as features: their methods, and the gaps that they must not be used for."""
 
 import typing
 from typing import TYPE_CHECKING, Final, Literal
@@ -7,67 +7,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors import tight_binding
-from bandgap.descriptors.parts import NoFeaturesError, Part
+from bandgap.descriptors.blocks import Block, NoFeaturesError
 from bandgap.foundation.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from ase import Atoms
 
-Levels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
+ElectronLevels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
 
 METHOD: Final = "GFN1-xTB"
-SUPERCELL: Final = (
-    "GFN1-xTB-supercell"  # of a supercell, where the cell is small: at more k points than Gamma
-)
+# Of a supercell where the cell is small, which samples more k points than Gamma.
+SUPERCELL: Final = "GFN1-xTB-supercell"
 
 
 def check_levels(levels: str) -> None:
-    """Raise ConfigError for a method of electron levels that there is not."""
-    if levels not in typing.get_args(Levels):
-        raise ConfigError(f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(Levels))}.")
+    """Raise ConfigError if there is no such method of electron levels."""
+    if levels not in typing.get_args(ElectronLevels):
+        raise ConfigError(
+            f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(ElectronLevels))}."
+        )
 
 
-def checked_levels(levels: str) -> Levels:
-    """Return the method of electron levels of this name; raises ConfigError for one that there is not."""
+def checked_levels(levels: str) -> ElectronLevels:
+    """Return the name as a method of electron levels; raise ConfigError if there is none."""
     check_levels(levels)
-    return typing.cast(Levels, levels)
+    return typing.cast(ElectronLevels, levels)
 
 
-def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
-    """Return gap, HOMO and LUMO (3,) in eV by this method. Raises NoFeaturesError where the structure has none."""
-    assert levels != "none"  # which is described by no features
+def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float64]:
+    """Return gap, HOMO and LUMO (3,) in eV; raise NoFeaturesError if the structure has none."""
+    assert levels != "none"  # whose width is 0, so that this function is not called
     try:
         return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
 
 
-def gap_column(levels: Levels) -> int | None:
-    """Return the place of the gap in a vector with these levels, counted from its end; None without levels."""
+def gap_column(levels: ElectronLevels) -> int | None:
+    """Return the column of the gap in the feature vector, counted from its end; None if none."""
     return None if levels == "none" else -3
 
 
-def own_gaps_problem(level_of_theory: str) -> str:
-    """Return why gaps of this level of theory are not learned from electron levels, or an empty text."""
+def tight_binding_gaps_problem(level_of_theory: str) -> str:
+    """Return why gaps of this level of theory cannot use electron levels as features, or ""."""
     if "xtb" not in level_of_theory.lower():
         return ""
     return (
-        f"The gaps are of {level_of_theory}, and {METHOD} levels would nearly be the answer: the errors would say "
-        "nothing of other gaps. Leave the levels out."
+        f"The gaps are of {level_of_theory}, and {METHOD} levels would nearly be the answer: "
+        "the errors would say nothing of other gaps. Leave the levels out."
     )
 
 
-def refuse_own_gaps(levels: Levels, level_of_theory: str) -> None:
-    """Raise InputError where levels are asked for and the gaps to learn are of tight binding themselves."""
-    if levels != "none" and (problem := own_gaps_problem(level_of_theory)):
+def refuse_tight_binding_gaps(levels: ElectronLevels, level_of_theory: str) -> None:
+    """Raise InputError if electron levels are requested and the labels are tight-binding gaps."""
+    if levels != "none" and (problem := tight_binding_gaps_problem(level_of_theory)):
         raise InputError(problem)
 
 
-PART: Final = Part(
+BLOCK: Final = Block(
     "levels",
     width=lambda levels: 0 if levels == "none" else 3,
     name=lambda levels: f"{levels} gap, HOMO, LUMO",
     describe=electron_levels,
-    slow=True,
+    is_slow=True,
     check=lambda levels: tight_binding.check_installed(),
 )

@@ -1,42 +1,47 @@
 """Twenty-two properties of the elements from hydrogen to curium: the Magpie set, as a table.
 
-L. Ward, A. Agrawal, A. Choudhary and C. Wolverton, A general-purpose machine learning framework for predicting
-properties of inorganic materials, npj Comput. Mater. 2, 16028 (2016), as the package matminer 0.10.1 has it (its
-licence is below); the data are those of Mathematica, of the CRC Handbook and, for the ground states of the elements by
-PBE, of the OQMD. Nine values are missing there, of noble gases, At and Fr: they are the mean of the others.
+L. Ward, A. Agrawal, A. Choudhary and C. Wolverton, A general-purpose machine learning framework
+for predicting properties of inorganic materials, npj Comput. Mater. 2, 16028 (2016), as in the
+package matminer 0.10.1 (its licence is below). The data are from Mathematica, from the CRC
+Handbook and, for the ground states of the elements by PBE, from the OQMD. Nine values of noble
+gases, At and Fr are missing there; they are replaced by the mean over the other elements.
 """
 
-# matminer Copyright (c) 2015, The Regents of the University of California, through Lawrence Berkeley National
-# Laboratory (subject to receipt of any required approvals from the U.S. Dept. of Energy). All rights reserved.
+# matminer Copyright (c) 2015, The Regents of the University of California, through Lawrence
+# Berkeley National Laboratory (subject to receipt of any required approvals from the U.S. Dept. of
+# Energy). All rights reserved.
 #
-# Redistribution and use in source and binary forms, with or without modification, are permitted provided that the
-# following conditions are met:
+# Redistribution and use in source and binary forms, with or without modification, are permitted
+# provided that the following conditions are met:
 #
-# (1) Redistributions of source code must retain the above copyright notice, this list of conditions and the following
-# disclaimer.
+# (1) Redistributions of source code must retain the above copyright notice, this list of conditions
+# and the following disclaimer.
 #
-# (2) Redistributions in binary form must reproduce the above copyright notice, this list of conditions and the
-# following disclaimer in the documentation and/or other materials provided with the distribution.
+# (2) Redistributions in binary form must reproduce the above copyright notice, this list of
+# conditions and the following disclaimer in the documentation and/or other materials provided with
+# the distribution.
 #
-# (3) Neither the name of the University of California, Lawrence Berkeley National Laboratory, U.S. Dept. of Energy
-# nor the names of its contributors may be used to endorse or promote products derived from this software without
-# specific prior written permission.
+# (3) Neither the name of the University of California, Lawrence Berkeley National Laboratory, U.S.
+# Dept. of Energy nor the names of its contributors may be used to endorse or promote products
+# derived from this software without specific prior written permission.
 #
-# THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS "AS IS" AND ANY EXPRESS OR IMPLIED WARRANTIES,
-# INCLUDING, BUT NOT LIMITED TO, THE IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR A PARTICULAR PURPOSE ARE
-# DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT OWNER OR CONTRIBUTORS BE LIABLE FOR ANY DIRECT, INDIRECT, INCIDENTAL,
-# SPECIAL, EXEMPLARY, OR CONSEQUENTIAL DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR
-# SERVICES; LOSS OF USE, DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER CAUSED AND ON ANY THEORY OF LIABILITY,
-# WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
-# OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
+# THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS "AS IS" AND ANY EXPRESS OR
+# IMPLIED WARRANTIES, INCLUDING, BUT NOT LIMITED TO, THE IMPLIED WARRANTIES OF MERCHANTABILITY AND
+# FITNESS FOR A PARTICULAR PURPOSE ARE DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT OWNER OR
+# CONTRIBUTORS BE LIABLE FOR ANY DIRECT, INDIRECT, INCIDENTAL, SPECIAL, EXEMPLARY, OR CONSEQUENTIAL
+# DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR SERVICES; LOSS OF USE,
+# DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER CAUSED AND ON ANY THEORY OF LIABILITY, WHETHER
+# IN CONTRACT, STRICT LIABILITY, OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT
+# OF THE USE OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
 #
-# You are under no obligation whatsoever to provide any bug fixes, patches, or upgrades to the features, functionality
-# or performance of the source code ("Enhancements") to anyone; however, if you choose to make your Enhancements
-# available either publicly, or directly to Lawrence Berkeley National Laboratory or its contributors, without
-# imposing a separate written license agreement for such Enhancements, then you hereby grant the following license: a
-# non-exclusive, royalty-free perpetual license to install, use, modify, prepare derivative works, incorporate into
-# other computer software, distribute, and sublicense such enhancements or derivative works thereof, in binary and
-# source code form.
+# You are under no obligation whatsoever to provide any bug fixes, patches, or upgrades to the
+# features, functionality or performance of the source code ("Enhancements") to anyone; however, if
+# you choose to make your Enhancements available either publicly, or directly to Lawrence Berkeley
+# National Laboratory or its contributors, without imposing a separate written license agreement for
+# such Enhancements, then you hereby grant the following license: a non-exclusive, royalty-free
+# perpetual license to install, use, modify, prepare derivative works, incorporate into other
+# computer software, distribute, and sublicense such enhancements or derivative works thereof, in
+# binary and source code form.
 
 from functools import cache
 from typing import Final
@@ -44,6 +49,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+# The last four are those of the ground state of the element.
 PROPERTIES: Final = (
     "number",
     "Mendeleev number",
@@ -67,7 +73,7 @@ PROPERTIES: Final = (
     "gap (eV)",
     "magnetic moment",
     "space group",
-)  # of the ground state of the element, the last four
+)
 
 _TABLE: Final = """
 H 92 1.00794 14.01 1 1 31 2.2 1 0 0 0 1 1 0 0 0 1 6.615 7.853 0 194
@@ -167,26 +173,25 @@ Pu 24 244 913 3 7 187 1.28 2 0 0 6 8 0 0 0 8 8 18.08 0 0.3180036375 11
 Am 26 243 1449 3 7 180 1.3 2 0 0 7 9 0 0 0 7 7 18.08 0 0.3180036375 194
 Cm 28 247 1618 3 7 169 1.3 2 0 1 7 10 0 0 9 7 16 18.08 0 0.3180036375 194
 """
-KNOWN: Final = tuple(
-    line.split()[0] for line in _TABLE.strip().split("\n")
-)  # elements, by atomic number
+# Symbols in the order of atomic number.
+TABLE_ELEMENTS: Final = tuple(line.split()[0] for line in _TABLE.strip().split("\n"))
 
 
 @cache
 def element_properties() -> NDArray[np.float64]:
-    """Return the properties (element, property) of the known elements, hydrogen first, in the order of PROPERTIES."""
+    """Return the properties (element, property), hydrogen first, in the order of PROPERTIES."""
     rows = [line.split()[1:] for line in _TABLE.strip().split("\n")]
-    found = np.array([[z, *map(float, row)] for z, row in enumerate(rows, start=1)])
-    return _frozen(np.where(np.isnan(found), np.nanmean(found, axis=0), found))
+    values = np.array([[z, *map(float, row)] for z, row in enumerate(rows, start=1)])
+    return _read_only(np.where(np.isnan(values), np.nanmean(values, axis=0), values))
 
 
 @cache
 def scaled_properties() -> NDArray[np.float64]:
-    """Return the properties (element, property), each with mean 0 and standard deviation 1 over the known elements."""
-    found = element_properties()
-    return _frozen((found - found.mean(axis=0)) / found.std(axis=0))
+    """Return the properties (element, property), each with mean 0 and standard deviation 1."""
+    values = element_properties()
+    return _read_only((values - values.mean(axis=0)) / values.std(axis=0))
 
 
-def _frozen(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _read_only(values: NDArray[np.float64]) -> NDArray[np.float64]:
     values.flags.writeable = False
     return values

@@ -1,6 +1,6 @@
-"""Elements that a descriptor lacks, and which it can be grown by: a vector of MBTR has a block for every element.
+"""Elements that a descriptor lacks, and those that can be added: MBTR has grids per element.
 
-Loads no scipy before there is a descriptor to look at, as pages read it.
+Loads no SciPy before a descriptor is built, because the dashboard imports this module.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def grown_descriptor(
     descriptor: "DescriptorConfig", elements: Collection[str]
 ) -> "DescriptorConfig":
-    """Return the descriptor for these elements too; raises ConfigError for what is no chemical symbol.
+    """Return the descriptor with these elements added to its MBTR terms.
 
-    Parts behind the terms of MBTR keep the elements that they know; a descriptor without terms stays as it is.
+    The other blocks keep their elements, and a descriptor without terms is returned unchanged.
+    Raises ConfigError if one of the elements is no chemical symbol.
     """
     if not descriptor.terms:
         return descriptor
@@ -29,8 +30,17 @@ def grown_descriptor(
 def elements_beyond(
     entry: Mapping[str, Any], elements: Collection[str]
 ) -> tuple[set[str], set[str]]:
-    """Return which elements a descriptor lacks, and which of these it cannot be grown by, from a manifest's entry.
+    """Return the elements that a descriptor lacks, and those of them that cannot be added to it.
 
+    Parameters
+    ----------
+    entry
+        The descriptor's settings, as in a manifest.
+    elements
+        Chemical symbols.
+
+    Examples
+    --------
     >>> elements_beyond({"composition": True}, ["Pb", "I", "Og"])
     ({'Og'}, {'Og'})
     """

@@ -1,16 +1,18 @@
-"""What the neighbours of atoms are: differences of element properties, distances and numbers, as features.
+"""The neighbours of atoms as features: differences of element properties, distances and numbers.
 
-After L. Ward et al., Including crystal structure attributes in machine learning models of formation energies via
-Voronoi tessellations, Phys. Rev. B 96, 024104 (2017). In place of the faces of Voronoi cells, which the outer atoms of
-molecules lack, a smoothed Gabriel graph (K. R. Gabriel and R. R. Sokal, Syst. Zool. 18, 259 (1969)) says who is a
-neighbour: an atom k hides j from i where it lies in the sphere with the diameter ij, and less and less up to an
-equilateral triangle. A neighbour at d that nobody hides has the weight d^-2 (1 - (d / 6)^2)^2, d in Angstrom. In rock
-salt these are the six ions of the other kind, in zinc blende the four. A cell of 144 atoms takes 25 ms; Qhull alone
-takes 110 ms for the Voronoi cells of such a cell and its surroundings.
+After L. Ward et al., Including crystal structure attributes in machine learning models of
+formation energies via Voronoi tessellations, Phys. Rev. B 96, 024104 (2017). The outer atoms of
+molecules have no closed Voronoi cells, so a smoothed Gabriel graph (K. R. Gabriel and R. R. Sokal,
+Syst. Zool. 18, 259 (1969)) replaces them. An atom k hides the atom j from i if k is in the sphere
+with the diameter ij. Outside of the sphere it hides j partly, and no longer where i, j and k form
+an equilateral triangle. A neighbour at the distance d that no atom hides has the weight
+d^-2 (1 - (d / 6)^2)^2, with d in angstrom. In rock salt these are the six ions of the other kind,
+in zinc blende the four.
 
-Of every atom: the weighted mean of |p - p'| for each element property p, the effective number of neighbours, their mean
-distance, its deviation, and the mean distance in sums of covalent radii. Of each of these the mean over atoms, the mean
-absolute deviation, the smallest, the largest and their difference.
+Each atom has the weighted mean of |p - p'| for each element property p, the effective number of
+neighbours, their mean distance, the deviation of the distance, and the mean distance in units of
+the sum of the covalent radii. The features are the mean of each over atoms, the mean absolute
+deviation, the smallest value, the largest value and their difference.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.element_properties import (
-    KNOWN,
     PROPERTIES,
+    TABLE_ELEMENTS,
     element_properties,
     scaled_properties,
 )
-from bandgap.descriptors.parts import Part
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-FARTHEST_ANGSTROM: Final = 6.0
-LEAST: Final = (
-    1e-3  # added to the sum of an atom's weights: what leaves an atom alone does so without a jump
-)
+CUTOFF_ANGSTROM: Final = 6.0
+# Added to the sum of an atom's weights, so that the features do not jump when an atom loses its
+# last neighbour.
+SMALLEST_WEIGHT: Final = 1e-3
 GEOMETRY: Final = (
     "effective number of neighbours",
     "mean distance",
@@ -46,31 +48,36 @@ STATISTICS: Final = ("mean", "mean absolute deviation", "smallest", "largest", "
 WIDTH: Final = len(STATISTICS) * (len(PROPERTIES) + len(GEOMETRY))
 
 
-def neighbours(atoms: "Atoms", wanted: bool = True) -> Floats:
-    """Return the statistics (130,) over atoms of their environments."""
-    found = environments(atoms)
-    mean, smallest, largest = found.mean(axis=0), found.min(axis=0), found.max(axis=0)
-    deviation = np.abs(found - mean).mean(axis=0)
+def neighbours(atoms: "Atoms", is_requested: bool = True) -> Floats:
+    """Return the statistics (130,) of the environments over atoms."""
+    values = environments(atoms)
+    mean = values.mean(axis=0)
+    smallest = values.min(axis=0)
+    largest = values.max(axis=0)
+    deviation = np.abs(values - mean).mean(axis=0)
     return np.concatenate([mean, deviation, smallest, largest, largest - smallest])
 
 
 def environments(atoms: "Atoms") -> Floats:
-    """Return what is told of each atom (n, 26): differences of the scaled properties, then GEOMETRY.
+    """Return the environment of each atom (n, 26): differences of the scaled properties, GEOMETRY.
 
-    An atom without neighbours differs from none, and has 0 of them at distance 0.
+    An atom without neighbours has differences of 0, and 0 neighbours at distance 0.
     """
     numbers = np.asarray(atoms.numbers)
+    n = len(numbers)
     i, j, vectors = _pairs(atoms)
-    n, distances, weight = len(numbers), np.linalg.norm(vectors, axis=1), weights(i, vectors)
+    distances = np.linalg.norm(vectors, axis=1)
+    weight = weights(i, vectors)
     total = np.bincount(i, weight, minlength=n)
-    share = weight / (total[i] + LEAST)
+    share = weight / (total[i] + SMALLEST_WEIGHT)
     elements, kind = np.unique(numbers, return_inverse=True)
-    by_element = np.zeros((n, len(elements)))
-    np.add.at(by_element, (i, kind[j]), share)
+    share_of_element = np.zeros((n, len(elements)))
+    np.add.at(share_of_element, (i, kind[j]), share)
     properties = scaled_properties()[elements - 1]
-    apart = np.abs(properties[:, None] - properties)  # (element, element, property)
-    differences = np.einsum("ae,aep->ap", by_element, apart[kind])
-    count = total**2 / (np.bincount(i, weight**2, minlength=n) + LEAST**2)
+    # (element, element, property)
+    between_elements = np.abs(properties[:, None] - properties)
+    differences = np.einsum("ae,aep->ap", share_of_element, between_elements[kind])
+    count = total**2 / (np.bincount(i, weight**2, minlength=n) + SMALLEST_WEIGHT**2)
     mean = np.bincount(i, share * distances, minlength=n)
     deviation = np.bincount(i, share * np.abs(distances - mean[i]), minlength=n)
     radii = element_properties()[numbers - 1, PROPERTIES.index("covalent radius (pm)")] / 100.0
@@ -79,44 +86,52 @@ def environments(atoms: "Atoms") -> Floats:
 
 
 def weights(i: Indices, vectors: Floats) -> Floats:
-    """Return the weight (pair,) of every neighbour, which stands at `vectors` (pair, 3) from the atom i (pair,).
+    """Return the weight (pair,) of every neighbour.
 
-    The pairs are in the order of i. Of a neighbour at v, the atom at u hides 1 - s(2 (u u - u v) / (v v)), where s
-    rises from 0 to 1 between 0, on the sphere or inside, and 1, in an equilateral triangle.
+    The atom at u hides 1 - s(2 (u u - u v) / (v v)) of the neighbour at v, where s rises from 0 to
+    1. The argument of s is 0 on the sphere, and 1 in an equilateral triangle.
+
+    Parameters
+    ----------
+    i
+        Atom of each pair (pair,), ascending.
+    vectors
+        Vector from the atom to its neighbour (pair, 3) in angstrom.
     """
     squares = np.einsum("pc,pc->p", vectors, vectors)
-    found: Floats = np.maximum(1.0 - squares / FARTHEST_ANGSTROM**2, 0.0) ** 2 / squares
+    values: Floats = np.maximum(1.0 - squares / CUTOFF_ANGSTROM**2, 0.0) ** 2 / squares
     ends = np.flatnonzero(np.diff(i)) + 1
     for start, stop in zip([0, *ends], [*ends, len(i)], strict=True):
-        own, square = vectors[start:stop], squares[start:stop]
-        place = np.clip(
-            2.0 * (square - own @ own.T) / square[:, None], 0.0, 1.0
-        )  # (neighbour, who may hide it)
-        np.fill_diagonal(place, 1.0)
-        found[start:stop] *= np.prod(place**2 * (3.0 - 2.0 * place), axis=1)
-    return found
+        of_atom = vectors[start:stop]
+        square = squares[start:stop]
+        # (neighbour, atom that may hide it)
+        argument = np.clip(2.0 * (square - of_atom @ of_atom.T) / square[:, None], 0.0, 1.0)
+        np.fill_diagonal(argument, 1.0)
+        values[start:stop] *= np.prod(argument**2 * (3.0 - 2.0 * argument), axis=1)
+    return values
 
 
 def _pairs(atoms: "Atoms") -> tuple[Indices, Indices, Floats]:
-    """Return atoms i in their order, their neighbours j, and the vectors (pair, 3) to these, of all that are near."""
+    """Return atoms i, ascending, neighbours j and vectors (pair, 3) of pairs within the cutoff."""
     from bandgap.structures.neighbours import close_vectors
 
     i, j, vectors = close_vectors(
         np.asarray(atoms.positions),
         cell=np.asarray(atoms.cell.array),
         pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
-        cutoff_angstrom=FARTHEST_ANGSTROM,
+        cutoff_angstrom=CUTOFF_ANGSTROM,
     )
-    first, second = np.concatenate([i, j]), np.concatenate([j, i])
+    first = np.concatenate([i, j])
+    second = np.concatenate([j, i])
     order = np.argsort(first, kind="stable")
     return first[order], second[order], np.concatenate([vectors, -vectors])[order]
 
 
-PART: Final = Part(
+BLOCK: Final = Block(
     "neighbours",
-    width=lambda wanted: WIDTH if wanted else 0,
-    name=lambda wanted: "neighbours",
+    width=lambda is_requested: WIDTH if is_requested else 0,
+    name=lambda is_requested: "neighbours",
     describe=neighbours,
-    elements=lambda wanted: KNOWN,
-    alike=True,
+    elements=lambda is_requested: TABLE_ELEMENTS,
+    measures_similarity=True,
 )

@@ -1,17 +1,12 @@
-"""Frontier levels of a structure by tight binding: a second of computing that says much about its gap.
+"""Electron levels of a structure by tight binding: HOMO, LUMO and gap, in about a second.
 
-GFN1-xTB (Grimme et al., J. Chem. Theory Comput. 13, 1989 (2017)) and GFN2-xTB (Bannwarth et al., ibid. 15, 1652 (2019))
-by tblite, which the extra `xtb` installs; of a crystal at the Gamma point of the cell as it is given, so that another
-cell of the same crystal may have other levels. tblite has no other k points, but the Gamma point of a supercell is a
-mesh of them: `repeats` says how often a small cell is repeated for it.
+GFN1-xTB and GFN2-xTB are computed by tblite, which the extra `xtb` installs. tblite has only the
+Gamma point, so that two cells of the same crystal may have different levels. The Gamma point of a
+supercell corresponds to a mesh of k points; `repeats` says how often a small cell is repeated.
+Measured errors are in docs/explanation/descriptors.md.
 
-Root mean square errors in eV of `parts_gp` on composition and neighbours without levels, with those at Gamma, and with
-those of the supercell. 120 inorganic crystals of at most 14 atoms (Materials Project, PBE, three quarters learned, 8
-splits): 1.22, 1.20, 1.09 (kernel ridge 1.17, 1.16, 1.13; where a line in the gap is learned first, 1.17 and 1.16). The
-choice to keep it was made on 72 of these crystals: a lead rather than a proof. 61 crystals with carbon and hydrogen, 6
-splits: 1.22, 0.85, 0.86 (a line first: 0.74, 0.74), no gain. Lead-iodide perovskites have cells of 64 atoms or more,
-which are not repeated, and gaps of 0.03 to 0.2 eV by this method; one that was repeated along one axis went from 0.03
-to 0.05.
+References: S. Grimme et al., J. Chem. Theory Comput. 13, 1989 (2017) (GFN1-xTB); C. Bannwarth
+et al., J. Chem. Theory Comput. 15, 1652 (2019) (GFN2-xTB).
 """
 
 import os
@@ -31,17 +26,19 @@ Floats = NDArray[np.float64]
 
 BOHR_PER_ANGSTROM: Final = 1.0 / 0.529177210903
 EV_PER_HARTREE: Final = 27.211386245988
-LEAST_ANGSTROM: Final = 7.0  # of the edges of a supercell
-MOST_ATOMS: Final = 56  # of a supercell; two seconds
+# Length that every edge of a supercell should have.
+MIN_EDGE_ANGSTROM: Final = 7.0
+# Largest supercell, which takes two seconds.
+MAX_ATOMS: Final = 56
 
 
 class NoLevelsError(Exception):
-    """Why one structure has no frontier levels, as the end of a sentence."""
+    """A structure has no electron levels; the text is the end of a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Electrons:
-    """Frontier levels in eV, atomic partial charges (n,) in e."""
+    """HOMO and LUMO in eV, and atomic partial charges (n,) in e."""
 
     homo_eV: float
     lumo_eV: float
@@ -56,10 +53,25 @@ class Electrons:
 def electrons(
     numbers: NDArray[np.int64], positions: Floats, *, method: Method, cell: Floats | None = None
 ) -> Electrons:
-    """Return frontier levels and charges of a molecule, or at Gamma of a crystal with cell (3, 3) in Angstrom.
+    """Return electron levels and charges of a molecule, or of a crystal at the Gamma point.
 
-    Raises NoLevelsError where the self-consistent field does not converge or one of the levels is missing, ConfigError
-    where tblite is not installed.
+    Parameters
+    ----------
+    numbers
+        Atomic numbers (n,).
+    positions
+        Positions (n, 3) in angstrom.
+    method
+        The tight-binding method.
+    cell
+        Cell (3, 3) of a crystal in angstrom; None for a molecule.
+
+    Raises
+    ------
+    NoLevelsError
+        If the self-consistent field does not converge, or HOMO or LUMO does not exist.
+    ConfigError
+        If tblite is not installed.
     """
     calculator_class = _tblite()
     periodic: dict[str, Any] = {}
@@ -84,10 +96,11 @@ def electrons(
 
 
 def levels_eV(atoms: "Atoms", *, method: Method, supercell: bool = False) -> Floats:
-    """Return gap, HOMO and LUMO (3,) of a structure in eV; what is periodic is so along all three axes.
+    """Return gap, HOMO and LUMO (3,) of a structure in eV.
 
-    With `supercell` a small cell is repeated (`repeats`), so that they are those over more k points than Gamma. Raises
-    NoLevelsError, and ConfigError where tblite is not installed.
+    A structure with any periodic axis is computed as periodic along all three. With `supercell`, a
+    small cell is repeated (`repeats`). Raises NoLevelsError, and ConfigError if tblite is not
+    installed.
     """
     if supercell:
         atoms = atoms.repeat(repeats(atoms))  # type: ignore[no-untyped-call]
@@ -99,33 +112,33 @@ def levels_eV(atoms: "Atoms", *, method: Method, supercell: bool = False) -> Flo
 
 
 def repeats(atoms: "Atoms") -> tuple[int, int, int]:
-    """Return how often a cell is repeated along its axes, until each is as long as `LEAST_ANGSTROM`.
+    """Return how often a cell is repeated along its axes, up to an edge of `MIN_EDGE_ANGSTROM`.
 
-    Where that would be more than `MOST_ATOMS`, the longest axes of the supercell are repeated less often; axes that are
-    not periodic are not repeated.
+    If that gives more than `MAX_ATOMS` atoms, the longest axes of the supercell are repeated less
+    often. Axes that are not periodic are not repeated.
     """
     lengths = np.asarray(atoms.cell.lengths(), dtype=np.float64)
-    wanted = np.ceil(LEAST_ANGSTROM / np.maximum(lengths, 1e-6) - 1e-6)
-    times = np.where(atoms.pbc, np.maximum(wanted, 1.0), 1.0).astype(np.int64)
-    while times.prod() * len(atoms) > MOST_ATOMS and times.max() > 1:
+    fewest = np.ceil(MIN_EDGE_ANGSTROM / np.maximum(lengths, 1e-6) - 1e-6)
+    times = np.where(atoms.pbc, np.maximum(fewest, 1.0), 1.0).astype(np.int64)
+    while times.prod() * len(atoms) > MAX_ATOMS and times.max() > 1:
         times[np.argmax(times * lengths * (times > 1))] -= 1
     return int(times[0]), int(times[1]), int(times[2])
 
 
 def check_installed() -> None:
-    """Raise ConfigError with what to do where tblite is not installed."""
+    """Raise ConfigError with what to install if tblite is missing."""
     _tblite()
 
 
 def _tblite() -> Any:
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # before tblite's OpenMP starts: processes, not threads, share the work
+    # Must be set before tblite's OpenMP starts: processes, not threads, share the work.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         from tblite.interface import Calculator
     except ImportError:
         raise ConfigError(
             "Electron levels need the package tblite, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README, or leave the levels out."
+            "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README, "
+            "or leave the levels out."
         ) from None
     return Calculator

@@ -1,4 +1,4 @@
-"""Vectors of many structures: refused over budget, from the cache where known, else in chunks over processes."""
+"""Feature vectors of many structures, from the cache or computed in chunks by several processes."""
 
 import contextlib
 import functools
@@ -12,42 +12,50 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
+from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.config import PARTS, DescriptorConfig, estimate, n_features, parts_of
+from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
 from bandgap.descriptors.feature_arrays import mapped_array
-from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
 from bandgap.foundation.errors import BudgetError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
 
-FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
-CHUNK_ATOMS = (
-    1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
-)
+# Raise it when the same settings give other numbers: existing cache entries are then ignored.
+FORMAT = 1
+# Atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two progress updates.
+CHUNK_ATOMS = 1_000
 CHUNK_STRUCTURES = 64
-SLOW_CHUNK_ATOMS = (
-    200  # with a slow part such as electron levels, which take a hundred times as long
-)
-SLOW_PROCESSES_FROM = 40  # structures with a slow part
-PROCESSES_FROM_ATOMS = 200_000  # about 5 s of work in one process
-CACHE_BATCH = (
-    1_000  # structures looked up in the cache, or added to it, at once: each time takes 20 ms
-)
+# With a slow block such as electron levels, which takes a hundred times as long.
+SLOW_CHUNK_ATOMS = 200
+# Structures with a slow block, and atoms otherwise (about 5 s of work in one process), above which
+# several processes are started.
+MIN_SLOW_STRUCTURES_FOR_PROCESSES = 40
+MIN_ATOMS_FOR_PROCESSES = 200_000
+# Structures per look-up in the cache and per write to it, each of which takes 20 ms.
+CACHE_BATCH = 1_000
 
-Row = NDArray[np.float32] | str  # a vector, or why there is none
+# A vector, or why there is none.
+Row = NDArray[np.float32] | str
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class Descriptors:
-    """Vectors of structures, in the order of the records.
+    """Feature vectors of structures, in the order of the records.
 
-    `features` is float32 (structure, feature); the row of a structure that is refused, or that has a problem here, is
-    NaN. `problems` holds what the descriptor found (an element that it was not set up for, ...), not the record's own
-    problems. `n_computed` counts the structures for which MBTR was computed: 0 when all came from the cache.
+    Attributes
+    ----------
+    features
+        float32 (structure, feature). The row of a structure that is refused, or that has a problem
+        here, is NaN.
+    problems
+        Problem of each structure with the descriptor, such as an element that it does not accept.
+        Problems of the records themselves are not repeated.
+    n_computed
+        Number of structures whose vector was computed; 0 if all came from the cache.
     """
 
     features: NDArray[np.float32]
@@ -65,12 +73,32 @@ def featurize(
     mapped_from_bytes: int | None = None,
     progress: Progress = no_progress,
 ) -> Descriptors:
-    """Return the vectors of all records; molecules without, crystals with their periodicity.
+    """Return the feature vectors of all records.
 
-    A structure that cannot be described is that structure's problem and gets a row of NaN. Records with equal content
-    are computed once. `progress` is called between chunks and may raise Cancelled; what is computed by then is in the
-    cache. Raises BudgetError before any work when the array would be larger than `memory_budget_bytes`.
-    From `mapped_from_bytes` on, where given, the array stands in a file that is mapped into memory.
+    A structure that cannot be described gets a problem and a row of NaN. Records with equal content
+    are computed once. If `progress` raises Cancelled, the vectors computed so far are in the cache.
+
+    Parameters
+    ----------
+    records
+        Molecules (without periodicity) and crystals.
+    config
+        The descriptor.
+    cache
+        Cache of vectors; by default none.
+    n_jobs
+        Number of processes.
+    memory_budget_bytes
+        Largest accepted size of the result.
+    mapped_from_bytes
+        Above this size, the result is in a file that is mapped into memory; by default never.
+    progress
+        Called after every chunk.
+
+    Raises
+    ------
+    BudgetError
+        Before any work, if the result would be larger than `memory_budget_bytes`.
     """
     _refuse_over_budget(config, len(records), memory_budget_bytes)
     n_bytes = estimate(config, len(records)).n_bytes
@@ -79,21 +107,23 @@ def featurize(
     else:
         features = np.full((len(records), n_features(config)), np.nan, dtype=np.float32)
     problems: list[Problem | None] = [None] * len(records)
-    places = _places_by_key(records, config)
-    structures = {key: _atoms(records[where[0]]) for key, where in places.items()}
-    total, done, n_computed = sum(map(len, places.values())), 0, 0
+    indices = _indices_by_key(records, config)
+    structures = {key: _atoms(records[equal[0]]) for key, equal in indices.items()}
+    total = sum(map(len, indices.values()))
+    n_done = 0
+    n_computed = 0
     progress(Update("descriptors", 0, total))
     with contextlib.closing(_rows(structures, config, cache=cache, n_jobs=n_jobs)) as chunks:
-        for chunk, computed in chunks:
+        for chunk, is_computed in chunks:
             for key, row in chunk.items():
-                for i in places[key]:
+                for i in indices[key]:
                     if isinstance(row, str):
                         problems[i] = Problem("refused", row)
                     else:
                         features[i] = row
-                done += len(places[key])
-                n_computed += int(computed and not isinstance(row, str))
-            progress(Update("descriptors", done, total))
+                n_done += len(indices[key])
+                n_computed += int(is_computed and not isinstance(row, str))
+            progress(Update("descriptors", n_done, total))
     return Descriptors(features=features, problems=tuple(problems), n_computed=n_computed)
 
 
@@ -101,36 +131,36 @@ def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_byte
     need = estimate(config, n_structures)
     if need.n_bytes <= budget_bytes:
         return
-    fewer = f"fewer species (now {len(config.species)}: {' '.join(config.species)})"
-    of_terms = (
-        [fewer, *(["no k3"] if config.k3 is not None else []), "fewer grid points"]
-        if config.terms
-        else []
-    )
-    ways = [*of_terms, "fewer structures"]
+    remedies = []
+    if config.terms:
+        remedies.append(f"fewer species (now {len(config.species)}: {' '.join(config.species)})")
+        remedies += ["no k3"] if config.k3 is not None else []
+        remedies.append("fewer grid points")
+    remedies.append("fewer structures")
     raise BudgetError(
-        f"{n_structures:,} structures x {need.n_features:,} features need {need.n_bytes / 1e9:.2f} GB, more than the "
-        f"budget of {budget_bytes / 1e9:.2f} GB. Use {', '.join(ways)}, or raise the memory budget."
+        f"{n_structures:,} structures x {need.n_features:,} features need "
+        f"{need.n_bytes / 1e9:.2f} GB, more than the budget of {budget_bytes / 1e9:.2f} GB. "
+        f"Use {', '.join(remedies)}, or raise the memory budget."
     )
 
 
-def _places_by_key(
+def _indices_by_key(
     records: Sequence[StructureRecord], config: DescriptorConfig
 ) -> dict[str, list[int]]:
-    """Return the rows of every distinct structure that is not refused, by cache key."""
-    newer = (
-        {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
-    )
-    chosen = {
-        name: value for name, value in to_dict(config).items() if name not in newer
-    }  # as keys were without them
-    settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": _version()})
-    places: dict[str, list[int]] = {}
+    """Return the indices of the records that are not refused, by the cache key of their content."""
+    # Settings of absent blocks are not in the key, so that a new block changes no existing key.
+    # `size` has always been in it.
+    absent = {block.setting for block in BLOCKS} - {block.setting for block, _ in config.blocks}
+    present = {
+        name: value for name, value in to_dict(config).items() if name not in absent - {"size"}
+    }
+    settings = fingerprint({"mbtr": present, "format": FORMAT, "dscribe": _version()})
+    indices: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         if record.atoms is not None and record.status != "refused":
             key = hashlib.sha256(f"{record.content}:{settings}".encode()).hexdigest()
-            places.setdefault(key, []).append(i)
-    return places
+            indices.setdefault(key, []).append(i)
+    return indices
 
 
 @functools.cache
@@ -139,7 +169,7 @@ def _version() -> str:
 
 
 def _atoms(record: StructureRecord) -> Atoms:
-    assert record.atoms is not None  # _places_by_key holds only records with atoms
+    assert record.atoms is not None  # `_indices_by_key` returns records with atoms only
     return record.atoms
 
 
@@ -150,15 +180,15 @@ def _rows(
     cache: DescriptorCache | None,
     n_jobs: int,
 ) -> Generator[tuple[Mapping[str, Row], bool], None, None]:
-    """Yield rows by key, chunk after chunk, and whether they were computed: first the cached ones, then the others."""
+    """Yield chunks of rows by key, first from the cache, and whether each chunk was computed."""
     missing = dict(structures)
     keys = list(structures) if cache is not None else []
     for start in range(0, len(keys), CACHE_BATCH):
         assert cache is not None  # without a cache there are no keys to look up
-        known = cache.get_many(keys[start : start + CACHE_BATCH], width=n_features(config))
-        for key in known:
+        cached = cache.get_many(keys[start : start + CACHE_BATCH], width=n_features(config))
+        for key in cached:
             del missing[key]
-        yield known, False
+        yield cached, False
     new: dict[str, NDArray[np.float32]] = {}
     try:
         for chunk in _computed(missing, config, n_jobs=n_jobs):
@@ -168,7 +198,7 @@ def _rows(
                     cache.put_many(new)
                     new = {}
             yield chunk, True
-    finally:  # also where the caller stops: what is computed is not computed again
+    finally:  # also if the caller stops, so that nothing is computed twice
         if cache is not None:
             cache.put_many(new)
 
@@ -176,10 +206,10 @@ def _rows(
 def _computed(
     missing: Mapping[str, Atoms], config: DescriptorConfig, *, n_jobs: int
 ) -> Generator[dict[str, Row], None, None]:
-    for part, value in parts_of(config) if missing else ():
-        part.check(value)
+    for block, value in config.blocks if missing else ():
+        block.check(value)
     chunks = _chunks(missing, SLOW_CHUNK_ATOMS if _is_slow(config) else CHUNK_ATOMS)
-    if not _pays_processes(missing, config):
+    if not _needs_processes(missing, config):
         yield from (_compute_chunk(chunk, config) for chunk in chunks)
         return
     with contextlib.closing(
@@ -188,29 +218,26 @@ def _computed(
         yield from rows
 
 
-def _pays_processes(missing: Mapping[str, Atoms], config: DescriptorConfig) -> bool:
-    """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
+def _needs_processes(missing: Mapping[str, Atoms], config: DescriptorConfig) -> bool:
+    """Return whether the work takes longer than starting processes that load DScribe."""
     if _is_slow(config):
-        return len(missing) > SLOW_PROCESSES_FROM
-    weights = {
-        False: 1,
-        True: 4,
-    }  # an atom of a crystal takes about four times as long as one of a molecule
-    work = sum(len(atoms) * weights[bool(atoms.pbc.any())] for atoms in missing.values())
-    return work > PROCESSES_FROM_ATOMS or (
-        config.k3 is not None and len(missing) > CHUNK_STRUCTURES
-    )
+        return len(missing) > MIN_SLOW_STRUCTURES_FOR_PROCESSES
+    if config.k3 is not None and len(missing) > CHUNK_STRUCTURES:
+        return True
+    # An atom of a crystal takes about four times as long as one of a molecule.
+    n_atoms = sum(len(atoms) * (4 if atoms.pbc.any() else 1) for atoms in missing.values())
+    return n_atoms > MIN_ATOMS_FOR_PROCESSES
 
 
 def _is_slow(config: DescriptorConfig) -> bool:
-    return any(part.slow for part, _ in parts_of(config))
+    return any(block.is_slow for block, _ in config.blocks)
 
 
-def _chunks(missing: Mapping[str, Atoms], most_atoms: int) -> list[dict[str, Atoms]]:
+def _chunks(missing: Mapping[str, Atoms], max_atoms: int) -> list[dict[str, Atoms]]:
     chunks: list[dict[str, Atoms]] = []
     n_atoms = 0
     for key, atoms in missing.items():
-        if not chunks or len(chunks[-1]) >= CHUNK_STRUCTURES or n_atoms + len(atoms) > most_atoms:
+        if not chunks or len(chunks[-1]) >= CHUNK_STRUCTURES or n_atoms + len(atoms) > max_atoms:
             chunks.append({})
             n_atoms = 0
         chunks[-1][key] = atoms
@@ -223,7 +250,7 @@ def _compute_chunk(chunk: Mapping[str, Atoms], config: DescriptorConfig) -> dict
 
 
 def _compute(atoms: Atoms, config: DescriptorConfig) -> Row:
-    from bandgap.descriptors import mbtr  # loads ASE: only where something is computed
+    from bandgap.descriptors import mbtr  # loads ASE
 
     reason = mbtr.obstacle(atoms, config)
     if reason is not None:
@@ -232,11 +259,9 @@ def _compute(atoms: Atoms, config: DescriptorConfig) -> Row:
         row = mbtr.describe(atoms, config).astype(np.float32)
     except NoFeaturesError as error:
         return str(error)
-    except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
+    except Exception as error:  # whatever DScribe raises, the other structures are described
         _log.exception("the descriptor of a structure of %d atoms failed", len(atoms))
         return f"could not be described by DScribe ({type(error).__name__}: {error})."
-    return (
-        row
-        if np.isfinite(row).all()
-        else "has a descriptor that is not finite; check its positions and cell."
-    )
+    if not np.isfinite(row).all():
+        return "has a descriptor that is not finite; check its positions and cell."
+    return row

@@ -1,4 +1,4 @@
-"""What every room stands on: errors, progress, config, quantities, the machine, CSV.
+"""What every package uses: errors, progress, config, requests, quantities, the machine, files.
 
-Not here: what knows of structures, gaps or models.
+Not here: anything about structures, gaps or models.
 """

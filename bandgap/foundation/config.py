@@ -1,4 +1,4 @@
-"""Frozen dataclasses to and from plain dicts, and the fingerprint of any of them."""
+"""Frozen dataclasses to and from plain dicts, and their fingerprints."""
 
 import dataclasses
 import hashlib
@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 from bandgap.foundation.errors import ConfigError
 
 T = TypeVar("T")
-APART: Final = {"apart": True}  # metadata of a field that is stored elsewhere, or not at all
+# Metadata of a field that is stored elsewhere, or not at all.
+STORED_ELSEWHERE: Final = {"stored_elsewhere": True}
 
-_WORDS: dict[Any, str] = {
+_TYPE_NAMES: dict[Any, str] = {
     float: "a number",
     int: "a whole number",
     bool: "true or false",
@@ -23,19 +24,33 @@ _WORDS: dict[Any, str] = {
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists).
+    """Return a dataclass instance as nested plain values for JSON (tuples become lists).
 
-    A field with the metadata APART is left out.
+    A field with the metadata STORED_ELSEWHERE is left out.
     """
-    stored = (f for f in dataclasses.fields(config) if "apart" not in f.metadata)
+    stored = (f for f in dataclasses.fields(config) if "stored_elsewhere" not in f.metadata)
     return {f.name: _plain(getattr(config, f.name)) for f in stored}
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
-    """Build the dataclass `cls` from plain values; keys that are absent keep their defaults.
+    """Build the dataclass `cls` from plain values; absent keys keep their defaults.
 
-    None for a float is NaN, as manifests write it. Raises ConfigError on a key that `cls` does not have, on a value of
-    another type, and when a key without default is absent.
+    None for a float is NaN, as in manifests.
+
+    Parameters
+    ----------
+    cls
+        The dataclass.
+    values
+        Values by the name of the field.
+    where
+        Name of the place in error messages; by default the name of the class.
+
+    Raises
+    ------
+    ConfigError
+        For a key that `cls` does not have, for a value of another type, and if a key without
+        default is absent.
     """
     place = where or cls.__name__
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -55,7 +70,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
 
 
 def fingerprint(value: Any) -> str:
-    """Return 16 hexadecimal digits of SHA-256 over the canonical JSON of a dataclass or of plain values."""
+    """Return 16 hexadecimal digits of SHA-256 over the canonical JSON of a dataclass or value."""
     text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -75,49 +90,52 @@ def _plain(value: Any) -> Any:
 
 
 def _build(hint: Any, value: Any, *, where: str) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        inner = [a for a in arguments if a is not type(None)]
-        if value is None:
-            return None
-        structured = [
-            a for a in inner if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple
-        ]
-        return (
-            _build(structured[0], value, where=where)
-            if structured and isinstance(value, (dict, list))
-            else value
-        )
+        return _build_optional(arguments, value, where=where)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         return from_dict(hint, value, where=where)
     if origin is tuple and isinstance(value, (list, tuple)):
-        each = arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis else None
-        return tuple(_build(each, v, where=where) if each else v for v in value)
+        item_hint = arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis else None
+        return tuple(_build(item_hint, v, where=where) if item_hint else v for v in value)
     if origin is typing.Literal and value not in arguments:
         raise ConfigError(f"{where}: found {value!r}. Accepted: {', '.join(map(str, arguments))}.")
     if hint is float and value is None:
         return math.nan
-    if hint in _WORDS or origin is tuple or dataclasses.is_dataclass(hint):
+    if hint in _TYPE_NAMES or origin is tuple or dataclasses.is_dataclass(hint):
         return _checked(hint, value, where=where)
     return value
 
 
-def _checked(hint: Any, value: Any, *, where: str) -> Any:
-    """Return a value of the wanted plain type; raise ConfigError for another."""
-    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is float and numeric:
-        return float(value)
-    fits = (
-        (isinstance(value, int) and numeric)
-        if hint is int
-        else hint in _WORDS and isinstance(value, hint)
-    )
-    if not fits and not (
-        dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint)
-    ):
-        raise ConfigError(f"{where}: found {value!r}. Accepted: {_WORDS.get(hint, _nested(hint))}.")
+def _build_optional(arguments: tuple[Any, ...], value: Any, *, where: str) -> Any:
+    """Build a value of a union, of which at most one type is a dataclass or a tuple."""
+    if value is None:
+        return None
+    structured = [
+        a for a in arguments if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple
+    ]
+    if structured and isinstance(value, (dict, list)):
+        return _build(structured[0], value, where=where)
     return value
 
 
-def _nested(hint: Any) -> str:
+def _checked(hint: Any, value: Any, *, where: str) -> Any:
+    """Return a value of the plain type or dataclass `hint`; raise ConfigError for another type."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is float and is_number:
+        return float(value)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        is_accepted = isinstance(value, hint)
+    elif hint is int:
+        is_accepted = isinstance(value, int) and is_number
+    else:
+        is_accepted = hint in _TYPE_NAMES and isinstance(value, hint)
+    if not is_accepted:
+        accepted = _TYPE_NAMES.get(hint, _structure_name(hint))
+        raise ConfigError(f"{where}: found {value!r}. Accepted: {accepted}.")
+    return value
+
+
+def _structure_name(hint: Any) -> str:
     return "settings by name" if dataclasses.is_dataclass(hint) else "a list"

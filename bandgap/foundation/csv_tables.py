@@ -1,8 +1,8 @@
-"""Tables as CSV text that a spreadsheet cannot mistake for formulas, and back.
+"""Tables as CSV text without cells that a spreadsheet would run as formulas, and back.
 
-A text cell that begins with = + - @, tab or line break runs as a formula in spreadsheets (OWASP, "CSV injection"); a
-leading apostrophe defuses it. Numbers are never touched. A cell that already looks defused gets one more apostrophe, so
-that `rearm` gives back exactly what was there.
+A text cell that starts with = + - @, tab or line break runs as a formula in spreadsheets (OWASP,
+"CSV injection"). A leading apostrophe prevents this. Numbers are not changed. A cell that starts
+with apostrophes before such a character gets one more, so that `rearm` returns the original text.
 """
 
 import re
@@ -19,17 +19,17 @@ _DEFUSED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
 def defuse(cell: str) -> str:
-    """Return the text with a leading apostrophe where a spreadsheet would run it."""
+    """Return the text with a leading apostrophe if a spreadsheet would run it."""
     return "'" + cell if _DANGEROUS.match(cell) else cell
 
 
 def rearm(cell: str) -> str:
-    """Return the text that `defuse` was given."""
+    """Return the text that was given to `defuse`."""
     return cell[1:] if _DEFUSED.match(cell) else cell
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """Return a table as CSV: text defused, numbers with at most six decimals, lines ending in LF.
+    """Return a table as CSV: text defused, numbers with at most six decimals, lines ended by LF.
 
     A missing value of any kind (None, NaN, pandas' NA and NaT) is an empty cell.
     """
@@ -37,27 +37,26 @@ def csv_text(frame: "pd.DataFrame") -> str:
 
 
 def csv_of_columns(columns_by_name: Mapping[str, Iterable[object]]) -> str:
-    """Return what `csv_text` does of a table with these columns; loads no pandas."""
+    """Return the CSV of a table with these columns, as `csv_text`; imports no pandas."""
     cells = [chain([_cell(name)], map(_cell, values)) for name, values in columns_by_name.items()]
     return "".join(",".join(row) + "\n" for row in zip(*cells, strict=True))
 
 
 def _cell(value: object) -> str:
     if isinstance(value, str):
-        safe = defuse(value).replace(
-            '"', '""'
-        )  # quoted by hand: Python's writer leaves a lone CR bare before 3.13
+        # Quoted here, because Python's csv module leaves a single CR unquoted before 3.13.
+        safe = defuse(value).replace('"', '""')
         return f'"{safe}"' if _QUOTED.search(value) else safe
     if value is None or _is_missing(value):
         return ""
     if isinstance(value, float):
-        return repr(round(float(value), 6) + 0.0)  # + 0.0: never "-0.0"
+        return repr(round(float(value), 6) + 0.0)  # + 0.0 avoids "-0.0"
     return str(value)
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether a value differs from itself, as NaN and NaT do, or does not say whether it does, as pandas' NA."""
+    """Return whether a value is missing: unequal to itself, as NaN and NaT, or pandas' NA."""
     try:
         return bool(value != value)
-    except TypeError:  # "boolean value of NA is ambiguous": pandas need not be loaded to know it
+    except TypeError:  # "boolean value of NA is ambiguous"; works without importing pandas
         return True

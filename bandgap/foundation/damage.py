@@ -1,8 +1,8 @@
-"""What damaged files raise when they are read, and JSON text read with one typed error.
+"""Exceptions that damaged files cause when they are read, and JSON text read with one error type.
 
-JSON that is nested too deeply raises RecursionError, bytes that are no UTF-8 UnicodeDecodeError, and a
-number such as 1e999 OverflowError where it becomes an integer. Readers of stored and uploaded files
-catch `DAMAGE`, and say what to do in a typed error of their own.
+JSON that is nested too deeply raises RecursionError, bytes that are no UTF-8 UnicodeDecodeError,
+and a number such as 1e999 OverflowError when it becomes an integer. Readers of stored and uploaded
+files catch `DAMAGE` and raise an error of their own that says what to do.
 """
 
 import json
@@ -30,14 +30,14 @@ DAMAGE: Final = (
 
 
 class JsonError(ArtifactError, ValueError):
-    """Text that is not JSON; a ValueError too, as of `json.loads`, for callers that add a remedy."""
+    """Text that is not JSON; also a ValueError, as of `json.loads`."""
 
 
 def parse_json(text: str | bytes, *, what: str) -> Any:
-    """Return the value of a JSON text (UTF-8 where it is bytes).
+    """Return the value of a JSON text (UTF-8 if it is bytes).
 
-    Raises JsonError, which begins with `what` was read, where it is not JSON, not UTF-8, or nested
-    more deeply than can be read.
+    Raises JsonError, whose text starts with `what`, if it is not JSON, not UTF-8, or nested too
+    deeply.
     """
     try:
         return json.loads(text)

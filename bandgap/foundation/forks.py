@@ -1,7 +1,8 @@
-"""Work in forked processes (Linux): they share what this process has loaded, and start in milliseconds.
+"""Work in forked processes (Linux), which share the loaded modules and start in milliseconds.
 
-A process that is spawned imports torch and loads the model again, seconds of work each; a forked one has both. What a
-fork does not take along are threads, so that libraries that compute with several must not have started them.
+A spawned process imports torch and loads the model again, which takes seconds; a forked process has
+both. A fork does not copy threads, so that libraries that compute with several threads must not
+have started them.
 """
 
 import contextlib
@@ -23,42 +24,60 @@ from typing import Any, TypeVar
 from bandgap.foundation.errors import BandgapError
 
 T = TypeVar("T")
-_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
+# PR_SET_PDEATHSIG of Linux's prctl.
+_SET_DEATH_SIGNAL = 1
 
 
 def can_fork() -> bool:
-    """Return whether a fork of this process can compute: on Linux, with one thread of torch's and no CUDA."""
+    """Return whether a fork of this process can compute.
+
+    It can on Linux, with one thread of torch and without CUDA.
+    """
     torch = sys.modules.get("torch")
-    alone = torch is None or (torch.get_num_threads() == 1 and not torch.cuda.is_initialized())
-    return sys.platform == "linux" and alone
+    is_safe = torch is None or (torch.get_num_threads() == 1 and not torch.cuda.is_initialized())
+    return sys.platform == "linux" and is_safe
 
 
 def mapped_by_forks(
     function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
 ) -> Generator[T, None, None]:
-    """Yield `function(*task)` for every task, in their order, by `n_jobs` forks of this process.
+    """Yield `function(*task)` for every task in order, computed by forks of this process.
 
-    At most `ahead` tasks for every process are out at once; a process that has done its own takes the next at once.
-    Raises what `function` raises, and BandgapError where a process is killed.
+    Parameters
+    ----------
+    function
+        The function.
+    tasks
+        Its arguments for each call.
+    n_jobs
+        Number of forks.
+    ahead
+        Largest number of submitted tasks for each fork.
+
+    Raises
+    ------
+    BandgapError
+        If a process is killed; besides what `function` raises.
     """
-    out: deque[Future[T]] = deque()
-    gc.freeze()  # what is there stays: no fork looks through it for garbage, which copies its pages
+    submitted: deque[Future[T]] = deque()
+    # The forks' garbage collectors skip existing objects, which would otherwise copy their pages.
+    gc.freeze()
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(
         n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),)
     )
     try:
         for task in tasks:
-            with _quietly():
-                out.append(pool.submit(function, *task))
-            if len(out) >= n_jobs * ahead:
-                yield out.popleft().result()
-        while out:
-            yield out.popleft().result()
+            with _without_fork_warning():
+                submitted.append(pool.submit(function, *task))
+            if len(submitted) >= n_jobs * ahead:
+                yield submitted.popleft().result()
+        while submitted:
+            yield submitted.popleft().result()
     except BrokenProcessPool as error:
         raise BandgapError(
-            "A process that computed was killed, probably as memory ran out. Use fewer jobs, or smaller chunks; the "
-            "same command goes on from where it was."
+            "A process that computed was killed, probably as memory ran out. Use fewer jobs, or "
+            "smaller chunks; the same command resumes where it stopped."
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -66,43 +85,43 @@ def mapped_by_forks(
 
 
 class ForkedItems(Iterator[T]):
-    """The items that `items()` gives, made by a fork of this process while this one goes on; they must be few bytes.
+    """The items of `items()`, computed by a fork of this process while this process continues.
 
-    Gives them in their order, and raises where they end what `items` raises, and BandgapError where the process is
-    killed. The process ends with this object.
+    The items should have few bytes. They come in order; at their end this raises what `items`
+    raises, or BandgapError if the process is killed. The process ends with this object.
     """
 
     def __init__(self, items: Callable[[], Iterator[T]]) -> None:
         context = multiprocessing.get_context("fork")
         self._receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_send, args=(items, sender, os.getpid()), daemon=True)
-        with _quietly():
+        with _without_fork_warning():
             process.start()
         sender.close()
         weakref.finalize(self, process.kill)
-        self._raised: BaseException | None = None
+        self._end: BaseException | None = None
 
     def ready(self) -> bool:
-        """Whether the next item, or the end, is there already."""
-        return self._raised is not None or self._receiver.poll()
+        """Return whether the next item, or the end, is available."""
+        return self._end is not None or self._receiver.poll()
 
     def __next__(self) -> T:
-        if self._raised is None:
+        if self._end is None:
             try:
-                found, error = self._receiver.recv()
+                item, error = self._receiver.recv()
             except EOFError:
                 error = BandgapError(
                     "A process that read was killed, probably as memory ran out. Try again."
                 )
             if error is None:
-                item: T = found
-                return item
-            self._raised = error
-        raise self._raised
+                result: T = item
+                return result
+            self._end = error
+        raise self._end
 
 
 def _send(items: Callable[[], Iterator[T]], sender: Connection, parent: int) -> None:
-    """Send the items, each beside None, and in place of the one after the last what was raised."""
+    """Send the items as (item, None), and at the end (None, exception)."""
     _follow(parent)
     try:
         for item in items():
@@ -113,16 +132,16 @@ def _send(items: Callable[[], Iterator[T]], sender: Connection, parent: int) -> 
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Leave out the warning of Python 3.12 of forks beside threads: here of progress bars, which forks never call."""
+def _without_fork_warning() -> Iterator[None]:
+    """Hide the warning of Python 3.12 about forks with threads: forks do not use these threads."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         yield
 
 
 def _follow(parent: int) -> None:
-    """Leave interrupts to the process that forked this one, and end when it ends, also where it is killed."""
+    """Ignore interrupts, which the parent process handles, and end when it ends or is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # the parent process has ended before
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Files of JSON lines that long comparisons add to, fit by fit, and go on from."""
+"""Files of JSON lines, to which long comparisons append each fit, and from which they resume."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 def append_line(path: Path, values: Mapping[str, Any]) -> None:
-    """Add one line to a file, which is made where there is none."""
+    """Append one line to a file, which is created if it does not exist."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(values) + "\n")
 
 
 def read_lines(path: Path, build: Callable[[dict[str, Any]], T], *, what: str) -> list[T]:
-    """Return what `build` makes of every line, nothing where there is no file.
+    """Return `build(values)` for every line; an empty list if there is no file.
 
-    Raises InputError on a line that it makes nothing of; `what` says in words what a line holds.
+    Raises InputError if a line is damaged. `what` says in the message what a line contains.
     """
     built = []
     lines = path.read_bytes().split(b"\n") if path.is_file() else []

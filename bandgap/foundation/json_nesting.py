@@ -1,22 +1,23 @@
-"""The nesting depth of JSON text, which has to be known before a parser of it recurses.
+"""The nesting depth of JSON text, which must be known before a parser recurses into it.
 
-A parser that recurses to the end of the interpreter's stack does more than raise RecursionError: the garbage collector
-can run there, and then every destructor that it calls fails.
+At the end of the interpreter's stack, not only RecursionError is raised: the garbage collector can
+run there, and every destructor that it calls then fails.
 """
 
 import re
 
-MAX_NESTING = 100  # lists and objects inside each other; structures need about ten
+# Lists and objects inside each other; structures need about ten.
+MAX_NESTING = 100
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKETS = re.compile(r"[\[{]+|[\]}]+")
 
 
 def nesting_depth(text: str) -> int:
-    """Return how many lists and objects of JSON text are open at the same time, at most.
+    """Return the largest number of lists and objects of JSON text that are open together.
 
-    Brackets inside strings do not count. The text need not be valid JSON: for invalid text, the depth up to the first
-    error is at most what is returned.
+    Brackets inside strings do not count. The text need not be valid JSON: the depth of invalid text
+    up to its first error is at most the returned value.
     """
     depth = 0
     deepest = 0

@@ -1,6 +1,6 @@
-"""Public names of a package, imported from their modules when they are first used, so that the rest stays light.
+"""Public names of a package that are imported from their modules when they are first used.
 
-Pages read names and files of packages whose other modules load ase or torch.
+The dashboard uses packages of which other modules import ASE or torch.
 """
 
 import importlib
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def names_of(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` (PEP 562) of a package: the module of every public name, by name."""
+    """Return the `__getattr__` (PEP 562) of a package from the module of every public name."""
 
     def attribute(name: str) -> Any:
         if name not in modules:

@@ -1,15 +1,14 @@
-"""The machine: torch's device, threads and cores, the most memory that a process held, and loops that numba compiles.
+"""The machine: torch's device, threads and cores, peak memory, and loops compiled by numba.
 
-Loads torch and numba only where they are needed: pages ask for memory too.
+Imports torch and numba only where they are needed, because the dashboard uses this module too.
 
-torch with as many threads as there are cores runs 8 to 20 times slower than with one thread as soon as a second process
-is busy (measured on 2 cores: 2.7 ms against 21 ms for one gradient). So every process of this package uses ONE torch
-thread, and parallel work is a map over independent items (chains, descriptors) instead. `BANDGAP_THREADS` overrides it.
-The same holds for numpy's matrix products (on 2 busy cores 0.3 s against 10 s for a Gaussian process of 250 rows).
+Every process of this package uses ONE thread of torch and of numpy's matrix products, and work is
+parallel over independent items (chains, descriptors). With as many threads as cores, torch is 8 to
+20 times slower as soon as a second process is busy (2 cores). `BANDGAP_THREADS` overrides it.
 
-Loops are compiled for what no library's matrix product does: many small operations on numbers at hand. The compiled
-code is kept beside the source, or in the user's cache folder where that is read-only; where neither can be written,
-every process compiles it again (a few seconds).
+Compiled loops replace many small operations on scalars, for which no library has a matrix product.
+The compiled code is cached next to the source, or in the user's cache folder if that is read-only.
+If neither can be written, every process compiles it again (a few seconds).
 """
 
 from __future__ import annotations
@@ -30,13 +29,16 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Sums may be reordered, so that they run in vector registers. Infinities and NaN keep their meaning.
+# Sums may be reordered, so that they use vector registers. Infinities and NaN keep their meaning.
 FAST = {"contract", "reassoc", "nsz"}
 _STATUS = Path("/proc/self/status")
 
 
 def set_threads(threads: int | None = None) -> int:
-    """Set torch's number of threads for this process (default: `BANDGAP_THREADS`, else 1) and return it."""
+    """Set torch's number of threads for this process and return it.
+
+    The default is `BANDGAP_THREADS`, or 1 if that is not set.
+    """
     import torch
 
     threads = _wanted_threads() if threads is None else threads
@@ -45,9 +47,9 @@ def set_threads(threads: int | None = None) -> int:
 
 
 def few_blas_threads(threads: int | None = None) -> AbstractContextManager[object]:
-    """Return a context in which numpy, scipy and scikit-learn use so many threads (as in `set_threads`).
+    """Return a context in which numpy, scipy and scikit-learn use this number of threads.
 
-    The limit holds from this call on, and until the context is left.
+    The default is that of `set_threads`. The limit applies from this call until the context ends.
     """
     threads = _wanted_threads() if threads is None else threads
     limits: AbstractContextManager[object] = threadpool_limits(limits=threads)
@@ -55,9 +57,9 @@ def few_blas_threads(threads: int | None = None) -> AbstractContextManager[objec
 
 
 def with_own_threads(function: Callable[..., T], *arguments: Any) -> T:
-    """Return `function(*arguments)`, computed in a process of its own with as many threads as one has here.
+    """Return `function(*arguments)` with the number of threads of `set_threads`, in a new process.
 
-    With others, sums are rounded in another way.
+    The rounding of sums depends on the number of threads.
     """
     set_threads()
     with few_blas_threads():
@@ -79,7 +81,7 @@ def cores() -> int:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the torch device for `auto`, `cpu` or `cuda`; `auto` is CUDA where there is one.
+    """Return the torch device for `auto`, `cpu` or `cuda`; `auto` is CUDA if there is a device.
 
     Raises ConfigError for another name, and for `cuda` on a machine without it.
     """
@@ -95,21 +97,19 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def peak_memory_bytes() -> dict[str, int | None]:
-    """Return the peak of the process's resident memory and of torch's memory on a GPU; None where it is not known.
+    """Return the peak of the process's resident memory and of torch's memory on a GPU.
 
-    Linux keeps the peak of this program as VmHWM; what getrusage says there may be that of the process that started it.
+    They are None if unknown. Linux has the peak of this program as VmHWM; the value of getrusage
+    may be that of the process that started it.
     """
     return {"process": _process_bytes(), "gpu": _gpu_bytes()}
 
 
 def _process_bytes() -> int | None:
     try:
-        line = next(
-            row
-            for row in _STATUS.read_text(encoding="ascii").splitlines()
-            if row.startswith("VmHWM:")
-        )
-        return 1024 * int(line.split()[1])
+        lines = _STATUS.read_text(encoding="ascii").splitlines()
+        peak = next(line for line in lines if line.startswith("VmHWM:"))
+        return 1024 * int(peak.split()[1])
     except (OSError, StopIteration, ValueError, IndexError):
         return _usage_bytes()
 
@@ -120,7 +120,7 @@ def _usage_bytes() -> int | None:
     except ImportError:  # Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak  # macOS counts bytes, the others kB
+    return peak if sys.platform == "darwin" else 1024 * peak  # macOS counts bytes, others kB
 
 
 def _gpu_bytes() -> int | None:
@@ -131,9 +131,10 @@ def _gpu_bytes() -> int | None:
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function, to be compiled at its first call with arguments of a kind; x / 0 is infinite, as in numpy.
+    """Return the function, compiled at its first call with each type of arguments.
 
-    What is kept is compiled again when the function's own file changes: constants that it reads belong there.
+    x / 0 is infinite, as in numpy. The cached code is compiled again when the function's file
+    changes, so that constants that it reads belong in the same file.
     """
     from numba import njit
 

@@ -1,17 +1,27 @@
-"""Progress of a long computation: one callable that takes updates and can say that the work was cancelled."""
+"""Progress of a long computation: a callable that receives updates and can cancel the work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-RATE: Final = "items a second"  # among an update's values: how fast `done` grows
+# Key of an update's values: how fast `done` grows.
+RATE: Final = "items a second"
 
 
 @dataclass(frozen=True)
 class Update:
-    """State of a long computation: what it does now and how far it is.
+    """State of a long computation.
 
-    `total` is None while it is not known. `values` are current figures by name, such as {"rhat": 1.02}.
+    Parameters
+    ----------
+    phase
+        What it does now.
+    done, total
+        Number of finished items and of all items; `total` is None while it is unknown.
+    message
+        Text for the user.
+    values
+        Current values by name, such as {"rhat": 1.02}.
     """
 
     phase: str
@@ -22,7 +32,7 @@ class Update:
 
 
 class Progress(Protocol):
-    """Called between chunks of work; raises `bandgap.foundation.errors.Cancelled` when the work must end."""
+    """Called between chunks of work; raises `foundation.errors.Cancelled` to end the work."""
 
     def __call__(self, update: Update, /) -> None: ...
 
@@ -31,10 +41,10 @@ def no_progress(update: Update, /) -> None:
     """Ignore every update; never cancel."""
 
 
-def progress_of(part: str, progress: Progress) -> Progress:
-    """Return a progress for one part of the work: its phases begin with what the part is called."""
+def progress_of(name: str, progress: Progress) -> Progress:
+    """Return a progress for a part of the work, whose phases start with this name."""
 
     def note(update: Update, /) -> None:
-        progress(replace(update, phase=f"{part}: {update.phase}"))
+        progress(replace(update, phase=f"{name}: {update.phase}"))
 
     return note

@@ -1,18 +1,19 @@
-"""Names, labels, units and one-sentence explanations of every quantity; tables, axes and CSV headers read them here."""
+"""Names, labels, units and explanations of all quantities, for tables, axes and CSV headers."""
 
 import math
 import re
 from collections.abc import Collection, Mapping
 from enum import Enum
 
-RHAT_LIMIT = 1.05  # above it chains have not agreed yet
+# Above it, the chains do not agree yet.
+RHAT_LIMIT = 1.05
 
 
 class Quantity(Enum):
-    """A quantity: its column name, the label of axes and headers, its unit, and one sentence for the help text."""
+    """A quantity: its column name, its label on axes and in headers, its unit and its help text."""
 
     ID = ("id", "structure", "", "The name of the structure in your files.")
-    FILE = ("file", "file", "", "The file that holds the structure.")
+    FILE = ("file", "file", "", "The file that contains the structure.")
     FORMULA = (
         "formula",
         "formula",
@@ -31,19 +32,20 @@ class Quantity(Enum):
         "sd_eV",
         "standard deviation",
         "eV",
-        "Standard deviation of a new gap, or of the mean beside a credible interval.",
+        "Standard deviation of a new gap, or of the mean for a credible interval.",
     )
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
     LEVEL = ("level", "level", "", "Probability that the interval states.")
     INTERVAL = (
         *("interval", "interval", ""),
-        "Kind: prediction (a new crystal's gap), credible (of the mean), conformal (a new crystal's gap, by held-back "
-        "crystals).",
+        "Kind: prediction (a new crystal's gap), credible (of the mean), conformal (a new "
+        "crystal's gap, by held-back crystals).",
     )
     CONFORMAL = (
         *("conformal", "conformal interval", ""),
-        "Its width rests on how far the model was off on crystals that it did not learn from, on no assumption.",
+        "Its width is set by the errors on crystals that the model was not trained on, "
+        "without further assumptions.",
     )
     DOMAIN = (
         "domain",
@@ -87,12 +89,13 @@ class Quantity(Enum):
     )
     MISCALIBRATION = (
         *("miscalibration", "miscalibration area", ""),
-        "Area between the curve of coverage against level and the diagonal: 0 is calibrated, 0.5 the worst.",
+        "Area between the curve of coverage against level and the diagonal: 0 is calibrated, "
+        "0.5 the worst.",
     )
     PIT = (
         *("pit", "PIT", ""),
-        "Probability integral transform: the share of the predicted distribution below the known gap; spread evenly "
-        "over 0 to 1 when the model is calibrated.",
+        "Probability integral transform: the share of the predicted distribution below the known "
+        "gap; spread evenly over 0 to 1 when the model is calibrated.",
     )
     C = (
         "c",
@@ -102,7 +105,8 @@ class Quantity(Enum):
     )
     KAPPA = (
         *("kappa", "share of the function", ""),
-        "Share of the freedom to change the predicted gap that a layer takes: c weighted by how much its weights do.",
+        "Share of the freedom to change the predicted gap that a layer takes: c weighted by how "
+        "much its weights do.",
     )
     LAYER_TAU = (
         "layer_tau",
@@ -126,7 +130,8 @@ class Quantity(Enum):
         "rhat",
         "R-hat",
         "",
-        f"Disagreement between chains; 1 means that they agree, above {RHAT_LIMIT} they do not yet.",
+        "Disagreement between chains; 1 means that they agree, "
+        f"above {RHAT_LIMIT} they do not yet.",
     )
     ESS = (
         "ess_bulk",
@@ -147,11 +152,17 @@ class Quantity(Enum):
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-MORE_ITERATIONS = "Train again with more warm-up iterations or more draws of each chain (warmup, draws of the sampler)."
+MORE_ITERATIONS = (
+    "Train again with more warm-up iterations or more draws of each chain "
+    "(warmup, draws of the sampler)."
+)
 
 
 def quantity_words(name: str, names: Collection[str] = ()) -> str:
-    """Return how a sentence names a quantity whose convergence is judged; `names` are all of them.
+    """Return the name of a quantity in a message on convergence; `names` are all quantities.
+
+    Examples
+    --------
 
     >>> quantity_words("c3", ["c1", "c2", "c3", "tau"])
     'c3, the weight of the output layer'
@@ -175,16 +186,17 @@ def quantity_words(name: str, names: Collection[str] = ()) -> str:
 
 
 def worst_of(rhat: Mapping[str, float]) -> str:
-    """Return the name of the largest R-hat; one that is not a number counts as infinite."""
+    """Return the name of the largest R-hat; NaN counts as infinite."""
     return max(rhat, key=lambda name: math.inf if math.isnan(rhat[name]) else rhat[name])
 
 
 def disagreement(rhat: Mapping[str, float]) -> str | None:
-    """Say on which quantity the chains agree least and what to do, from R-hat by name; None where they all agree."""
+    """Return a message on the quantity with the largest R-hat, or None if the chains agree."""
     worst = worst_of(rhat)
     if rhat[worst] <= RHAT_LIMIT:
         return None
     return (
-        f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat {rhat[worst]:.3f}, want below "
-        f"{RHAT_LIMIT}). Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
+        f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat "
+        f"{rhat[worst]:.3f}, want below {RHAT_LIMIT}). Predictions are usable for a look, not for "
+        f"a table. {MORE_ITERATIONS}"
     )

@@ -1,4 +1,4 @@
-"""Replace a folder as a whole: write a new one next to it, then swap the two."""
+"""Replace a folder completely or not at all: write a new one next to it, then swap the two."""
 
 import contextlib
 import ctypes
@@ -19,29 +19,39 @@ from bandgap.foundation.errors import ArtifactError, InputError
 if sys.platform != "win32":
     import fcntl
 
-NEW, OLD = ".new", ".old"
-_LONG_NAME = 40  # characters; of a longer name a digest is used, as names have at most 255 bytes
+NEW = ".new"
+OLD = ".old"
+# Characters. Of a longer name a digest is used, because file names have at most 255 bytes.
+_LONG_NAME = 40
 _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.(?:new|old)")
 _AT_FDCWD = -100
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+# RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS.
+_EXCHANGE = 2
 
 
 @contextlib.contextmanager
 def replaced_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
-    """Yield a new folder next to `folder`, empty or a copy of it, that takes its place when the block ends.
+    """Yield a new folder next to `folder` that replaces it when the block ends.
 
-    When the block raises, the new folder is removed and `folder` is as it was. When the process is
-    killed, a hidden folder `.NAME.*.new` stays next to it; the next replacement of the same folder
-    removes it, and so may the user. (On Windows, where folders cannot be locked, only the user
-    does.)
+    If the block raises, the new folder is removed and `folder` is unchanged. If the process is
+    killed, a hidden folder `.NAME.*.new` remains next to it, which the next replacement of the same
+    folder removes. On Windows, where folders cannot be locked, the user must remove it.
 
-    Linux and macOS exchange the two folders in one step, so that a reader finds the old or the new
-    one. Windows, and file systems that cannot, take two renames: old folder aside, new folder in
-    its place. A process killed between the two leaves the old folder as `.NAME.*.old`, and the next
-    replacement puts it back before it starts.
+    Linux and macOS exchange the two folders in one step, so that a reader always finds the old or
+    the new one. Windows, and file systems that cannot exchange, need two renames. A process killed
+    between the two leaves the old folder as `.NAME.*.old`, and the next replacement restores it.
 
-    Raises ArtifactError when the swap fails, with the name of the folder that then contains the
-    complete new result.
+    Parameters
+    ----------
+    folder
+        The folder to replace, which need not exist.
+    copy
+        Whether the new folder starts as a copy of it; otherwise it is empty.
+
+    Raises
+    ------
+    ArtifactError
+        If the swap fails; the message names the folder that contains the complete new result.
     """
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -62,21 +72,22 @@ def replaced_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
             previous = _swap(new, target)
         except OSError as error:
             raise ArtifactError(
-                f"{target} could not be replaced ({error.strerror or error}). What it contained before is unchanged; "
-                f"the new result is complete in {_shown(new, target)}. Rename that folder as you like."
+                f"{target} could not be replaced ({error.strerror or error}). What it contained "
+                f"before is unchanged; the new result is complete in {_made_visible(new, target)}. "
+                "Rename that folder as you like."
             ) from error
     if previous is not None:
         shutil.rmtree(previous, ignore_errors=True)
 
 
 def recover(folder: Path) -> None:
-    """Put back a folder that was moved aside by a replacement that was killed, and remove what such ones left."""
+    """Restore a folder that a killed replacement has moved, and remove abandoned new folders."""
     target = folder.resolve()
     if not target.parent.is_dir():
         return
     for path in sorted(target.parent.iterdir()):
-        found = _LEFTOVER.fullmatch(path.name)
-        if found is None or found[1] != _short_name(target):
+        leftover = _LEFTOVER.fullmatch(path.name)
+        if leftover is None or leftover[1] != _short_name(target):
             continue
         if path.name.endswith(OLD) and not target.exists():
             path.rename(target)
@@ -85,16 +96,17 @@ def recover(folder: Path) -> None:
 
 
 def recover_all(parent: Path) -> None:
-    """Do what `recover` does for every folder in `parent`."""
+    """Do the same as `recover` for every folder in `parent`."""
     if not parent.is_dir():
         return
-    names = {found[1] for path in parent.iterdir() if (found := _LEFTOVER.fullmatch(path.name))}
+    leftovers = [_LEFTOVER.fullmatch(path.name) for path in parent.iterdir()]
+    names = {leftover[1] for leftover in leftovers if leftover is not None}
     for name in sorted(names):
         recover(parent / name)
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a text file (UTF-8) whole or not at all, in a folder that is made where there is none."""
+    """Write a text file (UTF-8) completely or not at all; its folder is created if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.part")
     partial.write_text(text, encoding="utf-8")
@@ -102,10 +114,10 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise InputError where no file or folder can be written at `path`; leave everything as it was.
+    """Raise InputError if no file or folder can be written at `path`; change nothing.
 
-    The folders above it need not exist yet. Whether a new file or folder can be made is tried in the
-    nearest folder that exists, under another name, so that nothing appears at `path` for a moment.
+    The folders above it need not exist. The check creates a folder of another name in the nearest
+    existing folder, so that nothing appears at `path`.
     """
     try:
         if path.is_file():
@@ -113,12 +125,13 @@ def check_writable(path: Path) -> None:
                 pass
         elif path.is_dir():
             os.rmdir(tempfile.mkdtemp(dir=path))
-        elif not path.exists():  # else a device, such as /dev/stdout
+        elif not path.exists():  # if it exists, it is a device such as /dev/stdout
             nearest = next(folder for folder in path.resolve().parents if folder.exists())
             os.rmdir(tempfile.mkdtemp(dir=nearest))
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written ({error.strerror or error}). Give a place where files can be written."
+            f"{path} cannot be written ({error.strerror or error}). "
+            "Give a place where files can be written."
         ) from error
 
 
@@ -129,7 +142,7 @@ def _short_name(target: Path) -> str:
 
 
 def _swap(new: Path, target: Path) -> Path | None:
-    """Put `new` in the place of `target`; return where that is now, None where there was none."""
+    """Replace `target` by `new`; return the folder that now contains the old one, or None."""
     if not target.exists():
         new.rename(target)
         return None
@@ -137,19 +150,19 @@ def _swap(new: Path, target: Path) -> Path | None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
     if _exchanged(new, target):
         return new
-    aside = new.with_name(new.name.removesuffix(NEW) + OLD)
-    target.rename(aside)
+    old = new.with_name(new.name.removesuffix(NEW) + OLD)
+    target.rename(old)
     try:
         new.rename(target)
     except OSError:
-        aside.rename(target)
+        old.rename(target)
         raise
-    return aside
+    return old
 
 
 def _exchanged(first: Path, second: Path) -> bool:
-    """Exchange the names of two folders in one step; return False where the system cannot."""
-    names = os.fsencode(first), os.fsencode(second)
+    """Exchange the names of two folders in one step; return False if the system cannot."""
+    names = (os.fsencode(first), os.fsencode(second))
     try:
         library: Any = ctypes.CDLL(None) if sys.platform != "win32" else None
         if sys.platform == "darwin":
@@ -159,8 +172,8 @@ def _exchanged(first: Path, second: Path) -> bool:
         return False
 
 
-def _shown(new: Path, target: Path) -> Path:
-    """Return `new` under a name that is not hidden, so that nothing removes it; as it is where that fails."""
+def _made_visible(new: Path, target: Path) -> Path:
+    """Rename `new` so that nothing removes it, and return its path; `new` if that fails."""
     visible = target.with_name(f"{target.name}-{uuid.uuid4().hex[:8]}")
     try:
         return new.rename(visible)
@@ -170,7 +183,7 @@ def _shown(new: Path, target: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder that ends with the process, whose name may change meanwhile."""
+    """Hold a lock on a folder, also after it is renamed; the lock ends with the process."""
     if sys.platform == "win32":
         yield
         return
@@ -184,7 +197,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process holds a lock on a folder; False where that cannot be told."""
+    """Return whether no process has a lock on a folder; False if that cannot be checked."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,8 +1,9 @@
 """Base of the requests: frozen, validated and serialisable descriptions of one piece of work.
 
-A request is the only place where a setting is named, typed, bounded and explained. The command line makes its options
-from the fields, the dashboard its widgets, the documentation its tables; job table and manifest store
-`Request.to_values`, and "repeat this run" prints `Request.command_options`.
+A request is the only place that names, types, bounds and explains a setting. The command line
+creates its options from the fields, the dashboard its widgets, the documentation its tables. The
+job table and manifests store `Request.to_values`, and "repeat this run" prints
+`Request.command_options`.
 """
 
 import json
@@ -29,17 +30,18 @@ class Setting:
     label
         Name of the widget on a page, such as "Labelled structures".
     help
-        One or two sentences: help text of the command-line option, of the widget and of the documentation.
+        One or two sentences: help text of the command-line option, of the widget and of the
+        documentation.
     option
-        Name of the command-line option, such as "--n-test". Default: the field's name with hyphens. None: the field
-        has no option of its own.
+        Name of the command-line option, such as "--n-test". Default: the field's name with hyphens.
+        None: the field has no option of its own.
     metavar
         Placeholder of the value in the help text of the command line.
     example
         Value of a list as a user types it, such as "40000,10000"; shown in errors.
     on_page
-        Whether the dashboard draws a widget for it under "More settings". Fields for which a page draws a widget of
-        its own have False.
+        Whether the dashboard draws a widget for it under "More settings". It is False for fields
+        that a page draws in another place.
     """
 
     label: str
@@ -54,8 +56,8 @@ class Setting:
 class RequestField:
     """One field of a request type: its name, kind of value, default, bounds and texts.
 
-    `choices` are the accepted values of a choice. `minimum` and `maximum` are the smallest and the largest accepted
-    number, and numbers must be smaller than `below`; each is None where there is no such bound.
+    `choices` are the accepted values of a choice. `minimum` and `maximum` are the smallest and the
+    largest accepted number, and numbers must be smaller than `below`; None means no bound.
     """
 
     name: str
@@ -70,15 +72,17 @@ class RequestField:
 
     @property
     def option(self) -> str | None:
-        """Name of the command-line option, None where there is none."""
+        """Name of the command-line option, or None."""
         if self.setting.option is None:
             return None
         return self.setting.option or "--" + self.name.replace("_", "-")
 
     @property
     def accepted(self) -> str:
-        """Accepted values in words.
+        """Accepted values as text.
 
+        Examples
+        --------
         >>> RequestField("n", "integer", None, Setting("", ""), minimum=1).accepted
         'a whole number from 1'
         """
@@ -98,12 +102,15 @@ class RequestField:
             case "settings":
                 return "settings by name"
             case _:
-                return _number_words(self)
+                return _accepted_numbers(self)
 
     def option_texts(self, value: Any) -> list[str]:
-        """Return a value as texts of the command line, one for each time that the option is given.
+        """Return a value as texts of the command line, one for each use of the option.
 
-        >>> RequestField("settings", "settings", {}, Setting("", "")).option_texts({"lam": 0.5, "kind": "a"})
+        Examples
+        --------
+        >>> field = RequestField("settings", "settings", {}, Setting("", ""))
+        >>> field.option_texts({"lam": 0.5, "kind": "a"})
         ['lam=0.5', 'kind=a']
         """
         if self.kind == "settings":
@@ -118,10 +125,11 @@ class RequestField:
 
 
 class Request(BaseModel):
-    """Base of the request types; a wrong value raises ConfigError with the field, the value and what is accepted.
+    """Base of the request types.
 
-    Equal requests describe the same work. Fields in `execution` say how fast the work is done and not what it
-    gives: `work` leaves them out.
+    A wrong value raises ConfigError with the field, the value and what is accepted. Equal requests
+    describe the same work. Fields in `execution` only change how fast the work is done; `work`
+    leaves them out.
     """
 
     model_config = ConfigDict(
@@ -138,16 +146,14 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain_values(cls, values: Any) -> Any:
-        """Turn numpy numbers into Python's, and lists into tuples, as JSON and pages give them."""
-        return (
-            {name: _plain(value) for name, value in values.items()}
-            if isinstance(values, Mapping)
-            else values
-        )
+        """Convert numpy numbers to Python numbers, and lists to tuples, as JSON returns them."""
+        if not isinstance(values, Mapping):
+            return values
+        return {name: _plain(value) for name, value in values.items()}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the request that `to_values` wrote down."""
+        """Return the request from the values of `to_values`."""
         return cls(**values)
 
     @classmethod
@@ -161,22 +167,21 @@ class Request(BaseModel):
         return [cls.field(name) for name in cls.model_fields]
 
     def to_values(self) -> dict[str, Any]:
-        """Return all fields as plain values that JSON can hold."""
+        """Return all fields as plain values for JSON."""
         return self.model_dump(mode="json")
 
     @property
     def work(self) -> dict[str, Any]:
-        """Fields that differ from their defaults, without those that only change how fast the work is done."""
+        """Values that differ from their defaults, without fields that only change the speed."""
         return self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.execution))
 
     def changed(self, **values: Any) -> Self:
         """Return a copy with some fields changed and checked."""
-        return type(self)(
-            **{**{name: getattr(self, name) for name in self.model_fields_set}, **values}
-        )
+        values = {name: getattr(self, name) for name in self.model_fields_set} | values
+        return type(self)(**values)
 
     def command_options(self) -> list[tuple[str, str]]:
-        """Return the command-line options that give this request; flags have an empty text."""
+        """Return the command-line options of this request; flags have an empty text."""
         options: list[tuple[str, str]] = []
         for field in type(self).fields():
             value = getattr(self, field.name)
@@ -188,7 +193,7 @@ class Request(BaseModel):
 
 
 def _described(name: str, info: FieldInfo) -> RequestField:
-    """Return the description of a field of pydantic's."""
+    """Return the description of a pydantic field."""
     setting = next((item for item in info.metadata if isinstance(item, Setting)), None)
     if setting is None:
         raise TypeError(f"field {name!r} of a request has no Setting in its annotation")
@@ -200,15 +205,14 @@ def _described(name: str, info: FieldInfo) -> RequestField:
     arguments = typing.get_args(info.annotation)
     optional = type(None) in arguments
     hint = next(a for a in arguments if a is not type(None)) if optional else info.annotation
+    is_choice = typing.get_origin(hint) is Literal
     return RequestField(
         name=name,
         kind=_kind_of(hint),
         default=info.get_default(call_default_factory=True),
         setting=setting,
         optional=optional,
-        choices=tuple(map(str, typing.get_args(hint)))
-        if typing.get_origin(hint) is Literal
-        else (),
+        choices=tuple(map(str, typing.get_args(hint))) if is_choice else (),
         minimum=bounds.get("ge"),
         maximum=bounds.get("le"),
         below=bounds.get("lt"),
@@ -228,11 +232,12 @@ def _kind_of(hint: Any) -> FieldKind:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "settings"
     raise TypeError(
-        f"a field of a request has the annotation {hint}, for which there is no widget and no option"
+        f"a field of a request has the annotation {hint}, "
+        "for which there is no widget and no option"
     )
 
 
-def _number_words(field: RequestField) -> str:
+def _accepted_numbers(field: RequestField) -> str:
     words = ["a whole number" if field.kind == "integer" else "a number"]
     if field.minimum is not None:
         words.append(f"from {field.minimum:g}")
@@ -256,7 +261,7 @@ def _plain(value: Any) -> Any:
 
 
 def _sentence(request_type: type[Request], error: ValidationError) -> str:
-    """Return the first problem that pydantic found as one sentence."""
+    """Return the first problem of a pydantic error as one sentence."""
     problem = error.errors(include_url=False)[0]
     if not problem["loc"]:
         return str(problem["msg"]).removeprefix("Value error, ")
@@ -266,5 +271,7 @@ def _sentence(request_type: type[Request], error: ValidationError) -> str:
     if problem["type"] == "missing" and len(problem["loc"]) == 1:
         return f"setting {name!r} is missing."
     field = request_type.field(name)
-    found = problem["input"]  # of a list, the item or the list that is too short
-    return f"{name}: found {found!r}. Accepted: {field.accepted}{' or none' if field.optional else ''}."
+    # For a list, the input is the wrong item, or the list that is too short.
+    value = problem["input"]
+    accepted = f"{field.accepted}{' or none' if field.optional else ''}"
+    return f"{name}: found {value!r}. Accepted: {accepted}."

@@ -1,9 +1,8 @@
-"""Safetensors files of any length, written from what lies on the disk already, and read where it lies.
+"""Safetensors files of any length: written in chunks, and mapped into memory when read.
 
-However long they are, little of them is held at once.
-
-The format is that of https://github.com/huggingface/safetensors: the length of the header (8 bytes, little endian), the
-header as JSON, and the numbers of all tensors one after the other.
+Only a small part of a file is in memory at a time. The format is that of
+https://github.com/huggingface/safetensors: the length of the header (8 bytes, little endian), the
+header as JSON, and the values of all tensors one after the other.
 """
 
 import json
@@ -30,26 +29,26 @@ CODES: Final[Mapping[str, str]] = {
     "bool": "BOOL",
 }
 _NAMES: Final = {code: name for name, code in CODES.items()}
-_BLOCK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class LongTensor:
-    """A tensor whose bytes (C order, little endian) come block by block."""
+    """A tensor whose bytes (C order, little endian) come in chunks."""
 
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
-    blocks: Iterable[bytes]
+    chunks: Iterable[bytes]
 
     @staticmethod
     def of(values: NDArray[np.generic]) -> "LongTensor":
-        """Return that of an array that is in memory."""
+        """Return the tensor of an array in memory."""
         return LongTensor(values.dtype, values.shape, [np.ascontiguousarray(values).tobytes()])
 
     @staticmethod
     def read(file: BinaryIO, dtype: DTypeLike, shape: tuple[int, ...]) -> "LongTensor":
-        """Return that of a whole open file."""
-        return LongTensor(np.dtype(dtype), shape, _blocks(file))
+        """Return the tensor with the bytes of an open file."""
+        return LongTensor(np.dtype(dtype), shape, _chunks(file))
 
     @property
     def n_bytes(self) -> int:
@@ -59,9 +58,21 @@ class LongTensor:
 def write_tensors(
     path: Path, tensors: Mapping[str, LongTensor], *, metadata: Mapping[str, str | Iterable[str]]
 ) -> None:
-    """Write a safetensors file, whole or not at all; a text of the metadata may come in pieces.
+    """Write a safetensors file completely or not at all.
 
-    Raises ArtifactError where the blocks of a tensor are not as long as its shape says.
+    Parameters
+    ----------
+    path
+        Path of the file.
+    tensors
+        Tensors by name.
+    metadata
+        Texts by name; a text may come in pieces.
+
+    Raises
+    ------
+    ArtifactError
+        If the number of bytes of a tensor does not match its shape.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
@@ -82,34 +93,37 @@ def write_tensors(
 
 
 def mapped_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[np.generic]]]:
-    """Return the metadata of a safetensors file, and its tensors mapped into memory: read when they are looked at.
+    """Return the metadata of a safetensors file, and its tensors mapped into memory, read-only.
 
-    They cannot be written to. The file must not change while they are in use; it may be replaced by another. Raises
-    OSError where it cannot be read, and ValueError where it is damaged.
+    The values are read when they are used. The file must not change meanwhile; it may be replaced
+    by another. Raises OSError if it cannot be read, and ValueError if it is damaged.
     """
     with path.open("rb") as file:
-        length, size = int.from_bytes(file.read(8), "little"), path.stat().st_size
+        length = int.from_bytes(file.read(8), "little")
+        size = path.stat().st_size
         if not 2 <= length <= size - 8:
             raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
-        facts = parse_json(file.read(length), what=f"{path}, header")
-    if not isinstance(facts, dict):
+        header = parse_json(file.read(length), what=f"{path}, header")
+    if not isinstance(header, dict):
         raise ValueError("a header that is no table")
-    metadata = facts.pop("__metadata__", None) or {}
-    if not isinstance(metadata, dict) or not all(isinstance(own, dict) for own in facts.values()):
+    metadata = header.pop("__metadata__", None) or {}
+    if not isinstance(metadata, dict) or not all(isinstance(t, dict) for t in header.values()):
         raise ValueError("a header of other values than tables")
-    begin = 8 + length
+    offset = 8 + length
     return metadata, {
-        name: _mapped(path, own, begin=begin, n_bytes=size - begin) for name, own in facts.items()
+        name: _mapped(path, entry, offset=offset, n_bytes=size - offset)
+        for name, entry in header.items()
     }
 
 
 def _mapped(
-    path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int
+    path: Path, entry: Mapping[str, Any], *, offset: int, n_bytes: int
 ) -> NDArray[np.generic]:
-    """Map one tensor, of `n_bytes` of them all from byte `begin` on."""
+    """Map one tensor; `n_bytes` are those of all tensors, from `offset` in the file."""
     try:
-        dtype, shape = np.dtype(_NAMES[facts["dtype"]]), tuple(int(size) for size in facts["shape"])
-        first, last = (int(place) for place in facts["data_offsets"])
+        dtype = np.dtype(_NAMES[entry["dtype"]])
+        shape = tuple(int(size) for size in entry["shape"])
+        first, last = (int(position) for position in entry["data_offsets"])
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"a tensor without its {error}") from error
     if (
@@ -119,14 +133,14 @@ def _mapped(
     ):
         raise ValueError(f"a tensor of shape {shape} at bytes {first:,} to {last:,} of {n_bytes:,}")
     if first == last:
-        return np.zeros(shape, dtype=dtype)  # nothing can be mapped
-    return np.memmap(path, dtype=dtype, mode="r", offset=begin + first, shape=shape)
+        return np.zeros(shape, dtype=dtype)  # an empty range cannot be mapped
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset + first, shape=shape)
 
 
 def _header(
     tensors: Mapping[str, LongTensor], metadata: Mapping[str, str | Iterable[str]]
 ) -> Iterator[str]:
-    """Yield the header in pieces; JSON writes nothing but ASCII, so that each piece of a text stands for itself."""
+    """Yield the header in pieces of ASCII; JSON escapes each character of a text on its own."""
     yield '{"__metadata__": {'
     for k, (name, text) in enumerate(metadata.items()):
         yield f'{", " if k else ""}{json.dumps(name)}: "'
@@ -134,27 +148,27 @@ def _header(
             yield json.dumps(piece)[1:-1]
         yield '"'
     yield "}"
-    at = 0
+    position = 0
     for name, tensor in tensors.items():
-        facts = {
+        entry = {
             "dtype": CODES[tensor.dtype.name],
             "shape": list(tensor.shape),
-            "data_offsets": [at, at + tensor.n_bytes],
+            "data_offsets": [position, position + tensor.n_bytes],
         }
-        yield f", {json.dumps(name)}: {json.dumps(facts)}"
-        at += tensor.n_bytes
+        yield f", {json.dumps(name)}: {json.dumps(entry)}"
+        position += tensor.n_bytes
     yield "}"
 
 
 def _write(file: BinaryIO, tensor: LongTensor, *, where: str) -> None:
-    written = sum(file.write(block) for block in tensor.blocks)
+    written = sum(file.write(chunk) for chunk in tensor.chunks)
     if written != tensor.n_bytes:
         raise ArtifactError(
             f"{where}: {written:,} bytes, but its shape {tensor.shape} needs {tensor.n_bytes:,}."
         )
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
     file.seek(0)
-    while block := file.read(_BLOCK):
-        yield block
+    while chunk := file.read(_CHUNK_BYTES):
+        yield chunk

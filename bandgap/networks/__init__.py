@@ -1,4 +1,4 @@
-"""The network, the scaling of its rows, its training, and what is known of its weights.
+"""Networks: shapes, standardised rows, training, and approximate posteriors of weights.
 
-Not here: a source, a target, a file.
+Not here: sources, targets and files.
 """

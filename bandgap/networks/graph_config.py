@@ -1,4 +1,4 @@
-"""The shape of a graph network; loads no torch, as pages read how many features it gives."""
+"""The shape of a graph network; imports no torch, because the dashboard reads feature numbers."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,23 @@ from bandgap.foundation.errors import ConfigError
 
 @dataclass(frozen=True)
 class GraphConfig:
-    """Elements, neighbours and widths of MEGNet's blocks.
+    """Elements, neighbours and widths of the MEGNet blocks.
 
-    An atom sees its `max_neighbours` nearest neighbours within the cutoff, and those as far as the last of them, so
-    that neighbours which a symmetry makes equal are taken or left together. Distances are expanded in `centres`
-    Gaussians. `steps` are those of the pooling of atoms and of bonds.
+    Parameters
+    ----------
+    species
+        Elements.
+    cutoff_angstrom, max_neighbours
+        An atom has its nearest neighbours within the cutoff. Neighbours as far away as the last of
+        them are included, so that neighbours which a symmetry makes equal are treated alike.
+    centres
+        Number of Gaussians in which distances are expanded.
+    embedding, hidden, width
+        Widths of the embedding of elements, of the hidden layers, and of atoms, bonds and state.
+    blocks
+        Number of blocks.
+    steps
+        Steps of the pooling of atoms and of bonds.
     """
 
     species: tuple[str, ...]
@@ -25,7 +37,7 @@ class GraphConfig:
     steps: int = 3
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a network of nothing."""
+        """Raise ConfigError for a network without elements or with a width below 1."""
         sizes = (
             self.max_neighbours,
             self.embedding,
@@ -36,12 +48,13 @@ class GraphConfig:
         )
         if not self.species or min(sizes) < 1 or self.centres < 2 or not self.cutoff_angstrom > 0:
             raise ConfigError(
-                f"graph network: elements {' '.join(self.species) or 'none'}, cutoff {self.cutoff_angstrom:g} angstroms"
-                f", {self.centres} Gaussians, neighbours and widths {sizes}. Accepted: at least one element, a cutoff "
-                "above 0, two Gaussians or more, whole numbers from 1."
+                f"graph network: elements {' '.join(self.species) or 'none'}, cutoff "
+                f"{self.cutoff_angstrom:g} angstroms, {self.centres} Gaussians, neighbours and "
+                f"widths {sizes}. Accepted: at least one element, a cutoff above 0, two Gaussians "
+                "or more, whole numbers from 1."
             )
 
     @property
     def n_features(self) -> int:
-        """Length of the readout: pooled atoms, pooled bonds (twice the width each), and the state."""
+        """Length of the readout: pooled atoms, pooled bonds (twice the width each) and state."""
         return 5 * self.width

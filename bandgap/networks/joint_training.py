@@ -1,10 +1,11 @@
-"""Training of one network on several source sets at once: shared hidden layers, one output for each set.
+"""Training of one network on several source sets: shared hidden layers, one output for each set.
 
-Each step takes the same number of rows of every set, so that a small set counts as much as a large one; the loss is the
-mean squared error of every row's own output, on gaps standardised by set. A set may bring its rows in other features,
-such as those of displaced geometries: a step takes either kind with equal chance. AdamW (Loshchilov and Hutter, 2019)
-with a short warm-up and a cosine schedule, dropout after every hidden layer; the last weights are returned, as the
-learning rate has then gone to zero.
+Each step uses the same number of rows of every set, so that a small set counts as much as a large
+one. The loss is the mean squared error of the output of each row's set, on gaps standardised by
+set. A set may have alternative features of its rows, such as those of displaced geometries: a step
+uses either with equal probability. The optimiser is AdamW (Loshchilov and Hutter, 2019) with a
+short warm-up, a cosine schedule and dropout after every hidden layer. The last weights are
+returned, because the learning rate is then zero.
 """
 
 import math
@@ -19,12 +20,27 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.training import Epoch, RowSplit, split_rows
 
-_REPORT_EVERY = 50  # steps between two updates
+# Steps between two progress updates.
+_REPORT_EVERY = 50
 
 
 @dataclass(frozen=True)
 class JointTrainingConfig:
-    """How a network with several outputs is trained; `batch_size` rows a step, of all sets together."""
+    """Settings of the training of a network with several outputs.
+
+    Parameters
+    ----------
+    learning_rate, weight_decay, dropout
+        Settings of AdamW, and the share of hidden activations set to zero.
+    batch_size
+        Rows in a step, of all sets together.
+    steps, warmup_steps
+        Number of steps, and steps over which the learning rate rises.
+    largest_gradient
+        Norm to which a gradient is clipped.
+    validation_share
+        Share of the rows of each set that is held out.
+    """
 
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
@@ -36,14 +52,13 @@ class JointTrainingConfig:
     validation_share: float = 0.05
 
     def __post_init__(self) -> None:
-        counts_fine = min(self.batch_size, self.steps) >= 1 and self.warmup_steps >= 0
-        shares_fine = 0 < self.validation_share < 1 and 0 <= self.dropout < 1
-        if not (
-            counts_fine and shares_fine and self.learning_rate > 0 and self.largest_gradient > 0
-        ):
+        has_valid_counts = min(self.batch_size, self.steps) >= 1 and self.warmup_steps >= 0
+        has_valid_shares = 0 < self.validation_share < 1 and 0 <= self.dropout < 1
+        has_valid_rates = self.learning_rate > 0 and self.largest_gradient > 0
+        if not (has_valid_counts and has_valid_shares and has_valid_rates):
             raise ConfigError(
-                f"joint training: {self}. Accepted: whole numbers from 1, shares inside (0, 1) (dropout may be 0), a "
-                "learning rate and a largest gradient above 0."
+                f"joint training: {self}. Accepted: whole numbers from 1, shares inside (0, 1) "
+                "(dropout may be 0), a learning rate and a largest gradient above 0."
             )
         if self.weight_decay < 0:
             raise ConfigError(
@@ -53,9 +68,18 @@ class JointTrainingConfig:
 
 @dataclass(frozen=True, eq=False)
 class JointlyTrained:
-    """Weights, the split of every set, the mean squared errors of each set's held-out rows, and the history.
+    """A network with several outputs.
 
-    Errors are in squared standardised units; the history holds the means over sets at twenty moments.
+    Parameters
+    ----------
+    params
+        Weights.
+    splits
+        Split of every set.
+    validation_mse
+        Mean squared error on the held-out rows of each set, in squared standardised units.
+    history
+        Means of the errors over sets, at twenty steps.
     """
 
     params: Params
@@ -74,41 +98,56 @@ def train_jointly(
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> JointlyTrained:
-    """Train from `start`, whose output layer has one row for each of `sets`: standardised x (n, p) and y (n,).
+    """Train a network with one output for each set.
 
-    `alternatives` are other features (n, p) of the rows of each set, None for a set without; rows are held out in both,
-    and errors are those of x. Raises InputError when the number of outputs is not that of the sets, a set has fewer
-    than 3 rows, and alternatives have other shapes than x.
+    Parameters
+    ----------
+    start
+        First weights, with one row of the output layer for each set.
+    sets
+        Standardised features (n, p) and gaps (n,) of each set.
+    config, generator
+        Settings and random numbers of the training.
+    alternatives
+        Other features (n, p) of the rows of each set, None for a set without. Held-out rows are
+        held out in both; errors are those of the first features.
+
+    Raises
+    ------
+    InputError
+        If the number of outputs is not that of the sets, a set has fewer than 3 rows, or
+        alternatives have other shapes.
     """
     params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
     n_outputs = params[f"bias.{max(map(layer_of, params))}"].shape[0]
     if n_outputs != len(sets):
         raise InputError(
-            f"{len(sets)} source sets but a network with {n_outputs} outputs. Give one output for each."
+            f"{len(sets)} source sets but a network with {n_outputs} outputs. "
+            "Give one output for each."
         )
     _check_alternatives(sets, alternatives)
     splits = tuple(
         split_rows(y.shape[0], share=config.validation_share, generator=generator) for _, y in sets
     )
-    shares = [
-        len(part)
-        for part in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)
+    sizes = [
+        len(rows)
+        for rows in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)
     ]
-    batches = _batches(sets, alternatives, splits, shares, generator=generator)
+    batches = _batches(sets, alternatives, splits, sizes, generator=generator)
     optimiser = torch.optim.AdamW(
         params.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: _rate(i, config))
-    which = torch.repeat_interleave(torch.arange(n_outputs), torch.tensor(shares)).to(
-        sets[0][0].device
-    )
+    output_of_row = torch.repeat_interleave(torch.arange(n_outputs), torch.tensor(sizes))
+    output_of_row = output_of_row.to(sets[0][0].device)
     history: list[Epoch] = []
     recent = 0.0
     for i in range(config.steps):
         x, y = next(batches)
         optimiser.zero_grad()
-        output = forward(params, x, dropout=config.dropout, generator=generator)
-        loss = ((output.reshape(-1, n_outputs).gather(1, which[:, None])[:, 0] - y) ** 2).mean()
+        outputs = forward(params, x, dropout=config.dropout, generator=generator)
+        predictions = outputs.reshape(-1, n_outputs).gather(1, output_of_row[:, None])[:, 0]
+        loss = ((predictions - y) ** 2).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(params.values(), config.largest_gradient)
         optimiser.step()
@@ -125,7 +164,7 @@ def train_jointly(
 def _errors(
     params: Params, sets: Sequence[tuple[Tensor, Tensor]], splits: Sequence[RowSplit]
 ) -> list[float]:
-    """Return the mean squared error of every set's own output on its held-out rows."""
+    """Return the mean squared error of the output of every set on its held-out rows."""
     errors = []
     with torch.no_grad():
         for k, ((x, y), split) in enumerate(zip(sets, splits, strict=True)):
@@ -138,13 +177,14 @@ def _check_alternatives(
     sets: Sequence[tuple[Tensor, Tensor]], alternatives: Sequence[Tensor | None]
 ) -> None:
     shapes = [tuple(x.shape) for x, _ in sets]
-    found = [
-        shape if other is None else tuple(other.shape)
-        for shape, other in zip(shapes, alternatives, strict=False)
+    alternative_shapes = [
+        shape if alternative is None else tuple(alternative.shape)
+        for shape, alternative in zip(shapes, alternatives, strict=False)
     ]
-    if alternatives and (found != shapes or len(alternatives) != len(sets)):
+    if alternatives and (alternative_shapes != shapes or len(alternatives) != len(sets)):
         raise InputError(
-            f"source sets have features of shapes {shapes}, their alternatives {found}. Give as many rows and features."
+            f"source sets have features of shapes {shapes}, their alternatives "
+            f"{alternative_shapes}. Give as many rows and features."
         )
 
 
@@ -156,35 +196,40 @@ def _batches(
     *,
     generator: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield x (b, p) and y (b,) without end: so many rows of every set, in the one or the other of its features."""
+    """Yield x (b, p) and y (b,) endlessly, with a fixed number of rows of every set."""
     streams = [
         _rows(s.training, size, generator=generator) for s, size in zip(splits, sizes, strict=True)
     ]
-    others = alternatives or [None] * len(sets)
+    optional = alternatives or [None] * len(sets)
     while True:
         rows = [next(stream) for stream in streams]
-        views = [_either(x, other, generator) for (x, _), other in zip(sets, others, strict=True)]
-        x = torch.cat([view[r] for view, r in zip(views, rows, strict=True)])
+        features = [
+            _either(x, alternative, generator)
+            for (x, _), alternative in zip(sets, optional, strict=True)
+        ]
+        x = torch.cat([values[r] for values, r in zip(features, rows, strict=True)])
         yield x, torch.cat([y[r] for (_, y), r in zip(sets, rows, strict=True)])
 
 
-def _either(x: Tensor, other: Tensor | None, generator: torch.Generator) -> Tensor:
-    if other is None:  # nothing is drawn: a training without alternatives stays what it was
+def _either(x: Tensor, alternative: Tensor | None, generator: torch.Generator) -> Tensor:
+    """Return one of both at random; without an alternative no random number is drawn."""
+    if alternative is None:
         return x
-    return other if int(torch.randint(2, (), generator=generator)) else x
+    return alternative if int(torch.randint(2, (), generator=generator)) else x
 
 
 def _rows(rows: Tensor, size: int, *, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield batches of `size` of the given rows without end, every row once before any comes again."""
-    left = rows[:0]
+    """Yield batches of `size` rows endlessly; every row is used before any is used again."""
+    remaining = rows[:0]
     while True:
-        while len(left) < size:
-            left = torch.cat([left, rows[torch.randperm(len(rows), generator=generator)]])
-        yield left[:size]
-        left = left[size:]
+        while len(remaining) < size:
+            order = torch.randperm(len(rows), generator=generator)
+            remaining = torch.cat([remaining, rows[order]])
+        yield remaining[:size]
+        remaining = remaining[size:]
 
 
 def _rate(step: int, config: JointTrainingConfig) -> float:
-    """Return the share of the learning rate at a step: linear warm-up, then half a cosine down to zero."""
+    """Return the factor of the learning rate: linear warm-up, then half a cosine down to zero."""
     warm = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     return warm * 0.5 * (1.0 + math.cos(math.pi * step / config.steps))

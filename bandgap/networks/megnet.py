@@ -1,10 +1,12 @@
-"""MEGNet's graph blocks, from the atoms and distances of structures to one vector for each.
+"""The graph blocks of MEGNet: from the atoms and distances of structures to one vector for each.
 
-Reference: C. Chen et al., Graph networks as a universal machine learning framework for molecules and crystals, Chem.
-Mater. 31, 3564 (2019), figures 1 and 2: every block renews the bonds, then the atoms, then the state of the whole, each
-from its neighbours of the other kinds, and adds what is new to what was; atoms and bonds are then pooled by Set2Set
-(Vinyals et al., 2016). What stands above it, a perceptron on the vector, is the source network's (Abba 2023, section
-3.5). The layers are PyTorch Geometric's, which the extra `graph` installs.
+Every block updates the bonds, then the atoms, then the state of the structure. Each is computed
+from the others, and the result is added to the old value. Atoms and bonds are then pooled by
+Set2Set (Vinyals et al., 2016). The perceptron on top of the vector is the source network (Abba
+2023, section 3.5). The layers are those of PyTorch Geometric, which the extra `graph` installs.
+
+Reference: C. Chen et al., Graph networks as a universal machine learning framework for molecules
+and crystals, Chem. Mater. 31, 3564 (2019), figures 1 and 2.
 """
 
 import itertools
@@ -21,25 +23,38 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of torch_geometric, on what torch has deprecated
+    # Of functions of torch that torch_geometric uses and torch has deprecated.
+    warnings.simplefilter("ignore")
     try:
         from torch_geometric.nn import MetaLayer
         from torch_geometric.nn.aggr import Set2Set
         from torch_geometric.utils import scatter
     except ImportError:
         raise ConfigError(
-            "A graph network needs the package torch_geometric, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README."
+            "A graph network needs the package torch_geometric, which is not installed. Install "
+            "it by `pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README."
         ) from None
 
-GAUSSIAN_WIDTH: Final = 1.5  # standard deviation of a Gaussian, in distances between their centres
+# Standard deviation of a Gaussian, in units of the distance between two centres.
+GAUSSIAN_WIDTH: Final = 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Structures side by side: elements (atom,) by their place in the config, bonds (2, bond) from an atom to another.
+    """Graphs of structures.
 
-    `distances` (bond,) are in angstroms, `owner` (atom,) says of which of the `n` structures an atom is.
+    Parameters
+    ----------
+    kinds
+        Index of the element of each atom in the config (atom,).
+    bonds
+        Neighbour and atom of each bond (2, bond).
+    distances
+        Length of each bond in angstrom (bond,).
+    owner
+        Index of the structure of each atom (atom,).
+    n
+        Number of structures.
     """
 
     kinds: Tensor
@@ -49,26 +64,27 @@ class Graphs:
     n: int = 1
 
     @staticmethod
-    def together(graphs: "Sequence[Graphs]") -> "Graphs":
+    def joined(graphs: "Sequence[Graphs]") -> "Graphs":
         """Return the structures of several as one."""
-        atoms, structures = [0], [0]
+        first_atom = [0]
+        first_structure = [0]
         for graph in graphs:
-            atoms.append(atoms[-1] + graph.kinds.shape[0])
-            structures.append(structures[-1] + graph.n)
+            first_atom.append(first_atom[-1] + graph.kinds.shape[0])
+            first_structure.append(first_structure[-1] + graph.n)
+        bonds = [graph.bonds + first for graph, first in zip(graphs, first_atom, strict=False)]
+        owners = [
+            graph.owner + first for graph, first in zip(graphs, first_structure, strict=False)
+        ]
         return Graphs(
             torch.cat([graph.kinds for graph in graphs]),
-            torch.cat(
-                [graph.bonds + first for graph, first in zip(graphs, atoms, strict=False)], 1
-            ),
+            torch.cat(bonds, 1),
             torch.cat([graph.distances for graph in graphs]),
-            torch.cat(
-                [graph.owner + first for graph, first in zip(graphs, structures, strict=False)]
-            ),
-            structures[-1],
+            torch.cat(owners),
+            first_structure[-1],
         )
 
     def to(self, device: torch.device) -> "Graphs":
-        """Return the same on a device."""
+        """Return the graphs on a device."""
         kinds, bonds, distances, owner = (
             value.to(device) for value in (self.kinds, self.bonds, self.distances, self.owner)
         )
@@ -76,7 +92,7 @@ class Graphs:
 
 
 class SoftPlus(nn.Module):
-    """log(1 + exp(x)) - log 2, which is 0 at 0: the activation of the paper."""
+    """The activation of the paper: log(1 + exp(x)) - log 2, which is 0 at 0."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the activation, element by element."""
@@ -87,7 +103,7 @@ class Megnet(nn.Module):
     """The graph network: `Graphs` to vectors (structure, n_features)."""
 
     def __init__(self, config: GraphConfig) -> None:
-        """Make a network with random weights, from torch's own generator: `new_megnet` seeds it."""
+        """Create a network with random weights from torch's generator (`new_megnet` seeds it)."""
         super().__init__()
         width = config.width
         self.config = config
@@ -106,17 +122,17 @@ class Megnet(nn.Module):
         state = self.state(graphs.distances.new_zeros(graphs.n, 1))
         for block in self.blocks:
             atoms, bonds, state = block(atoms, bonds, state, graphs)
-        of_bond = graphs.owner[graphs.bonds[0]]
+        owner_of_bond = graphs.owner[graphs.bonds[0]]
         pooled_atoms = self.pool_atoms(atoms, graphs.owner, dim_size=graphs.n)
-        pooled_bonds = self.pool_bonds(bonds, of_bond, dim_size=graphs.n)
+        pooled_bonds = self.pool_bonds(bonds, owner_of_bond, dim_size=graphs.n)
         return torch.cat([pooled_atoms, pooled_bonds, state], 1)
 
 
 class Block(nn.Module):
-    """One block: dense layers (not in the first), then new bonds, atoms and state, added to the old ones."""
+    """One block: dense layers (not in the first), then the updates of bonds, atoms and state."""
 
     def __init__(self, config: GraphConfig, *, first: bool) -> None:
-        """Make a block with random weights."""
+        """Create a block with random weights."""
         super().__init__()
         sizes = (config.width, config.hidden, config.width)
         self.before = nn.ModuleList(nn.Identity() if first else dense(*sizes) for _ in range(3))
@@ -136,7 +152,7 @@ class NewBonds(nn.Module):
     """A bond from its two atoms, itself and the state."""
 
     def __init__(self, config: GraphConfig) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.layers = dense(4 * config.width, config.hidden, config.hidden, config.width)
 
@@ -155,7 +171,7 @@ class NewAtoms(nn.Module):
     """An atom from itself, the mean of the bonds that end at it, and the state."""
 
     def __init__(self, config: GraphConfig) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.layers = dense(3 * config.width, config.hidden, config.hidden, config.width)
 
@@ -163,8 +179,8 @@ class NewAtoms(nn.Module):
         self, atoms: Tensor, ends: Tensor, bonds: Tensor, state: Tensor, owner: Tensor
     ) -> Tensor:
         """Return new atoms; `ends` (2, bond) are the atoms of each bond."""
-        around = scatter(bonds, ends[1], dim=0, dim_size=atoms.shape[0], reduce="mean")
-        result: Tensor = self.layers(torch.cat([atoms, around, state[owner]], 1))
+        mean_bond = scatter(bonds, ends[1], dim=0, dim_size=atoms.shape[0], reduce="mean")
+        result: Tensor = self.layers(torch.cat([atoms, mean_bond, state[owner]], 1))
         return result
 
 
@@ -172,7 +188,7 @@ class NewState(nn.Module):
     """The state of a structure from itself and the means of its atoms and of its bonds."""
 
     def __init__(self, config: GraphConfig) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.layers = dense(3 * config.width, config.hidden, config.hidden, config.width)
 
@@ -203,14 +219,14 @@ def gaussians(distances: Tensor, config: GraphConfig) -> Tensor:
 
 
 def new_megnet(config: GraphConfig, *, seed: int) -> Megnet:
-    """Return a network with the weights that the seed draws; torch's own generator stays as it was."""
+    """Return a network with random weights from a seed; torch's own generator is not changed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Megnet(config)
 
 
 def megnet_of(config: GraphConfig, weights: dict[str, Any]) -> Megnet:
-    """Return a network with these weights, for predictions."""
+    """Return a network with these weights, in evaluation mode."""
     with torch.random.fork_rng(devices=[]):
         network = Megnet(config)
     network.load_state_dict(weights)

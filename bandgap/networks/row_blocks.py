@@ -1,6 +1,6 @@
-"""Standardised rows of a set that is too large to hold in the memory twice: raw features, standardised where asked for.
+"""Rows of a set too large for the memory: raw features that are standardised when they are used.
 
-The numbers are those of all rows standardised at once, as every element is computed by itself.
+The values are those of standardising all rows in advance, because every element is independent.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from torch import Tensor
 
 from bandgap.networks.standardise import Standardiser, powered
 
-IN_MEMORY_BYTES: Final = (
-    300_000_000  # of features: what is larger stands on disk, and is standardised in parts
-)
-ROWS_PER_BLOCK: Final = 1024  # rows that exist in float64 at once
+# Features of more bytes are kept on disk, and are standardised in chunks.
+IN_MEMORY_BYTES: Final = 300_000_000
+# Rows in float64 at a time.
+ROWS_PER_CHUNK: Final = 1024
 
 
 class StandardisedRows:
-    """Rows x (n, m) of raw features (n, p), float32 on `device`, made when they are indexed.
+    """Rows x (n, m) of raw features (n, p), as float32 on `device`, computed when they are indexed.
 
-    `used` (p,) chooses features, `silent` (p,) says which are zero in every row.
+    `used` (p,) selects features; `silent` (p,) says which are set to zero in every row.
     """
 
     def __init__(
@@ -34,19 +34,20 @@ class StandardisedRows:
         silent: NDArray[np.bool_] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        self._raw, self._standardiser, self._device = features, standardiser, device
+        self._raw = features
+        self._standardiser = standardiser
+        self._device = device
         self._used = None if used is None or bool(used.all()) else used
         self._silent = silent if silent is not None and bool(silent.any()) else None
         self.shape = (features.shape[0], features.shape[1] if used is None else int(used.sum()))
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        chosen = rows.cpu().numpy()
-        found = torch.empty(len(chosen), self.shape[1])
-        for start in range(0, len(chosen), ROWS_PER_BLOCK):
-            found[start : start + ROWS_PER_BLOCK] = self._standardised(
-                self._raw[chosen[start : start + ROWS_PER_BLOCK]]
-            )
-        return found.to(self._device)
+        indices = rows.cpu().numpy()
+        x = torch.empty(len(indices), self.shape[1])
+        for start in range(0, len(indices), ROWS_PER_CHUNK):
+            chunk = slice(start, start + ROWS_PER_CHUNK)
+            x[chunk] = self._standardised(self._raw[indices[chunk]])
+        return x.to(self._device)
 
     def blocks(self, size: int) -> Iterator[Tensor]:
         """Yield the rows in their order, at most `size` at a time."""
@@ -54,7 +55,7 @@ class StandardisedRows:
             yield self._standardised(self._raw[start : start + size]).to(self._device)
 
     def to(self, device: torch.device | str) -> Self:
-        """Return the same rows, to be made on another device."""
+        """Return the same rows for another device."""
         return type(self)(
             self._raw, self._standardiser, used=self._used, silent=self._silent, device=device
         )
@@ -64,15 +65,12 @@ class StandardisedRows:
         if self._used is None:
             x = torch.from_numpy(scale.features(raw)).float()
         else:
-            wide = powered(np.ascontiguousarray(raw[:, self._used], dtype=np.float64), scale.power)
-            x = torch.from_numpy(
-                (wide - scale.x_mean[self._used]) / scale.x_scale[self._used]
-            ).float()
+            selected = np.ascontiguousarray(raw[:, self._used], dtype=np.float64)
+            centred = powered(selected, scale.power) - scale.x_mean[self._used]
+            x = torch.from_numpy(centred / scale.x_scale[self._used]).float()
         if self._silent is not None:
-            x[
-                :,
-                torch.from_numpy(self._silent if self._used is None else self._silent[self._used]),
-            ] = 0.0
+            is_silent = self._silent if self._used is None else self._silent[self._used]
+            x[:, torch.from_numpy(is_silent)] = 0.0
         return x
 
 
@@ -80,7 +78,7 @@ Rows = Tensor | StandardisedRows
 
 
 def is_large(features: NDArray[np.floating[Any]]) -> bool:
-    """Return whether rows of these features are standardised in parts."""
+    """Return whether rows of these features are standardised in chunks."""
     return features.nbytes > IN_MEMORY_BYTES
 
 

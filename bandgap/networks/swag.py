@@ -1,13 +1,14 @@
-r"""Snapshots of constant-rate SGD on the source task, and the Gaussian prior that they give to a transfer.
+r"""Snapshots of SGD with a constant rate on the source task, and the Gaussian prior from them.
 
-SWAG (Maddox et al. 2019, section 3.2): after convergence, SGD with a constant learning rate walks about the solution;
-one snapshot an epoch gives mean mu, the diagonal d = max(mean(theta^2) - mean(theta)^2, 0) and the deviations
-D = theta_k - mu of the last K snapshots. Their covariance (d / 2) + D D' / (2 (K - 1)), widened to
+SWAG (Maddox et al. 2019, section 3.2): after convergence, SGD with a constant learning rate moves
+around the solution. One snapshot an epoch gives the mean mu, the diagonal
+d = max(mean(theta^2) - mean(theta)^2, 0) and the deviations D = theta_k - mu of the last K
+snapshots. Their covariance (d / 2) + D D' / (2 (K - 1)) is widened to
 
     S = gamma ( diag(d) / 2 + D D' / (2 (K - 1)) ) + eps I,
 
-is the prior covariance around mu of a pre-trained prior (Shwartz-Ziv et al. 2022). S is never formed: with
-A = diag(gamma d / 2 + eps) and U = sqrt(gamma / (2 (K - 1))) D,
+which is the prior covariance around mu of a pre-trained prior (Shwartz-Ziv et al. 2022). S is never
+formed: with A = diag(gamma d / 2 + eps) and U = sqrt(gamma / (2 (K - 1))) D,
 
     S^-1 v = A^-1 v - W (W'v),   W = A^-1 U L^-T,   L L' = I + U'A^-1 U   (K x K),
     log det S = log det A + 2 sum log L_kk.
@@ -28,16 +29,28 @@ from bandgap.networks.training import one_epoch
 
 @dataclass(frozen=True)
 class SnapshotConfig:
-    """How snapshots are collected: `burn_in` epochs, then `count` epochs with a snapshot each, the last `rank` kept.
+    """Settings of the collection of snapshots.
 
-    The loss is that of the point estimate: mean squared error + l1 sum|theta| + l2 sum theta^2, standardised. Measured
-    on the demo's molecules: at a learning rate of 0.001 the walk is one straight line (93 % of its variance); at 0.01 a
-    snapshot has a validation error of 0.36 eV and their mean 0.33, as the start; at 0.03 a snapshot has 0.42.
+    The loss is that of the point estimate: mean squared error + l1 sum|theta| + l2 sum theta^2, in
+    standardised units.
+
+    Parameters
+    ----------
+    count, rank
+        Number of snapshots, one an epoch, and of the last ones whose deviations are stored.
+    burn_in
+        Epochs before the first snapshot.
+    learning_rate, momentum, batch_size
+        Settings of SGD.
+    l1, l2
+        Penalties.
     """
 
     count: int = 20
     rank: int = 20
     burn_in: int = 10
+    # On the demo's molecules, at 0.001 the walk is a straight line (93 % of its variance). At 0.01
+    # the validation error is 0.36 eV for a snapshot and 0.33 for the mean, at 0.03 0.42 eV.
     learning_rate: float = 1e-2
     momentum: float = 0.9
     batch_size: int = 64
@@ -47,20 +60,21 @@ class SnapshotConfig:
     def __post_init__(self) -> None:
         if not 2 <= self.rank <= self.count or self.batch_size < 1 or self.burn_in < 0:
             raise ConfigError(
-                f"snapshots: {self.count} snapshots, {self.rank} kept, {self.burn_in} epochs before them, batch size "
-                f"{self.batch_size}. Accepted: at least 2 kept, no more than there are snapshots, 0 epochs or more "
-                "before them, a batch size from 1."
+                f"snapshots: {self.count} snapshots, {self.rank} kept, {self.burn_in} epochs "
+                f"before them, batch size {self.batch_size}. Accepted: at least 2 kept, no more "
+                "than there are snapshots, 0 epochs or more before them, a batch size from 1."
             )
         if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and min(self.l1, self.l2) >= 0):
             raise ConfigError(
-                f"snapshots: learning rate {self.learning_rate}, momentum {self.momentum}, l1 {self.l1}, l2 {self.l2}. "
-                "Accepted: a learning rate above 0, a momentum from 0 to below 1, penalties from 0."
+                f"snapshots: learning rate {self.learning_rate}, momentum {self.momentum}, l1 "
+                f"{self.l1}, l2 {self.l2}. Accepted: a learning rate above 0, a momentum from 0 "
+                "to below 1, penalties from 0."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Mean of the snapshots, variance of every parameter, and deviations from the mean with leading axis K."""
+    """Mean and variance of every parameter, and deviations from the mean with a leading axis K."""
 
     mean: Params
     diagonal: Params
@@ -81,21 +95,33 @@ def collect_snapshots(
     generator: torch.Generator,
     progress: Progress = no_progress,
 ) -> Snapshots:
-    """Walk from the point estimate `params` on standardised x (n, p) and y (n,) and return the snapshots, in float32.
+    """Return snapshots of a walk of SGD that starts at the point estimate, in float32.
 
-    Raises InputError when the walk diverges.
+    Parameters
+    ----------
+    params
+        The point estimate.
+    x, y
+        Standardised features (n, p) and gaps (n,).
+    config, generator
+        Settings and random numbers of the walk.
+
+    Raises
+    ------
+    InputError
+        If the walk diverges.
     """
-    moving = {name: value.detach().clone().requires_grad_(True) for name, value in params.items()}
+    walking = {name: value.detach().clone().requires_grad_(True) for name, value in params.items()}
     optimiser = torch.optim.SGD(
-        list(moving.values()), lr=config.learning_rate, momentum=config.momentum
+        list(walking.values()), lr=config.learning_rate, momentum=config.momentum
     )
     n_epochs = config.burn_in + config.count
     total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in params.items()}
     squares = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in params.items()}
-    kept: list[Params] = []
+    last_snapshots: list[Params] = []
     for epoch in range(n_epochs):
         error = one_epoch(
-            moving,
+            walking,
             x,
             y,
             torch.arange(y.shape[0]),
@@ -107,22 +133,22 @@ def collect_snapshots(
         )
         if not math.isfinite(error):
             raise InputError(
-                f"snapshots: SGD diverged in epoch {epoch + 1} at a learning rate of {config.learning_rate}. "
-                "Take a smaller learning_rate of the snapshots."
+                f"snapshots: SGD diverged in epoch {epoch + 1} at a learning rate of "
+                f"{config.learning_rate}. Take a smaller learning_rate of the snapshots."
             )
         progress(
             Update("snapshots of the source", epoch + 1, n_epochs, values={"train_mse": error})
         )
         if epoch < config.burn_in:
             continue
-        here = {name: value.detach().double() for name, value in moving.items()}
-        for name, value in here.items():
-            # about the start, so that the difference of the moments below does not cancel
+        snapshot = {name: value.detach().double() for name, value in walking.items()}
+        for name, value in snapshot.items():
+            # Moments about the start, so that their difference does not cancel.
             shifted = value - params[name].double()
             total[name] += shifted
             squares[name] += shifted**2
         if epoch >= n_epochs - config.rank:
-            kept.append(here)
+            last_snapshots.append(snapshot)
     shift = {name: value / config.count for name, value in total.items()}
     mean = {name: params[name].double() + shift[name] for name in params}
     diagonal = {
@@ -130,19 +156,32 @@ def collect_snapshots(
         for name in params
     }
     deviations = {
-        name: torch.stack([(k[name] - mean[name]).float() for k in kept]) for name in params
+        name: torch.stack([(s[name] - mean[name]).float() for s in last_snapshots])
+        for name in params
     }
     return Snapshots({name: value.float() for name, value in mean.items()}, diagonal, deviations)
 
 
 @dataclass(frozen=True, eq=False)
 class SnapshotPrior:
-    """The Gaussian N(mu, S) over the parameters of some layers, ready for many evaluations."""
+    """The Gaussian N(mu, S) over the parameters of some layers, factorised.
+
+    Parameters
+    ----------
+    mean
+        mu, by the name of the parameter.
+    inverse_diagonal
+        A^-1 (P,).
+    factor
+        W (P, K).
+    log_determinant
+        log det S.
+    """
 
     mean: Params
-    inverse_diagonal: Tensor  # A^-1, (P,)
-    factor: Tensor  # W, (P, K)
-    log_determinant: float  # of S
+    inverse_diagonal: Tensor
+    factor: Tensor
+    log_determinant: float
 
 
 def snapshot_prior(
@@ -153,15 +192,29 @@ def snapshot_prior(
     layers: Collection[int] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> SnapshotPrior:
-    """Return N(mu, S) of the parameters of `layers` (numbers from 1; default: all), factored in float64.
+    """Return N(mu, S) of the parameters of some layers, factorised in float64.
 
-    Raises ConfigError unless gamma >= 0 and eps > 0, and where no layer is named.
+    Parameters
+    ----------
+    snapshots
+        Snapshots of the source.
+    gamma, eps
+        Scale of the covariance, and the variance added to it.
+    layers
+        Numbers of the layers, from 1; by default all.
+    dtype
+        Type of the result.
+
+    Raises
+    ------
+    ConfigError
+        Unless gamma >= 0 and eps > 0, and if there is no such layer.
     """
     names = [name for name in snapshots.mean if layers is None or layer_of(name) in layers]
     if not (gamma >= 0 and math.isfinite(gamma) and eps > 0) or not names:
         raise ConfigError(
-            f"snapshot prior: gamma = {gamma}, eps = {eps}, layers {layers}. Accepted: gamma from 0, eps above 0, and "
-            "layers that the network has."
+            f"snapshot prior: gamma = {gamma}, eps = {eps}, layers {layers}. "
+            "Accepted: gamma from 0, eps above 0, and layers that the network has."
         )
     a = eps + 0.5 * gamma * _flat({name: snapshots.diagonal[name].double() for name in names})
     scale = math.sqrt(gamma / (2 * (snapshots.rank - 1)))

@@ -1,4 +1,7 @@
-"""Least-squares training of a network by Adam with early stopping (Abba 2023, appendix A.2; Kingma and Ba, 2015)."""
+"""Least-squares training of a network by Adam with early stopping (Abba 2023, appendix A.2).
+
+Reference for Adam: Kingma and Ba (2015).
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -11,18 +14,33 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.row_blocks import Rows
 
-ADAM_EPS = 1e-7  # the source's setting
+# The setting of Abba (2023).
+ADAM_EPS = 1e-7
 
-Model = Callable[[Params, Tensor], Tensor]  # parameters and x (n, p) to values (n,), as `forward`
+# From parameters and x (n, p) to values (n,), as `forward`.
+Model = Callable[[Params, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a network is trained; the loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, standardised.
+    """Settings of the training.
 
-    The learning rate is multiplied by `plateau_factor` after `plateau_epochs` epochs without a better validation loss;
-    training ends after `patience` such epochs, and the weights of the best validation epoch are returned, never the
-    last.
+    The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, in standardised units. The
+    weights of the epoch with the smallest validation error are returned.
+
+    Parameters
+    ----------
+    learning_rate, batch_size, max_epochs
+        Settings of Adam.
+    l1, l2
+        Penalties.
+    patience
+        Epochs without a smaller validation error after which the training ends.
+    plateau_epochs, plateau_factor
+        After so many epochs without a smaller validation error, the learning rate is multiplied by
+        the factor.
+    validation_share
+        Share of the rows that is held out.
     """
 
     learning_rate: float = 1e-3
@@ -39,9 +57,10 @@ class TrainingConfig:
         counts = (self.batch_size, self.max_epochs, self.patience, self.plateau_epochs)
         if not 0 < self.validation_share < 1 or min(counts) < 1 or not self.learning_rate > 0:
             raise ConfigError(
-                f"training: validation share {self.validation_share}, batch size {self.batch_size}, {self.max_epochs} "
-                f"epochs, patience {self.patience}, plateau {self.plateau_epochs}, learning rate {self.learning_rate}. "
-                "Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0."
+                f"training: validation share {self.validation_share}, batch size "
+                f"{self.batch_size}, {self.max_epochs} epochs, patience {self.patience}, plateau "
+                f"{self.plateau_epochs}, learning rate {self.learning_rate}. Accepted: a share "
+                "between 0 and 1, whole numbers from 1, a learning rate above 0."
             )
 
 
@@ -55,7 +74,7 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class RowSplit:
-    """Row numbers that are trained on, and those held out for early stopping."""
+    """Indices of the rows to train on, and of those held out for early stopping."""
 
     training: Tensor
     held_out: Tensor
@@ -64,14 +83,14 @@ class RowSplit:
         n_both = int(torch.isin(self.training, self.held_out).sum())
         if not self.training.numel() or not self.held_out.numel() or n_both:
             raise InputError(
-                f"{self.training.numel()} rows to train on and {self.held_out.numel()} held out, {n_both} of them in "
-                "both. Give at least one row of each kind, and none twice."
+                f"{self.training.numel()} rows to train on and {self.held_out.numel()} held out, "
+                f"{n_both} of them in both. Give at least one row of each kind, and none twice."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Best weights, the history of epochs, and the residuals y - f of the validation rows (standardised)."""
+    """Best weights, errors of the epochs, and standardised residuals y - f of the held-out rows."""
 
     params: Params
     history: tuple[Epoch, ...]
@@ -79,19 +98,19 @@ class Trained:
 
     @property
     def validation_mse(self) -> float:
-        """Mean squared error of the best weights on the held-out rows, in squared standardised units."""
+        """Mean squared error of the best weights on the held-out rows, in standardised units."""
         return float(self.validation_residuals.double().square().mean())
 
 
 def split_rows(n: int, *, share: float, generator: torch.Generator) -> RowSplit:
-    """Hold out `share` of n rows at random, at least one; raises InputError below 3 rows."""
+    """Hold out a share of n rows at random, at least one; raise InputError below 3 rows."""
     if n < 3:
         raise InputError(
             f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more."
         )
     order = torch.randperm(n, generator=generator)
-    n_held = min(max(1, round(share * n)), n - 1)
-    return RowSplit(order[n_held:], order[:n_held])
+    n_held_out = min(max(1, round(share * n)), n - 1)
+    return RowSplit(order[n_held_out:], order[:n_held_out])
 
 
 def train(
@@ -107,34 +126,54 @@ def train(
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> Trained:
-    """Train from `start` on standardised x (n, p) and y (n,); raises InputError below 3 rows.
+    """Train a network from `start`.
 
-    Layers whose numbers (from 1) are in `frozen` stay as they are and are not penalised; of the others, biases and
-    weights are penalised alike. Rows are split at random by `split_rows` where no split is given. `model` is what the
-    training rows go through, held-out rows always go through `forward`. Raises ConfigError when no layer is left to
-    train.
+    Parameters
+    ----------
+    start
+        First weights.
+    x, y
+        Standardised features (n, p) and gaps (n,).
+    config, generator
+        Settings and random numbers of the training.
+    frozen
+        Numbers (from 1) of the layers that are not changed and not penalised. In the others,
+        weights and biases are penalised alike.
+    split
+        Split of the rows; by default a random one (`split_rows`).
+    model
+        Function that is trained on the training rows; held-out rows always use `forward`.
+
+    Raises
+    ------
+    InputError
+        For fewer than 3 rows.
+    ConfigError
+        If all layers are frozen.
     """
     if split is None:
         split = split_rows(y.shape[0], share=config.validation_share, generator=generator)
-    held, rows = split.held_out, split.training
+    held_out = split.held_out
     params = {
         n: value.detach().clone().requires_grad_(layer_of(n) not in frozen)
         for n, value in start.items()
     }
-    moving = [value for value in params.values() if value.requires_grad]
-    if not moving:
+    trainable = [value for value in params.values() if value.requires_grad]
+    if not trainable:
         raise ConfigError(
             f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out."
         )
-    optimiser = torch.optim.Adam(moving, lr=config.learning_rate, eps=ADAM_EPS)
-    best, best_params, waiting = float("inf"), {k: v.detach().clone() for k, v in params.items()}, 0
+    optimiser = torch.optim.Adam(trainable, lr=config.learning_rate, eps=ADAM_EPS)
+    best = float("inf")
+    best_params = {name: value.detach().clone() for name, value in params.items()}
+    n_waiting = 0
     history: list[Epoch] = []
     for epoch in range(config.max_epochs):
         loss = one_epoch(
             params,
             x,
             y,
-            rows,
+            split.training,
             optimiser=optimiser,
             batch_size=config.batch_size,
             l1=config.l1,
@@ -143,21 +182,22 @@ def train(
             model=model,
         )
         with torch.no_grad():
-            validation = float(((forward(params, x[held]) - y[held]) ** 2).mean())
+            validation = float(((forward(params, x[held_out]) - y[held_out]) ** 2).mean())
         history.append(Epoch(loss, validation))
         progress(Update(phase, epoch + 1, config.max_epochs, values={"validation_mse": validation}))
         if validation < best:
-            best, waiting = validation, 0
+            best = validation
+            n_waiting = 0
             best_params = {name: value.detach().clone() for name, value in params.items()}
             continue
-        waiting += 1
-        if waiting % config.plateau_epochs == 0:
+        n_waiting += 1
+        if n_waiting % config.plateau_epochs == 0:
             for group in optimiser.param_groups:
                 group["lr"] *= config.plateau_factor
-        if waiting >= config.patience:
+        if n_waiting >= config.patience:
             break
     with torch.no_grad():
-        residuals = y[held] - forward(best_params, x[held])
+        residuals = y[held_out] - forward(best_params, x[held_out])
     return Trained(best_params, tuple(history), residuals)
 
 
@@ -174,16 +214,17 @@ def one_epoch(
     generator: torch.Generator,
     model: Model = forward,
 ) -> float:
-    """Take one pass over the rows, in an order drawn anew, and return the mean squared error met on the way.
+    """Train for one epoch in a random order of the rows; return the mean squared error during it.
 
-    The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2 over the parameters that require a gradient.
+    The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2 over the parameters that
+    require a gradient.
     """
     total = 0.0
-    moving = [p for p in params.values() if p.requires_grad]
+    trainable = [p for p in params.values() if p.requires_grad]
     for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], batch_size):
         optimiser.zero_grad()
         error = ((model(params, x[batch]) - y[batch]) ** 2).mean()
-        penalty = sum(l1 * p.abs().sum() + l2 * (p**2).sum() for p in moving)
+        penalty = sum(l1 * p.abs().sum() + l2 * (p**2).sum() for p in trainable)
         (error + penalty).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         total += float(error.detach()) * batch.shape[0]

@@ -1,25 +1,25 @@
-r"""Mean-field variational posterior of a network's weights on the source task: what a source knows of each weight.
+r"""Mean-field variational posterior of a network's weights on the source task.
 
-q(theta) = prod_k N(m_k, s_k^2) maximises the evidence lower bound (Blundell et al. 2015; Abba 2023, section 1.1.2)
+q(theta) = prod_k N(m_k, s_k^2) maximises the evidence lower bound (Blundell et al. 2015; Abba 2023,
+section 1.1.2)
 
     ELBO = sum_j E_q[log N(y_j; f(x_j; theta), sigma^2)] - KL(q || p0),
     KL = sum_k log(p_k / s_k) + (s_k^2 + m_k^2) / (2 p_k^2) - 1/2,
 
-p0 = prod_k N(0, p_k^2) with p_k^2 = 2 / fan-in for weights and 1 for biases, sigma^2 a free parameter; a transfer gives
-other normals, and a prior of sigma^2. A step takes a minibatch B of the n rows, whose likelihood counts n / |B| times,
-and one draw. The draw is of the pre-activations of each row, not of the weights (local reparametrisation, Kingma et al.
-2015): for a layer with input h they are independent N(h'm + m_b, (h^2)'s^2 + s_b^2). Measured on the demo's molecules
-against one draw of the weights a step: the variance of the gradient is half by m and a fiftieth by log s, the ELBO
-after 60 epochs -0.84 against -1.06 nats a row.
+p0 = prod_k N(0, p_k^2) with p_k^2 = 2 / fan-in for weights and 1 for biases; sigma^2 is a free
+parameter. A transfer uses other normals, and a prior of sigma^2. A step uses a minibatch B of the n
+rows, whose likelihood counts n / |B| times, and one draw. The draw is of the pre-activations of
+each row, not of the weights (local reparametrisation, Kingma et al. 2015), which reduces the
+variance of the gradient. For a layer with input h they are independent
+N(h'm + m_b, (h^2)'s^2 + s_b^2).
 
-A feature that is zero in every row leaves its weights at the prior, exactly: they are set to it and take no part.
+Weights of a feature that is zero in every row stay at the prior; they are set to it and not fitted.
 
-A network with many more weights than rows is pulled to the prior by KL: mean-field posteriors underfit there (Trippe
-and Turner 2018). A weight of KL below 1, a cold posterior (Wenzel et al. 2020), mends that; it is the posterior of that
-many times more rows. Measured, error of f at the means: demo molecules (8,800 rows, 72,577 weights that meet data,
-held-out rows) 0.432 eV in full, 0.356 with 0.3, 0.337 with 0.1, 0.341 with 0.03, point estimate 0.333; a network of
-30-24-16-12-8-1 on 1,000 rows (Abba 2023, section 2.5, against the true mean, 4 data sets) 0.60, 0.73, 0.77, 0.79, point
-estimate 0.78. So several weights are tried where a source is made, and the one with the least held-out error is kept.
+In a network with many more weights than rows, KL pulls the weights to the prior: mean-field
+posteriors then underfit (Trippe and Turner 2018). A weight of KL below 1, a cold posterior (Wenzel
+et al. 2020), corrects this; it is the posterior of 1 / weight times as many rows. The best weight
+depends on the source, so that a source tries several (`kl_weights_to_try`) and keeps the one with
+the smallest held-out error.
 """
 
 import math
@@ -38,11 +38,23 @@ KL_WEIGHTS = (1.0, 0.3, 0.1)
 
 @dataclass(frozen=True)
 class VariationalConfig:
-    """How the bound is climbed: Adam, at `learning_rate` and for the last `final_share` of the steps at the final one.
+    """Settings of the variational fit by Adam.
 
-    The weight of KL rises from 0 to `kl_weight` over the first `ramp_share` of the steps; every standard deviation
-    starts at `start_sd`. `kl_weight` below 1 is a cold posterior: that of 1 / kl_weight times as many rows. Epochs are
-    fewer, at least one, where they would take more than `max_steps`; None sets no limit.
+    Parameters
+    ----------
+    epochs, batch_size
+        Number of passes over the rows, and rows in a step.
+    learning_rate, final_learning_rate, final_share
+        Learning rate, and the one of the last share of the steps.
+    ramp_share
+        Share of the steps over which the weight of KL rises from 0 to `kl_weight`.
+    start_sd
+        Standard deviation at the start.
+    kl_weight
+        Weight of KL. Below 1 it is a cold posterior, that of 1 / kl_weight times as many rows.
+    max_steps
+        Largest number of steps: the number of epochs is smaller (at least one) if they would need
+        more. None for no limit.
     """
 
     epochs: int = 60
@@ -58,26 +70,33 @@ class VariationalConfig:
     def __post_init__(self) -> None:
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(
-                f"variational: max_steps {self.max_steps}. Accepted: a whole number from 1, or none."
+                f"variational: max_steps {self.max_steps}. "
+                "Accepted: a whole number from 1, or none."
             )
         if min(self.epochs, self.batch_size) < 1 or not (
             0 <= self.final_share <= 1 and 0 <= self.ramp_share <= 1
         ):
             raise ConfigError(
-                f"variational: {self.epochs} epochs, batch size {self.batch_size}, final share {self.final_share}, "
-                f"ramp share {self.ramp_share}. Accepted: whole numbers from 1, shares from 0 to 1."
+                f"variational: {self.epochs} epochs, batch size {self.batch_size}, final share "
+                f"{self.final_share}, ramp share {self.ramp_share}. "
+                "Accepted: whole numbers from 1, shares from 0 to 1."
             )
         if not min(self.learning_rate, self.final_learning_rate, self.start_sd, self.kl_weight) > 0:
             raise ConfigError(
-                f"variational: learning rates {self.learning_rate} and {self.final_learning_rate}, start sd "
-                f"{self.start_sd}, weight of KL {self.kl_weight}. Accepted: numbers above 0."
+                f"variational: learning rates {self.learning_rate} and "
+                f"{self.final_learning_rate}, start sd {self.start_sd}, weight of KL "
+                f"{self.kl_weight}. Accepted: numbers above 0."
             )
 
     def epochs_for(self, n: int) -> int:
         """Return the number of epochs over n rows.
 
-        >>> VariationalConfig().epochs_for(130_000), VariationalConfig(max_steps=20_000).epochs_for(130_000)
-        (60, 7)
+        Examples
+        --------
+        >>> VariationalConfig().epochs_for(130_000)
+        60
+        >>> VariationalConfig(max_steps=20_000).epochs_for(130_000)
+        7
         """
         if self.max_steps is None:
             return self.epochs
@@ -85,17 +104,26 @@ class VariationalConfig:
 
 
 def kl_weights_to_try(*, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
-    """Return the default settings with the weights of KL that are worth a trial on any source."""
+    """Return the default settings with every weight of KL to try for a source."""
     return tuple(VariationalConfig(kl_weight=weight, max_steps=max_steps) for weight in KL_WEIGHTS)
 
 
 @dataclass(frozen=True, eq=False)
 class VariationalFit:
-    """Mean and standard deviation of every parameter (float32), noise variance in squared standardised units.
+    """A variational posterior.
 
-    `elbo` is the bound of every epoch in nats a row, KL counted in full; it holds the noise of one draw a step.
-    `validation_mse` is the mean squared error of f at the means on rows that were held out; NaN where there are none.
-    `kl_weight` is the config's.
+    Parameters
+    ----------
+    mean, sd
+        Mean and standard deviation of every parameter (float32).
+    noise_variance
+        sigma^2 in squared standardised units.
+    elbo
+        Bound of every epoch in nats per row with the full KL, with the noise of one draw a step.
+    validation_mse
+        Mean squared error of f at the means on held-out rows; NaN if there are none.
+    kl_weight
+        Weight of KL of the config.
     """
 
     mean: Params
@@ -108,7 +136,7 @@ class VariationalFit:
 
 @dataclass(frozen=True, eq=False)
 class WeightPrior:
-    """Independent normals: mean and standard deviation of every parameter, shaped like it."""
+    """Independent normals: mean and standard deviation of every parameter."""
 
     mean: Params
     sd: Params
@@ -126,14 +154,31 @@ def fit_variational(
     phase: str = "variational fit of the source",
     progress: Progress = no_progress,
 ) -> VariationalFit:
-    """Fit q on standardised x (n, p) and y (n,), with the means started at the point estimate `params`.
+    """Fit q to standardised rows, with means that start at a point estimate.
 
-    Without a `prior` it is N(0, p_k^2) as above. With `noise_b`, sigma^2 ~ InvGamma(2, noise_b) and sigma is where log
-    sigma has its highest density, else where the likelihood is highest. Raises InputError when the bound is not finite.
+    Parameters
+    ----------
+    params
+        The point estimate.
+    x, y
+        Standardised features (n, p) and gaps (n,).
+    config, generator
+        Settings and random numbers of the fit.
+    prior
+        Prior of the weights; by default N(0, p_k^2) as above.
+    noise_b
+        Scale of the prior sigma^2 ~ InvGamma(2, noise_b); sigma is then the mode in log sigma. By
+        default sigma maximises the likelihood.
+
+    Raises
+    ------
+    InputError
+        If the bound is not finite.
     """
-    whole = prior or WeightPrior(*_default_prior(params))
+    prior = prior or _default_prior(params)
     used = (x != 0).any(0)
-    rows, narrow = x[:, used], WeightPrior(_narrow(whole.mean, used), _narrow(whole.sd, used))
+    rows = x[:, used]
+    narrow = WeightPrior(_narrow(prior.mean, used), _narrow(prior.sd, used))
     q = _start(
         _narrow(params, used),
         y - forward(params, x).detach(),
@@ -143,7 +188,8 @@ def fit_variational(
     optimiser = torch.optim.Adam(
         [*q.mean.values(), *q.log_sd.values(), q.log_noise], lr=config.learning_rate
     )
-    n, step = y.shape[0], 0
+    n = y.shape[0]
+    step = 0
     n_epochs = config.epochs_for(n)
     n_steps = n_epochs * math.ceil(n / config.batch_size)
     elbo: list[float] = []
@@ -156,28 +202,29 @@ def fit_variational(
             optimiser.zero_grad()
             fit = log_likelihoods(q, rows[batch], y[batch], generator=generator).mean()
             kl = kl_divergence(q, narrow.sd, centre=narrow.mean)
-            (ramp * config.kl_weight * kl / n - fit - noise_log_prior(q, noise_b) / n).backward()  # type: ignore[no-untyped-call]
+            loss = ramp * config.kl_weight * kl / n - fit - noise_log_prior(q, noise_b) / n
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             log_likelihood += float(fit.detach()) * batch.shape[0]
             step += 1
         elbo.append((log_likelihood - float(kl.detach())) / n)
         if not math.isfinite(elbo[-1]):
             raise InputError(
-                f"variational: the bound is {elbo[-1]} after epoch {epoch + 1}. Features or gaps are not finite, or "
-                f"the learning rate of {config.learning_rate} is too large."
+                f"variational: the bound is {elbo[-1]} after epoch {epoch + 1}. Features or gaps "
+                f"are not finite, or the learning rate of {config.learning_rate} is too large."
             )
         progress(Update(phase, epoch + 1, n_epochs, values={"elbo": elbo[-1]}))
     mean = {name: value.detach() for name, value in q.mean.items()}
     sd = {name: value.detach().exp() for name, value in q.log_sd.items()}
-    mean["weight.1"] = _filled(mean["weight.1"], used, whole.mean["weight.1"])
-    sd["weight.1"] = _filled(sd["weight.1"], used, whole.sd["weight.1"])
+    mean["weight.1"] = _filled(mean["weight.1"], used, prior.mean["weight.1"])
+    sd["weight.1"] = _filled(sd["weight.1"], used, prior.sd["weight.1"])
     noise_variance = math.exp(2 * float(q.log_noise.detach()))
     return VariationalFit(mean, sd, noise_variance, tuple(elbo), kl_weight=config.kl_weight)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """The free parameters of q: means, log standard deviations, and the log of the noise's standard deviation."""
+    """The parameters of q: means, log standard deviations, and the log of sigma."""
 
     mean: Params
     log_sd: Params
@@ -193,12 +240,14 @@ def prior_sds(params: Params) -> dict[str, float]:
 
 
 def log_likelihoods(q: MeanField, x: Tensor, y: Tensor, *, generator: torch.Generator) -> Tensor:
-    """Return log N(y; f(x; theta), sigma^2) of every row (n,), each at a draw of its own of the pre-activations."""
-    h, n_layers = x, layer_of(max(q.mean, key=layer_of))
+    """Return log N(y; f(x; theta), sigma^2) of every row (n,), each for its own draw of theta."""
+    h = x
+    n_layers = layer_of(max(q.mean, key=layer_of))
     for layer in range(1, n_layers + 1):
         centre = torch.addmm(q.mean[f"bias.{layer}"], h, q.mean[f"weight.{layer}"].T)
-        log_sds = q.log_sd[f"bias.{layer}"], q.log_sd[f"weight.{layer}"]
-        variance = torch.addmm((2 * log_sds[0]).exp(), h**2, (2 * log_sds[1]).exp().T)
+        bias_variance = (2 * q.log_sd[f"bias.{layer}"]).exp()
+        weight_variance = (2 * q.log_sd[f"weight.{layer}"]).exp()
+        variance = torch.addmm(bias_variance, h**2, weight_variance.T)
         noise = torch.randn(centre.shape, generator=generator, dtype=centre.dtype).to(centre.device)
         h = centre + variance.sqrt() * noise
         if layer < n_layers:
@@ -210,51 +259,52 @@ def log_likelihoods(q: MeanField, x: Tensor, y: Tensor, *, generator: torch.Gene
 def kl_divergence(
     q: MeanField, prior: Mapping[str, float | Tensor], *, centre: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """Return KL(q || p0) in nats, of all parameters together; p0 is N(centre, prior^2), or N(0, prior^2)."""
+    """Return KL(q || p0) of all parameters in nats, for p0 = N(centre, prior^2) (centre 0)."""
     total = torch.zeros_like(q.log_noise)
     for name, mean in q.mean.items():
-        log_sd, p = (
-            q.log_sd[name],
-            torch.as_tensor(prior[name], dtype=mean.dtype, device=mean.device),
-        )
-        away = mean if centre is None else mean - centre[name]
-        squares = ((2 * log_sd).exp() + away**2) / (2 * p**2)
+        log_sd = q.log_sd[name]
+        p = torch.as_tensor(prior[name], dtype=mean.dtype, device=mean.device)
+        deviation = mean if centre is None else mean - centre[name]
+        squares = ((2 * log_sd).exp() + deviation**2) / (2 * p**2)
         total = total + (squares - log_sd + torch.log(p) - 0.5).sum()
     return total
 
 
 def noise_log_prior(q: MeanField, b: float | None) -> Tensor:
-    """Return the log density of log sigma where sigma^2 ~ InvGamma(2, b), up to a constant; 0 where b is None."""
+    """Return the log density of log sigma for sigma^2 ~ InvGamma(2, b), up to a constant.
+
+    It is 0 without a prior (b is None).
+    """
     if b is None:
         return torch.zeros_like(q.log_noise)
     return -4.0 * q.log_noise - b * torch.exp(-2.0 * q.log_noise)
 
 
 def _start(params: Params, residuals: Tensor, *, prior: WeightPrior, start_sd: float) -> MeanField:
-    """Return q at the point estimate, its standard deviations `start_sd` or those of the prior where they are less."""
+    """Return q at the point estimate; its standard deviations are at most those of the prior."""
     log_sd = {
         n: p.clamp(max=start_sd).float().log().requires_grad_(True) for n, p in prior.sd.items()
     }
     mean = {n: v.detach().float().clone().requires_grad_(True) for n, v in params.items()}
-    return MeanField(
-        mean, log_sd, residuals.float().std().clamp(min=1e-3).log().requires_grad_(True)
+    log_noise = residuals.float().std().clamp(min=1e-3).log().requires_grad_(True)
+    return MeanField(mean, log_sd, log_noise)
+
+
+def _default_prior(params: Params) -> WeightPrior:
+    sds = prior_sds(params)
+    return WeightPrior(
+        {name: torch.zeros_like(value) for name, value in params.items()},
+        {name: torch.full_like(value, sds[name]) for name, value in params.items()},
     )
 
 
-def _default_prior(params: Params) -> tuple[Params, Params]:
-    sds = prior_sds(params)
-    return {n: torch.zeros_like(v) for n, v in params.items()}, {
-        n: torch.full_like(v, sds[n]) for n, v in params.items()
-    }
-
-
 def _narrow(params: Params, used: Tensor) -> Params:
-    """Return the parameters without the weights of features that are not used."""
+    """Return the parameters without the weights of unused features."""
     return {n: v[:, used] if n == "weight.1" else v for n, v in params.items()}
 
 
 def _filled(weight: Tensor, used: Tensor, prior: Tensor) -> Tensor:
-    """Return first-layer values of all features from those of the used ones; the others are the prior's."""
+    """Return first-layer values of all features; those of unused features are the prior's."""
     full = prior.to(weight).clone()
     full[:, used] = weight
     return full

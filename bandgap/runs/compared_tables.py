@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table, elements_of, learnable
-from bandgap.descriptors import MBTRConfig
-from bandgap.descriptors.electron_levels import Levels
+from bandgap.descriptors import DescriptorConfig
+from bandgap.descriptors.electron_levels import ElectronLevels
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.runs.origin import descriptor_taken, left_aside_sentence
@@ -25,11 +25,11 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
-    elements_to_learn,
-    kept_from_potential_of,
+    descriptor_for_labelled,
+    labelled_elements,
     no_source,
-    own_descriptor,
-    refuse_beside_source,
+    potential_obstacle_for,
+    refuse_descriptor_with_source,
 )
 from bandgap.sources.sets import open_sources
 from bandgap.structures import StructureRecord
@@ -51,7 +51,7 @@ class MethodInputs:
     """
 
     members: Members
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     table: Table
     warnings: tuple[str, ...] = ()
 
@@ -141,8 +141,8 @@ def tables_for(
     gaps_eV: NDArray[np.floating[Any]],
     *,
     head: str | None = None,
-    own: MBTRConfig | None = None,
-    levels: Levels = "none",
+    own: DescriptorConfig | None = None,
+    levels: ElectronLevels = "none",
     at_least: int = 0,
     **computing: Any,
 ) -> Compared:
@@ -178,19 +178,19 @@ def tables_for(
     if source_folder is None:
         for name in methods:
             without_source(name)
-        base_descriptor = own or own_descriptor(records, gaps_eV)
+        base_descriptor = own or descriptor_for_labelled(records, gaps_eV)
     else:
-        refuse_beside_source(own)
+        refuse_descriptor_with_source(own)
         members = open_sources(source_folder).load(head)
         base_descriptor = next(iter(members[0].values())).descriptor
-    elements = elements_to_learn(records, gaps_eV)
+    elements = labelled_elements(records, gaps_eV)
     lacking = set(elements) - set(base_descriptor.elements) if members else set()
-    inputs_by_descriptor: dict[MBTRConfig | None, MethodInputs] = {}
+    inputs_by_descriptor: dict[DescriptorConfig | None, MethodInputs] = {}
 
-    def inputs_for(descriptor: MBTRConfig | None) -> MethodInputs:
+    def inputs_for(descriptor: DescriptorConfig | None) -> MethodInputs:
         """Return the inputs with a descriptor of the source, or without the source (None)."""
         if descriptor not in inputs_by_descriptor:
-            used = own_descriptor(records, gaps_eV) if descriptor is None else descriptor
+            used = descriptor_for_labelled(records, gaps_eV) if descriptor is None else descriptor
             used_members = members if descriptor is not None else ()
             table = learnable(
                 records,
@@ -201,7 +201,7 @@ def tables_for(
             )
             no_source_text = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
             no_potential_text = (
-                "" if used_members or own else kept_from_potential_of(records, gaps_eV)
+                "" if used_members or own else potential_obstacle_for(records, gaps_eV)
             )
             warnings = tuple(text for text in (no_source_text, no_potential_text) if text)
             inputs_by_descriptor[descriptor] = MethodInputs(used_members, used, table, warnings)
@@ -234,8 +234,8 @@ def tables_for(
 
 
 def _reference_inputs(
-    inputs_for: Callable[[MBTRConfig | None], MethodInputs],
-    descriptor: MBTRConfig,
+    inputs_for: Callable[[DescriptorConfig | None], MethodInputs],
+    descriptor: DescriptorConfig,
     elements: Collection[str],
 ) -> MethodInputs:
     """Return the inputs of the references where no method uses the source.
@@ -258,7 +258,7 @@ def _labelled(
     ]
 
 
-def _n_usable(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> int:
+def _n_usable(records: Sequence[StructureRecord], descriptor: DescriptorConfig) -> int:
     return sum(elements_of(record) <= set(descriptor.elements) for record in records)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig, n_features
-from bandgap.descriptors.electron_levels import METHOD, Levels
+from bandgap.descriptors import DescriptorConfig, n_features
+from bandgap.descriptors.electron_levels import METHOD, ElectronLevels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -91,13 +91,13 @@ def entrant_of(name: str) -> Entrant:
     return Entrant(method, int(count) if at else None, bool(plus))
 
 
-def levels_of(names: Iterable[str]) -> Levels:
+def levels_of(names: Iterable[str]) -> ElectronLevels:
     """Return the electron levels that the table of these methods must contain."""
     return METHOD if any(entrant_of(name).levels for name in names) else "none"
 
 
 def compare(
-    members: Members | MBTRConfig,
+    members: Members | DescriptorConfig,
     table: Table,
     comparison: Comparison,
     *,
@@ -135,7 +135,7 @@ def compare(
     ConfigError
         For a method that transfers where there is no source.
     """
-    if isinstance(members, MBTRConfig):
+    if isinstance(members, DescriptorConfig):
         for name in comparison.methods:
             without_source(entrant_of(name).method)
     compared = compared_of(members, table)
@@ -144,10 +144,10 @@ def compare(
     )
 
 
-def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
+def compared_of(members: Members | DescriptorConfig, table: Table) -> Compared:
     """Return the inputs of the methods of `compare`: the same table and source, or descriptor, for all."""
     inputs = MethodInputs(
-        () if isinstance(members, MBTRConfig) else members, descriptor_of(members), table
+        () if isinstance(members, DescriptorConfig) else members, descriptor_of(members), table
     )
     return Compared(inputs, len(table))
 
@@ -174,7 +174,7 @@ def facts_by_method(
     for name in _names(compared, comparison):
         entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
         inputs = compared.of(entrant.method) if entrant.method else compared.reference
-        levels: Levels = levels_of([name]) if entrant.method else "none"
+        levels: ElectronLevels = levels_of([name]) if entrant.method else "none"
         config = (
             get_method(entrant.method).configure(comparison.methods[name])
             if entrant.method
@@ -329,10 +329,12 @@ def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> lis
     return list(_fits_of_split(work, n, seed, names, report=lambda *_: None))
 
 
-def descriptor_of(members: Members | MBTRConfig) -> MBTRConfig:
+def descriptor_of(members: Members | DescriptorConfig) -> DescriptorConfig:
     """Return the descriptor of a source, or the one that is given instead of a source."""
     return (
-        members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
+        members
+        if isinstance(members, DescriptorConfig)
+        else next(iter(members[0].values())).descriptor
     )
 
 

@@ -8,20 +8,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
-    elements_to_learn,
-    kept_from_potential_of,
+    descriptor_for_labelled,
+    labelled_elements,
     no_source,
-    own_descriptor,
-    refuse_beside_source,
+    potential_obstacle_for,
+    refuse_descriptor_with_source,
 )
-from bandgap.sources.overlap import load_known, overlap
+from bandgap.sources.overlap import load_keys, overlap
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import source_fingerprint
 from bandgap.structures import StructureRecord
@@ -46,7 +46,7 @@ class Origin:
     """
 
     method: Method
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     sources: StoredSources | None = None
     stored: Members = ()
     lacking: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Origin:
 
     def fitted_from(self, members: Members, head: str, data: TargetData) -> Members:
         """Return the networks to fit from: of several outputs, `head` alone unless all are fitted together."""
-        if self.sources is None or not self.sources.several:
+        if self.sources is None or not self.sources.has_several_heads:
             return members
         uses_all_outputs = self.method.fit_together is not None
         loaded = self.sources.load(None if uses_all_outputs else head, extras=not uses_all_outputs)
@@ -100,14 +100,18 @@ class Origin:
                 "fingerprint": NO_SOURCE,
                 "overlap": None,
             }
-        source_structures = load_known(self.sources.folder)
+        source_structures = load_keys(self.sources.folder)
         source_species = self.stored[0][head].descriptor.species
         new_elements = [
             element for element in self.descriptor.species if element not in source_species
         ]
         if new_elements:
             # The fingerprint is that of the networks as stored, with extras. Several outputs were read without.
-            stored = self.sources.load(head, verify=False) if self.sources.several else self.stored
+            stored = (
+                self.sources.load(head, verify=False)
+                if self.sources.has_several_heads
+                else self.stored
+            )
             models = [member[head] for member in stored]
         return {
             "head": head,
@@ -126,7 +130,7 @@ def origin_of(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: MBTRConfig | None = None,
+    descriptor: DescriptorConfig | None = None,
 ) -> Origin:
     """Return the origin of a run.
 
@@ -152,34 +156,36 @@ def origin_of(
     """
     if source_folder is None:
         method_object = without_source(method)
-        kept_from = "" if descriptor else kept_from_potential_of(records, gaps_eV)
+        kept_from = "" if descriptor else potential_obstacle_for(records, gaps_eV)
         return Origin(
             method_object,
-            descriptor or own_descriptor(records, gaps_eV),
+            descriptor or descriptor_for_labelled(records, gaps_eV),
             kept_from_potential=kept_from,
         )
-    refuse_beside_source(descriptor)
+    refuse_descriptor_with_source(descriptor)
     method_object = get_method(method)
     sources = open_sources(source_folder)
-    stored = sources.load(verify=not sources.several, extras=not sources.several)
+    stored = sources.load(
+        verify=not sources.has_several_heads, extras=not sources.has_several_heads
+    )
     source_descriptor = next(iter(stored[0].values())).descriptor
-    elements = elements_to_learn(records, gaps_eV)
+    elements = labelled_elements(records, gaps_eV)
     known = frozenset(source_descriptor.elements)
     run_descriptor = descriptor_taken(source_descriptor, method_object, elements)
     if run_descriptor is None:
         return Origin(
             method_object,
-            own_descriptor(records, gaps_eV),
+            descriptor_for_labelled(records, gaps_eV),
             lacking=tuple(sorted(set(elements) - known)),
             known=known,
-            kept_from_potential=kept_from_potential_of(records, gaps_eV),
+            kept_from_potential=potential_obstacle_for(records, gaps_eV),
         )
     return Origin(method_object, run_descriptor, sources, stored, known=known)
 
 
 def descriptor_taken(
-    own: MBTRConfig, method: Method, elements: Collection[str]
-) -> MBTRConfig | None:
+    own: DescriptorConfig, method: Method, elements: Collection[str]
+) -> DescriptorConfig | None:
     """Return the descriptor in which a method uses structures of these elements with a source.
 
     `own` is the descriptor of the source. It is grown where the method can learn new elements. The

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
-from bandgap.descriptors.electron_levels import Levels, checked_levels
+from bandgap.descriptors.electron_levels import ElectronLevels, checked_levels
 from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.structures import StructureRecord
 
@@ -64,7 +64,7 @@ def method_and_levels(
     has_source: bool,
     level_of_theory: str,
     n: int | None,
-) -> tuple[str, Levels, Proposal | None]:
+) -> tuple[str, ElectronLevels, Proposal | None]:
     """Return the method and the electron levels of a run, and the proposal if the method is None.
 
     With a given method, levels that are None become "none". Without one, both are proposed; given

@@ -306,12 +306,12 @@ class SourceRequest(Request):
 
     @model_validator(mode="after")
     def _consistent(self) -> "SourceRequest":
-        own_descriptor = self.preset is not None or self.species is not None
+        descriptor_for_labelled = self.preset is not None or self.species is not None
         if self.preset is not None and self.species is not None:
             raise ValueError(
                 "preset and species are both given. Give one of them: each names a descriptor."
             )
-        if self.network == "megnet" and own_descriptor:
+        if self.network == "megnet" and descriptor_for_labelled:
             raise ValueError(
                 "network megnet learns its own features: leave out preset and species."
             )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.evaluation.metrics import coverage, evaluate_predictions
 from bandgap.inference import diagnostics
 from bandgap.inference.prior_comparison import PriorComparison, compare_with_prior
@@ -39,7 +39,7 @@ def table_predictions(
     draws: PredictiveDraws,
     table: Table,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     domain: Domain,
     level_of_theory: str,
     conformal: ConformalScores | None = None,

@@ -18,7 +18,7 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 
 if TYPE_CHECKING:
-    from bandgap.descriptors import MBTRConfig
+    from bandgap.descriptors import DescriptorConfig
 
 
 def train_source_run(
@@ -26,7 +26,7 @@ def train_source_run(
     request: SourceRequest,
     *,
     out: Path | str,
-    descriptor: "MBTRConfig | None" = None,
+    descriptor: "DescriptorConfig | None" = None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Path:
@@ -101,7 +101,7 @@ def source_config(request: SourceRequest) -> SourceConfig:
     )
 
 
-def _trainer(request: SourceRequest, descriptor: "MBTRConfig | None") -> Callable[..., Path]:
+def _trainer(request: SourceRequest, descriptor: "DescriptorConfig | None") -> Callable[..., Path]:
     """Return the training of the request's network."""
     if request.network == "megnet":
         from bandgap.sources.graph_training import train_graph_source_run

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import with_baseline_column
-from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.posterior.held_layers import in_passing
 from bandgap.predictions.conformal import ConformalScores
@@ -51,7 +51,7 @@ class Run:
     """
 
     posterior: Posterior
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     domain: Domain
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
@@ -66,7 +66,7 @@ def save_run(
     folder: Path,
     posterior: Posterior,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     domain: Domain,
     manifest: Mapping[str, Any],
     references: Sequence[StructureRecord],

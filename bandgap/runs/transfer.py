@@ -16,7 +16,7 @@ from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.electron_levels import refuse_own_gaps
+from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
@@ -185,7 +185,7 @@ def prepare(
         n=request.n,
     )
     request = request.changed(method=method, levels=levels)
-    refuse_own_gaps(levels, data.level_of_theory)
+    refuse_tight_binding_gaps(levels, data.level_of_theory)
     descriptor = None
     if request.preset or request.species:
         descriptor = config_for(preset=request.preset, species=request.species)

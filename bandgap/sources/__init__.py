@@ -1,4 +1,4 @@
-"""Source models: the trained network, its descriptor and card, parts, sets and files, and where a transfer starts.
+"""Source models: training, extras, cards, files, and the scales on which a transfer starts.
 
 Not here: what is fitted to a target.
 """

@@ -1,4 +1,4 @@
-"""Parts beyond the point estimate that a stored source gets afterwards, from its own structures at fixed weights."""
+"""Add extras to a stored source afterwards, from its training structures and without training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors.cache import DescriptorCache
@@ -16,12 +17,12 @@ from bandgap.foundation.replacement import replaced_folder
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.domain import DOMAIN, save_domain
+from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
 from bandgap.sources.model import SourceModel
 from bandgap.sources.one_set import with_extras
-from bandgap.sources.overlap import KNOWN, known_of, save_known
-from bandgap.sources.parts import used_features, used_rows
+from bandgap.sources.overlap import KEYS, keys_of, save_keys
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import load_source, save_source
 from bandgap.structures import StructureRecord
@@ -39,31 +40,45 @@ def add_extras_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Add the extras of a source to its folder, computed from its own training structures at fixed weights.
+    """Add the extras of a source to its folder; its weights are not changed.
 
-    What its settings asked for at an earlier time is made again. The keys by which an overlap with a target is found,
-    and the directions by which a target is judged, are written where they are missing. Raises InputError when the
-    structures are not those of the training.
+    Extras that its settings already ask for are recomputed. The keys by which an overlap with a
+    target is found, and the directions of its domain, are written if they are missing.
+
+    Parameters
+    ----------
+    folder
+        Folder of the source.
+    records, gaps_eV
+        Its training structures and their gaps (n,), in the same order.
+    variational, snapshots
+        Extras to compute in addition.
+    device, cache, n_jobs, progress
+        Where and how they are computed.
+
+    Raises
+    ------
+    InputError
+        If the structures are not those of the training.
     """
     if open_sources(folder).sizes:
         raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
-    source = _asking(load_source(folder), variational, snapshots)
-    split, seed = source.config.split, source.card.seed
+    source = _with_requested_extras(load_source(folder), variational, snapshots)
     table, _ = rows_to_learn(
         records,
         gaps_eV,
         source.descriptor,
-        split,
-        seed=seed,
+        source.config.split,
+        seed=source.card.seed,
         cache=cache,
         n_jobs=n_jobs,
         progress=progress,
     )
-    made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
+    source = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     with replaced_folder(Path(folder), copy=True) as changed:
-        save_source(changed, made, references=table.records)
-        if not (changed / KNOWN).is_file():
-            save_known(changed, known_of(table.records))
+        save_source(changed, source, references=table.records)
+        if not (changed / KEYS).is_file():
+            save_keys(changed, keys_of(table.records))
         if not (changed / DOMAIN).is_file():
             save_domain(changed, [table], source.descriptor)
     return Path(folder)
@@ -80,15 +95,17 @@ def add_head_extras_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Add the extras of the outputs of these sets to every network of a source of several sets, at fixed weights.
+    """Add the extras of the outputs of these sets to every network of a source of several sets.
 
-    As `add_extras_run`; other outputs stay as they are. Raises ConfigError for a set that the source does not have, and
-    InputError when the structures of a set are not those of the training or the source is one without outputs by name.
+    As `add_extras_run`; other outputs are not changed. `sets` are labelled structures by name.
+    Raises ConfigError for a set that the source does not have, and InputError if the structures of
+    a set are not those of the training or the source has only one set.
     """
     stored = open_sources(folder)
     if not stored.sizes:
         raise InputError(
-            f"{folder} is a source of one set. Give its structures and gaps without the name of a set."
+            f"{folder} is a source of one set. "
+            "Give its structures and gaps without the name of a set."
         )
     for name in sets:
         stored.head(name)
@@ -125,32 +142,36 @@ def add_to_heads(
     device: str,
     progress: Progress,
 ) -> None:
-    """Write the extras of the outputs of these sets; one source model is in memory at a time."""
+    """Write the extras of the outputs of these sets, with one source model in memory at a time."""
     for name, table in tables.items():
-        head, rows = stored.head(name), {}
-        for number, folders in enumerate(stored.members):
-            source = _asking(load_source(folders[name], verify=False), variational, snapshots)
+        head = stored.head(name)
+        rows: dict[float, tuple[Tensor, Tensor]] = {}
+        for member, folders in enumerate(stored.members):
+            source = load_source(folders[name], verify=False)
+            source = _with_requested_extras(source, variational, snapshots)
             power = source.standardiser.power
             if power not in rows:
                 used = used_features(source.params)
                 rows[power] = used_rows(
                     source.standardiser, table.features, table.gaps_eV, used=used
                 )
-            made = with_head_extras(
-                source, *rows[power], head=head, member=number, device=device, progress=progress
+            source = with_head_extras(
+                source, *rows[power], head=head, member=member, device=device, progress=progress
             )
             with replaced_folder(folders[name], copy=True) as changed:
-                save_source(changed, made, references=table.records)
+                save_source(changed, source, references=table.records)
 
 
-def _asking(
+def _with_requested_extras(
     source: SourceModel,
     variational: tuple[VariationalConfig, ...],
     snapshots: SnapshotConfig | None,
 ) -> SourceModel:
-    """Return the source whose config asks for these parts, and for those that it asked for before."""
-    known = source.config
-    asked = replace(
-        known, variational=variational or known.variational, snapshots=snapshots or known.snapshots
+    """Return the source whose config asks for these extras in addition to its own."""
+    config = source.config
+    config = replace(
+        config,
+        variational=variational or config.variational,
+        snapshots=snapshots or config.snapshots,
     )
-    return replace(source, config=asked)
+    return replace(source, config=config)

@@ -1,6 +1,6 @@
-"""A source model in words: data, level of theory, licence, error, what it shares with a target and what it cannot take.
+"""A source model in text: its data, level of theory, licence and error, and structures left out.
 
-Loads no torch.
+Imports no torch.
 """
 
 from collections import Counter
@@ -9,34 +9,44 @@ from typing import Any, Final
 
 from bandgap.descriptors.growing import elements_beyond
 
-NO_SOURCE: Final = "none"  # instead of the name of a source, where there is none
-_FILES_SHOWN = _IDS_SHOWN = 4
+# Instead of the name of a source, if there is none.
+NO_SOURCE: Final = "none"
+_N_LISTED = 4
 
 
 def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> dict[str, str]:
-    """Return what a source's card says, by name, from its plain values; `overlap` is that with a run's structures.
+    """Return the entries of a source's card as text, by name.
 
-    >>> card_rows({"data": ["a.xyz"], "n_structures": 1200, "elements": ["C", "H"], "level_of_theory": "PBE"})["data"]
+    Parameters
+    ----------
+    card
+        The card's plain values.
+    overlap
+        Overlap with a run's structures.
+
+    Examples
+    --------
+
+    >>> card = {"data": ["a.xyz"], "n_structures": 1200, "elements": ["C", "H"]}
+    >>> card_rows(card)["data"]
     'a.xyz (1,200 structures; C H)'
     """
-    if card.get("n_structures") == 0:  # `sources.no_source`
+    if card.get("n_structures") == 0:  # of `sources.no_source`
         return {"data": "none; the run learned from its labelled structures alone"}
-    files = list(card.get("data", ()))
-    names = ", ".join(files[:_FILES_SHOWN]) + (
-        f" and {len(files) - _FILES_SHOWN} more" if len(files) > 4 else ""
-    )
+    data = _listed(list(card.get("data", ()))) or "not recorded"
     elements = " ".join(card.get("elements", ()))
     error = card.get("validation_rmse_eV")
     rows = {
-        "data": f"{names or 'not recorded'} ({card.get('n_structures', 0):,} structures; {elements})",
+        "data": f"{data} ({card.get('n_structures', 0):,} structures; {elements})",
         "level of theory": card.get("level_of_theory") or "not recorded",
         "licence of the data": card.get("licence") or "not recorded",
-        "error on held-out structures": "not recorded"
-        if error is None
-        else f"{error:.2f} eV (RMSE)",
+        "error on held-out structures": (
+            "not recorded" if error is None else f"{error:.2f} eV (RMSE)"
+        ),
     }
-    if (tested := card.get("test_rmse_eV")) is not None:
-        rows["error on test structures"] = f"{tested:.2f} eV (RMSE of {card.get('n_test', 0):,})"
+    if (test_error := card.get("test_rmse_eV")) is not None:
+        n_test = card.get("n_test", 0)
+        rows["error on test structures"] = f"{test_error:.2f} eV (RMSE of {n_test:,})"
     if potential := card.get("potential"):
         rows["pretrained potential"] = potential
     if graph := card.get("graph"):
@@ -45,7 +55,8 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         )
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
-            f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"
+            f"of every structure one for each network, coordinates changed by {displacement:g} "
+            "angstrom (sd)"
         )
     if overlap is not None:
         rows["overlap with your structures"] = overlap_sentence(overlap)
@@ -53,7 +64,10 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
 
 
 def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one card of several sets that a source learned from together; its error is the mean of theirs.
+    """Return the joined card of several sets of a source; its error is the mean of theirs.
+
+    Examples
+    --------
 
     >>> one = {"data": ["a.xyz"], "n_structures": 100, "elements": ["H"], "level_of_theory": "PBE"}
     >>> joined_card([one, {**one, "elements": ["C"], "level_of_theory": "GW"}])["level_of_theory"]
@@ -64,97 +78,113 @@ def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         card["validation_rmse_eV"] for card in cards if card.get("validation_rmse_eV") is not None
     ]
 
-    def every(name: str) -> list[str]:
+    def all_of(name: str) -> list[str]:
         return list(dict.fromkeys(text for card in cards for text in card.get(name, ())))
 
-    def words(name: str) -> str:
+    def joined(name: str) -> str:
         return ", ".join(dict.fromkeys(text for card in cards if (text := card.get(name))))
 
     return {
         **cards[0],
-        **{name: every(name) for name in ("data", "elements")},
-        **{name: words(name) for name in ("level_of_theory", "licence")},
+        **{name: all_of(name) for name in ("data", "elements")},
+        **{name: joined(name) for name in ("level_of_theory", "licence")},
         "n_structures": sum(card["n_structures"] for card in cards),
         "validation_rmse_eV": sum(errors) / len(errors) if errors else None,
     }
 
 
 def overlap_sentence(overlap: Mapping[str, int]) -> str:
-    """Say how many target structures the source was trained on, and how many hold a molecule or network that it knows.
+    """Return how many target structures, and how many with a bonded unit, are in the source data.
+
+    Examples
+    --------
 
     >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
-    'of 300 structures, 0 are in the source data and 12 hold a bonded unit that is'
+    'of 300 structures, 0 are in the source data and 12 contain a bonded unit that is'
     """
-    n, same, units = overlap["n"], overlap["structures"], overlap["molecules"]
-    return f"of {n:,} structures, {same:,} are in the source data and {units:,} hold a bonded unit that is"
+    return (
+        f"of {overlap['n']:,} structures, {overlap['structures']:,} are in the source data and "
+        f"{overlap['molecules']:,} contain a bonded unit that is"
+    )
 
 
 def left_out_sentence(manifest: Mapping[str, Any]) -> str:
-    """Say how many labelled structures a run left out, which, and why, from its manifest; nothing where there are none.
+    """Return which labelled structures a run left out and why, from its manifest, or "".
 
-    >>> found = [{"id": "a", "elements": ["Br", "I"]}, {"id": "b", "elements": ["I"]}]
-    >>> left_out_sentence({"left_out": found, "data": {"n_labelled": 98}}).partition(" To learn")[0]
-    '2 of 100 labelled structures were left out: a, b. The source model has no I (in 2), no Br (in 1).'
+    Examples
+    --------
+
+    >>> left_out = [{"id": "a", "elements": ["I"]}, {"id": "b", "elements": ["I"]}]
+    >>> manifest = {"left_out": left_out, "data": {"n_labelled": 98}}
+    >>> left_out_sentence(manifest).partition(" To learn")[0]
+    '2 of 100 labelled structures were left out: a, b. The source model has no I (in 2).'
     """
-    left_out: Sequence[Mapping[str, Any]] = (
-        manifest.get("left_out") or ()
-    )  # runs of earlier versions do not say
+    left_out: Sequence[Mapping[str, Any]] = manifest.get("left_out") or ()
     if not left_out:
         return ""
-    n_learnable = int(manifest["data"]["n_labelled"])
-    ids = [str(found["id"]) for found in left_out]
-    named = ", ".join(ids[:_IDS_SHOWN]) + (
-        f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
-    )
-    were = "was" if len(ids) == 1 else "were"
-    text = (
-        f"{len(ids):,} of {len(ids) + n_learnable:,} labelled structures {were} left out: {named}."
-    )
-    of_source = manifest["data"].get("of_source", True)
-    lacking = Counter(symbol for found in left_out for symbol in found.get("elements") or ())
+    data = manifest["data"]
+    n_all = len(left_out) + int(data["n_labelled"])
+    was = "was" if len(left_out) == 1 else "were"
+    ids = _listed([str(entry["id"]) for entry in left_out])
+    text = f"{len(left_out):,} of {n_all:,} labelled structures {was} left out: {ids}."
+    lacking = Counter(symbol for entry in left_out for symbol in entry.get("elements") or ())
     if lacking:
-        elements = ", ".join(
-            f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common()
-        )
-        text += (
-            f" The source model has {elements}. {_of_new_elements(manifest.get('descriptor'), lacking)}"
-            if of_source
-            else f" The descriptor has {elements}. Without --preset and --species it is made for all elements."
-        )
-    others = list(
-        dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem"))
-    )
-    return text + (f" The first {'other ' if lacking else ''}one {others[0]}" if others else "")
+        counts = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
+        if data.get("of_source", True):
+            advice = _advice_on_new_elements(manifest.get("descriptor"), lacking)
+            text += f" The source model has {counts}. {advice}"
+        else:
+            text += (
+                f" The descriptor has {counts}. "
+                "Without --preset and --species it is made for all elements."
+            )
+    problems = [str(entry["problem"]) for entry in left_out if entry.get("problem")]
+    if problems:
+        text += f" The first {'other ' if lacking else ''}one {problems[0]}"
+    return text
 
 
-def _of_new_elements(descriptor: Mapping[str, Any] | None, lacking: Iterable[str]) -> str:
-    """Say how structures with elements that a source lacks are learned from; `descriptor` is the manifest's entry."""
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    n_more = len(names) - _N_LISTED
+    return ", ".join(names[:_N_LISTED]) + (f" and {n_more:,} more" if n_more > 0 else "")
+
+
+def _advice_on_new_elements(descriptor: Mapping[str, Any] | None, lacking: Iterable[str]) -> str:
+    """Return how to learn from structures with elements that a source lacks.
+
+    `descriptor` is the manifest's entry.
+    """
     fixed = elements_beyond(descriptor, set(lacking))[1] if descriptor else ()
     if not fixed:
         return (
-            "To learn from them too, take a method that learns of new elements, such as btl_pcp_pe or feature_gp, or "
-            "start from a source that was trained for their elements: bandgap train-source --species, or the page "
-            "Source models."
+            "To learn from them too, choose a method that learns new elements, such as "
+            "btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: "
+            "bandgap train-source --species, or the page Source models."
         )
     return (
-        f"Its descriptor cannot be grown by {', '.join(sorted(fixed))}, so that no method that transfers learns of "
-        "them. To learn from them too, take a method without transfer, such as gaussian_process, which takes a "
-        "descriptor for all elements, or start from a source that was trained on structures with these elements: "
-        "bandgap train-source --species or --network megnet, or the page Source models."
+        f"Its descriptor cannot be grown by {', '.join(sorted(fixed))}, so that no method that "
+        "transfers learns them. To learn from them too, choose a method without transfer, such as "
+        "gaussian_process, which takes a descriptor for all elements, or start from a source that "
+        "was trained on structures with these elements: bandgap train-source --species or "
+        "--network megnet, or the page Source models."
     )
 
 
 def extras_sentence(manifest: Mapping[str, Any]) -> str:
-    """Say what a stored source carries beyond its point estimate, from its manifest.
+    """Return the extras of a stored source in words, from its manifest.
+
+    Examples
+    --------
 
     >>> extras_sentence({"features": {"n": 9}, "extras": {"fisher": {}, "snapshots": {"rank": 8}}})
     'feature statistics, Fisher information, 8 snapshots'
     """
     extras = manifest.get("extras", {})
-    words = {
+    has_extra = {
         "feature statistics": manifest.get("features"),
         "Fisher information": "fisher" in extras,
         "variational posterior": "variational" in extras,
         f"{extras.get('snapshots', {}).get('rank')} snapshots": "snapshots" in extras,
     }
-    return ", ".join(word for word, there in words.items() if there) or "nothing"
+    return ", ".join(name for name, is_present in has_extra.items() if is_present) or "nothing"

@@ -1,7 +1,7 @@
-"""How structures stand to what a source model was trained on: unseen elements, distance, nearest known structure.
+"""Structures compared with those of a source model: unknown elements, distance, nearest structure.
 
-A source keeps the directions of up to 1,000 of its training structures (`bandgap.predictions.domain` says what is
-measured, and how well it tells apart); those of the demos are computed from their structures.
+A source stores the directions of up to 1,000 of its training structures. The distance is defined in
+`bandgap.predictions.domain`. The directions of the demo sources are computed from their structures.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from bandgap.datasets.demo import (
     load_inorganic,
 )
 from bandgap.datasets.table import Table, elements_of
-from bandgap.descriptors import MBTRConfig, featurize, similarity_features
+from bandgap.descriptors import DescriptorConfig, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
@@ -33,26 +33,28 @@ from bandgap.structures import StructureRecord
 DOMAIN = "domain.safetensors"
 COLUMNS = ("id", "file", "judgement", "unseen", "distance", "percentile", "nearest")
 
-_CHUNK = 2_000  # structures whose features are in memory at a time
+# Structures whose features are in memory at a time.
+_CHUNK = 2_000
 
 
-def save_domain(folder: Path, tables: Sequence[Table], descriptor: MBTRConfig) -> None:
-    """Write the domain of a source's training structures beside its weights; only the rows that are kept are copied.
+def save_domain(folder: Path, tables: Sequence[Table], descriptor: DescriptorConfig) -> None:
+    """Write the domain of a source's training structures into its folder.
 
-    Raises InputError where there are fewer than two structures.
+    Only the rows that are stored are copied. Raises InputError for fewer than two structures.
     """
     ends = np.cumsum([len(table) for table in tables])
     rows = np.arange(ends[-1])
     if rows.size > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows.size, MAX_ROWS, replace=False))
-    which = np.searchsorted(ends, rows, side="right")
-    kept = [
-        tables[k].rows(rows[which == k] - (ends[k] - len(tables[k]))) for k in range(len(tables))
+    table_of_row = np.searchsorted(ends, rows, side="right")
+    chosen_tables = [
+        table.rows(rows[table_of_row == k] - (ends[k] - len(table)))
+        for k, table in enumerate(tables)
     ]
     domain = fit_domain(
-        np.concatenate([similarity_features(table.features, descriptor) for table in kept]),
-        ids=[id for table in kept for id in table.ids],
-        elements=[elements for table in kept for elements in table.elements],
+        np.concatenate([similarity_features(t.features, descriptor) for t in chosen_tables]),
+        ids=[id for table in chosen_tables for id in table.ids],
+        elements=[elements for table in chosen_tables for elements in table.elements],
         source_species=sorted(
             {element for table in tables for elements in table.elements for element in elements}
         ),
@@ -65,16 +67,17 @@ def load_domain(
 ) -> Domain:
     """Return the domain of a stored source.
 
-    Raises InputError for a source that was stored without, and ArtifactError on a damaged file.
+    Raises InputError if the source was stored without, and ArtifactError if the file is damaged.
     """
     path = Path(folder) / DOMAIN
     if not path.is_file():
         for shipped, records in _SHIPPED:
             if Path(folder).resolve() == shipped().resolve():
-                return _of_shipped(shipped(), records(), cache, progress)
+                return _domain_of_shipped(shipped(), records(), cache, progress)
         raise InputError(
-            "This source model was stored without the directions of its training structures, so that no distance to "
-            "them is known. Train it again, or, for a source of one set, add them with `bandgap source-extras`."
+            "This source model was stored without the directions of its training structures, so "
+            "that no distance to them is known. Train it again, or, for a source of one set, add "
+            "them with `bandgap source-extras`."
         )
     try:
         return Domain.from_arrays(load_file(path))
@@ -91,38 +94,43 @@ def judge(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return one row for every structure (`COLUMNS`), and the summary that a page shows.
+    """Return one row for every structure (`COLUMNS`), and the summary for the dashboard.
 
-    Distances are 1 - cosine of descriptors; the percentile is the share of the source's own structures that are nearer
-    to their nearest one. Refused structures and those with elements that the descriptor lacks have no distance.
+    Distances are 1 - cosine of descriptors. The percentile is the share of the source's structures
+    that are nearer to their nearest structure. Refused structures and those with elements that the
+    descriptor lacks have no distance.
     """
     descriptor = _descriptor(folder)
     domain = load_domain(folder, cache=cache, progress=progress)
-    found: list[Judgement] = []
+    source_species = set(domain.source_species)
+    unseen = [sorted(elements_of(record) - source_species) for record in records]
+    judgements: list[Judgement] = []
     for start in range(0, len(records), _CHUNK):
-        part = list(records[start : start + _CHUNK])
-        described = featurize(part, descriptor, cache=cache, progress=progress)
+        chunk = list(records[start : start + _CHUNK])
+        described = featurize(chunk, descriptor, cache=cache, progress=progress)
         progress(Update("comparing with the source's structures", start, len(records)))
-        found += domain.judge(
-            similarity_features(described.features, descriptor), [elements_of(r) for r in part]
+        judgements += domain.judge(
+            similarity_features(described.features, descriptor), [elements_of(r) for r in chunk]
         )
-    known = set(domain.source_species)
-    unseen = [sorted(elements_of(record) - known) for record in records]
+    texts = [
+        _judgement_text(record, elements, judgement)
+        for record, elements, judgement in zip(records, unseen, judgements, strict=True)
+    ]
     table = pd.DataFrame(
         {
             "id": [record.id for record in records],
             "file": [record.file for record in records],
-            "judgement": [_words(r, u, j) for r, u, j in zip(records, unseen, found, strict=True)],
+            "judgement": texts,
             "unseen": [" ".join(elements) for elements in unseen],
-            "distance": np.array([j.distance for j in found]),
-            "percentile": np.array([j.percentile for j in found]),
-            "nearest": [j.nearest for j in found],
+            "distance": np.array([j.distance for j in judgements]),
+            "percentile": np.array([j.percentile for j in judgements]),
+            "nearest": [j.nearest for j in judgements],
         }
     )
     return table, _summary(table, domain, unseen)
 
 
-def _learned_inorganic() -> Sequence[StructureRecord]:
+def _inorganic_training_records() -> Sequence[StructureRecord]:
     demo = load_inorganic("source")
     return [
         record
@@ -133,48 +141,47 @@ def _learned_inorganic() -> Sequence[StructureRecord]:
 
 _SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureRecord]]]] = (
     (demo_source_folder, lambda: load_demo("molecules").records),
-    (inorganic_source_folder, _learned_inorganic),
+    (inorganic_source_folder, _inorganic_training_records),
 )
 
 
-def _of_shipped(
+def _domain_of_shipped(
     folder: Path,
     records: Sequence[StructureRecord],
     cache: DescriptorCache | None,
     progress: Progress,
 ) -> Domain:
-    """Return the domain of a shipped source, from a fixed choice of the structures that it was trained on."""
+    """Return the domain of a shipped source, from a fixed selection of its training structures."""
     rows = np.sort(
         np.random.default_rng(0).choice(len(records), min(MAX_ROWS, len(records)), replace=False)
     )
-    chosen = [records[row] for row in rows]
+    selection = [records[row] for row in rows]
     descriptor = _descriptor(folder)
-    features = featurize(chosen, descriptor, cache=cache, progress=progress).features
+    features = featurize(selection, descriptor, cache=cache, progress=progress).features
     return fit_domain(
         similarity_features(features, descriptor),
-        ids=[record.id for record in chosen],
-        elements=[elements_of(record) for record in chosen],
+        ids=[record.id for record in selection],
+        elements=[elements_of(record) for record in selection],
         source_species=sorted(set().union(*(elements_of(record) for record in records))),
     )
 
 
-def _descriptor(folder: Path) -> MBTRConfig:
+def _descriptor(folder: Path) -> DescriptorConfig:
     first = next(iter(open_sources(folder).members[0].values()))
     return load_source(first, verify=False, extras=False).descriptor
 
 
-def _words(record: StructureRecord, unseen: Sequence[str], found: Judgement) -> str:
+def _judgement_text(record: StructureRecord, unseen: Sequence[str], judgement: Judgement) -> str:
     if record.atoms is None:
         return "refused"
-    parts = [f"contains {', '.join(unseen)}, never seen by the source model"] if unseen else []
-    if np.isnan(found.distance):
-        return "; ".join(
-            [*parts, "no distance: the descriptor of this source does not know all of its elements"]
-        )
-    if found.percentile > FAR:
-        share = "all" if found.percentile >= 1.0 else f"{int(100 * found.percentile + 1e-9)} %"
-        parts.append(f"outside: farther than {share} of the source's own")
-    return "; ".join(parts) or "inside"
+    texts = [f"contains {', '.join(unseen)}, never seen by the source model"] if unseen else []
+    if np.isnan(judgement.distance):
+        texts.append("no distance: the descriptor of this source does not know all of its elements")
+    elif judgement.percentile > FAR:
+        share = f"{int(100 * judgement.percentile + 1e-9)} %"
+        share = "all" if judgement.percentile >= 1.0 else share
+        texts.append(f"outside: farther than {share} of the source's own")
+    return "; ".join(texts) or "inside"
 
 
 def _summary(

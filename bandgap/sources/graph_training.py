@@ -1,15 +1,10 @@
-"""The training of a source whose features a graph network learns: MEGNet's blocks with the source network on top.
+"""Train a source whose features a graph network learns: MEGNet blocks with a source network on top.
 
-Both are trained together on structures and gaps, by Adam with early stopping (Abba 2023, section 3.5). The graph
-network is then kept as it is at its best epoch: its readout describes a structure from there on, the source network is
-trained on it anew, on the same rows with the same ones held out, and every transfer starts from the two as from any
-other source. Only the second has weights that a transfer moves.
-
-Measured on 2,000 crystals of the Materials Project with PBE gaps (34 atoms each): 8 s an epoch on one core, best after
-35 epochs (patience 30); error on 400 others 0.92 eV, of a network on preset `any-elements` 0.94, a standard deviation
-1.62. Transferred to 100 lead-iodide perovskites with HSE gaps (5 splits), from MEGNet and from that network:
-`last_layer_horseshoe` 0.292 and 0.295 eV, `feature_gp` 0.289 and 0.251, `fine_tune` 0.317 and 0.278: with so
-few crystals the readout gains nothing over a descriptor there.
+Both are trained together on structures and gaps, by Adam with early stopping (Abba 2023, section
+3.5). The graph network of the best epoch then describes structures by its readout. The source
+network is trained again on the readout, with the same rows held out. Transfers start from these two
+as from any other source, and change only the weights of the source network. Measured times and
+errors are in docs/explanation/which-source-and-method.md.
 """
 
 import functools
@@ -47,27 +42,44 @@ if TYPE_CHECKING:
 
     from bandgap.networks.megnet import Graphs
 
-HIDDEN: Final = (1024, 512)  # of the source network on top
-DRAWN_AT: Final = 10  # structures between two updates while graphs are drawn
+# Widths of the source network on top.
+HIDDEN: Final = (1024, 512)
+# Structures between two updates while graphs are built.
+UPDATE_EVERY: Final = 10
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedBody:
-    """A graph network at its best epoch, the errors of all epochs, and the seconds that one took (the median)."""
+    """A trained graph network.
+
+    Parameters
+    ----------
+    body
+        The network at its best epoch.
+    history
+        Errors of all epochs.
+    rmse_eV
+        Error on the held-out rows, with the network that was trained on top.
+    epoch_s
+        Median time of an epoch in seconds.
+    device
+        Type of the device.
+    """
 
     body: GraphBody
     history: tuple[Epoch, ...]
-    rmse_eV: float  # on the held-out rows, with the network that was trained on top
+    rmse_eV: float
     epoch_s: float
     device: str
 
     @property
-    def words(self) -> str:
-        """What the card of a source says of it."""
+    def card_text(self) -> str:
+        """Its entry in the card of a source."""
         config = self.body.config
         return (
-            f"MEGNet (Chen et al., 2019), {config.blocks} blocks, {config.max_neighbours} neighbours within "
-            f"{config.cutoff_angstrom:g} angstrom; {len(self.history)} epochs of {self.epoch_s:.1f} s on {self.device}"
+            f"MEGNet (Chen et al., 2019), {config.blocks} blocks, {config.max_neighbours} "
+            f"neighbours within {config.cutoff_angstrom:g} angstrom; {len(self.history)} epochs "
+            f"of {self.epoch_s:.1f} s on {self.device}"
         )
 
 
@@ -86,14 +98,34 @@ def train_graph_source_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Train a graph network and the source network on its readout, write them to `out` and return `out`.
+    """Train a graph network and the source network on its readout, and write them to `out`.
 
-    Without `graph` the network knows the elements of these structures. Structures that are refused, have no gap (NaN)
-    or hold another element are left out. Raises InputError when fewer than three are left, and ConfigError where
-    torch_geometric is not installed.
+    Structures that are refused, have no gap (NaN) or contain another element are left out.
+
+    Parameters
+    ----------
+    records, gaps_eV
+        Structures and their gaps (n,).
+    graph
+        Settings of the graph network; by default for the elements of these structures.
+    config, seed
+        Settings and seed of the training.
+    out
+        Folder to write or replace; it is returned.
+    level_of_theory, licence
+        Entries of the card.
+    device, cache, n_jobs, progress
+        Where and how it is computed.
+
+    Raises
+    ------
+    InputError
+        If fewer than three structures remain.
+    ConfigError
+        If torch_geometric is not installed.
     """
     check_result_folder(Path(out), kind="source")
-    wanted = config or SourceConfig(hidden=HIDDEN)
+    source_config = config or SourceConfig(hidden=HIDDEN)
     if graph is None:
         graph = GraphConfig(_elements(records, gaps_eV))
     rows = _usable(records, gaps_eV, DescriptorConfig(graph=GraphBody(graph, "")))
@@ -101,8 +133,8 @@ def train_graph_source_run(
         [records[k] for k in rows],
         np.asarray(gaps_eV, dtype=np.float64)[rows],
         graph=graph,
-        hidden=wanted.hidden,
-        training=wanted.training,
+        hidden=source_config.hidden,
+        training=source_config.training,
         seed=seed,
         device=device,
         progress=progress,
@@ -111,12 +143,12 @@ def train_graph_source_run(
         records,
         gaps_eV,
         descriptor=DescriptorConfig(graph=trained.body),
-        config=wanted,
+        config=source_config,
         out=out,
         seed=seed,
         level_of_theory=level_of_theory,
         licence=licence,
-        about_graph=trained.words,
+        graph_description=trained.card_text,
         device=device,
         cache=cache,
         n_jobs=n_jobs,
@@ -135,13 +167,29 @@ def train_body(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> TrainedBody:
-    """Train a graph network and a perceptron on top on structures and their gaps (n,) in eV.
+    """Train a graph network with a perceptron on top.
 
-    The rows that are held out are those that the source network's own training holds out at this seed. The penalties
-    of the training's settings are the source network's: here early stopping alone restrains. Raises InputError below
-    three structures or where all gaps are equal.
+    The held-out rows are those of the source network's own training with this seed. Only early
+    stopping regularises; the penalties of `training` are not used.
+
+    Parameters
+    ----------
+    records, gaps_eV
+        Structures and their gaps (n,).
+    graph
+        Settings of the graph network.
+    hidden
+        Widths of the perceptron.
+    training, seed
+        Settings and seed of the training.
+
+    Raises
+    ------
+    InputError
+        For fewer than three structures, and if all gaps are equal.
     """
-    settings, n = training or TrainingConfig(), len(records)
+    settings = training or TrainingConfig()
+    n = len(records)
     if not gaps_eV.std() > 0:
         raise InputError(
             f"all {n} gaps of the source set are {gaps_eV[0]} eV. A source needs gaps that differ."
@@ -151,7 +199,7 @@ def train_body(
     )
     y = (gaps_eV - gaps_eV.mean()) / gaps_eV.std()
     pair = _Pair(
-        _drawn(records, graph, progress),
+        _graphs(records, graph, progress),
         y,
         graph,
         start,
@@ -159,24 +207,28 @@ def train_body(
         seed=seed,
         device=choose_device(device),
     )
-    best, waiting, weights = float("inf"), 0, pair.weights()
+    best = float("inf")
+    n_waiting = 0
+    weights = pair.weights()
     history: list[Epoch] = []
     seconds: list[float] = []
-    while len(history) < settings.max_epochs and waiting < settings.patience:
-        began = time.perf_counter()
+    while len(history) < settings.max_epochs and n_waiting < settings.patience:
+        start_s = time.perf_counter()
         order = split.training[torch.randperm(len(split.training), generator=generator)]
-        so_far = Update("training the graph network", len(history), settings.max_epochs)
-        met = pair.epoch(order, functools.partial(progress, so_far))
-        history.append(Epoch(met, pair.mean_squared_error(split.held_out)))
-        seconds.append(time.perf_counter() - began)
+        update = Update("training the graph network", len(history), settings.max_epochs)
+        training_mse = pair.epoch(order, functools.partial(progress, update))
+        history.append(Epoch(training_mse, pair.mean_squared_error(split.held_out)))
+        seconds.append(time.perf_counter() - start_s)
         values = {"validation_mse": history[-1].validation, "epoch_s": seconds[-1]}
-        progress(replace(so_far, done=len(history), values=values))
+        progress(replace(update, done=len(history), values=values))
         if history[-1].validation < best:
-            best, waiting, weights = history[-1].validation, 0, pair.weights()
+            best = history[-1].validation
+            n_waiting = 0
+            weights = pair.weights()
             continue
-        waiting += 1
-        if waiting % settings.plateau_epochs == 0:
-            pair.slow_down(settings.plateau_factor)
+        n_waiting += 1
+        if n_waiting % settings.plateau_epochs == 0:
+            pair.multiply_learning_rate(settings.plateau_factor)
     rmse = best**0.5 * float(gaps_eV.std())
     return TrainedBody(
         GraphBody.of(graph, weights), tuple(history), rmse, median(seconds), pair.device.type
@@ -184,7 +236,7 @@ def train_body(
 
 
 class _Pair:
-    """A graph network and the perceptron on top, trained together on graphs and standardised gaps (n,)."""
+    """A graph network and the perceptron on top, on graphs and standardised gaps (n,)."""
 
     def __init__(
         self,
@@ -200,15 +252,16 @@ class _Pair:
         from bandgap.networks.megnet import new_megnet
 
         self.device = device
-        self._graphs, self._settings = graphs, settings
+        self._graphs = graphs
+        self._settings = settings
         self._y = torch.from_numpy(y).float().to(device)
         self._network = new_megnet(config, seed=seed).to(device)
         self._head = {name: value.to(device).requires_grad_() for name, value in start.items()}
-        moving = [*self._network.parameters(), *self._head.values()]
-        self._optimiser = torch.optim.Adam(moving, lr=settings.learning_rate, eps=ADAM_EPS)
+        parameters = [*self._network.parameters(), *self._head.values()]
+        self._optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=ADAM_EPS)
 
-    def epoch(self, order: Tensor, between: Callable[[], None]) -> float:
-        """Take one pass over the rows in this order, a call between batches, and return the mean squared error met."""
+    def epoch(self, order: Tensor, after_batch: Callable[[], None]) -> float:
+        """Train on the rows in this order; return the mean squared error during the epoch."""
         total = 0.0
         for rows in torch.split(order, self._settings.batch_size):
             self._optimiser.zero_grad()
@@ -216,18 +269,18 @@ class _Pair:
             error.backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()
             total += float(error.detach()) * len(rows)
-            between()
+            after_batch()
         return total / len(order)
 
     @torch.no_grad()
     def mean_squared_error(self, rows: Tensor) -> float:
         """Return the mean squared error of these rows."""
-        found = torch.cat(
+        residuals = torch.cat(
             [self._residuals(batch) for batch in torch.split(rows, self._settings.batch_size)]
         )
-        return float(found.double().square().mean())
+        return float(residuals.double().square().mean())
 
-    def slow_down(self, factor: float) -> None:
+    def multiply_learning_rate(self, factor: float) -> None:
         """Multiply the learning rate."""
         for group in self._optimiser.param_groups:
             group["lr"] *= factor
@@ -241,15 +294,16 @@ class _Pair:
     def _residuals(self, rows: Tensor) -> Tensor:
         from bandgap.networks.megnet import Graphs
 
-        batch = Graphs.together([self._graphs[int(row)] for row in rows]).to(self.device)
+        batch = Graphs.joined([self._graphs[int(row)] for row in rows]).to(self.device)
         return self._y[rows.to(self.device)] - forward(self._head, self._network(batch))
 
 
 def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[int]:
-    """Return the rows of structures that can be used and have a gap; raises InputError where there is none."""
+    """Return the rows of usable structures with a gap; raise InputError if there are none."""
     if len(records) != len(gaps_eV):
         raise InputError(
-            f"{len(records)} structures but {len(gaps_eV)} gaps: one gap (or NaN) for each is expected."
+            f"{len(records)} structures but {len(gaps_eV)} gaps: "
+            "one gap (or NaN) for each is expected."
         )
     rows = [
         k
@@ -276,7 +330,7 @@ def _usable(
     gaps_eV: NDArray[np.floating[Any]],
     descriptor: DescriptorConfig,
 ) -> list[int]:
-    """Return the rows that the descriptor takes; raises InputError with the first reason where there is none."""
+    """Return the rows that the descriptor accepts; raise InputError if there are none."""
     reasons = {k: obstacle(_atoms(records[k]), descriptor) for k in _labelled(records, gaps_eV)}
     rows = [k for k, reason in reasons.items() if reason is None]
     if not rows:
@@ -288,17 +342,17 @@ def _usable(
 
 
 def _atoms(record: StructureRecord) -> "Atoms":
-    assert record.atoms is not None  # as it is not refused
+    assert record.atoms is not None  # because it is not refused
     return record.atoms
 
 
-def _drawn(
+def _graphs(
     records: Sequence[StructureRecord], graph: GraphConfig, progress: Progress
 ) -> list["Graphs"]:
     """Return the graphs of structures."""
-    found = []
+    graphs = []
     for k, record in enumerate(records):
-        found.append(graph_of(_atoms(record), graph))
-        if k % DRAWN_AT == 0:
-            progress(Update("drawing graphs", k, len(records)))
-    return found
+        graphs.append(graph_of(_atoms(record), graph))
+        if k % UPDATE_EVERY == 0:
+            progress(Update("building graphs", k, len(records)))
+    return graphs

@@ -1,18 +1,14 @@
-"""Source models of several labelled sets: one network with an output for each, and ensembles of such networks.
+"""Source models of several labelled sets: networks with an output for each set.
 
-Every output with the shared hidden layers is a source model of its own, on the gap scale of its set; its extras come
-from the rows of its set alone, standardised as in the training. A transfer starts from one output of every network; the
-posterior is then the equal-weight mixture over networks.
+Every output with the shared hidden layers is a source model of its own, with the gap scale of its
+set. Its extras use the rows of its set only, standardised as in the training. A transfer starts
+from one output of every network; the posterior is the equal-weight mixture over networks.
 
-Networks of one source may see the features in different powers: with a descriptor of square roots, every second one
-sees their squares, the plain values. Networks that see the same err alike; measured with `feature_gp` on organic
-crystals (OMDB), three networks on roots have errors of 0.542 and 0.474 eV at n = 100 and 500, two on roots and two
-on plain values 0.542 and 0.463.
-
-Sets of relaxed molecules may bring copies with displaced atoms. Crystals whose geometries come from elsewhere gain:
-on those of the OMDB in geometries of a force field, two networks that have also seen atoms displaced by 0.04 angstrom
-have an error of 0.523 eV at n = 100, two that have not 0.533 (30 splits). Of four networks, each should have a copy of
-its own: 0.515 eV at n = 100 and 0.464 at n = 500 (8 splits), with one copy for all 0.521 and 0.467.
+The networks of one source may see the features in different powers: with a descriptor of square
+roots, every second network sees the plain values. Networks that see the same features make similar
+errors. Sets of relaxed molecules may have copies with displaced atoms, which improve predictions of
+crystals whose geometries come from another method. Measurements of both are in
+docs/explanation/which-source-and-method.md.
 """
 
 import math
@@ -25,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import MBTRConfig, feature_terms, n_features
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors import DescriptorConfig, feature_terms, n_features
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress, progress_of
@@ -34,21 +30,34 @@ from bandgap.networks.joint_training import JointlyTrained, JointTrainingConfig,
 from bandgap.networks.perceptron import NetworkConfig, Params, init_params
 from bandgap.networks.standardise import Standardiser, powered, varies
 from bandgap.networks.training import RowSplit, split_rows
+from bandgap.sources.extras import checked_split, used_features, with_computed_extras
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
-from bandgap.sources.parts import checked, used_features, with_parts
 from bandgap.sources.statistics import feature_statistics
 
-TERM_FLOOR = 0.3  # of the root mean square standard deviation of a term's features, in quadrature to every feature's
+# Added in quadrature to the standard deviation of every feature: this share of the root mean square
+# standard deviation of the features of the same term.
+TERM_FLOOR = 0.3
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class SourceSet:
-    """Labelled structures of one origin: raw features (n, p), gaps (n,) in eV, and what the card says of them.
+    """Labelled structures of one origin.
 
-    `displaced` are features (n, p) of copies with atoms displaced by `displacement_angstrom`, one array for every copy
-    of the set; network k sees copy k, and from the first again where there are fewer.
+    Parameters
+    ----------
+    name
+        Name of the set and of its output.
+    features, gaps_eV
+        Raw features (n, p) and gaps (n,).
+    data, elements, level_of_theory, licence
+        Entries of the card.
+    displaced
+        Features (n, p) of copies with displaced atoms, one array for every copy of the set. Network
+        k sees copy k modulo the number of copies.
+    displacement_angstrom
+        Standard deviation of the displacements.
     """
 
     name: str
@@ -64,17 +73,19 @@ class SourceSet:
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """What networks see in one power: which features vary, and of every set standardiser and rows."""
+    """Rows of all sets in one power of the features."""
 
-    moving: NDArray[np.bool_]
+    # Which features vary in any set (p,).
+    varying: NDArray[np.bool_]
     scales: list[Standardiser]
+    # Standardised features and gaps of each set.
     rows: list[tuple[Tensor, Tensor]]
 
 
 def train_joint_sources(
     sets: Sequence[SourceSet],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     training: JointTrainingConfig,
     members: int = 1,
@@ -83,67 +94,94 @@ def train_joint_sources(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> list[dict[str, SourceModel]]:
-    """Train `members` networks on all sets and return the source model of every set, by name, for each network.
+    """Train networks on all sets; return the source models of each network by the name of the set.
 
-    Networks differ in their start, split and order of rows, and in the power of the features that they see: those of
-    `powers` in turn (default: `default_powers`), and in the displaced copies where a set has several. The errors of the
-    card and the statistics of the features are those of the structures as they are.
+    Networks differ in their start, in the split and order of rows, and in the power of the
+    features. Where a set has several displaced copies, they also differ in the copy. The errors in
+    the card and the statistics of the features are those of the undisplaced structures.
 
-    Raises InputError when shapes do not fit, when gaps of a set are all the same, and when two sets have one name.
+    Parameters
+    ----------
+    sets
+        The labelled sets.
+    descriptor, config, training, seed
+        Descriptor of the features, settings and seed of the training.
+    members
+        Number of networks.
+    powers
+        Powers of the features that the networks see in turn (default: `default_powers`).
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, all gaps of a set are equal, or two sets have the same name.
     """
     _check(sets, descriptor)
     powers = tuple(powers or default_powers(descriptor))
-    place = choose_device(device)
-    found: dict[int, dict[str, SourceModel]] = {}
-    for power in dict.fromkeys(
-        powers[:members]
-    ):  # one at a time: the rows in one power are most of the memory
-        seen = _inputs(sets, descriptor, power=power, place=place)
-        network = NetworkConfig(
-            int(seen.moving.sum()), config.hidden, len(sets)
-        )  # what never varies has no weights
+    torch_device = choose_device(device)
+    models: dict[int, dict[str, SourceModel]] = {}
+    # One power at a time, because the rows in one power are most of the memory.
+    for power in dict.fromkeys(powers[:members]):
+        inputs = _inputs(sets, descriptor, power=power, device=torch_device)
+        # Features that never vary have no weights.
+        network = NetworkConfig(int(inputs.varying.sum()), config.hidden, len(sets))
         for member in [k for k in range(members) if powers[k % len(powers)] == power]:
             generator, start = member_start(network, seed=seed, member=member)
+            number = f" {len(models) + 1} of {members}" if members > 1 else ""
             trained = train_jointly(
-                {name: value.to(place) for name, value in start.items()},
-                seen.rows,
+                {name: value.to(torch_device) for name, value in start.items()},
+                inputs.rows,
                 config=training,
                 generator=generator,
                 alternatives=[
-                    _standardised(s.displaced[member % len(s.displaced)], scale, seen.moving, place)
-                    if s.displaced
-                    else None
-                    for s, scale in zip(sets, seen.scales, strict=True)
+                    _displaced_rows(s, scale, inputs.varying, member=member, device=torch_device)
+                    for s, scale in zip(sets, inputs.scales, strict=True)
                 ],
-                phase="training the source network"
-                + (f" {len(found) + 1} of {members}" if members > 1 else ""),
+                phase="training the source network" + number,
                 progress=progress,
             )
-            found[member] = _models(
-                sets, seen, trained, descriptor=descriptor, config=config, seed=seed
+            models[member] = _models(
+                sets, inputs, trained, descriptor=descriptor, config=config, seed=seed
             )
-        del seen
-    return [found[member] for member in range(members)]
+        del inputs
+    return [models[member] for member in range(members)]
+
+
+def _displaced_rows(
+    source_set: SourceSet,
+    standardiser: Standardiser,
+    varying: NDArray[np.bool_],
+    *,
+    member: int,
+    device: torch.device,
+) -> Tensor | None:
+    """Return the standardised features of the displaced copy that a network sees, or None."""
+    if not source_set.displaced:
+        return None
+    copy = source_set.displaced[member % len(source_set.displaced)]
+    return _standardised(copy, standardiser, varying, device)
 
 
 def _models(
     sets: Sequence[SourceSet],
-    seen: _Inputs,
+    inputs: _Inputs,
     trained: JointlyTrained,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     seed: int,
 ) -> dict[str, SourceModel]:
     """Return the source model of every output of one network, by the name of its set."""
     params = {name: value.cpu() for name, value in trained.params.items()}
-    wide = torch.zeros(config.hidden[0], seen.moving.size)
-    wide[:, torch.from_numpy(seen.moving)] = params["weight.1"]
+    wide = torch.zeros(config.hidden[0], inputs.varying.size)
+    wide[:, torch.from_numpy(inputs.varying)] = params["weight.1"]
     models = {}
-    for k, (s, standardiser) in enumerate(zip(sets, seen.scales, strict=True)):
-        own, mse = one_output(params, k), trained.validation_mse[k]
-        statistics = feature_statistics(own, seen.rows[k][0].cpu(), residual_variance=mse)
-        own["weight.1"] = wide
+    for k, (s, standardiser) in enumerate(zip(sets, inputs.scales, strict=True)):
+        mse = trained.validation_mse[k]
+        output_params = one_output(params, k)
+        x = inputs.rows[k][0].cpu()
+        statistics = feature_statistics(output_params, x, residual_variance=mse)
+        output_params["weight.1"] = wide
         card = SourceCard(
             s.data,
             len(s.gaps_eV),
@@ -153,11 +191,18 @@ def _models(
             math.sqrt(mse) * standardiser.y_sd_eV,
             seed,
             s.displacement_angstrom,
-            potential_words(descriptor.potential),
+            potential_card_text(descriptor.potential),
         )
-        network = NetworkConfig(seen.moving.size, config.hidden)
+        network = NetworkConfig(inputs.varying.size, config.hidden)
         models[s.name] = SourceModel(
-            own, network, standardiser, descriptor, card, config, trained.history, statistics
+            output_params,
+            network,
+            standardiser,
+            descriptor,
+            card,
+            config,
+            trained.history,
+            statistics,
         )
     return models
 
@@ -165,7 +210,10 @@ def _models(
 def member_start(
     network: NetworkConfig, *, seed: int, member: int
 ) -> tuple[torch.Generator, Params]:
-    """Return the generator of a member (from 0) and the first weights that it draws; the splits of the sets follow."""
+    """Return the generator of a network (from 0) and its first weights.
+
+    The generator then draws the splits of the sets.
+    """
     generator = torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, member]).generate_state(1)[0])
     )
@@ -173,20 +221,29 @@ def member_start(
 
 
 def one_output(params: Params, output: int) -> Params:
-    """Return the network of one output (from 0) of a network with several; hidden layers are shared, not copied."""
+    """Return the network of one output (from 0); the hidden layers are shared, not copied."""
     last = max(int(name.rsplit(".", 1)[1]) for name in params)
-    own = {
+    output_layer = {
         name: params[name][output : output + 1].clone()
         for name in (f"weight.{last}", f"bias.{last}")
     }
-    return {**params, **own}
+    return {**params, **output_layer}
 
 
 @dataclass(frozen=True)
 class Head:
-    """One output of a network with several: its set's name and number (from 0), and what gives the split again.
+    """One output of a network with several, and what reproduces the split of its rows.
 
-    `sizes` are the numbers of rows of all sets, `share` is that of the rows held out.
+    Parameters
+    ----------
+    name
+        Name of its set.
+    output
+        Index of the output.
+    sizes
+        Numbers of rows of all sets.
+    share
+        Share of the rows that is held out.
     """
 
     name: str
@@ -205,22 +262,44 @@ def with_head_extras(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> SourceModel:
-    """Return the source model of one output of a member (from 0) with the extras that its config asks for.
+    """Return the source model of one output with the extras that its config asks for.
 
-    Rows x (n, m) and y (n,) are the set's, in the order of the training, from `used_rows`: they are the
-    same for all members that see the features in one power. Raises InputError when they are not those of the training.
+    Parameters
+    ----------
+    source
+        Source model of the output.
+    x, y
+        Rows (n, m) and gaps (n,) of its set from `used_rows`, in the order of the training. They
+        are the same for all networks that see the features in the same power.
+    head
+        The output.
+    member
+        Index of the network.
+
+    Raises
+    ------
+    InputError
+        If the rows are not those of the training.
     """
     split = None
     if len(y) == head.sizes[head.output]:
         split = member_splits(source, head, member=member)[head.output]
-    split = checked(split, source, x, y, what=f"the set {head.name!r} of network {member + 1}")
+    label = f"the set {head.name!r} of network {member + 1}"
+    split = checked_split(split, source, x, y, label=label)
     seed = int(np.random.SeedSequence([source.card.seed, member, head.output]).generate_state(1)[0])
-    note = progress_of(f"set {head.name}, network {member + 1}", progress)
-    return with_parts(source, x, y, split=split, seed=seed, device=device, progress=note)
+    return with_computed_extras(
+        source,
+        x,
+        y,
+        split=split,
+        seed=seed,
+        device=device,
+        progress=progress_of(f"set {head.name}, network {member + 1}", progress),
+    )
 
 
 def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSplit]:
-    """Return the split of the rows of every set in the training of a member (from 0)."""
+    """Return the split of the rows of every set in the training of a network (from 0)."""
     network = NetworkConfig(
         int(used_features(source.params).sum()), source.network.hidden, len(head.sizes)
     )
@@ -228,37 +307,47 @@ def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSp
     return [split_rows(n, share=head.share, generator=generator) for n in head.sizes]
 
 
-def default_powers(descriptor: MBTRConfig) -> tuple[float, ...]:
-    """Return the powers of the features that networks see in turn: with square roots, these and their squares."""
+def default_powers(descriptor: DescriptorConfig) -> tuple[float, ...]:
+    """Return the powers of the features that networks see in turn: 1, and 2 for square roots."""
     return (1.0, 2.0) if descriptor.roots else (1.0,)
 
 
 def joint_statistics(
     features: Sequence[NDArray[np.floating[Any]]], terms: Sequence[slice] = (slice(None),)
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return mean and scale (p,) of the features of several sets with equal weight, and which features vary in any.
+    """Return mean and scale (p,) of the features of several sets, and which vary in any set.
 
-    The scale is sqrt(sd^2 + (0.3 rms)^2), rms being the root mean square of the standard deviations of those features
-    of the same term (`terms`: their places) that vary.
+    All sets have equal weight. The scale is sqrt(sd^2 + (0.3 rms)^2), where rms is the root mean
+    square of the standard deviations of the varying features of the same term.
+
+    Parameters
+    ----------
+    features
+        Features (n, p) of every set.
+    terms
+        Slices of the terms.
     """
     means = np.array([f.mean(axis=0, dtype=np.float64) for f in features])
     second = np.array([(f.astype(np.float64) ** 2).mean(axis=0) for f in features])
     mean = means.mean(axis=0)
     sd = np.sqrt(np.clip(second.mean(axis=0) - mean**2, 0.0, None))
-    moving = np.logical_or.reduce([varies(f) for f in features]) | (means.std(axis=0) > 0)
+    varying = np.logical_or.reduce([varies(f) for f in features]) | (means.std(axis=0) > 0)
     scale = np.ones_like(sd)
-    for place in terms:
-        own, alive = sd[place], moving[place]
-        floor = TERM_FLOOR * float(np.sqrt(np.mean(own[alive] ** 2))) if alive.any() else 0.0
-        scale[place] = np.where(alive, np.hypot(own, floor), 1.0)
-    return mean, scale, moving
+    for term in terms:
+        sd_of_term = sd[term]
+        is_varying = varying[term]
+        floor = 0.0
+        if is_varying.any():
+            floor = TERM_FLOOR * float(np.sqrt(np.mean(sd_of_term[is_varying] ** 2)))
+        scale[term] = np.where(is_varying, np.hypot(sd_of_term, floor), 1.0)
+    return mean, scale, varying
 
 
 def _inputs(
-    sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, place: torch.device
+    sets: Sequence[SourceSet], descriptor: DescriptorConfig, *, power: float, device: torch.device
 ) -> _Inputs:
-    """Return what networks see; what varies and how it is scaled are told by the structures as they are."""
-    mean, scale, moving = joint_statistics(
+    """Return the standardised rows; the scales are those of the undisplaced structures."""
+    mean, scale, varying = joint_statistics(
         [powered(s.features, power) for s in sets], feature_terms(descriptor)
     )
     scales = [
@@ -267,21 +356,21 @@ def _inputs(
     ]
     rows = []
     for s, standardiser in zip(sets, scales, strict=True):
-        gaps = torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(place)
-        rows.append((_standardised(s.features, standardiser, moving, place), gaps))
-    return _Inputs(moving, scales, rows)
+        gaps = torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(device)
+        rows.append((_standardised(s.features, standardiser, varying, device), gaps))
+    return _Inputs(varying, scales, rows)
 
 
 def _standardised(
     x: NDArray[np.floating[Any]],
     standardiser: Standardiser,
-    moving: NDArray[np.bool_],
-    place: torch.device,
+    varying: NDArray[np.bool_],
+    device: torch.device,
 ) -> Tensor:
-    return torch.from_numpy(standardiser.features(x)[:, moving]).float().to(place)
+    return torch.from_numpy(standardiser.features(x)[:, varying]).float().to(device)
 
 
-def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
+def _check(sets: Sequence[SourceSet], descriptor: DescriptorConfig) -> None:
     names = [s.name for s in sets]
     if not names or len(set(names)) < len(names):
         raise InputError(
@@ -291,16 +380,17 @@ def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
     for s in sets:
         if s.features.shape != (len(s.gaps_eV), expected):
             raise InputError(
-                f"source set {s.name!r}: features have shape {s.features.shape}; {len(s.gaps_eV)} gaps and the "
-                f"descriptor's {expected} features were expected."
+                f"source set {s.name!r}: features have shape {s.features.shape}; "
+                f"{len(s.gaps_eV)} gaps and the descriptor's {expected} features were expected."
             )
         for copy in s.displaced:
             if not (copy.shape == s.features.shape and np.isfinite(copy).all()):
                 raise InputError(
-                    f"source set {s.name!r}: features of the displaced copies have shape {copy.shape}; finite ones of "
-                    f"shape {s.features.shape} were expected."
+                    f"source set {s.name!r}: features of the displaced copies have shape "
+                    f"{copy.shape}; finite ones of shape {s.features.shape} were expected."
                 )
         if len(s.gaps_eV) < 3 or not float(np.std(s.gaps_eV)) > 0:
             raise InputError(
-                f"source set {s.name!r} has {len(s.gaps_eV)} gaps. At least 3 that differ are needed."
+                f"source set {s.name!r} has {len(s.gaps_eV)} gaps. "
+                "At least 3 that differ are needed."
             )

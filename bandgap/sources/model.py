@@ -1,13 +1,14 @@
-"""The source model: a network trained on labelled structures, with its scales, its descriptor and its card.
+"""The source model: a network trained on labelled structures, its scales, descriptor and card.
 
-Besides the point estimate a source can carry what the Bayesian transfers need to know of each weight: the Fisher
-information, a variational posterior, snapshots of SGD. The first is computed with every training; the others where the
-settings ask for them, on the rows that the point estimate was trained on, which leaves the held-out rows to measure by.
+Extras are what Bayesian transfers need to know of each weight in addition to the point estimate:
+the Fisher information, a variational posterior and snapshots of SGD. The Fisher information is
+computed in every training, the others if the settings ask for them. The last two use the rows on
+which the point estimate was trained, so that the held-out rows can measure their errors.
 """
 
 from dataclasses import dataclass, field
 
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from bandgap.networks.perceptron import NetworkConfig, Params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import SnapshotConfig, Snapshots
@@ -18,10 +19,22 @@ from bandgap.sources.statistics import FeatureStatistics
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """Widths of the hidden layers, how the network is trained, and the parts that are made only where asked for.
+    """Settings of the training of a source model.
 
-    Of several settings of the variational fit the one is kept whose means err least on the held-out rows. `split` holds
-    the numbers of structures to train on and to stop by, which fix the share that is held out; the rest is tested on.
+    Parameters
+    ----------
+    hidden
+        Widths of the hidden layers.
+    training
+        Settings of the optimiser and of early stopping.
+    variational
+        Settings of variational fits. The one whose means have the smallest error on the held-out
+        rows is kept. Empty for none.
+    snapshots
+        Settings of the snapshots of SGD; None for none.
+    split
+        Numbers of structures to train on and to stop by; the others are test structures. They also
+        set the share that is held out. None for no test structures.
     """
 
     hidden: tuple[int, ...] = (128, 64)
@@ -33,12 +46,31 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class SourceCard:
-    """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV).
+    """What a source was trained on, and its errors.
 
-    `displacement_angstrom` is that of the atoms in the copies that it has also seen, 0 where there were none.
-    `potential` names the pretrained potential of its descriptor, with the licence of its weights, `graph` the graph
-    network that the source trained; both are empty without. `n_test` structures that were seen at no time, where there
-    are any, have `test_rmse_eV`.
+    Parameters
+    ----------
+    data
+        Names of its files.
+    n_structures
+        Number of structures.
+    elements
+        Chemical symbols, sorted.
+    level_of_theory, licence
+        Those of the labels; empty if not recorded.
+    validation_rmse_eV
+        Root mean square error on the held-out rows.
+    seed
+        Seed of the training.
+    displacement_angstrom
+        Standard deviation of the displacements in the copies that it was also trained on; 0 for
+        none.
+    potential
+        Pretrained potential of its descriptor, with the licence of its weights; empty for none.
+    graph
+        Graph network that the source trained; empty for none.
+    n_test, test_rmse_eV
+        Number of structures that were not used in the training, and the error on them.
     """
 
     data: tuple[str, ...]
@@ -57,16 +89,32 @@ class SourceCard:
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source.
+    """A trained source network with everything that a transfer needs.
 
-    The rest is None in a source that was made without it: the statistics of its last hidden features, the diagonal
-    Fisher information of every parameter, the variational posterior, snapshots of SGD.
+    The weights are float32 on the CPU. Extras that the source was stored without are None.
+
+    Parameters
+    ----------
+    params, network
+        Weights and shape.
+    standardiser
+        Scales of features and gaps.
+    descriptor, card, config
+        Descriptor, what it was trained on, and the settings of the training.
+    history
+        Errors of every epoch.
+    features
+        Statistics of its last hidden features.
+    fisher
+        Diagonal Fisher information of every weight.
+    variational, snapshots
+        Variational posterior, and snapshots of SGD.
     """
 
     params: Params
     network: NetworkConfig
     standardiser: Standardiser
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     card: SourceCard
     config: SourceConfig
     history: tuple[Epoch, ...] = ()
@@ -77,9 +125,6 @@ class SourceModel:
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Names of the parts beyond the point estimate that this source has."""
-        return tuple(
-            n
-            for n in ("features", "fisher", "variational", "snapshots")
-            if getattr(self, n) is not None
-        )
+        """Names of the extras that this source has."""
+        names = ("features", "fisher", "variational", "snapshots")
+        return tuple(name for name in names if getattr(self, name) is not None)

@@ -1,10 +1,10 @@
-"""A source model for structures with elements that it has never seen: its descriptor grown by them, weights of zero.
+"""A source model for structures with elements that it was not trained on.
 
-The vector of MBTR has a block for every element and every pair of elements, so new elements add blocks and change none.
-Weights of the new features begin at zero: the grown source says of every structure what it said before, as if atoms of
-new elements were not there, and what these features are worth is learned from the target alone, under the prior or from
-the start that a method has for the other weights of the first layer. Their scales are those of the target's training
-rows, as the source has none.
+The vector of the MBTR has a block for every element and every pair of elements, so that new
+elements add blocks and change none. The weights of the new features start at zero: the grown source
+predicts as if the atoms of new elements were absent. A method learns these weights from the target,
+with the prior or the start that it has for the other weights of the first layer. The scales of the
+new features are those of the target's training rows.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,27 +14,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, feature_blocks, n_features
+from bandgap.descriptors import DescriptorConfig, feature_blocks, n_features
 from bandgap.networks.standardise import feature_statistics, powered
 from bandgap.sources.model import SourceModel
 
 
-def grown(source: SourceModel, descriptor: MBTRConfig, x: NDArray[np.floating[Any]]) -> SourceModel:
-    """Return the source for the features of a grown descriptor, and raw training rows x (n, p) of these features.
+def grown_source(
+    source: SourceModel, descriptor: DescriptorConfig, x: NDArray[np.floating[Any]]
+) -> SourceModel:
+    """Return the source for the features of a grown descriptor.
 
-    The point estimate alone grows: Fisher information, variational posterior and snapshots say nothing of new weights,
-    and the grown source has none.
+    Only the point estimate grows. The grown source has no Fisher information, variational posterior
+    and snapshots, because these would not contain the new weights.
+
+    Parameters
+    ----------
+    source
+        The source model.
+    descriptor
+        Its descriptor with more elements.
+    x
+        Raw training rows (n, p) of this descriptor.
     """
     if descriptor == source.descriptor:
         return source
     width = n_features(descriptor)
-    kept = _places(source.descriptor, descriptor)
+    columns = _columns_of(source.descriptor, descriptor)
     first = source.params["weight.1"]
     weights = first.new_zeros(first.shape[0], width)
-    weights[:, kept] = first
+    weights[:, columns] = first
     old = source.standardiser
     mean, scale = feature_statistics(powered(x[:, :width], old.power))
-    mean[kept], scale[kept] = old.x_mean, old.x_scale
+    mean[columns] = old.x_mean
+    scale[columns] = old.x_scale
     return replace(
         source,
         params={**source.params, "weight.1": weights},
@@ -49,18 +61,19 @@ def grown(source: SourceModel, descriptor: MBTRConfig, x: NDArray[np.floating[An
 
 def grown_members(
     members: Collection[Mapping[str, SourceModel]],
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     x: NDArray[np.floating[Any]],
 ) -> list[Mapping[str, SourceModel]]:
     """Return every output of every network, grown."""
     return [
-        {head: grown(model, descriptor, x) for head, model in member.items()} for member in members
+        {head: grown_source(model, descriptor, x) for head, model in member.items()}
+        for member in members
     ]
 
 
-def _places(old: MBTRConfig, new: MBTRConfig) -> NDArray[np.int64]:
-    """Return the places (p,) of the features of a descriptor in the vector of the one that was grown from it."""
-    places = dict(feature_blocks(new))
+def _columns_of(old: DescriptorConfig, new: DescriptorConfig) -> NDArray[np.int64]:
+    """Return the columns (p,) of a descriptor's features in the vector of the grown one."""
+    blocks = dict(feature_blocks(new))
     return np.concatenate(
-        [np.arange(places[name].start, places[name].stop) for name, _ in feature_blocks(old)]
+        [np.arange(blocks[name].start, blocks[name].stop) for name, _ in feature_blocks(old)]
     )

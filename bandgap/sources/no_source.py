@@ -1,7 +1,7 @@
-"""No source model: what methods without transfer are given instead of one, which is a descriptor and a network's shape.
+"""No source model: the descriptor and the shape of a network for methods without transfer.
 
-A method that leaves the source alone (Gaussian process, kernel ridge, trees) or takes its shape only (`target_only`,
-`bnn`) then needs no source that knows its elements: the descriptor is made for the target's.
+A method that does not use the source (Gaussian process, kernel ridge, trees) or uses its shape only
+(`target_only`, `bnn`) needs no source for its elements: the descriptor is made for the target's.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
-from bandgap.descriptors import MBTRConfig, descriptor_for, n_features
-from bandgap.descriptors.potentials import kept_from_potential, potential_for
+from bandgap.descriptors import DescriptorConfig, descriptor_for, n_features
+from bandgap.descriptors.potentials import potential_for, potential_obstacle
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -22,11 +22,18 @@ from bandgap.structures import StructureRecord
 
 
 def no_source(
-    descriptor: MBTRConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]
+    descriptor: DescriptorConfig, features: NDArray[np.floating[Any]], gaps_eV: NDArray[np.float64]
 ) -> SourceModel:
-    """Return a source that knows nothing: all weights zero, on the scales of the target's training rows.
+    """Return a source whose weights are zero, with the scales of the target's training rows.
 
-    Raw features (n, p), of which those behind the descriptor's are left out, and gaps (n,) in eV.
+    Parameters
+    ----------
+    descriptor
+        The descriptor.
+    features
+        Raw features (n, p). Those after the descriptor's are not used.
+    gaps_eV
+        Gaps (n,).
     """
     config = SourceConfig()
     network = NetworkConfig(n_features(descriptor), config.hidden)
@@ -35,25 +42,27 @@ def no_source(
     return SourceModel(params, network, standardiser, descriptor, SourceCard((), 0, ()), config)
 
 
-def elements_to_learn(
+def labelled_elements(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> list[str]:
-    """Return the elements of the structures that are not refused and have a gap (n,) in eV (NaN: none)."""
-    found: set[str] = set()
-    for record, gap in zip(records, gaps_eV, strict=False):  # `learnable` compares their numbers
+    """Return the elements of the structures that are not refused and have a gap (not NaN)."""
+    elements: set[str] = set()
+    # `learnable` checks that the lengths agree.
+    for record, gap in zip(records, gaps_eV, strict=False):
         if record.status != "refused" and np.isfinite(gap):
-            found |= elements_of(record)
-    return sorted(found)
+            elements |= elements_of(record)
+    return sorted(elements)
 
 
-def own_descriptor(
+def descriptor_for_labelled(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
-) -> MBTRConfig:
-    """Return the descriptor for the elements of the labelled structures, with a potential where one is installed.
+) -> DescriptorConfig:
+    """Return the descriptor for the elements of the labelled structures.
 
-    Raises InputError where none is left.
+    It contains an installed potential that knows them. Raises InputError if no structure is usable
+    and has a gap.
     """
-    elements = elements_to_learn(records, gaps_eV)
+    elements = labelled_elements(records, gaps_eV)
     if not elements:
         raise InputError(
             f"None of {len(records)} structures can be learned from: none is usable and has a gap."
@@ -61,23 +70,23 @@ def own_descriptor(
     return descriptor_for(elements, potential=potential_for(elements))
 
 
-def kept_from_potential_of(
+def potential_obstacle_for(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> str:
-    """Say where a few of the labelled structures keep `own_descriptor` from an installed potential, else ""."""
+    """Return a message if few labelled structures prevent the use of an installed potential."""
     pairs = zip(records, gaps_eV, strict=False)
-    learned = {
+    elements = {
         record.id: elements_of(record)
         for record, gap in pairs
         if record.status != "refused" and np.isfinite(gap)
     }
-    return kept_from_potential(learned)
+    return potential_obstacle(elements)
 
 
-def refuse_beside_source(descriptor: MBTRConfig | None) -> None:
-    """Raise ConfigError where a descriptor is chosen beside a source model."""
+def refuse_descriptor_with_source(descriptor: DescriptorConfig | None) -> None:
+    """Raise ConfigError if a descriptor is given together with a source model."""
     if descriptor is not None:
         raise ConfigError(
-            "A descriptor is given beside a source model, which has its own. Leave out `--preset` and `--species` "
-            "(`descriptor`), or do without a source: `--source none`."
+            "A descriptor is given together with a source model, which has its own. Leave out "
+            "`--preset` and `--species` (`descriptor`), or use no source: `--source none`."
         )

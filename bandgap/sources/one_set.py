@@ -1,4 +1,4 @@
-"""The training of a source network on one labelled set, and of any network from a fresh start; extras later on."""
+"""The training of a source network on one labelled set, and of a network without a source."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import MBTRConfig, n_features
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors import DescriptorConfig, n_features
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
@@ -17,28 +17,42 @@ from bandgap.networks.perceptron import NetworkConfig, Params, init_params
 from bandgap.networks.row_blocks import Rows, StandardisedRows, is_large
 from bandgap.networks.standardise import Standardiser, fit_standardiser, varies
 from bandgap.networks.training import RowSplit, Trained, TrainingConfig, split_rows, train
+from bandgap.sources.extras import checked_split, rows_to_visit, used_features, with_computed_extras
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
-from bandgap.sources.parts import checked, rows_to_visit, used_features, with_parts
 
 
 def train_source(
     features: NDArray[np.floating],
     gaps_eV: NDArray[np.floating],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     data: Sequence[str],
     elements: Sequence[str],
     level_of_theory: str = "",
     licence: str = "",
-    about_graph: str = "",
+    graph_description: str = "",
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> SourceModel:
-    """Train a source network on raw features (n, p) and gaps (n,) in eV, by Adam with early stopping.
+    """Train a source network by Adam with early stopping, and compute its extras.
 
-    Raises InputError when the shapes do not fit.
+    Parameters
+    ----------
+    features
+        Raw features (n, p).
+    gaps_eV
+        Gaps (n,).
+    descriptor, config, seed
+        Descriptor of the features, settings and seed of the training.
+    data, elements, level_of_theory, licence, graph_description
+        Entries of the card.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not match.
     """
     if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
         raise InputError(
@@ -65,8 +79,8 @@ def train_source(
         licence,
         rmse,
         seed,
-        potential=potential_words(descriptor.potential),
-        graph=about_graph,
+        potential=potential_card_text(descriptor.potential),
+        graph=graph_description,
     )
     params = {name: value.cpu() for name, value in trained.params.items()}
     source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
@@ -81,20 +95,34 @@ def with_extras(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> SourceModel:
-    """Return the source, its point estimate unchanged, with the extras computed from the rows that it was trained on.
+    """Return the source with the extras that its config asks for; its weights are not changed.
 
-    Raw features (n, p) and gaps (n,) in eV, in the order of the training. Statistics of the last hidden features and
-    the Fisher information are always made, from all rows; the variational posterior and the snapshots where the
-    source's config asks for them, from the rows that were not held out. Raises InputError when the rows are others, as
-    the error of the held-out ones tells.
+    Statistics of the last hidden features and the Fisher information are always computed, from all
+    rows. The variational posterior and the snapshots use the rows that were not held out.
+
+    Parameters
+    ----------
+    source
+        The source model.
+    features, gaps_eV
+        Raw features (n, p) and gaps (n,) of the training, in the same order.
+
+    Raises
+    ------
+    InputError
+        If the error on the held-out rows shows that these are not the rows of the training.
     """
-    n, card, used = len(gaps_eV), source.card, used_features(source.params)
+    n = len(gaps_eV)
+    card = source.card
+    used = used_features(source.params)
     split = None
     if n == card.n_structures:
         split = first_state(source.network, source.config.training, n=n, seed=card.seed)[2]
     x, y = rows_to_visit(source.standardiser, features, gaps_eV, used=used)
-    split = checked(split, source, x, y)
-    return with_parts(source, x, y, split=split, seed=card.seed, device=device, progress=progress)
+    split = checked_split(split, source, x, y)
+    return with_computed_extras(
+        source, x, y, split=split, seed=card.seed, device=device, progress=progress
+    )
 
 
 def train_fresh(
@@ -108,10 +136,17 @@ def train_fresh(
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> tuple[Standardiser, Trained]:
-    """Train a network from a Glorot start on raw features (n, p) and gaps (n,) in eV, on scales of these rows alone.
+    """Train a network from a Glorot start; return its standardiser and the trained network.
 
-    Weights of features that never vary are zero, so that elements that only other rows have enter through a prior or
-    not at all, and never through noise.
+    The standardiser is that of these rows. Weights of features that never vary are zero, so that
+    features of elements that only other rows contain enter through a prior, not through noise.
+
+    Parameters
+    ----------
+    features, gaps_eV
+        Raw features (n, p) and gaps (n,).
+    network, config, seed
+        Shape of the network, settings and seed of the training.
     """
     target = choose_device(device)
     standardiser = fit_standardiser(features, gaps_eV)
@@ -134,7 +169,7 @@ def train_fresh(
 def first_state(
     network: NetworkConfig, config: TrainingConfig, *, n: int, seed: int
 ) -> tuple[torch.Generator, Params, RowSplit]:
-    """Return what a seed gives to the training on n rows: its generator, the first weights, the split of the rows."""
+    """Return the generator, the first weights and the split of n rows that a seed gives."""
     generator = torch.Generator().manual_seed(seed)
     start = init_params(network, generator=generator)
     return generator, start, split_rows(n, share=config.validation_share, generator=generator)
@@ -143,9 +178,13 @@ def first_state(
 def _standardised_rows(
     standardiser: Standardiser, features: NDArray[np.floating], gaps_eV: NDArray[np.floating]
 ) -> tuple[Rows, Tensor]:
-    """Return standardised features (n, p) and gaps (n,), in float32; those of a large set are made when visited."""
+    """Return standardised features (n, p) and gaps (n,) in float32.
+
+    Rows of a large set are standardised when they are used.
+    """
     y = torch.from_numpy(standardiser.gaps(gaps_eV)).float()
-    silent = ~varies(features)  # Adam would blow up gradients by rounding; by zero weights stay
+    # Adam would amplify the rounding of these features; with zero rows their weights stay.
+    silent = ~varies(features)
     if is_large(features):
         return StandardisedRows(features, standardiser, silent=silent), y
     x = torch.from_numpy(standardiser.features(features)).float()

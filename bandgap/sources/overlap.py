@@ -1,9 +1,10 @@
-"""Which structures and molecules of a target was the source trained on? Keys that a source stores, and their match.
+"""The structures and molecules of a target that a source was trained on, found by stored keys.
 
-A structure's key is a hash of its geometry. A molecule's key is a hash of its graph of bonds, hydrogens included, by
-colour refinement (Weisfeiler and Leman, 1968): the same molecule in another conformation, or in a crystal, has the same
-key. Bonds are contacts below 1.25 times the sum of covalent radii; bond orders and stereochemistry do not enter. A few
-pairs of different molecules share a key, as colour refinement cannot tell them apart.
+The key of a structure is a hash of its geometry. The key of a molecule is a hash of its graph of
+bonds with hydrogens, by colour refinement (Weisfeiler and Leman, 1968): the same molecule in
+another conformation, or in a crystal, has the same key. Bonds are contacts below 1.25 times the sum
+of covalent radii; bond orders and stereochemistry are ignored. A few different molecules have the
+same key, because colour refinement cannot distinguish them.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,9 @@ from bandgap.storage.tensors import save_tensors
 from bandgap.structures import StructureRecord
 from bandgap.structures.bonds import bonds, molecules
 
-KNOWN = "known.safetensors"
-ROUNDS = 24  # of refinement: colours then know their surroundings up to 24 bonds away
+KEYS = "known.safetensors"
+# Rounds of refinement: a colour then depends on the surroundings up to 24 bonds away.
+ROUNDS = 24
 
 Keys = NDArray[np.uint64]
 _MULTIPLIERS = tuple(
@@ -32,7 +34,7 @@ _MULTIPLIERS = tuple(
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class SourceKeys:
     """Sorted keys of the structures and of the molecules of a source set."""
 
     structures: Keys
@@ -41,7 +43,17 @@ class Known:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Of `n` target structures, how many the source was trained on, and how many hold a molecule that it knows."""
+    """Overlap of a target with the source data.
+
+    Parameters
+    ----------
+    n
+        Number of target structures.
+    structures
+        How many of them the source was trained on.
+    molecules
+        How many contain at least one molecule of the source data.
+    """
 
     n: int
     structures: int
@@ -49,31 +61,33 @@ class Overlap:
 
 
 def molecule_keys(atoms: Atoms) -> Keys:
-    """Return the sorted distinct keys of the bonded molecules of a structure; a network of bonds counts as one."""
-    n_molecules, which = molecules(atoms)
+    """Return the sorted distinct keys of the molecules of a structure; a network counts as one."""
+    n_molecules, molecule_of_atom = molecules(atoms)
     colours = _refined(np.asarray(atoms.numbers), *bonds(atoms))
     totals = np.zeros(n_molecules, dtype=np.uint64)
-    np.add.at(totals, which, _mixed(colours))
+    np.add.at(totals, molecule_of_atom, _mixed(colours))
     return np.unique(_mixed(totals))
 
 
-def known_of(records: Sequence[StructureRecord]) -> Known:
+def keys_of(records: Sequence[StructureRecord]) -> SourceKeys:
     """Return the keys of all structures that were read."""
-    present = [record for record in records if record.atoms is not None]
-    found = [molecule_keys(record.atoms) for record in present if record.atoms is not None]
-    structures = np.array([structure_key(record) for record in present], dtype=np.uint64)
-    return Known(np.unique(structures), np.unique(np.concatenate([np.empty(0, np.uint64), *found])))
+    readable = [record for record in records if record.atoms is not None]
+    of_records = [molecule_keys(record.atoms) for record in readable if record.atoms is not None]
+    structures = np.array([structure_key(record) for record in readable], dtype=np.uint64)
+    molecules_of_all = np.concatenate([np.empty(0, np.uint64), *of_records])
+    return SourceKeys(np.unique(structures), np.unique(molecules_of_all))
 
 
-def overlap(known: Known, records: Sequence[StructureRecord]) -> Overlap:
-    """Count the structures that the source holds, and those of which at least one molecule occurs in it."""
-    same = shared = 0
+def overlap(keys: SourceKeys, records: Sequence[StructureRecord]) -> Overlap:
+    """Count the structures in the source data, and those with a molecule in the source data."""
+    n_structures = 0
+    n_with_molecule = 0
     for record in records:
         if record.atoms is None:
             continue
-        same += bool(np.isin(np.uint64(structure_key(record)), known.structures))
-        shared += bool(np.isin(molecule_keys(record.atoms), known.molecules).any())
-    return Overlap(len(records), same, shared)
+        n_structures += bool(np.isin(np.uint64(structure_key(record)), keys.structures))
+        n_with_molecule += bool(np.isin(molecule_keys(record.atoms), keys.molecules).any())
+    return Overlap(len(records), n_structures, n_with_molecule)
 
 
 def structure_key(record: StructureRecord) -> int:
@@ -81,20 +95,20 @@ def structure_key(record: StructureRecord) -> int:
     return int(record.content[:16], 16)
 
 
-def save_known(folder: Path, known: Known) -> None:
-    """Write the keys beside a source model."""
-    arrays = {"structures": known.structures, "molecules": known.molecules}
-    save_tensors({k: torch.from_numpy(v.view(np.int64)) for k, v in arrays.items()}, folder / KNOWN)
+def save_keys(folder: Path, keys: SourceKeys) -> None:
+    """Write the keys into the folder of a source model."""
+    arrays = {"structures": keys.structures, "molecules": keys.molecules}
+    save_tensors({k: torch.from_numpy(v.view(np.int64)) for k, v in arrays.items()}, folder / KEYS)
 
 
-def load_known(folder: Path) -> Known | None:
-    """Return the keys of a source, None where it was stored without; raises ArtifactError on a damaged file."""
-    path = folder / KNOWN
+def load_keys(folder: Path) -> SourceKeys | None:
+    """Return the keys of a source, or None if it has none; raise ArtifactError if damaged."""
+    path = folder / KEYS
     if not path.is_file():
         return None
     try:
         arrays = load_file(path)
-        return Known(
+        return SourceKeys(
             *(arrays[name].numpy().view(np.uint64) for name in ("structures", "molecules"))
         )
     except DAMAGE as error:
@@ -104,19 +118,22 @@ def load_known(folder: Path) -> Known | None:
 
 
 def _refined(numbers: NDArray[np.int_], i: NDArray[np.intp], j: NDArray[np.intp]) -> Keys:
-    """Return the colour (n,) of every atom after `ROUNDS` rounds in which it takes in the colours of its neighbours."""
+    """Return the colour (n,) of every atom after rounds of adding the colours of its neighbours."""
     colours = _mixed(numbers.astype(np.uint64))
     for _ in range(ROUNDS):
-        around = np.zeros_like(colours)
-        seen = _mixed(colours)
-        np.add.at(around, i, seen[j])
-        np.add.at(around, j, seen[i])
-        colours = _mixed(_MULTIPLIERS[0] * colours + around)
+        sums = np.zeros_like(colours)
+        mixed = _mixed(colours)
+        np.add.at(sums, i, mixed[j])
+        np.add.at(sums, j, mixed[i])
+        colours = _mixed(_MULTIPLIERS[0] * colours + sums)
     return colours
 
 
 def _mixed(values: Keys) -> Keys:
-    """Return values (n,) with their bits mixed (the finaliser of splitmix64; Steele, Lea and Flood, 2014)."""
+    """Return values (n,) with their bits mixed.
+
+    This is the finaliser of splitmix64 (Steele, Lea and Flood, 2014).
+    """
     z = values + _MULTIPLIERS[0]
     z = (z ^ (z >> np.uint64(30))) * _MULTIPLIERS[1]
     z = (z ^ (z >> np.uint64(27))) * _MULTIPLIERS[2]

@@ -1,7 +1,7 @@
-"""Stored sources of several outputs and networks: a folder for each of their source models, and one manifest.
+"""Stored sources of several networks and outputs: a folder for each source model, and a manifest.
 
-A folder of kind "sources" lists its members, each with a source folder for every output; a plain source folder is a
-source of one network with one output. Nothing but what a transfer starts from is read with its self-check.
+A folder of kind "sources" lists its members (networks), each with a source folder for every output.
+A plain source folder is a source of one network with one output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,18 @@ KIND = "sources"
 
 @dataclass(frozen=True)
 class StoredSources:
-    """Where the source models are: for each member, the folder of every output by name; and how they were trained.
+    """The source models of a stored source, not yet loaded.
 
-    `sizes` are the numbers of rows of the sets, by name; a plain source has none.
+    Parameters
+    ----------
+    folder
+        The folder of the source.
+    members
+        For each network, the folder of every output by name.
+    sizes
+        Numbers of rows of the sets, by name; empty for a plain source.
+    training
+        Settings of the joint training.
     """
 
     folder: Path
@@ -46,12 +55,12 @@ class StoredSources:
         return tuple(self.members[0])
 
     @property
-    def several(self) -> bool:
+    def has_several_heads(self) -> bool:
         """Whether there is more than one output."""
         return len(self.heads) > 1
 
     def head(self, name: str) -> Head:
-        """Return what the extras of one output need; raises ConfigError where there is no output of this name."""
+        """Return what identifies the split of an output's rows; raise ConfigError if none."""
         self._check(name)
         share = self.training.validation_share
         return Head(name, self.heads.index(name), tuple(self.sizes[n] for n in self.heads), share)
@@ -59,27 +68,35 @@ class StoredSources:
     def load(
         self, head: str | None = None, *, verify: bool = True, extras: bool = True
     ) -> list[dict[str, SourceModel]]:
-        """Return the source models of every member by output, or of one output; self-checks and extras or not.
+        """Return the source models of every network by output.
 
-        Raises ConfigError where there is no output of this name.
+        Parameters
+        ----------
+        head
+            Name of the only output to load; raises ConfigError if there is none of this name.
+        verify
+            Whether to recompute the reference predictions.
+        extras
+            Whether to load the extras.
         """
         if head is not None:
             self._check(head)
-        wanted = self.heads if head is None else (head,)
+        names = self.heads if head is None else (head,)
         return [
-            {name: load_source(member[name], verify=verify, extras=extras) for name in wanted}
+            {name: load_source(member[name], verify=verify, extras=extras) for name in names}
             for member in self.members
         ]
 
     def _check(self, head: str) -> None:
         if head not in self.heads:
             raise ConfigError(
-                f"source set {head!r} does not exist in this source. Accepted: {', '.join(self.heads)}."
+                f"source set {head!r} does not exist in this source. "
+                f"Accepted: {', '.join(self.heads)}."
             )
 
 
 def open_sources(folder: Path | str) -> StoredSources:
-    """Return where the source models of a stored source are; raises ArtifactError when it is none or is damaged."""
+    """Return the source models of a folder; raise ArtifactError if it is no source or damaged."""
     path = Path(folder)
     if manifest_kind(path) != KIND:
         read_manifest(path, kind="source")
@@ -109,12 +126,13 @@ def save_sources(
     references: Mapping[str, Sequence[StructureRecord]],
     training: JointTrainingConfig,
 ) -> None:
-    """Write every source model of every member; `references` are up to five training structures of each output."""
+    """Write every source model of every network, and the manifest.
+
+    `references` are training structures of each output, of which up to five are stored.
+    """
     entries: list[dict[str, str]] = []
     for number, models in enumerate(members, start=1):
-        entries.append(
-            {name: f"member-{number}/{position}" for position, name in enumerate(models, start=1)}
-        )
+        entries.append({name: f"member-{number}/{k}" for k, name in enumerate(models, start=1)})
         for name, model in models.items():
             save_source(folder / entries[-1][name], model, references=references[name])
     cards = [model.card for model in members[0].values()]

@@ -1,8 +1,8 @@
-r"""What a source's output layer was learned from: the moments of its last hidden features on the source's rows.
+r"""Moments of the last hidden features of a source on its training rows.
 
-With the features H (n, q) centred by their mean, the output weights given the hidden layers have the covariance
-sigma^2 (H'H + R)^-1 (Abba 2023, section 3.2; R is the penalty of the source's own fit): only H'H, n and the residual
-variance leave the source, never its rows.
+With the features H (n, q) centred by their mean, the output weights given the hidden layers have
+the covariance sigma^2 (H'H + R)^-1 (Abba 2023, section 3.2), where R is the penalty of the source's
+own fit. The source stores only H'H, n and the residual variance, not its rows.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,35 @@ from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import Params, hidden_features, layer_of
 from bandgap.networks.row_blocks import Rows, row_blocks
 
-ROWS_PER_BLOCK = 4096  # rows whose features exist at once
+# Rows whose features are in memory at a time.
+ROWS_PER_CHUNK = 4096
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureStatistics:
-    """Moments of the last hidden features of n source rows, and the source's residual variance in standardised gaps^2.
+    """Moments of the last hidden features of n source rows.
 
-    Raises InputError where shapes do not fit.
+    Parameters
+    ----------
+    mean
+        Mean (q,).
+    scatter
+        Sum over rows of (h - mean)(h - mean)', (q, q).
+    n
+        Number of rows.
+    residual_variance
+        Residual variance of the source, in squared standardised gaps.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not match.
     """
 
-    mean: Floats  # (q,)
-    scatter: Floats  # (q, q): sum over rows of (h - mean)(h - mean)'
+    mean: Floats
+    scatter: Floats
     n: int
     residual_variance: float
 
@@ -37,8 +52,8 @@ class FeatureStatistics:
         q = self.mean.shape[0]
         if self.scatter.shape != (q, q) or self.n < 1:
             raise InputError(
-                f"feature statistics: mean {self.mean.shape}, scatter {self.scatter.shape}, {self.n} rows. "
-                "Accepted: (q,), (q, q) and at least one row."
+                f"feature statistics: mean {self.mean.shape}, scatter {self.scatter.shape}, "
+                f"{self.n} rows. Accepted: (q,), (q, q) and at least one row."
             )
 
     @property
@@ -48,26 +63,26 @@ class FeatureStatistics:
 
 
 def feature_statistics(params: Params, x: Rows, *, residual_variance: float) -> FeatureStatistics:
-    """Return the statistics of the last hidden features at standardised rows x (n, p), in float64, in blocks."""
+    """Return the statistics of the last hidden features at standardised rows x (n, p)."""
     hidden = hidden_layers(params)
     q = hidden[f"bias.{max(map(layer_of, hidden))}"].shape[0]
-    total, square = torch.zeros(q, dtype=torch.float64), torch.zeros(q, q, dtype=torch.float64)
-    first: Tensor | None = None
-    for block in row_blocks(x, ROWS_PER_BLOCK):
+    total = torch.zeros(q, dtype=torch.float64)
+    square = torch.zeros(q, q, dtype=torch.float64)
+    # A shift near the mean avoids cancellation.
+    shift: Tensor | None = None
+    for chunk in row_blocks(x, ROWS_PER_CHUNK):
         with torch.no_grad():
-            h = hidden_features(hidden, block).double().cpu()
-        first = (
-            h.mean(0) if first is None else first
-        )  # a shift near the mean, so that nothing cancels
-        total += (h - first).sum(0)
-        square += (h - first).T @ (h - first)
-    assert first is not None
+            h = hidden_features(hidden, chunk).double().cpu()
+        shift = h.mean(0) if shift is None else shift
+        total += (h - shift).sum(0)
+        square += (h - shift).T @ (h - shift)
+    assert shift is not None
     n = x.shape[0]
     scatter = square - torch.outer(total, total) / n
-    return FeatureStatistics((first + total / n).numpy(), scatter.numpy(), n, residual_variance)
+    return FeatureStatistics((shift + total / n).numpy(), scatter.numpy(), n, residual_variance)
 
 
 def hidden_layers(params: Params) -> Params:
-    """Return the parameters of all layers but the last, which is the output layer."""
+    """Return the parameters of all layers but the output layer."""
     last = max(map(layer_of, params))
     return {name: value for name, value in params.items() if layer_of(name) < last}

@@ -1,6 +1,7 @@
-"""Stored source models: safetensors and one manifest.json a folder. Nothing is unpickled.
+"""Stored source models: safetensors files and one manifest.json in a folder. Nothing is unpickled.
 
-Every one carries up to five reference structures with their predictions, which are recomputed when it is loaded.
+Each has up to five reference structures with their predictions, which are recomputed when it is
+loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,10 @@ from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.networks.perceptron import NetworkConfig, forward
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import Epoch
-from bandgap.sources.extras import load_extras, save_extras
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.sources.statistics import FeatureStatistics
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
+from bandgap.sources.stored_extras import load_extras, save_extras
 from bandgap.storage.manifests import (
     SCHEMA,
     damage_reported,
@@ -39,7 +40,7 @@ Floats = NDArray[np.float64]
 def save_source(
     folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]
 ) -> None:
-    """Write a source model; `references` are up to five of its training structures."""
+    """Write a source model; up to five of its training structures `references` are stored."""
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
     arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
@@ -50,8 +51,15 @@ def save_source(
         }
     save_tensors(arrays, folder / WEIGHTS)
     extras = save_extras(folder, source)
-    chosen = list(references[:N_REFERENCES])
-    predicted = source_predictions_eV(source, featurize(chosen, source.descriptor).features)
+    stored_references = list(references[:N_REFERENCES])
+    described = featurize(stored_references, source.descriptor)
+    predictions = source_predictions_eV(source, described.features)
+    statistics = None
+    if source.features is not None:
+        statistics = {
+            "n": source.features.n,
+            "residual_variance": source.features.residual_variance,
+        }
     manifest = {
         "schema": SCHEMA,
         "kind": "source",
@@ -61,12 +69,10 @@ def save_source(
         "descriptor": save_descriptor(folder, source.descriptor),
         "gaps": {"mean_eV": scale.y_mean_eV, "sd_eV": scale.y_sd_eV},
         "x_power": scale.power,
-        "features": None
-        if source.features is None
-        else {"n": source.features.n, "residual_variance": source.features.residual_variance},
+        "features": statistics,
         "extras": extras,
         "history": [[e.train, e.validation] for e in source.history],
-        "references": reference_rows(chosen, predicted),
+        "references": reference_rows(stored_references, predictions),
         "metrics": _metrics(source),
         "versions": versions(),
     }
@@ -74,22 +80,36 @@ def save_source(
 
 
 def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True) -> SourceModel:
-    """Load a source model, with its Fisher information, variational posterior and snapshots or without.
+    """Load a source model.
 
-    Raises ArtifactError when it is missing, damaged or fails its self-check.
+    Parameters
+    ----------
+    folder
+        Its folder.
+    verify
+        Whether to recompute the reference predictions.
+    extras
+        Whether to load Fisher information, variational posterior and snapshots.
+
+    Raises
+    ------
+    ArtifactError
+        If it is missing, damaged or fails its self-check.
     """
     path = Path(folder)
     manifest = read_manifest(path, kind="source")
     with damage_reported(path):
         network = from_dict(NetworkConfig, manifest["network"])
-        expected = {f"param.{k}": s for k, s in network.shapes.items()}
-        arrays = load_tensors(
-            path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,))
-        )
-        x_mean, x_scale, gaps = (
+        shapes = {f"param.{name}": shape for name, shape in network.shapes.items()}
+        shapes |= dict.fromkeys(("x_mean", "x_scale"), (network.n_features,))
+        arrays = load_tensors(path / WEIGHTS, shapes)
+        gaps = manifest["gaps"]
+        standardiser = Standardiser(
             arrays["x_mean"].numpy(),
             arrays["x_scale"].numpy(),
-            manifest["gaps"],
+            gaps["mean_eV"],
+            gaps["sd_eV"],
+            float(manifest.get("x_power", 1.0)),
         )
         source = SourceModel(
             {
@@ -98,9 +118,7 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
                 if name.startswith("param.")
             },
             network,
-            Standardiser(
-                x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))
-            ),
+            standardiser,
             load_descriptor(path, manifest["descriptor"]),
             from_dict(SourceCard, manifest["card"]),
             from_dict(SourceConfig, manifest["config"]),
@@ -119,15 +137,15 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
 
 
 def _metrics(source: SourceModel) -> dict[str, float]:
-    """Return the errors in eV of held-out rows, and of test rows where there are any; of variational means too."""
-    found = {"validation_rmse_eV": source.card.validation_rmse_eV}
+    """Return the errors in eV on held-out rows, on test rows, and of the variational means."""
+    metrics = {"validation_rmse_eV": source.card.validation_rmse_eV}
     if source.card.test_rmse_eV is not None:
-        found["test_rmse_eV"] = source.card.test_rmse_eV
+        metrics["test_rmse_eV"] = source.card.test_rmse_eV
     if source.variational is not None:
-        found["variational_rmse_eV"] = (
+        metrics["variational_rmse_eV"] = (
             source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
         )
-    return found
+    return metrics
 
 
 def _features_of(
@@ -140,25 +158,27 @@ def _features_of(
 
 
 def source_predictions_eV(source: SourceModel, features: NDArray[np.floating[Any]]) -> Floats:
-    """Return the source network's own predictions (n,) in eV for raw features (n, p)."""
+    """Return the predictions (n,) of the source network in eV for raw features (n, p)."""
     x = torch.from_numpy(source.standardiser.features(features)).float()
     with torch.no_grad():
         return source.standardiser.gaps_eV(forward(source.params, x).numpy())
 
 
 def source_fingerprint(source: SourceModel) -> str:
-    """Return a fingerprint of the source's weights and settings; extras that it does not have do not enter."""
-    total = {name: float(value.double().sum()) for name, value in source.params.items()}
+    """Return a fingerprint of the source's weights and settings.
+
+    A source without variational posterior or snapshots has the fingerprint of its weights only.
+    """
+    groups = {"": source.params}
     if source.variational is not None:
-        total |= {
-            f"variational.{name}": float(v.double().sum())
-            for name, v in source.variational.mean.items()
-        }
+        groups["variational."] = source.variational.mean
     if source.snapshots is not None:
-        total |= {
-            f"snapshots.{name}": float(v.double().sum())
-            for name, v in source.snapshots.mean.items()
-        }
+        groups["snapshots."] = source.snapshots.mean
+    sums = {
+        f"{prefix}{name}": float(value.double().sum())
+        for prefix, params in groups.items()
+        for name, value in params.items()
+    }
     return fingerprint(
-        {"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": total}
+        {"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": sums}
     )

@@ -1,4 +1,4 @@
-"""The jobs that make source models: train a network on labelled structures, or several networks on several sets."""
+"""Train source models and write them: one network on one set, or several on several sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import LabelledSet, Table, learnable
-from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
@@ -19,37 +19,57 @@ from bandgap.sources.held_back import rows_to_learn, test_rmse_eV
 from bandgap.sources.joint import SourceSet, train_joint_sources
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
-from bandgap.sources.overlap import known_of, save_known
+from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import KIND, open_sources, save_sources
 from bandgap.sources.stored import save_source
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displaced
 
-FILES_NAMED = 20  # of a source's data files, in its card
+# Largest number of file names in a card.
+MAX_FILE_NAMES = 20
 
 
 def train_source_folder(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     out: Path,
     seed: int,
     level_of_theory: str = "",
     licence: str = "",
-    about_graph: str = "",
+    graph_description: str = "",
     device: str = "auto",
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Train a source network on labelled structures, write it to `out` as a whole and return `out`.
+    """Train a source network on labelled structures, write it to `out` and return `out`.
 
-    Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left, and when
-    there are fewer than the config's split asks for; and before anything is computed where `out` cannot be replaced
-    (`storage.result_folders`). Features of a large set stand on disk, to the same result.
+    Structures that are refused or have no gap (NaN) are left out. Features of a large set are kept
+    in a file on disk, with the same result.
+
+    Parameters
+    ----------
+    records, gaps_eV
+        Structures and their gaps (n,).
+    descriptor, config, seed
+        Descriptor, settings and seed of the training.
+    out
+        Folder to write or replace (`storage.result_folders`). It is written completely or not at
+        all.
+    level_of_theory, licence, graph_description
+        Entries of the card.
+    device, cache, n_jobs, progress
+        Where and how it is computed.
+
+    Raises
+    ------
+    InputError
+        Before anything is computed if `out` cannot be replaced; if no structure remains, or fewer
+        than the split of the config asks for.
     """
     check_result_folder(Path(out), kind="source")
     table, test = rows_to_learn(
@@ -74,7 +94,7 @@ def train_source_folder(
         elements=_elements(table),
         level_of_theory=level_of_theory,
         licence=licence,
-        about_graph=about_graph,
+        graph_description=graph_description,
         seed=seed,
         device=device,
         progress=progress,
@@ -84,7 +104,7 @@ def train_source_folder(
         source = replace(source, card=card)
     with replaced_result(Path(out), kind="source") as folder:
         save_source(folder, source, references=table.records)
-        save_known(folder, known_of(table.records))
+        save_keys(folder, keys_of(table.records))
         save_domain(folder, [table], descriptor)
     return Path(out)
 
@@ -92,7 +112,7 @@ def train_source_folder(
 def train_sources_run(
     sets: Mapping[str, LabelledSet],
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     config: SourceConfig,
     training: JointTrainingConfig,
     members: int = 1,
@@ -105,38 +125,66 @@ def train_sources_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Train `members` networks with one output for each set, write them to `out` and return `out`.
+    """Train networks with one output for each set, write them to `out` and return `out`.
 
-    Every output gets the extras that the config asks for, from the rows of its set. Every network sees the structures
-    also with their coordinates changed by normal noise of its own, of standard deviation `displacement_angstrom`; 0 is
-    for structures as they are alone. Structures that are refused or have no gap are left out; raises InputError when
-    nothing is left of a set, and before anything is computed where `out` cannot be replaced
-    (`storage.result_folders`); ConfigError when the displacement is not from 0 to 0.3.
+    Every output gets the extras that the config asks for, from the rows of its set. Structures
+    that are refused or have no gap are left out.
+
+    Parameters
+    ----------
+    sets
+        Labelled structures by name.
+    descriptor, config, training, seed
+        Descriptor, settings and seed of the training.
+    members
+        Number of networks.
+    powers
+        Powers of the features that the networks see in turn (`joint.train_joint_sources`).
+    displacement_angstrom
+        Every network also sees copies of the structures whose coordinates are changed by normal
+        noise of this standard deviation, a different copy for each network. From 0 (no copies) to
+        0.3.
+    out
+        Folder to write or replace (`storage.result_folders`).
+    device, cache, n_jobs, progress
+        Where and how it is computed.
+
+    Raises
+    ------
+    InputError
+        Before anything is computed if `out` cannot be replaced; if no structure of a set remains.
+    ConfigError
+        If the displacement is outside its range.
     """
     check_result_folder(Path(out), kind=KIND)
     check_displacement(displacement_angstrom)
-    work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
+    options: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
     tables = {
-        name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()
+        name: learnable(s.records, s.gaps_eV, progress=progress, **options)
+        for name, s in sets.items()
     }
-    own = [
+    source_sets = [
         SourceSet(
             name,
-            t.features,
-            t.gaps_eV,
-            _files(t),
-            _elements(t),
+            table.features,
+            table.gaps_eV,
+            _files(table),
+            _elements(table),
             sets[name].level_of_theory,
             sets[name].licence,
         )
-        for name, t in tables.items()
+        for name, table in tables.items()
     ]
     if displacement_angstrom:
-        note = progress_of("displaced copies", progress)
-        work |= {"copies": members, "seed": seed, "progress": note}
-        own = [_with_displaced(s, tables[s.name], displacement_angstrom, **work) for s in own]
+        options["progress"] = progress_of("displaced copies", progress)
+        source_sets = [
+            _with_displaced(
+                s, tables[s.name], displacement_angstrom, copies=members, seed=seed, **options
+            )
+            for s in source_sets
+        ]
     models = train_joint_sources(
-        own,
+        source_sets,
         descriptor=descriptor,
         config=config,
         training=training,
@@ -149,9 +197,8 @@ def train_sources_run(
     references = {name: table.records for name, table in tables.items()}
     with replaced_result(Path(out), kind=KIND) as folder:
         save_sources(folder, models, references=references, training=training)
-        save_known(
-            folder, known_of([record for table in tables.values() for record in table.records])
-        )
+        records = [record for table in tables.values() for record in table.records]
+        save_keys(folder, keys_of(records))
         save_domain(folder, list(tables.values()), descriptor)
     add_to_heads(open_sources(out), tables, device=device, progress=progress)
     return Path(out)
@@ -162,25 +209,28 @@ def _with_displaced(
     table: Table,
     sd_angstrom: float,
     *,
-    descriptor: MBTRConfig,
+    descriptor: DescriptorConfig,
     copies: int,
     seed: int,
     cache: DescriptorCache | None,
     n_jobs: int,
     progress: Progress,
 ) -> SourceSet:
-    """Return the set with the features of displaced copies; a structure whose copy has none keeps those that it had."""
+    """Return the set with the features of displaced copies.
+
+    A structure whose copy cannot be described keeps its own features.
+    """
     features = []
     for copy in range(copies):
         records = displaced(table.records, sd_angstrom, seed=seed, copy=copy)
-        found = featurize(records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-        described = np.array([problem is None for problem in found.problems])[:, None]
-        features.append(np.where(described, found.features, table.features))
+        described = featurize(records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+        is_described = np.array([problem is None for problem in described.problems])[:, None]
+        features.append(np.where(is_described, described.features, table.features))
     return replace(source_set, displaced=tuple(features), displacement_angstrom=sd_angstrom)
 
 
 def _files(table: Table) -> tuple[str, ...]:
-    return tuple(sorted({record.file for record in table.records})[:FILES_NAMED])
+    return tuple(sorted({record.file for record in table.records})[:MAX_FILE_NAMES])
 
 
 def _elements(table: Table) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How a source network sees structures: its predictions, its first hidden features, its tangent in the first layer."""
+"""Evaluate a source network: outputs, first hidden features and derivatives by the first layer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,17 +11,26 @@ from torch import Tensor
 
 from bandgap.networks.perceptron import Params, hidden_in_double, layer_of
 from bandgap.networks.standardise import Standardiser
+from bandgap.sources.extras import used_features
 from bandgap.sources.model import SourceModel
-from bandgap.sources.parts import used_features
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkView:
-    """A network of K outputs at n rows: its inputs z (n, p), outputs f (n, K), first hidden features (n, q).
+    """Values of a network with K outputs at n rows.
 
-    `slopes` (K, n, q) are df_k / d(pre-activation of the first layer).
+    Parameters
+    ----------
+    z
+        Standardised inputs (n, p).
+    f
+        Outputs (n, K).
+    first
+        First hidden features (n, q).
+    slopes
+        df_k / d(pre-activation of the first layer), (K, n, q).
     """
 
     z: Floats
@@ -32,9 +41,16 @@ class NetworkView:
 
 @dataclass(frozen=True, eq=False)
 class SourceNetwork:
-    """A network of ReLU layers with K outputs and the standardisation of its inputs, on the features that it uses.
+    """A network of ReLU layers with K outputs, on the features that it uses.
 
-    `columns` (c,) are their places among the descriptor's features; `scales` belongs to them.
+    Parameters
+    ----------
+    params
+        Weights.
+    columns
+        Columns (c,) of its features among those of the descriptor.
+    scales
+        Standardisation of these columns.
     """
 
     params: Params
@@ -43,21 +59,25 @@ class SourceNetwork:
 
     @classmethod
     def of_heads(cls, models: Sequence[SourceModel], scales: Standardiser) -> Self:
-        """Return the network with the outputs of `models`, which share all other layers; features by `scales`."""
+        """Return the network with the outputs of `models`, which share all other layers.
+
+        `scales` standardise the features of the descriptor.
+        """
         params = dict(models[0].params)
         last = max(map(layer_of, params))
         for name in (f"weight.{last}", f"bias.{last}"):
             params[name] = torch.cat([model.params[name] for model in models])
         columns = np.flatnonzero(used_features(params)).astype(np.int64)
         params["weight.1"] = params["weight.1"][:, torch.from_numpy(columns)].contiguous()
-        own = replace(scales, x_mean=scales.x_mean[columns], x_scale=scales.x_scale[columns])
-        return cls(params, columns, own)
+        of_columns = replace(scales, x_mean=scales.x_mean[columns], x_scale=scales.x_scale[columns])
+        return cls(params, columns, of_columns)
 
     def view(self, features: NDArray[np.floating[Any]]) -> NetworkView:
-        """Evaluate at raw features (n, descriptor's features)."""
+        """Return the values at raw features (n, p) of the descriptor."""
         z = self.scales.features(features[:, self.columns])
         n_layers = max(map(layer_of, self.params))
-        h, hidden = torch.from_numpy(z).float(), []
+        h = torch.from_numpy(z).float()
+        hidden = []
         with torch.no_grad():
             for layer in range(1, n_layers):
                 h = torch.relu(h @ self.params[f"weight.{layer}"].T + self.params[f"bias.{layer}"])
@@ -67,14 +87,19 @@ class SourceNetwork:
             slopes = output[:, None, :] * (hidden[-1] > 0)
             for layer in range(n_layers - 1, 1, -1):
                 slopes = (slopes @ self.params[f"weight.{layer}"]) * (hidden[layer - 2] > 0)
-        return NetworkView(z, *(part.double().numpy() for part in (f, hidden[0], slopes)))
+        return NetworkView(z, *(values.double().numpy() for values in (f, hidden[0], slopes)))
 
     def view_in_double(self, features: NDArray[np.floating[Any]]) -> NetworkView:
-        """Evaluate as `view` to rounding, where a row stands in its block making no difference (`hidden_in_double`)."""
+        """Return the values as `view`, up to rounding, independent of the rows of the same call.
+
+        See `hidden_in_double`.
+        """
         z = self.scales.features(features[:, self.columns])
         n_layers = max(map(layer_of, self.params))
-        own = {name: value for name, value in self.params.items() if layer_of(name) < n_layers}
-        hidden = hidden_in_double(own, z)
+        hidden_params = {
+            name: value for name, value in self.params.items() if layer_of(name) < n_layers
+        }
+        hidden = hidden_in_double(hidden_params, z)
         output, bias = (
             self.params[f"{name}.{n_layers}"].double().numpy() for name in ("weight", "bias")
         )
@@ -85,7 +110,7 @@ class SourceNetwork:
         return NetworkView(z, hidden[-1] @ output.T + bias, hidden[0], slopes)
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars as named tensors."""
+        """Return everything but the scalars as tensors by name."""
         arrays = {f"param.{name}": value.contiguous() for name, value in self.params.items()}
         return arrays | self.scales.to_arrays() | {"columns": torch.from_numpy(self.columns)}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.batch.training import StackTraining
@@ -25,7 +25,7 @@ from benchmarks.textbook import predict_eV, textbook_nptl
 P = 5
 CPU = torch.device("cpu")
 TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=10, epochs=2)
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

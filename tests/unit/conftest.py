@@ -9,7 +9,7 @@ import pytest
 from ase.build import molecule
 
 from bandgap.datasets.table import LabelledSet
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
@@ -18,7 +18,7 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder, train_sources_run
 from bandgap.structures import Problem, StructureRecord
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C", "O"),
     k1=Term("atomic_number", 0.0, 20.0, 4, 2.0),
     k2=Term(
@@ -39,7 +39,7 @@ class World:
     gaps_eV: np.ndarray  # (n,)
     broken: StructureRecord
     foreign: StructureRecord
-    descriptor: MBTRConfig
+    descriptor: DescriptorConfig
     source_config: SourceConfig
     source_records: list[StructureRecord]
     source_gaps_eV: np.ndarray

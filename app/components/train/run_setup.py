@@ -19,7 +19,7 @@ from app.components.train.unseen_elements import (
     unseen,
     unseen_sentence,
 )
-from bandgap.descriptors.electron_levels import SUPERCELL, own_gaps_problem
+from bandgap.descriptors.electron_levels import SUPERCELL, tight_binding_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import (
@@ -216,7 +216,7 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
 def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:
     """Return why these transfers cannot learn from electron levels, or an empty text."""
     with_levels = bool(requests) and requests[0].levels != "none"
-    return own_gaps_problem(dataset.level_of_theory) if with_levels else ""
+    return tight_binding_gaps_problem(dataset.level_of_theory) if with_levels else ""
 
 
 def start(

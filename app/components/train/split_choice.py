@@ -8,7 +8,7 @@ import streamlit as st
 from app.components.shared import words
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
-from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, Levels
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, ElectronLevels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -110,7 +110,7 @@ def choose_split(
             "Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP
         )
     n_test = max(1, round(test / 100 * total))
-    levels_name: Levels = "none"
+    levels_name: ElectronLevels = "none"
     if with_levels:
         levels_name = SUPERCELL if dense else METHOD
     request = TransferRequest(

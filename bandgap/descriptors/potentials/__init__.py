@@ -1,15 +1,17 @@
-"""Pretrained interatomic potentials as descriptors: one file each, one line each in the registry.
+"""Pretrained interatomic potentials as descriptors: one module each, and the registry of them.
 
-Not here: potentials that a user trains; nothing is downloaded, the weights are those that a package brings.
+Nothing is downloaded: the weights are those in the package of the potential.
+
+Not here: potentials that a user trains.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors.parts import Part
+from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.potentials import chgnet
 from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import ConfigError
@@ -17,72 +19,89 @@ from bandgap.foundation.errors import ConfigError
 if TYPE_CHECKING:
     from ase import Atoms
 
-_IDS_SHOWN: Final = 4
+_N_LISTED_IDS: Final = 4
 _ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS)
 POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in _ALL}
-FOR_DATA_SETS: Final = (
-    chgnet.TWO_LAYERS,
-)  # which may stand in the descriptor of a data set, the best first
+# Potentials for the descriptor of a data set without a source, the best first.
+FOR_DATA_SETS: Final = (chgnet.TWO_LAYERS,)
 NONE: Final = "none"
-FEW_SHARE: Final = 0.05  # of the structures, that keep the others from a potential
+# Largest share of structures with unknown elements for which `potential_obstacle` gives a message.
+MAX_UNKNOWN_SHARE: Final = 0.05
 
 
 def check_potential(name: str) -> None:
-    """Raise ConfigError for a potential that there is not."""
+    """Raise ConfigError if there is no potential of this name."""
     if name != NONE and name not in POTENTIALS:
         raise ConfigError(f"potential is {name!r}. Accepted: {', '.join((NONE, *POTENTIALS))}.")
 
 
 def potential_for(elements: Collection[str]) -> str:
-    """Return the potential for the descriptor of a data set with these elements, "none" where no package is there."""
-    taken = (
-        each.name
-        for each in FOR_DATA_SETS
-        if each.installed and set(elements) <= set(each.elements)
-    )
-    return next(taken, NONE)
+    """Return the name of the installed potential that knows all these elements, or "none"."""
+    for potential in FOR_DATA_SETS:
+        if potential.is_installed and set(elements) <= set(potential.elements):
+            return potential.name
+    return NONE
 
 
-def kept_from_potential(elements: Mapping[str, Collection[str]]) -> str:
-    """Say that a few structures keep a data set from a potential that is installed, "" where it is not so.
+def potential_obstacle(elements: Mapping[str, Collection[str]]) -> str:
+    """Return a message if few structures prevent the use of an installed potential, otherwise "".
 
-    `elements` are those of every structure by its id. A few are at most `FEW_SHARE` of all.
+    Few are at most `MAX_UNKNOWN_SHARE` of all structures.
+
+    Parameters
+    ----------
+    elements
+        Elements of every structure, by its id.
     """
     if potential_for(set().union(*elements.values())) != NONE:
         return ""
-    for each in FOR_DATA_SETS:
-        lacking = {name: set(own) - set(each.elements) for name, own in elements.items()}
-        others = [name for name, symbols in lacking.items() if symbols]
-        if each.installed and len(others) <= FEW_SHARE * len(elements):
-            more = f" and {len(others) - _IDS_SHOWN:,} more" if len(others) > _IDS_SHOWN else ""
-            unknown = ", ".join(sorted(set().union(*lacking.values())))
-            return (
-                f"{each.title} does not know {unknown} (in {len(others):,} of {len(elements):,} structures: "
-                f"{', '.join(others[:_IDS_SHOWN])}{more}). So that these can be learned from, the descriptor of all "
-                "does without its features. To have its features instead, leave these structures out of the data; "
-                f"preset {each.name} leaves them out, too, and describes the others by its features alone."
-            )
+    for potential in FOR_DATA_SETS:
+        unknown = {
+            name: set(symbols) - set(potential.elements) for name, symbols in elements.items()
+        }
+        ids = [name for name, symbols in unknown.items() if symbols]
+        if potential.is_installed and len(ids) <= MAX_UNKNOWN_SHARE * len(elements):
+            return _obstacle_message(potential, unknown, ids)
     return ""
 
 
-def potential_words(name: str) -> str:
-    """Return what the card of a source says of this potential, an empty text where there is none."""
-    return "" if name == NONE else POTENTIALS[name].words
+def _obstacle_message(
+    potential: Potential, unknown: Mapping[str, Collection[str]], ids: Sequence[str]
+) -> str:
+    """Return the message on the structures `ids`, among all, that have unknown elements."""
+    symbols = ", ".join(sorted(set().union(*unknown.values())))
+    n_more = len(ids) - _N_LISTED_IDS
+    more = f" and {n_more:,} more" if n_more > 0 else ""
+    return (
+        f"{potential.title} does not know {symbols} (in {len(ids):,} of {len(unknown):,} "
+        f"structures: {', '.join(ids[:_N_LISTED_IDS])}{more}). So that these can be learned from, "
+        "the descriptor does not contain its features. To have its features instead, leave these "
+        f"structures out of the data; preset {potential.name} leaves them out too, and describes "
+        "the others by its features only."
+    )
+
+
+def potential_card_text(name: str) -> str:
+    """Return the entry of this potential in the card of a source model, or "" for "none"."""
+    return "" if name == NONE else POTENTIALS[name].card_text
 
 
 def pooled_features(atoms: "Atoms", name: str) -> NDArray[np.float64]:
-    """Return the pooled features (n_features,) of a structure; raises NoFeaturesError where it cannot be described."""
+    """Return the pooled features (n_features,) of a structure.
+
+    Raises NoFeaturesError if the potential cannot describe it.
+    """
     return POTENTIALS[name].describe(atoms)
 
 
-PART: Final = Part(
+BLOCK: Final = Block(
     "potential",
     width=lambda name: 0 if name == NONE else POTENTIALS[name].n_features,
     name=lambda name: f"{POTENTIALS[name].title} features",
     describe=pooled_features,
     elements=lambda name: POTENTIALS[name].elements,
     reach_angstrom=lambda name: POTENTIALS[name].reach_angstrom,
-    alike=True,
-    slow=True,
+    measures_similarity=True,
+    is_slow=True,
     check=lambda name: POTENTIALS[name].check(),
 )

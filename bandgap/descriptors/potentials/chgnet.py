@@ -1,33 +1,13 @@
-"""CHGNet: a graph network trained on 1.6 million structures of the Materials Project, with the forces and moments.
+"""CHGNet: a graph network trained on energies, forces and moments of the Materials Project.
 
-Reference: B. Deng et al., CHGNet as a pretrained universal neural network potential for charge-informed atomistic
-modelling, Nature Machine Intelligence 5, 1031 (2023). Its package, which the extra `chgnet` installs, brings the
-weights of version 0.3.0 and loads them. It takes crystals alone, so that along an open axis, as around a molecule, a
-box is drawn that is wider than the structure by more than the potential's reach: no atom sees an image, and the size of
-the box does not matter.
+Its package, which the extra `chgnet` installs, contains the weights of version 0.3.0. CHGNet
+accepts crystals only. A structure with open axes, such as a molecule, is put into a box that is
+wider than the structure by more than the cutoff. No atom is then a neighbour of an image, and the
+size of the box does not matter. What is pooled over the atoms was chosen by errors of test
+structures; the table is in docs/explanation/descriptors.md.
 
-What is pooled was chosen by the errors, in eV, of `gaussian_process` on 100 hybrid perovskites with HSE gaps (ten
-splits) and on 200 crystals of the Materials Project with PBE gaps (five splits):
-
-| pooled over the atoms                       | features | perovskites     | Materials Project |
-|---------------------------------------------|----------|-----------------|-------------------|
-| last layer: mean (the crystal's features)   | 64       | 0.267           |                   |
-| layer before: mean                          | 64       | 0.256           |                   |
-| layer before: mean, sd                      | 128      | 0.246 +- 0.009  | 1.043 +- 0.017    |
-| layer before: mean, maximum                 | 128      | 0.214 +- 0.008  | 0.992 +- 0.011    |
-| layer before: maximum, minimum              | 128      | 0.235 +- 0.007  | 0.941 +- 0.012    |
-| **layer before: mean, maximum, minimum**    | 192      | 0.217 +- 0.007  | 0.931 +- 0.014    |
-| layer before: mean, sd, maximum, minimum    | 256      | 0.214 +- 0.008  | 0.947 +- 0.015    |
-| the same and the last layer's mean          | 320      | 0.214 +- 0.008  | 0.946 +- 0.016    |
-
-The first two rows are of five splits. The gaps of the perovskites have a standard deviation of 0.37 eV, those of the
-Materials Project one of 1.63 eV.
-
-Together with other descriptors, and with a length of its own for each (`parts_gp`), the last layer gains: with
-composition and neighbours beside it, `chgnet-two-layers` has 0.673 eV on 1,000 crystals of the Materials Project, the
-layer before alone 0.688 (one split; 0.942 and 0.944 at n = 200, four splits); with square roots of MBTR and with SOAP
-0.628 eV on 100 molecules with the gap of their organic crystal, the layer before alone 0.635 (five splits); on the
-perovskites both have 0.203. Layers farther back say nothing more.
+Reference: B. Deng et al., CHGNet as a pretrained universal neural network potential for
+charge-informed atomistic modelling, Nature Machine Intelligence 5, 1031 (2023).
 """
 
 import contextlib
@@ -40,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors.parts import NoFeaturesError
+from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
@@ -52,55 +32,57 @@ Floats = NDArray[np.float64]
 
 WEIGHTS: Final = "0.3.0"
 CUTOFF_ANGSTROM: Final = 6.0
-WIDTH: Final = 64  # features of an atom in a layer
-MAX_PAIRS: Final = 200_000  # of neighbours, about 2,000 atoms: about 1 GB of memory
-UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")  # of no structure of its training
+# Features of an atom in a layer.
+WIDTH: Final = 64
+# Pairs of neighbours, of about 2,000 atoms; they take about 1 GB of memory.
+MAX_PAIRS: Final = 200_000
+# Elements of the table that are in no structure of its training data.
+UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")
 
 
 def pooled(atoms: "Atoms") -> Floats:
-    """Return the pooled features of a structure; raises NoFeaturesError where the potential cannot take it."""
+    """Return the pooled features (192,) of the layer before the last one; raises as `layers`."""
     return _pooled(atom_features(atoms))
 
 
 def pooled_of_two_layers(atoms: "Atoms") -> Floats:
-    """Return the pooled features of the last two layers, the one before first; raises NoFeaturesError as `pooled`."""
+    """Return the pooled features (384,) of the last two layers, the earlier one first."""
     return np.concatenate([_pooled(features) for features in layers(atoms)])
 
 
 def atom_features(atoms: "Atoms") -> Floats:
-    """Return the features (atom, 64) of the layer before the last one, of which the magnetic moments are made.
-
-    Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
-    """
+    """Return the features (atom, 64) of the layer before the last one; raises as `layers`."""
     return layers(atoms)[0]
 
 
 def layers(atoms: "Atoms") -> tuple[Floats, Floats]:
-    """Return the features (atom, 64) of the layer before the last one, and of the last one, from which energies come.
+    """Return the features (atom, 64) of the last two layers, the earlier one first.
 
-    Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
+    CHGNet computes magnetic moments from the earlier one, and energies from the last one. Raises
+    NoFeaturesError if the structure has too many pairs of neighbours or an atom without neighbours.
     """
     import torch
 
-    model, last = _model(), []
+    model = _model()
     boxed = _boxed(atoms)
     _refuse_crowded(boxed)
+    outputs: list[Any] = []
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of pymatgen, on elements without an electronegativity
+        # pymatgen warns of elements without an electronegativity.
+        warnings.simplefilter("ignore")
         structure = _structure(boxed)
         _refuse_isolated(structure)
         hook = model.readout_norm.register_forward_hook(
-            lambda module, given, made: last.append(made)
+            lambda module, inputs, output: outputs.append(output)
         )
         try:
-            before = model([model.graph_converter(structure)], task="e", return_atom_feas=True)[
-                "atom_fea"
-            ][0]
+            graph = model.graph_converter(structure)
+            result = model([graph], task="e", return_atom_feas=True)
         finally:
             hook.remove()
-    return np.asarray(before.numpy(), dtype=np.float64), np.asarray(
-        last[0].numpy(), dtype=np.float64
-    )
+    before_last = np.asarray(result["atom_fea"][0].numpy(), dtype=np.float64)
+    last = np.asarray(outputs[0].numpy(), dtype=np.float64)
+    return before_last, last
 
 
 def _pooled(features: Floats) -> Floats:
@@ -108,44 +90,45 @@ def _pooled(features: Floats) -> Floats:
 
 
 def check_installed() -> None:
-    """Raise ConfigError with what to do where CHGNet is not installed."""
+    """Raise ConfigError with what to install if CHGNet is missing."""
     _package()
 
 
 @lru_cache(maxsize=1)
 def _model() -> Any:
-    """Return the network with its weights, for predictions on the CPU."""
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints how many parameters it has
+    """Return the network with its weights, on the CPU."""
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its number of parameters
         return _package().load(model_name=WEIGHTS, use_device="cpu", verbose=False).eval()
 
 
 def _package() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # invalid escape sequences of bibtexparser, which pymatgen loads
+            # Of invalid escape sequences in bibtexparser, which pymatgen imports.
+            warnings.simplefilter("ignore")
             from chgnet.model.model import CHGNet
     except ImportError:
         raise ConfigError(
             "Features of CHGNet need the package chgnet, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[chgnet]'` in the folder of bandgap's README, or take another "
-            "descriptor."
+            "`pip install -c constraints.txt '.[chgnet]'` in the folder of bandgap's README, "
+            "or take another descriptor."
         ) from None
     return CHGNet
 
 
 def _boxed(atoms: "Atoms") -> "Atoms":
-    """Return the structure periodic along all axes, with more than the reach between images along the open ones."""
+    """Return the structure in a box that is periodic along all axes.
+
+    Along open axes, images are farther apart than the cutoff.
+    """
     if atoms.pbc.all():
         return atoms
     boxed: Atoms = atoms.copy()  # type: ignore[no-untyped-call]
     boxed.cell[~atoms.pbc] = 0.0
-    axes = (
-        boxed.cell.complete().array
-    )  # of length 1 and at right angles to the others, along the open axes
-    along = axes[~atoms.pbc] @ atoms.positions.T
-    lengths = np.ptp(along, axis=1) + CUTOFF_ANGSTROM + 1.0
+    # Along the open axes, of length 1 and perpendicular to the others.
+    axes = boxed.cell.complete().array
+    coordinates = axes[~atoms.pbc] @ atoms.positions.T
+    lengths = np.ptp(coordinates, axis=1) + CUTOFF_ANGSTROM + 1.0
     axes[~atoms.pbc] *= lengths[:, None]
     boxed.cell[:] = axes
     boxed.pbc = True
@@ -160,19 +143,20 @@ def _structure(boxed: "Atoms") -> Any:
     )
 
 
-def _pairs(boxed: "Atoms") -> float:
-    """Return about how many pairs of atoms are within the cutoff, both directions, by the density of the cell."""
-    n, volume = len(boxed), abs(float(np.linalg.det(boxed.cell.array)))
+def _n_pairs(boxed: "Atoms") -> float:
+    """Return the approximate number of pairs within the cutoff, from the density of the cell."""
+    n = len(boxed)
+    volume = abs(float(np.linalg.det(boxed.cell.array)))
     return n * n / volume * 4.0 / 3.0 * np.pi * CUTOFF_ANGSTROM**3
 
 
 def _refuse_crowded(boxed: "Atoms") -> None:
-    pairs = _pairs(boxed)
-    if pairs > MAX_PAIRS:
+    n_pairs = _n_pairs(boxed)
+    if n_pairs > MAX_PAIRS:
         raise NoFeaturesError(
-            f"has {len(boxed):,} atoms with about {round(pairs, -3):,.0f} pairs within {CUTOFF_ANGSTROM:g} angstroms, "
-            f"too many for CHGNet; accepted: {MAX_PAIRS:,}, about 2,000 atoms. Check the cell, or use the "
-            "primitive one."
+            f"has {len(boxed):,} atoms with about {round(n_pairs, -3):,.0f} pairs within "
+            f"{CUTOFF_ANGSTROM:g} angstroms, too many for CHGNet; accepted: {MAX_PAIRS:,}, "
+            "about 2,000 atoms. Check the cell, or use the primitive one."
         )
 
 
@@ -180,11 +164,12 @@ def _refuse_isolated(structure: Any) -> None:
     centres = structure.get_neighbor_list(
         r=CUTOFF_ANGSTROM, sites=structure.sites, numerical_tol=1e-8
     )[0]
-    lone = len(structure) - len(set(centres.tolist()))
-    if lone:
-        atoms = "an atom" if lone == 1 else f"{lone:,} atoms"
+    n_isolated = len(structure) - len(set(centres.tolist()))
+    if n_isolated:
+        atoms = "an atom" if n_isolated == 1 else f"{n_isolated:,} atoms"
         raise NoFeaturesError(
-            f"has {atoms} without a neighbour within {CUTOFF_ANGSTROM:g} angstroms, which CHGNet cannot describe."
+            f"has {atoms} without a neighbour within {CUTOFF_ANGSTROM:g} angstroms, "
+            "which CHGNet cannot describe."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a pretrained interatomic potential tells of a structure: pooled features of its crystal and atoms."""
+"""The type of a pretrained interatomic potential that gives pooled features of a structure."""
 
 import importlib.util
 from collections.abc import Callable
@@ -9,36 +9,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ase import (
-        Atoms,
-    )  # not loaded here: pages read names, licences and how many features there are
+    # Not imported at run time: the dashboard reads names and licences without loading ASE.
+    from ase import Atoms
 
 
 @dataclass(frozen=True)
 class Potential:
-    """A potential with its weights: what it is called, whose it is, what it takes and what it gives.
+    """A pretrained potential with its weights, which its package contains.
 
-    Its weights travel in its package, which loads them, and are named by `title`: other weights are another potential,
-    as they give other features.
+    Different weights are a different potential, because they give different features.
+
+    Parameters
+    ----------
+    name
+        Value of the descriptor's setting `potential`.
+    title
+        Name with the version of the weights.
+    licence
+        Licence of the weights.
+    reference
+        Authors, journal and year.
+    elements
+        Elements that it can describe.
+    n_features
+        Number of pooled features.
+    reach_angstrom
+        Largest distance of a neighbour.
+    describe
+        Returns the features (n_features,) of a structure. Raises NoFeaturesError.
+    check
+        Raises ConfigError if the package is not installed.
+    package
+        Name under which the package is imported.
     """
 
-    name: str  # the value of the descriptor's setting
-    title: str  # with the version of its weights
-    licence: str  # of its weights
+    name: str
+    title: str
+    licence: str
     reference: str
     elements: tuple[str, ...]
     n_features: int
-    reach_angstrom: float  # from an atom to its farthest neighbour
-    describe: "Callable[[Atoms], NDArray[np.float64]]"  # (n_features,); raises NoFeaturesError
-    check: Callable[[], None]  # raises ConfigError where its package is not installed
-    package: str  # by the name under which it is imported
+    reach_angstrom: float
+    describe: "Callable[[Atoms], NDArray[np.float64]]"
+    check: Callable[[], None]
+    package: str
 
     @property
-    def installed(self) -> bool:
-        """Whether its package is there."""
+    def is_installed(self) -> bool:
+        """Whether its package is installed."""
         return importlib.util.find_spec(self.package) is not None
 
     @property
-    def words(self) -> str:
-        """What the card of a source model says of it."""
+    def card_text(self) -> str:
+        """Its entry in the card of a source model."""
         return f"{self.title} ({self.reference}; licence of its weights: {self.licence})"

@@ -17,7 +17,7 @@ from bandgap.runs.requests import SourceRequest
 
 if TYPE_CHECKING:
     from bandgap.datasets.table import LabelledSet
-    from bandgap.descriptors import MBTRConfig
+    from bandgap.descriptors import DescriptorConfig
 
 MIN_LABELLED = 50
 MAX_STRUCTURES = 100_000
@@ -110,7 +110,7 @@ def labelled_molecules(
     return data
 
 
-def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "MBTRConfig":
+def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "DescriptorConfig":
     """Return the descriptor of a request: its preset, or one for the elements of the structures.
 
     Raises InputError when the features would need more memory than a job may take.

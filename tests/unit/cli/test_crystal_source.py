@@ -187,7 +187,7 @@ def test_descriptor_options_with_a_source_are_refused(
         "transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16"
     )
     assert refused.exit_code == 1
-    assert "A descriptor is given beside a source model, which has its own." in refused.stderr
+    assert "A descriptor is given together with a source model" in refused.stderr
     result_of_few = run(
         "transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O"
     )
@@ -267,7 +267,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(
     done = run("transfer", "--source", source, *data, *other_crystals, *quick, "--out", model)
     message = (
         "7 of 67 labelled structures were left out: rb000, rb001, rb002, rb003 and 3 more. The "
-        "source model has no Rb (in 7). To learn from them too, take a method that learns of new "
+        "source model has no Rb (in 7). To learn from them too, choose a method that learns new "
         "elements, such as btl_pcp_pe or feature_gp, or start from a source that was trained for "
         "their elements: bandgap train-source --species, or the page Source models."
     )

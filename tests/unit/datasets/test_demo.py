@@ -1,4 +1,4 @@
-"""The demo data as they are shipped: what the tables promise, what the structures are, and the loader's errors."""
+"""The shipped demo data: tables, structures, and errors of the loader."""
 
 import shutil
 
@@ -74,14 +74,15 @@ def test_records_agree_with_their_rows_and_nothing_is_refused(name, request):
 
 
 def test_crystals_have_realistic_densities_which_follow_from_their_cells(crystals):
-    found = [density_g_cm3(r.atoms.numbers, r.atoms.cell.array) for r in crystals.records]
-    assert np.allclose(found, crystals.table["density_g_cm3"], atol=2e-4)
-    assert min(found) >= 1.0 and max(found) <= 1.8
+    densities = [density_g_cm3(r.atoms.numbers, r.atoms.cell.array) for r in crystals.records]
+    assert np.allclose(densities, crystals.table["density_g_cm3"], atol=2e-4)
+    assert min(densities) >= 1.0 and max(densities) <= 1.8
 
 
 def test_crystals_have_no_contact_under_four_fifths_of_the_van_der_waals_sum(crystals):
     for row in range(0, len(crystals.records), 16):
-        atoms, z = crystals.records[row].atoms, int(crystals.table["Z"][row])
+        atoms = crystals.records[row].atoms
+        z = int(crystals.table["Z"][row])
         contact = closest_contact(
             atoms.numbers, atoms.positions, atoms.cell.array, atoms_per_molecule=len(atoms) // z
         )
@@ -91,7 +92,8 @@ def test_crystals_have_no_contact_under_four_fifths_of_the_van_der_waals_sum(cry
 
 def test_crystals_have_the_symmetry_of_their_space_group(crystals):
     for row in range(0, len(crystals.records), 16):
-        atoms, group = crystals.records[row].atoms, crystals.table["space_group"][row]
+        atoms = crystals.records[row].atoms
+        group = crystals.table["space_group"][row]
         blocks = atoms.get_scaled_positions(wrap=False).reshape(len(SPACE_GROUPS[group]), -1, 3)
         for (signs, translation), block in zip(SPACE_GROUPS[group], blocks, strict=True):
             apart = block - (blocks[0] * np.array(signs) + np.array(translation))

@@ -1,4 +1,4 @@
-"""Downloads from servers of this machine, over HTTP and FTP: gone on with, cut short, damaged, and not reached."""
+"""Downloads from local servers over HTTP and FTP: resumed, interrupted, damaged and refused."""
 
 import hashlib
 import socket
@@ -18,70 +18,83 @@ from tests.unit.cli.conftest import Run, run
 __all__ = ["run"]  # a fixture
 NAME = "df_5k.json"
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
-LISTED = f"{hashlib.sha512(b'other').hexdigest()}  README\n{hashlib.sha512(CONTENT).hexdigest()} *m1507656/{NAME}\n"
+SUMS_TEXT = (
+    f"{hashlib.sha512(b'other').hexdigest()}  README\n"
+    f"{hashlib.sha512(CONTENT).hexdigest()} *m1507656/{NAME}\n"
+)
 
 
 class Site:
-    """What a server offers and what it was asked for; after `most` bytes it hangs up."""
+    """Files of a server, and the requests that it received.
+
+    The server closes a connection after `max_bytes`.
+    """
 
     def __init__(self) -> None:
-        self.files = {SUMS: LISTED.encode(), NAME: CONTENT}
-        self.asked: list[int] = []  # first bytes of the data file
-        self.most = len(CONTENT)
+        self.files = {SUMS: SUMS_TEXT.encode(), NAME: CONTENT}
+        # First bytes of the requests for the data file.
+        self.first_bytes: list[int] = []
+        self.max_bytes = len(CONTENT)
         self.resumes = True
 
 
 class Pages(BaseHTTPRequestHandler):
-    def __init__(self, site: Site, *rest: object) -> None:
+    def __init__(self, site: Site, *arguments: object) -> None:
         self.site = site
-        super().__init__(*rest)
+        super().__init__(*arguments)
 
     def do_GET(self) -> None:
         name = self.path.rpartition("/")[2]
-        data, asked = self.site.files.get(name), self.headers.get("Range")
-        first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.site.resumes else 0
+        data = self.site.files.get(name)
+        start = self.headers.get("Range") if self.site.resumes else None
+        first = int(start.removeprefix("bytes=").rstrip("-")) if start else 0
         if data is None or first >= len(data):
             self.send_error(404 if data is None else 416)
             return
         if name == NAME:
-            self.site.asked.append(first)
+            self.site.first_bytes.append(first)
         self.send_response(206 if first else 200)
         self.send_header("Content-Length", str(len(data) - first))
         self.end_headers()
-        self.wfile.write(data[first : first + self.site.most])
+        self.wfile.write(data[first : first + self.site.max_bytes])
 
     def log_message(self, *words: object) -> None:
         pass
 
 
 def serve_ftp(listener: socket.socket, site: Site) -> None:
-    """Answer one client after another with what ftplib asks for, until the socket is closed."""
+    """Answer the commands of ftplib, one client after another, until the socket is closed."""
     while True:
         try:
             client, _ = listener.accept()
         except OSError:
             return
         with client, client.makefile("rb") as lines, socket.create_server(("127.0.0.1", 0)) as data:
-            first, port = 0, data.getsockname()[1]
+            first = 0
+            port = data.getsockname()[1]
             client.sendall(b"220 ready\r\n")
             for line in lines:
-                word, _, rest = line.decode().strip().partition(" ")
-                content = site.files.get(rest.rpartition("/")[2], b"")
+                word, _, argument = line.decode().strip().partition(" ")
+                content = site.files.get(argument.rpartition("/")[2], b"")
                 if word == "RETR":
                     client.sendall(b"150 here\r\n")
                     with data.accept()[0] as connection:
-                        connection.sendall(content[first : first + site.most])
-                    if rest.endswith(NAME):
-                        site.asked.append(first)
+                        connection.sendall(content[first : first + site.max_bytes])
+                    if argument.endswith(NAME):
+                        site.first_bytes.append(first)
                     client.sendall(b"226 done\r\n")
                     continue
-                first = int(rest) if word == "REST" else first
+                first = int(argument) if word == "REST" else first
                 answers = {
-                    "USER": "331 password", "PASS": "230 in" if rest == "secret" else "530 no", "TYPE": "200 ok",
-                    "SIZE": f"213 {len(content)}" if content else "550 no such file", "REST": "350 go on",
-                    "PASV": f"227 (127,0,0,1,{port // 256},{port % 256})", "EPSV": f"229 (|||{port}|)",
+                    "USER": "331 password",
+                    "PASS": "230 in" if argument == "secret" else "530 no",
+                    "TYPE": "200 ok",
+                    "SIZE": f"213 {len(content)}" if content else "550 no such file",
+                    "REST": "350 go on",
+                    "PASV": f"227 (127,0,0,1,{port // 256},{port % 256})",
+                    "EPSV": f"229 (|||{port}|)",
                     "QUIT": "221 bye",
-                }  # fmt: skip
+                }
                 client.sendall(f"{answers[word]}\r\n".encode())
 
 
@@ -109,17 +122,18 @@ def base(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
 def test_fetch_downloads_a_file_once(base: str, site: Site, tmp_path: Path) -> None:
     for _ in range(2):
         assert fetch(NAME, tmp_path / "new", base=base).read_bytes() == CONTENT
-    assert site.asked == [0] and [p.name for p in (tmp_path / "new").iterdir()] == [NAME]
+    assert site.first_bytes == [0]
+    assert [p.name for p in (tmp_path / "new").iterdir()] == [NAME]
 
 
 def test_fetch_resumes_an_incomplete_download(base: str, site: Site, tmp_path: Path) -> None:
-    site.most = 1_200_000
-    for done in (1_200_000, 2_400_000):
+    site.max_bytes = 1_200_000
+    for n_bytes in (1_200_000, 2_400_000):
         with pytest.raises(InputError, match="Run the same command again: it resumes"):
             fetch(NAME, tmp_path, base=base)
-        assert (tmp_path / f"{NAME}.part").read_bytes() == CONTENT[:done]
+        assert (tmp_path / f"{NAME}.part").read_bytes() == CONTENT[:n_bytes]
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
-    assert site.asked == [0, 1_200_000, 2_400_000]
+    assert site.first_bytes == [0, 1_200_000, 2_400_000]
 
 
 def test_damaged_download_is_removed(base: str, site: Site, tmp_path: Path) -> None:
@@ -134,7 +148,7 @@ def test_damaged_download_is_removed(base: str, site: Site, tmp_path: Path) -> N
 def test_fetch_with_a_part_of_another_file_restarts(base: str, site: Site, tmp_path: Path) -> None:
     (tmp_path / f"{NAME}.part").write_bytes(bytes(len(CONTENT) + 10))
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
-    assert site.asked[-1] == 0
+    assert site.first_bytes[-1] == 0
 
 
 def test_fetch_with_another_existing_file_keeps_it_and_is_refused(

@@ -1,4 +1,4 @@
-"""Tables of labels and OE62's files, damaged at random: gaps and molecules that can be used, or one sentence."""
+"""Randomly damaged tables of labels and OE62 files give valid values or one sentence."""
 
 import copy
 import functools
@@ -24,19 +24,23 @@ TABLES = [
     text.encode()
     for text in (
         "id,formula,gap_eV\nKAXCUK,C10H8,3.25\n00011,C6H6,4.5\n00012,C6H6,\n",
-        'id;file;"band gap (Ha)";theory\na;a.cif;0,12;PBE\nb;b.cif;0,2;"PBE; vdW"\n\nc;x/c.cif;0.1;GW\n',
+        'id;file;"band gap (Ha)";theory\na;a.cif;0,12;PBE\nb;b.cif;0,2;"PBE; vdW"\n\n'
+        "c;x/c.cif;0.1;GW\n",
         "file\tEg/eV\tenergy_meV\na.cif\t1\t5\nb.cif\t2e0\t6\na.cif\t1\t5\n",
         '\ufeffstructure_id,HOMO-LUMO gap / Hartree\r\n"a,b",.1\r\n\'c\',1e-1\r\n"d\ne",0\r\n',
     )
 ]
+# fmt: off
 UNUSUAL = [
-    None, True, {}, [], [[]], [[[]]], "", "x", "1", -1, 0, 1e308, -1e308, float("nan"), float("inf"), 10**400, 1e-320,
-    [None], [True], ["x"], [10**400], {"a": {}}, "\x00", "\ud800", "5" * 5000, [1e308], [-1e308],
-]  # fmt: skip
+    None, True, {}, [], [[]], [[[]]], "", "x", "1", -1, 0, 1e308, -1e308, float("nan"),
+    float("inf"), 10**400, 1e-320, [None], [True], ["x"], [10**400], {"a": {}}, "\x00", "\ud800",
+    "5" * 5000, [1e308], [-1e308],
+]
+# fmt: on
 
 
 def check_table(rng: Random) -> None:
-    """Read one damaged table, with a unit or a column that fits or does not, and match it to structures."""
+    """Read a damaged table with a right or wrong unit or column, and match it to structures."""
     data = damaged(rng, rng.choice(TABLES), TABLES)
     unit: Any = rng.choice((None, None, None, "eV", "Hartree", "meV"))
     column = rng.choice((None, None, None, "gap_eV", "id", "", "x"))
@@ -63,7 +67,7 @@ def published() -> dict[str, Any]:
 
 
 def damaged_oe62(rng: Random) -> bytes:
-    """Return a file with a value of another kind or a damaged geometry, or one with damaged text, or both."""
+    """Return a file with a wrong value, a damaged geometry or damaged text."""
     table = copy.deepcopy(published())
     if rng.random() < 0.7:
         for _ in range(rng.choice((1, 1, 3))):
@@ -97,7 +101,7 @@ def damaged_oe62(rng: Random) -> bytes:
 
 
 def check_oe62(rng: Random, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read one damaged file, in chunks of any size, at any level."""
+    """Read a damaged file in chunks of any size, at any level of theory."""
     data = damaged_oe62(rng)
     if rng.random() < 0.15:
         data = gzip.compress(data, 1, mtime=0)
@@ -105,16 +109,20 @@ def check_oe62(rng: Random, path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path.write_bytes(data)
     monkeypatch.setattr(split_json, "_CHUNK", rng.choice((100, 1000, 1 << 23)))
     try:
-        found = read_oe62(path, level=rng.choice(list(LEVELS)))
+        molecules = read_oe62(path, level=rng.choice(list(LEVELS)))
     except InputError as error:
         assert_sentence(str(error))
         return
-    assert_sentence(found.summary)
-    assert np.isfinite(found.gaps_eV).all() and (found.gaps_eV >= 0).all()
-    assert len({record.id for record in found.records}) == len(found.records) == len(found.gaps_eV)
-    for dropped in found.dropped:
+    assert_sentence(molecules.summary)
+    assert np.isfinite(molecules.gaps_eV).all() and (molecules.gaps_eV >= 0).all()
+    assert (
+        len({record.id for record in molecules.records})
+        == len(molecules.records)
+        == len(molecules.gaps_eV)
+    )
+    for dropped in molecules.dropped:
         assert dropped.reason.isprintable() and dropped.id
-    for record in found.records:
+    for record in molecules.records:
         assert record.atoms is not None and record.status == "ready" and len(record.atoms) > 0
         assert np.isfinite(record.atoms.positions).all()
         assert pdist(record.atoms.positions).min(initial=np.inf) >= CLOSEST_ANGSTROM - 1e-9

@@ -1,4 +1,4 @@
-"""Gaps of comment lines and of files' numbers: units, limits, and levels of theory, which are compared as words."""
+"""Gaps of comment lines and of numbers in files: units, limits and levels of theory."""
 
 import numpy as np
 import pytest
@@ -174,11 +174,10 @@ def test_numbers_take_the_unit_that_was_chosen() -> None:
 
 @pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
 def test_number_that_is_not_a_gap_is_refused_with_its_structure(value: float, unit: str) -> None:
-    with pytest.raises(
-        InputError,
-        match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100",
-    ):
-        gaps_from_numbers(["a", "b"], np.array([1.0, value]), unit=unit, name="energy")  # type: ignore[arg-type]
+    message = rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100"
+    values = np.array([1.0, value])
+    with pytest.raises(InputError, match=message):
+        gaps_from_numbers(["a", "b"], values, unit=unit, name="energy")  # type: ignore[arg-type]
 
 
 def test_merged_gaps_prefers_new_gaps_and_warns_of_mixed_levels() -> None:

@@ -1,4 +1,4 @@
-"""The second demo as it is shipped: Materials Project crystals, their parts, licence and source network."""
+"""The shipped inorganic demo: crystals of the Materials Project, licence and source network."""
 
 import json
 import math
@@ -46,7 +46,8 @@ def test_target_contains_carbon_and_hydrogen_and_the_source_never_both(demos):
 
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
-    demo, known = demos[name], read_demo_manifest(inorganic_folder())["sets"][name]
+    demo = demos[name]
+    entry = read_demo_manifest(inorganic_folder())["sets"][name]
     assert not [r.id for r in demo.records if r.status == "refused"]
     assert [reduced_formula(r.atoms.symbols) for r in demo.records] == demo.table[
         "formula"
@@ -54,13 +55,13 @@ def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
     assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
-    assert known["elements"] == sorted({s for r in demo.records for s in r.atoms.symbols})
-    assert known["distributions"]["gap_eV"]["mean"] == pytest.approx(demo.gaps_eV.mean(), abs=1e-4)
-    assert known["held_out"] == demo.table["id"][demo.table["part"] == HELD_OUT].tolist()
+    assert entry["elements"] == sorted({s for r in demo.records for s in r.atoms.symbols})
+    assert entry["distributions"]["gap_eV"]["mean"] == pytest.approx(demo.gaps_eV.mean(), abs=1e-4)
+    assert entry["held_out"] == demo.table["id"][demo.table["part"] == HELD_OUT].tolist()
 
 
-def test_parts_share_no_family_and_no_formula_occurs_twice(demos):
-    """A family is written here anew: group numbers of a periodic table in place of the symbols, and counts."""
+def test_held_out_and_training_crystals_share_no_family_and_no_formula_is_repeated(demos):
+    """A family is a formula with the groups of the periodic table instead of the symbols."""
     place = {symbol: k for k, group in enumerate(GROUPS) for symbol in group.split()}
     formulas = [reduced_formula(r.atoms.symbols) for demo in demos.values() for r in demo.records]
     assert len(set(formulas)) == len(formulas) == 2_400
@@ -128,7 +129,7 @@ def test_other_name_is_refused_with_those_there_are():
 
 @pytest.mark.data
 def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
-    """Another reader's table and cells: the gaps are the same numbers, and volumes differ by rounding alone."""
+    """Another reader gives the same gaps, and volumes that differ only by rounding."""
     raw: Path = test_data / "mp_crystals_pbe"
     table = pd.read_csv(raw / TABLE).set_index("id")
     cells = {record.id: record.atoms.cell.volume for record in read_paths([raw / CIFS])}
@@ -141,7 +142,7 @@ def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
 
 
 @pytest.mark.soak
-def test_source_judges_crystals_by_those_that_it_learned_from(demos, tmp_path):
+def test_source_judges_crystals_by_its_training_crystals(demos, tmp_path):
     target = demos["target"]
     table, summary = judge(
         inorganic_source_folder(), target.records[:12], cache=DescriptorCache(tmp_path)
@@ -149,7 +150,7 @@ def test_source_judges_crystals_by_those_that_it_learned_from(demos, tmp_path):
     learned = demos["source"].table["id"][demos["source"].table["part"] != HELD_OUT]
     assert summary["n_known"] == 1_000 and set(table["nearest"]) <= set(learned)
     records = zip(demos["source"].records, demos["source"].table["part"], strict=True)
-    seen = {
+    species = {
         symbol for record, part in records if part != HELD_OUT for symbol in record.atoms.symbols
     }
-    assert summary["unseen"] == {} and set(summary["species"]) == seen
+    assert summary["unseen"] == {} and set(summary["species"]) == species

@@ -137,7 +137,8 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
         pytest.param(b"id,gap_eV\na,\n", "the gap column is empty in every row", id="no-gaps"),
         pytest.param(
             b"crystal,gap_eV\na,1\n",
-            r"no column names the structures. Found: 'crystal', 'gap_eV'. Accepted: a column headed id or file",
+            r"no column names the structures. Found: 'crystal', 'gap_eV'. "
+            r"Accepted: a column headed id or file",
             id="id",
         ),
         pytest.param(

@@ -82,7 +82,8 @@ def test_match_labels_file_column_decides_between_equal_ids():
 def test_match_labels_summary_says_what_is_left_on_both_sides():
     matched = match_labels(["a", "b", "c"], ["", "", ""], labels_for("id", "c", "d"))
     assert matched.summary == (
-        "1 of 3 structures have a label; 2 structures have no label (a, b); 1 label has no structure (d)."
+        "1 of 3 structures have a label; 2 structures have no label (a, b); "
+        "1 label has no structure (d)."
     )
 
 

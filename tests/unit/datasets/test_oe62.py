@@ -1,4 +1,4 @@
-"""OE62's files: every trap of their layout in rows made for the purpose, published values, and real rows."""
+"""OE62 files: peculiar rows, published values, and real rows."""
 
 import json
 import os
@@ -17,21 +17,25 @@ PBE, PBE0, WATER_LEVEL, GW = (LEVELS[level][:2] for level in ("pbe", "pbe0", "pb
 COLUMNS += [*PBE, *PBE0, *WATER_LEVEL, *GW, "total_energy_pbe0_vac_tier2"]
 
 # Index labels are not in the order of the rows.
+# fmt: off
 ROWS = {
-    # everything computed; lists of one virtual level
-    0: ["AAA", "O\t\n", "InChI=1S/H2O\n", 3, WATER, [-9.3, -7.2], [-0.9, -0.1], [-11.8, -9.1], [-0.2], [-9.2], [-0.3],
-        [-14.6, -12.5], [2.5], -2080.1],
-    # a bare number where one virtual level is listed, and a positive LUMO; no water, no GW
-    3: ["BBB", "C\t\n", "InChI=1S/CH4\n", 3, HCN, [-9.4, -9.4], -0.4, [-11.0, -11.0], 0.31, None, None, None,
-        None, None],
-    # degenerate lists
-    1: ["CCC", "C#N\t\n", "\n", 3, HCN, [-9.0, -9.0], [-1.2, -1.2], [-10.5], [-0.4, -0.4], None, None, None, None, 0.0],
-    # the same molecule again, levels missing: null, an empty list, a scalar NaN
-    4: ["DDD", "C#N\t\n", "\n", 3, HCN, None, None, [-10.5], [], None, float("nan"), None, [None], 0.0],
-    # no refcode, SMILES that no toolkit reads, a tab in the geometry
-    2: [None, "not a smiles\t\n", "\n", 3, WATER.replace("O 50", "O\t50"), [-25.1, -7.2], [-0.9], [-9.1], [-0.2],
+    # Everything computed; lists of one virtual level.
+    0: ["AAA", "O\t\n", "InChI=1S/H2O\n", 3, WATER, [-9.3, -7.2], [-0.9, -0.1], [-11.8, -9.1],
+        [-0.2], [-9.2], [-0.3], [-14.6, -12.5], [2.5], -2080.1],
+    # A number instead of a list of one virtual level, and a positive LUMO; no water, no GW.
+    3: ["BBB", "C\t\n", "InChI=1S/CH4\n", 3, HCN, [-9.4, -9.4], -0.4, [-11.0, -11.0], 0.31,
+        None, None, None, None, None],
+    # Degenerate levels.
+    1: ["CCC", "C#N\t\n", "\n", 3, HCN, [-9.0, -9.0], [-1.2, -1.2], [-10.5], [-0.4, -0.4],
         None, None, None, None, 0.0],
-}  # fmt: skip
+    # The same molecule again with missing levels: null, an empty list, a scalar NaN.
+    4: ["DDD", "C#N\t\n", "\n", 3, HCN, None, None, [-10.5], [],
+        None, float("nan"), None, [None], 0.0],
+    # No refcode, SMILES that no toolkit reads, a tab in the geometry.
+    2: [None, "not a smiles\t\n", "\n", 3, WATER.replace("O 50", "O\t50"), [-25.1, -7.2], [-0.9],
+        [-9.1], [-0.2], None, None, None, None, 0.0],
+}
+# fmt: on
 
 
 def write(folder, rows=ROWS, columns=COLUMNS):
@@ -56,19 +60,19 @@ def write(folder, rows=ROWS, columns=COLUMNS):
     ],
 )
 def test_read_oe62_gap_is_first_unoccupied_minus_last_occupied(tmp_path, level, gaps, ids):
-    found = read_oe62(write(tmp_path), level=level)
-    np.testing.assert_allclose(found.gaps_eV, gaps, atol=1e-12)
-    assert [record.id for record in found.records] == ids
-    np.testing.assert_allclose(found.lumo_eV - found.homo_eV, found.gaps_eV)
-    assert len(found.records) + found.n_dropped == 5
+    molecules = read_oe62(write(tmp_path), level=level)
+    np.testing.assert_allclose(molecules.gaps_eV, gaps, atol=1e-12)
+    assert [record.id for record in molecules.records] == ids
+    np.testing.assert_allclose(molecules.lumo_eV - molecules.homo_eV, molecules.gaps_eV)
+    assert len(molecules.records) + molecules.n_dropped == 5
 
 
 def test_read_oe62_rows_left_out_are_named_with_their_reason(tmp_path):
-    found = read_oe62(write(tmp_path), level="pbe")
-    assert [(row.id, row.index, row.reason) for row in found.dropped] == [
+    molecules = read_oe62(write(tmp_path), level="pbe")
+    assert [(row.id, row.index, row.reason) for row in molecules.dropped] == [
         ("DDD", 4, "no occupied levels at PBE+vdW")
     ]
-    assert found.summary == "5 rows read, 4 kept; 1 left out: no occupied levels at PBE+vdW."
+    assert molecules.summary == "5 rows read, 4 kept; 1 left out: no occupied levels at PBE+vdW."
     assert [row.reason for row in read_oe62(write(tmp_path), level="pbe0").dropped] == [
         "no unoccupied levels at PBE0"
     ]
@@ -83,12 +87,8 @@ def test_read_oe62_geometry_is_not_moved(tmp_path):
 
 
 def test_read_oe62_index_labels_go_with_their_rows(tmp_path):
-    assert [record.info["index"] for record in read_oe62(write(tmp_path), level="pbe").records] == [
-        0,
-        3,
-        1,
-        2,
-    ]
+    records = read_oe62(write(tmp_path), level="pbe").records
+    assert [record.info["index"] for record in records] == [0, 3, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -109,18 +109,16 @@ def test_read_oe62_published_levels_give_the_published_gap(
     tmp_path, smiles, level, occupied, unoccupied, gap
 ):
     columns = ["refcode_csd", "xyz_pbe_relaxed", *LEVELS[level][:2]]
-    found = read_oe62(
+    molecules = read_oe62(
         write(tmp_path, {0: [smiles, WATER, occupied, unoccupied]}, columns), level=level
     )
-    assert found.gaps_eV[0] == pytest.approx(gap, abs=1e-9)
+    assert molecules.gaps_eV[0] == pytest.approx(gap, abs=1e-9)
 
 
 def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
     rows = {5: ROWS[0], 9: ROWS[0]}
-    assert [record.id for record in read_oe62(write(tmp_path, rows), level="pbe").records] == [
-        "AAA",
-        "AAA_9",
-    ]
+    records = read_oe62(write(tmp_path, rows), level="pbe").records
+    assert [record.id for record in records] == ["AAA", "AAA_9"]
 
 
 @pytest.mark.parametrize(
@@ -145,14 +143,14 @@ def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
 )
 def test_read_oe62_row_that_cannot_be_used_is_left_out(tmp_path, change, reason):
     row = [change.get(i, value) for i, value in enumerate(ROWS[0])]
-    found = read_oe62(write(tmp_path, {0: row, 3: ROWS[3]}), level="pbe")
-    assert [record.id for record in found.records] == ["BBB"]
-    assert found.dropped[0].reason == reason
+    molecules = read_oe62(write(tmp_path, {0: row, 3: ROWS[3]}), level="pbe")
+    assert [record.id for record in molecules.records] == ["BBB"]
+    assert molecules.dropped[0].reason == reason
 
 
 def test_read_oe62_refcode_with_control_characters_is_shown_without(tmp_path):
-    found = read_oe62(write(tmp_path, {0: ["A\x1b[2J", *ROWS[0][1:]]}), level="pbe")
-    assert [record.id for record in found.records] == ["A?[2J"]
+    molecules = read_oe62(write(tmp_path, {0: ["A\x1b[2J", *ROWS[0][1:]]}), level="pbe")
+    assert [record.id for record in molecules.records] == ["A?[2J"]
 
 
 def test_read_oe62_level_that_the_file_lacks_is_refused_with_those_it_has(tmp_path):
@@ -182,11 +180,11 @@ def test_read_oe62_can_be_cancelled(tmp_path):
 
 
 @pytest.mark.data
-def test_read_oe62_real_rows_agree_with_the_table_beside_them():
+def test_read_oe62_real_rows_agree_with_the_published_table():
     if "BANDGAP_TEST_DATA" not in os.environ:
         pytest.skip("BANDGAP_TEST_DATA is not set")
     folder = Path(os.environ["BANDGAP_TEST_DATA"]) / "oe62_gw"
-    found = read_oe62(folder / "df_5k_subset_split.json.gz", level="gw_qzvp")
+    molecules = read_oe62(folder / "df_5k_subset_split.json.gz", level="gw_qzvp")
     table = np.genfromtxt(
         folder / "oe62_gw.csv",
         delimiter=",",
@@ -195,12 +193,12 @@ def test_read_oe62_real_rows_agree_with_the_table_beside_them():
         encoding="utf-8",
         comments=None,
     )
-    assert (len(found.records), found.n_dropped) == (1911, 0)
-    assert [record.info["index"] for record in found.records] == table["df5k_row"].tolist()
-    assert [record.atoms.get_chemical_formula("hill") for record in found.records] == table[
+    assert (len(molecules.records), molecules.n_dropped) == (1911, 0)
+    assert [record.info["index"] for record in molecules.records] == table["df5k_row"].tolist()
+    assert [record.atoms.get_chemical_formula("hill") for record in molecules.records] == table[
         "formula"
     ].tolist()
-    np.testing.assert_allclose(found.gaps_eV, table["gap_eV"], atol=1e-6)
-    assert (found.gaps_eV.min(), found.gaps_eV.max()) == pytest.approx(
-        (4.28, 12.62), abs=0.005
-    )  # as published
+    np.testing.assert_allclose(molecules.gaps_eV, table["gap_eV"], atol=1e-6)
+    # As published.
+    limits = (molecules.gaps_eV.min(), molecules.gaps_eV.max())
+    assert limits == pytest.approx((4.28, 12.62), abs=0.005)

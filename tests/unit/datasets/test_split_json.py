@@ -94,8 +94,9 @@ def test_read_split_json_value_without_end_is_refused_early(tmp_path, monkeypatc
     monkeypatch.setattr(split_json, "_CHUNK", 1000)
     monkeypatch.setattr(split_json, "_LONGEST", 10_000)
     numbers = "".join(str(number) for number in range(100_000))
-    whole = gzip.compress(('{"columns": ["a"], "index": [0], "data": [["' + numbers).encode())
-    (tmp_path / "x.json.gz").write_bytes(whole[:-20])  # who reads to the end finds it cut off
+    data = gzip.compress(('{"columns": ["a"], "index": [0], "data": [["' + numbers).encode())
+    # A reader that reads to the end finds that it is cut off.
+    (tmp_path / "x.json.gz").write_bytes(data[:-20])
     with pytest.raises(InputError, match="the file ends or breaks after 0 rows"):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
 
@@ -110,13 +111,13 @@ def test_read_split_json_absent_or_broken_archive_is_named(tmp_path):
         InputError, match=r"x\.json\.gz: cannot be read .* Was the download complete"
     ):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
-    whole = gzip.compress(FRAME.to_json(orient="split").encode())
-    (tmp_path / "x.json.gz").write_bytes(whole[:20] + bytes(20) + whole[40:])
+    data = gzip.compress(FRAME.to_json(orient="split").encode())
+    (tmp_path / "x.json.gz").write_bytes(data[:20] + bytes(20) + data[40:])
     with pytest.raises(
         InputError, match=r"x\.json\.gz: cannot be read \(.+\). Was the download complete"
     ):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
-    (tmp_path / "x.json.gz").write_bytes(whole + b"\x8d<")
+    (tmp_path / "x.json.gz").write_bytes(data + b"\x8d<")
     with pytest.raises(
         InputError, match=r"x\.json\.gz: cannot be read \(Not a gzipped file\). Was the download"
     ):

@@ -54,10 +54,12 @@ def test_permuted_split_too_few_rows_is_refused(n_test, n_train, text):
 
 def test_hold_back_takes_the_rows_that_were_drawn_last():
     split = permuted_split([f"{i:02d}" for i in range(30)], n_test=5, n_train=20, seed=3)
-    held = hold_back(split, share=0.15)
-    assert np.array_equal(np.concatenate([held.train, held.held_back]), split.train)
-    assert (held.train.size, held.held_back.size) == (17, 3)
-    assert np.array_equal(held.test, split.test)
+    with_held_back = hold_back(split, share=0.15)
+    assert np.array_equal(
+        np.concatenate([with_held_back.train, with_held_back.held_back]), split.train
+    )
+    assert (with_held_back.train.size, with_held_back.held_back.size) == (17, 3)
+    assert np.array_equal(with_held_back.test, split.test)
     assert hold_back(split, share=0.0).held_back.size == 0
 
 
@@ -70,7 +72,8 @@ def test_hold_back_share_that_leaves_none_on_one_side_is_refused(share):
         hold_back(split, share=share)
 
 
-FORMULAS = [f"formula{i % 9}" for i in range(30)]  # groups of 3 and 4
+# Groups of 3 and 4.
+FORMULAS = [f"formula{i % 9}" for i in range(30)]
 
 
 def test_grouped_split_leaves_no_group_on_both_sides():
@@ -91,7 +94,8 @@ def test_grouped_split_more_training_keeps_the_test_rows():
 
 def test_grouped_split_input_in_another_order_gives_the_same_ids():
     other = list(reversed(range(30)))
-    ids, groups = [IDS[i] for i in other], [FORMULAS[i] for i in other]
+    ids = [IDS[i] for i in other]
+    groups = [FORMULAS[i] for i in other]
     one = grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=8, seed=1)
     two = grouped_split(ids, groups=groups, n_test=10, n_train=8, seed=1)
     assert [IDS[i] for i in one.test] == [ids[i] for i in two.test]
@@ -107,9 +111,11 @@ def test_grouped_split_with_groups_larger_than_the_test_set_says_so():
 
 def test_hold_back_of_groups_cuts_between_two_of_them():
     split = grouped_split(IDS, groups=FORMULAS, n_test=6, n_train=None, seed=0)
-    held = hold_back(split, share=0.3, groups=FORMULAS)
-    assert not {FORMULAS[i] for i in held.train} & {FORMULAS[i] for i in held.held_back}
-    assert 0 < held.held_back.size <= round(0.3 * split.train.size)
+    with_held_back = hold_back(split, share=0.3, groups=FORMULAS)
+    assert not {FORMULAS[i] for i in with_held_back.train} & {
+        FORMULAS[i] for i in with_held_back.held_back
+    }
+    assert 0 < with_held_back.held_back.size <= round(0.3 * split.train.size)
 
 
 def test_hold_back_of_one_group_alone_is_refused():
@@ -119,21 +125,20 @@ def test_hold_back_of_one_group_alone_is_refused():
 
 
 def test_split_by_test_ids_tests_on_the_ids_and_draws_the_others_by_the_seed():
-    named = ["crystal7", "crystal21", "crystal3"]
+    test_ids = ["crystal7", "crystal21", "crystal3"]
     split, other = (
-        split_by_test_ids(IDS, test_ids=named, n_train=11, seed=seed) for seed in (2, 3)
+        split_by_test_ids(IDS, test_ids=test_ids, n_train=11, seed=seed) for seed in (2, 3)
     )
-    assert [IDS[i] for i in split.test] == [IDS[i] for i in other.test] == sorted(named)
-    left = sorted(set(IDS) - set(named))
-    assert [IDS[i] for i in split.train] == list(
-        np.array(left)[np.random.default_rng(2).permutation(27)][:11]
-    )
+    assert [IDS[i] for i in split.test] == [IDS[i] for i in other.test] == sorted(test_ids)
+    training_ids = np.array(sorted(set(IDS) - set(test_ids)))
+    order = np.random.default_rng(2).permutation(27)
+    assert [IDS[i] for i in split.train] == list(training_ids[order][:11])
     assert split.train.tolist() != other.train.tolist()
     backwards = list(reversed(IDS))
-    again = split_by_test_ids(backwards, test_ids=reversed(named), n_train=11, seed=2)
+    again = split_by_test_ids(backwards, test_ids=reversed(test_ids), n_train=11, seed=2)
     assert [backwards[i] for i in again.train] == [IDS[i] for i in split.train]
     assert sorted(
-        [*split_by_test_ids(IDS, test_ids=named, n_train=None, seed=0).train, *split.test]
+        [*split_by_test_ids(IDS, test_ids=test_ids, n_train=None, seed=0).train, *split.test]
     ) == list(range(30))
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from ase import Atoms
 
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import DescriptorConfig
 from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol
 
 
 @pytest.fixture(params=CONFIGS.values(), ids=CONFIGS.keys())
-def config(request: pytest.FixtureRequest) -> MBTRConfig:
+def config(request: pytest.FixtureRequest) -> DescriptorConfig:
     """Every kind of term and normalisation."""
-    value: MBTRConfig = request.param
+    value: DescriptorConfig = request.param
     return value
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.structures import StructureRecord
 
 K1 = Term(function="atomic_number", minimum=0.0, maximum=10.0, n=11, sigma=0.7)
@@ -44,14 +44,14 @@ K3_ANGLE = Term(
 SPECIES = ("H", "C", "N", "O")
 
 CONFIGS = {
-    "k1 k2 per heavy atom": MBTRConfig(SPECIES, K1, K2),
-    "k1 k2 per atom": MBTRConfig(SPECIES, K1, K2, normalisation="per_atom"),
-    "k1 k2 l2 per term": MBTRConfig(SPECIES, K1, K2, normalisation="l2_per_term"),
-    "k1 k2 unscaled": MBTRConfig(SPECIES, K1, K2, normalisation="none"),
-    "distance, inverse square": MBTRConfig(SPECIES, K1, K2_DISTANCE),
-    "square roots and size": MBTRConfig(SPECIES, K1, K2, roots=True, size=True),
-    "k3 cosine": MBTRConfig(SPECIES, K1, K2, K3),
-    "k3 angle": MBTRConfig(SPECIES, K1, K2, K3_ANGLE, normalisation="per_atom"),
+    "k1 k2 per heavy atom": DescriptorConfig(SPECIES, K1, K2),
+    "k1 k2 per atom": DescriptorConfig(SPECIES, K1, K2, normalisation="per_atom"),
+    "k1 k2 l2 per term": DescriptorConfig(SPECIES, K1, K2, normalisation="l2_per_term"),
+    "k1 k2 unscaled": DescriptorConfig(SPECIES, K1, K2, normalisation="none"),
+    "distance, inverse square": DescriptorConfig(SPECIES, K1, K2_DISTANCE),
+    "square roots and size": DescriptorConfig(SPECIES, K1, K2, roots=True, size=True),
+    "k3 cosine": DescriptorConfig(SPECIES, K1, K2, K3),
+    "k3 angle": DescriptorConfig(SPECIES, K1, K2, K3_ANGLE, normalisation="per_atom"),
 }
 
 
@@ -61,7 +61,7 @@ def ethanol() -> Atoms:
 
 
 def crystal() -> Atoms:
-    """Return a triclinic crystal of acetamide and water; no distance lies at a cutoff of the settings above."""
+    """Return a triclinic crystal of acetamide and water, without distances at the cutoffs above."""
     acetamide = ase.build.molecule("CH3CONH2")
     water = ase.build.molecule("H2O")
     water.rotate(40, (1, 2, 3))
@@ -78,7 +78,7 @@ def record(atoms: Atoms | None, name: str = "structure") -> StructureRecord:
 
 
 def random_molecules(n: int) -> list[Atoms]:
-    """Return `n` different hydrogen-bonded pairs, made from a fixed seed."""
+    """Return `n` different hydrogen-bonded pairs of molecules from a fixed seed."""
     generator = np.random.default_rng(0)
     molecules = []
     for _ in range(n):
@@ -89,9 +89,9 @@ def random_molecules(n: int) -> list[Atoms]:
 
 
 def rotated(atoms: Atoms) -> Atoms:
-    other = atoms.copy()
-    other.rotate(37, (1, 2, -1), rotate_cell=True)
-    return other
+    turned = atoms.copy()
+    turned.rotate(37, (1, 2, -1), rotate_cell=True)
+    return turned
 
 
 def shuffled(atoms: Atoms) -> Atoms:
@@ -99,14 +99,14 @@ def shuffled(atoms: Atoms) -> Atoms:
 
 
 def other_cell(atoms: Atoms) -> Atoms:
-    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
+    """Return the crystal in a skewed cell with another origin, and atoms outside the cell."""
     other = atoms.copy()
     other.positions += (0.3, -0.8, 11.0)
     other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
     return other
 
 
-# a crystal may be written in any of these ways, and has the same features
+# A crystal may be written in any of these ways, and must have the same features.
 WRITTEN_OTHERWISE = pytest.mark.parametrize(
     "change",
     [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],

@@ -1,4 +1,4 @@
-"""The descriptor cache: what is stored comes back, to several processes too, and damage never stops a computation."""
+"""The descriptor cache returns what was stored, and damaged files never stop a computation."""
 
 import logging
 import multiprocessing
@@ -19,13 +19,13 @@ def vector(seed: int) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32)
 
 
-def test_cache_gives_back_what_was_stored_and_nothing_else(tmp_path: Path) -> None:
+def test_cache_returns_what_was_stored_and_nothing_else(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     cache.put_many({"a": vector(1), "b": vector(2)})
-    found = cache.get_many(["a", "b", "c"], width=WIDTH)
-    assert set(found) == {"a", "b"}
-    np.testing.assert_array_equal(found["b"], vector(2))
-    assert found["b"].dtype == np.float32
+    vectors = cache.get_many(["a", "b", "c"], width=WIDTH)
+    assert set(vectors) == {"a", "b"}
+    np.testing.assert_array_equal(vectors["b"], vector(2))
+    assert vectors["b"].dtype == np.float32
     assert len(cache) == 2
 
 
@@ -85,8 +85,8 @@ def test_cache_file_overwritten_in_the_middle_never_raises(
     content = bytearray(cache.path.read_bytes())
     content[4096:] = bytes(b ^ 0xA5 for b in content[4096:])
     cache.path.write_bytes(bytes(content))
-    for key, found in cache.get_many(keys, width=WIDTH).items():
-        np.testing.assert_array_equal(found, vector(int(key)))
+    for key, row in cache.get_many(keys, width=WIDTH).items():
+        np.testing.assert_array_equal(row, vector(int(key)))
     cache.put_many({"new": vector(7)})
     assert set(cache.get_many(["new"], width=WIDTH)) == {"new"}
     assert "is rebuilt" in caplog.text
@@ -95,7 +95,7 @@ def test_cache_file_overwritten_in_the_middle_never_raises(
 @pytest.mark.parametrize(
     "value", [b"", b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01"], ids=["empty", "text", "no bytes"]
 )
-def test_cache_entry_that_is_damaged_counts_as_not_stored(value: bytes, tmp_path: Path) -> None:
+def test_cache_entry_that_is_damaged_counts_as_missing(value: bytes, tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     cache.put_many({"a": vector(1), "b": vector(2)})
     with sqlite3.connect(cache.path) as db:
@@ -104,13 +104,13 @@ def test_cache_entry_that_is_damaged_counts_as_not_stored(value: bytes, tmp_path
     assert set(cache.get_many(["a", "b"], width=WIDTH)) == {"b"}
 
 
-def test_cache_entry_of_another_width_counts_as_not_stored(tmp_path: Path) -> None:
+def test_cache_entry_of_another_width_counts_as_missing(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     cache.put_many({"a": vector(1)})
     assert cache.get_many(["a"], width=WIDTH + 1) == {}
 
 
-def test_cache_that_cannot_be_written_is_passed_over_with_a_warning(
+def test_cache_that_cannot_be_written_is_not_used_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
@@ -118,16 +118,16 @@ def test_cache_that_cannot_be_written_is_passed_over_with_a_warning(
     cache.put_many({"a": vector(1)})
     assert cache.get_many(["a"], width=WIDTH) == {}
     assert "cannot be used" in caplog.text
-    assert "going on without it" in caplog.text
+    assert "it is not used" in caplog.text
 
 
-def test_cache_over_its_limit_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
+def test_cache_over_its_limit_removes_the_least_recently_used_vectors(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path, max_bytes=300_000)
     for start in range(0, 2000, 100):
         cache.put_many({str(i): vector(i) for i in range(start, start + 100)})
-    kept = {int(key) for key in cache.get_many([str(i) for i in range(2000)], width=WIDTH)}
-    assert 500 < len(kept) < 1500
-    assert kept == set(range(2000 - len(kept), 2000))
+    remaining = {int(key) for key in cache.get_many([str(i) for i in range(2000)], width=WIDTH)}
+    assert 500 < len(remaining) < 1500
+    assert remaining == set(range(2000 - len(remaining), 2000))
 
 
 def _write(folder: Path, first: int) -> None:
@@ -149,6 +149,6 @@ def test_cache_written_by_several_processes_at_once_loses_nothing(
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     with caplog.at_level(logging.WARNING):
-        found = DescriptorCache(tmp_path).get_many([str(i) for i in range(300)], width=WIDTH)
-    assert len(found) == 300
+        vectors = DescriptorCache(tmp_path).get_many([str(i) for i in range(300)], width=WIDTH)
+    assert len(vectors) == 300
     assert caplog.text == ""

@@ -1,4 +1,4 @@
-"""Statistics of element properties: the numbers of matminer, and what a composition must not depend on."""
+"""Statistics of element properties are those of matminer and depend on the composition only."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from ase.formula import Formula
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
 from bandgap.descriptors.composition import STATISTICS, composition, property_statistics
 from bandgap.descriptors.element_properties import (
-    KNOWN,
     PROPERTIES,
+    TABLE_ELEMENTS,
     element_properties,
     scaled_properties,
 )
@@ -19,7 +19,7 @@ from bandgap.structures.elements import ELEMENTS
 from tests.unit.descriptors.samples import crystal, record
 
 ALL = "sum over the 22 properties"
-# matminer 0.10.1, ElementProperty.from_preset("magpie"), in the order of STATISTICS
+# matminer 0.10.1, ElementProperty.from_preset("magpie"), in the order of STATISTICS.
 MATMINER = {
     "CH6NPbI3": {
         "electronegativity": (2.425, 0.240833333, 2.2, 3.04, 0.84, 2.2),
@@ -55,27 +55,27 @@ MATMINER = {
 @pytest.mark.parametrize("formula", MATMINER)
 def test_statistics_of_a_compound_are_those_of_matminer(formula: str) -> None:
     numbers = Atoms(str(Formula(formula))).numbers
-    found = property_statistics(numbers, element_properties())
-    assert found.shape == (len(STATISTICS), len(PROPERTIES)) == (6, 22)
+    statistics = property_statistics(numbers, element_properties())
+    assert statistics.shape == (len(STATISTICS), len(PROPERTIES)) == (6, 22)
     for name, expected in MATMINER[formula].items():
-        values = found.sum(axis=1) if name == ALL else found[:, PROPERTIES.index(name)]
-        np.testing.assert_allclose(values, expected, rtol=1e-8, err_msg=name)
+        column = statistics.sum(axis=1) if name == ALL else statistics[:, PROPERTIES.index(name)]
+        np.testing.assert_allclose(column, expected, rtol=1e-8, err_msg=name)
 
 
-def test_properties_are_known_from_hydrogen_to_curium_and_finite() -> None:
-    assert ELEMENTS[:96] == KNOWN and KNOWN[-1] == "Cm"
+def test_properties_are_finite_from_hydrogen_to_curium() -> None:
+    assert ELEMENTS[:96] == TABLE_ELEMENTS and TABLE_ELEMENTS[-1] == "Cm"
     table = element_properties()
     assert table.shape == (96, 22) and np.isfinite(table).all()
     electronegativity = dict(
-        zip(KNOWN, table[:, PROPERTIES.index("electronegativity")], strict=True)
+        zip(TABLE_ELEMENTS, table[:, PROPERTIES.index("electronegativity")], strict=True)
     )
     assert max(electronegativity, key=lambda symbol: electronegativity[symbol]) == "F"
-    known = [
+    measured = [
         value
         for symbol, value in electronegativity.items()
         if symbol not in ("He", "Ne", "Ar", "Rn")
     ]
-    assert electronegativity["Ne"] == pytest.approx(np.mean(known))
+    assert electronegativity["Ne"] == pytest.approx(np.mean(measured))
 
 
 def test_features_are_the_statistics_of_scaled_properties() -> None:
@@ -83,16 +83,15 @@ def test_features_are_the_statistics_of_scaled_properties() -> None:
     np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-12)
     atoms = bulk("NaCl", "rocksalt", a=5.64)
-    raw, table = property_statistics(atoms.numbers, element_properties()), element_properties()
-    shift = np.array([1, 0, 1, 1, 0, 1])[:, None] * table.mean(
-        axis=0
-    )  # a range and a deviation know no shift
-    np.testing.assert_allclose(
-        composition(atoms), ((raw - shift) / table.std(axis=0)).ravel(), atol=1e-12
-    )
+    table = element_properties()
+    raw = property_statistics(atoms.numbers, table)
+    # Subtracting the mean changes neither the mean absolute deviation nor the range.
+    is_shifted = np.array([1, 0, 1, 1, 0, 1])[:, None]
+    expected = (raw - is_shifted * table.mean(axis=0)) / table.std(axis=0)
+    np.testing.assert_allclose(composition(atoms), expected.ravel(), atol=1e-12)
 
 
-def test_features_depend_on_the_fractions_of_elements_alone() -> None:
+def test_features_depend_on_the_fractions_of_elements_only() -> None:
     atoms = crystal()
     expected = composition(atoms)
     shuffled = atoms[np.random.default_rng(0).permutation(len(atoms))]
@@ -101,20 +100,20 @@ def test_features_depend_on_the_fractions_of_elements_alone() -> None:
     assert not np.allclose(composition(molecule("H2O")), expected)
 
 
-def test_descriptor_of_composition_alone_takes_every_element_that_the_table_has() -> None:
+def test_descriptor_of_composition_accepts_every_element_of_the_table() -> None:
     config = DescriptorConfig(composition=True)
-    assert config.elements == KNOWN and config.species == ()
+    assert config.elements == TABLE_ELEMENTS and config.species == ()
     assert n_features(config) == 132
-    found = featurize(
+    described = featurize(
         [record(Atoms("UPbXe", [[0, 0, 0], [3, 0, 0], [0, 3, 0]])), record(Atoms("Lr"))], config
     )
-    assert np.isfinite(found.features[0]).all()
-    problem = found.problems[1]
+    assert np.isfinite(described.features[0]).all()
+    problem = described.problems[1]
     assert problem is not None and problem.text.startswith(
         "contains Lr, which the descriptor was not set up for"
     )
 
 
-def test_descriptor_with_terms_takes_the_elements_of_both() -> None:
+def test_descriptor_with_terms_accepts_the_elements_that_both_accept() -> None:
     config = DescriptorConfig(("H", "Cm", "Bk"), k1=K1, composition=True)
     assert config.elements == ("H", "Cm")

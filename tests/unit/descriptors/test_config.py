@@ -1,4 +1,4 @@
-"""Settings of the descriptor: what a preset is, what is refused, and what is known before computing."""
+"""Settings of the descriptor: presets, refused settings, and the size before computing."""
 
 import dataclasses
 import json
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from bandgap.descriptors import (
     PRESETS,
     DescriptorConfig,
-    MBTRConfig,
     Term,
     config_for,
     descriptor_for,
@@ -28,7 +27,7 @@ from bandgap.structures.elements import ELEMENTS
 
 
 @pytest.mark.parametrize(("preset", "expected"), [("thesis-1260", 1_260), ("oe62-16", 5_472)])
-def test_preset_has_the_number_of_features_that_it_promises(preset: str, expected: int) -> None:
+def test_preset_has_its_documented_number_of_features(preset: str, expected: int) -> None:
     assert n_features(config_for(preset=preset)) == expected
 
 
@@ -39,7 +38,7 @@ def test_preset_of_52_points_stays_below_8000_features() -> None:
     assert n_features(finer) == 7_904
 
 
-def test_config_for_species_has_the_presets_settings_and_the_order_of_atomic_numbers() -> None:
+def test_config_for_species_has_the_settings_of_the_presets_and_sorted_species() -> None:
     config = config_for(species=["Pb", "H", "I", "C"])
     assert config.species == ("H", "C", "I", "Pb")
     assert dataclasses.replace(config, species=PRESETS["oe62-16"].species) == PRESETS["oe62-16"]
@@ -50,7 +49,7 @@ def test_elements_are_those_of_ase() -> None:
 
 
 @given(st.permutations(["H", "C", "N", "S", "Br"]))
-def test_config_given_species_in_any_order_is_the_same(species: list[str]) -> None:
+def test_config_does_not_depend_on_the_order_of_species(species: list[str]) -> None:
     assert fingerprint(config_for(species=species)) == fingerprint(
         config_for(species=["H", "C", "N", "S", "Br"])
     )
@@ -63,20 +62,20 @@ def test_feature_blocks_of_any_species_cover_the_vector_without_gaps(
     k3 = Term("cosine", -1.0, 1.0, 5, 0.1, "exp", 3.0, 0.01) if with_k3 else None
     config = dataclasses.replace(config_for(species=species), k3=k3)
     blocks = feature_blocks(config)
-    stops = [0] + [place.stop for _, place in blocks]
-    assert [place.start for _, place in blocks] == stops[:-1]
+    stops = [0] + [block.stop for _, block in blocks]
+    assert [block.start for _, block in blocks] == stops[:-1]
     assert stops[-1] == n_features(config)
     assert len({name for name, _ in blocks}) == len(blocks)
 
 
-def test_estimate_of_oe62_is_four_bytes_a_number() -> None:
+def test_estimate_of_oe62_is_four_bytes_per_value() -> None:
     need = estimate(PRESETS["oe62-16"], 61_489)
     assert (need.n_features, need.n_bytes) == (5_472, 61_489 * 5_472 * 4)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_config_after_json_is_the_same(name: str) -> None:
-    again = from_dict(MBTRConfig, json.loads(json.dumps(to_dict(PRESETS[name]))))
+    again = from_dict(DescriptorConfig, json.loads(json.dumps(to_dict(PRESETS[name]))))
     assert again == PRESETS[name]
     assert fingerprint(again) == fingerprint(PRESETS[name])
 
@@ -106,7 +105,7 @@ def test_config_after_json_is_the_same(name: str) -> None:
     ],
     ids=["neither", "both", "unknown preset", "empty", "no element", "wrong case", "twice"],
 )
-def test_config_for_wrong_choice_says_what_is_accepted(
+def test_config_for_wrong_arguments_says_what_is_accepted(
     preset: str | None, species: list[str] | None, text: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -114,27 +113,28 @@ def test_config_for_wrong_choice_says_what_is_accepted(
     assert text in str(caught.value)
 
 
-def test_descriptor_for_a_few_elements_is_the_mbtr_of_these_elements_with_soap_behind_it() -> None:
-    found = descriptor_for({"Pb", "H", "I", "C", "N"})
-    assert found == dataclasses.replace(
+def test_descriptor_for_a_few_elements_is_mbtr_of_these_elements_with_soap() -> None:
+    assert descriptor_for({"Pb", "H", "I", "C", "N"}) == dataclasses.replace(
         config_for(species=["H", "C", "N", "I", "Pb"]), roots=True, soap=Soap()
     )
     assert descriptor_for(["O", "H", "O"]).elements == ("H", "O")
 
 
-def test_descriptor_for_many_elements_takes_every_element_and_does_not_grow_with_them() -> None:
-    some, all_known = descriptor_for(ELEMENTS[:17]), descriptor_for(ELEMENTS[:96])
-    assert some == all_known and some.elements == ELEMENTS[:96]
-    assert n_features(some) == 262
+def test_descriptor_for_many_elements_accepts_all_and_has_a_fixed_length() -> None:
+    descriptor = descriptor_for(ELEMENTS[:17])
+    assert descriptor == descriptor_for(ELEMENTS[:96])
+    assert descriptor.elements == ELEMENTS[:96]
+    assert n_features(descriptor) == 262
     assert len(descriptor_for(ELEMENTS[:16]).terms) == 2
 
 
-def test_descriptor_for_an_element_that_soap_does_not_know_takes_it_all_the_same() -> None:
-    found = descriptor_for({"Lr", "O"})
-    assert found.elements == ("O", "Lr") and found.soap is None
+def test_descriptor_for_an_element_without_soap_has_no_soap() -> None:
+    descriptor = descriptor_for({"Lr", "O"})
+    assert descriptor.elements == ("O", "Lr")
+    assert descriptor.soap is None
 
 
-def test_descriptor_for_what_is_no_element_says_what_is_accepted() -> None:
+def test_descriptor_for_no_element_says_what_is_accepted() -> None:
     with pytest.raises(
         ConfigError, match=r"'Xx' is not a chemical element\. Accepted: chemical symbols"
     ):
@@ -166,11 +166,11 @@ def test_term_with_wrong_number_says_what_is_accepted(
     assert text in str(caught.value)
 
 
-def test_config_with_term_in_the_wrong_place_says_what_is_accepted() -> None:
+def test_config_with_wrong_function_of_a_term_says_what_is_accepted() -> None:
     with pytest.raises(
         ConfigError, match=r"k1 has function 'inverse_distance'\. Accepted: atomic_number\."
     ):
-        MBTRConfig(("H",), k1=K2, k2=K2)
+        DescriptorConfig(("H",), k1=K2, k2=K2)
 
 
 def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
@@ -178,26 +178,27 @@ def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
     with pytest.raises(
         ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."
     ):
-        MBTRConfig(("H",), k1=K1, k2=open_range)
+        DescriptorConfig(("H",), k1=K1, k2=open_range)
 
 
-def test_config_with_one_term_has_that_alone() -> None:
-    pairs = MBTRConfig(("H", "C", "O"), k2=K2)
+def test_config_with_one_term_has_only_this_term() -> None:
+    pairs = DescriptorConfig(("H", "C", "O"), k2=K2)
     assert [order for order, _ in pairs.terms] == [2]
     assert n_features(pairs) == 6 * K2.n and feature_blocks(pairs)[0][0] == "H-H"
     assert pairs.elements == ("H", "C", "O")
 
 
-def test_config_with_nothing_that_tells_structures_apart_says_what_is_accepted() -> None:
+def test_config_without_similarity_features_says_what_is_accepted() -> None:
     with pytest.raises(
-        ConfigError, match=r"nothing that says how alike structures are\. Accepted: a term of MBTR"
+        ConfigError,
+        match=r"nothing that measures how similar structures are\. Accepted: a term of MBTR",
     ):
-        MBTRConfig(size=True)
+        DescriptorConfig(size=True)
     with pytest.raises(
         ConfigError,
         match=r"species H C given without a term of MBTR\. Give a term such as k1, or no",
     ):
-        MBTRConfig(("H", "C"), size=True)
+        DescriptorConfig(("H", "C"), size=True)
 
 
 def test_config_with_a_block_is_stored_and_read_again() -> None:
@@ -211,19 +212,19 @@ def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
         ConfigError,
         match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none",
     ):
-        MBTRConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
+        DescriptorConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_descriptor_goes_to_another_process_after_it_was_used(name):
+def test_descriptor_that_was_used_can_be_pickled(name):
     used = PRESETS[name]
     assert n_features(used) > 0 and used.elements and used.reach_angstrom > 0
     again = pickle.loads(pickle.dumps(used))
-    assert (
-        again == used and n_features(again) == n_features(used) and again.elements == used.elements
-    )
+    assert again == used
+    assert n_features(again) == n_features(used)
+    assert again.elements == used.elements
 
 
-def test_text_instead_of_symbols_is_refused_as_its_letters_are_none() -> None:
+def test_text_instead_of_a_list_of_symbols_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"species is the text 'NO'. Give a list of symbols"):
         config_for(species="NO")

@@ -1,4 +1,4 @@
-"""Electron levels as features or baselines of whole jobs: runs, predictions, comparisons, and what is refused."""
+"""Electron levels as features and baselines: runs, predictions, comparisons, refused inputs."""
 
 import json
 from dataclasses import replace
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.table import learnable
-from bandgap.descriptors.config import PARTS
-from bandgap.descriptors.electron_levels import PART, electron_levels, own_gaps_problem
-from bandgap.descriptors.parts import NoFeaturesError
+from bandgap.descriptors.blocks import NoFeaturesError
+from bandgap.descriptors.config import BLOCKS
+from bandgap.descriptors.electron_levels import BLOCK, electron_levels, tight_binding_gaps_problem
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.comparison import Comparison, Entrant, compare, entrant_of, levels_of
@@ -43,21 +43,25 @@ def transfer(source_folder, world, out, **more):
 
 
 def test_run_with_levels_predicts_new_structures_with_them(source_folder, world, tmp_path):
-    plain = transfer(source_folder, world, tmp_path / "plain", levels="none")
+    without_levels = transfer(source_folder, world, tmp_path / "plain", levels="none")
     run = transfer(source_folder, world, tmp_path / "run")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["request"]["levels"] == manifest["descriptor"]["levels"] == "GFN1-xTB"
-    found, without = (predict_run(folder, world.records[:5]) for folder in (run, plain))
-    assert np.isfinite(found.mean_eV).all() and not np.allclose(found.mean_eV, without.mean_eV)
+    predictions, plain_predictions = (
+        predict_run(folder, world.records[:5]) for folder in (run, without_levels)
+    )
+    assert np.isfinite(predictions.mean_eV).all() and not np.allclose(
+        predictions.mean_eV, plain_predictions.mean_eV
+    )
     again = predict_run(run, world.records[:5])
-    np.testing.assert_array_equal(found.mean_eV, again.mean_eV)
+    np.testing.assert_array_equal(predictions.mean_eV, again.mean_eV)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(
+def test_run_of_every_method_uses_levels_and_reproduces_its_test_predictions(
     joint_folder, world, tmp_path, method
 ):
-    """From two networks, whose mixture holds a line of its own for each, with conformal intervals and a self-check."""
+    """Two networks, each with its own baseline slope, conformal intervals and a self-check."""
     more = {
         "method": method,
         "settings": BRIEF.get(method, {}),
@@ -68,16 +72,18 @@ def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(
     assert ("baseline_slope" in run.manifest["diagnostics"]) == (method not in LEARNING)
     heldout = load_heldout(tmp_path, run.manifest)
     records = {record.id: record for record in world.records}
-    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
-    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-4)
+    predictions = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(predictions.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-4)
     np.testing.assert_allclose(
-        found.quantiles_new, heldout.predictions.quantiles_new, rtol=0, atol=1e-4
+        predictions.quantiles_new, heldout.predictions.quantiles_new, rtol=0, atol=1e-4
     )
-    held_back = set(run.manifest["conformal"]["ids"])
-    assert len(held_back) == 3 and run.conformal is not None and (run.conformal.scores >= 0).all()
+    conformal_ids = set(run.manifest["conformal"]["ids"])
+    assert (
+        len(conformal_ids) == 3 and run.conformal is not None and (run.conformal.scores >= 0).all()
+    )
 
 
-def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
+def test_methods_that_have_levels_as_features_are_those_that_use_the_descriptor():
     assert LEARNING == [
         "feature_gp",
         "kernel_ridge",
@@ -89,37 +95,35 @@ def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
     ]
 
 
-def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, tmp_path):
+def test_tight_binding_labels_and_unknown_levels_are_refused(source_folder, world, tmp_path):
     with pytest.raises(
         InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"
     ):
         transfer(source_folder, world, tmp_path, level_of_theory="GFN1-xTB")
     with pytest.raises(ConfigError, match="levels: found 'DFT'"):
         transfer(source_folder, world, tmp_path, levels="DFT")
-    assert own_gaps_problem("PBE") == own_gaps_problem("") == ""
+    assert tight_binding_gaps_problem("PBE") == tight_binding_gaps_problem("") == ""
 
 
-def test_names_say_how_a_method_takes_part():
+def test_entrant_names_say_whether_a_method_uses_levels():
     assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, True)
-    assert (
-        levels_of(["fine_tune", "feature_gp"]) == "none"
-        and levels_of(["feature_gp+levels"]) == "GFN1-xTB"
-    )
+    assert levels_of(["fine_tune", "feature_gp"]) == "none"
+    assert levels_of(["feature_gp+levels"]) == "GFN1-xTB"
     assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, True)
     for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
         with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):
             entrant_of(name)
 
 
-def test_comparison_gives_levels_to_those_that_ask(source_folder, world):
+def test_comparison_uses_levels_only_for_methods_that_ask_for_them(source_folder, world):
     members = open_sources(source_folder).load()
     tables = [
         learnable(world.records, world.gaps_eV, descriptor=replace(world.descriptor, levels=levels))
         for levels in ("none", "GFN1-xTB")
     ]
-    given = {"feature_gp": QUICK, "freeze": {}, "kernel_ridge": {}}
-    plan = Comparison({**given, "feature_gp+levels": QUICK, "freeze+levels": {}}, (14,), (0,), 6)
-    alone = Comparison(given, (14,), (0,), 6)
+    settings = {"feature_gp": QUICK, "freeze": {}, "kernel_ridge": {}}
+    plan = Comparison({**settings, "feature_gp+levels": QUICK, "freeze+levels": {}}, (14,), (0,), 6)
+    alone = Comparison(settings, (14,), (0,), 6)
     wide = {fit.method: fit.figures for fit in compare(members, tables[1], plan, device="cpu")}
     narrow = {fit.method: fit.figures for fit in compare(members, tables[0], alone, device="cpu")}
     for name, figures in narrow.items():
@@ -129,35 +133,39 @@ def test_comparison_gives_levels_to_those_that_ask(source_folder, world):
 
 
 class CountedLevels:
-    """Electron levels that count for how many structures they are computed."""
+    """Electron levels, with the number of structures for which they were computed."""
 
     def __init__(self) -> None:
-        self.described = 0
+        self.n_described = 0
 
     def __call__(self, atoms, levels):
-        self.described += 1
+        self.n_described += 1
         return electron_levels(atoms, levels)
 
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Count the structures whose levels are computed, which are computed all the same."""
-    found = CountedLevels()
-    part = replace(PART, describe=found)
+    """Count the structures whose electron levels are computed."""
+    levels = CountedLevels()
+    use_block(monkeypatch, replace(BLOCK, describe=levels))
+    return levels
+
+
+def use_block(monkeypatch, block):
+    """Replace the block of electron levels."""
     monkeypatch.setattr(
-        "bandgap.descriptors.config.PARTS",
-        tuple(part if p.setting == "levels" else p for p in PARTS),
+        "bandgap.descriptors.config.BLOCKS",
+        tuple(block if other.setting == "levels" else other for other in BLOCKS),
     )
-    return found
 
 
 @pytest.mark.parametrize(("n", "n_test", "share"), [(8, 0, 0.0), (8, 3, 0.25)])
-def test_levels_are_computed_of_the_structures_of_the_split_alone(
+def test_levels_are_computed_only_for_the_structures_of_the_split(
     n, n_test, share, source_folder, world, tmp_path, counted
 ):
-    """24 structures are given; the run's references are read again from what is learned, five at most."""
+    """24 structures are given; up to five references are described again from the run."""
     folder = transfer(source_folder, world, tmp_path, n=n, n_test=n_test, conformal_share=share)
-    assert n + n_test <= counted.described <= n + n_test + N_REFERENCES
+    assert n + n_test <= counted.n_described <= n + n_test + N_REFERENCES
     plain = transfer(
         source_folder,
         world,
@@ -174,31 +182,25 @@ def test_levels_are_computed_of_the_structures_of_the_split_alone(
 def test_structure_without_levels_is_left_out_of_the_split_and_named(
     source_folder, world, tmp_path, monkeypatch
 ):
-    """One of the training structures; the others, and the test set, stay what they are without levels."""
-    plain = json.loads(
-        (
-            transfer(source_folder, world, tmp_path / "a", levels="none") / "manifest.json"
-        ).read_text()
-    )
-    lost = plain["split"]["train"][3]
-    content = next(record for record in world.records if record.id == lost).atoms
+    """The other training structures and the test set stay as they are without levels."""
+    plain_run = transfer(source_folder, world, tmp_path / "a", levels="none")
+    plain = json.loads((plain_run / "manifest.json").read_text())
+    missing_id = plain["split"]["train"][3]
+    content = next(record for record in world.records if record.id == missing_id).atoms
 
     def describe(atoms, levels):
         if len(atoms) == len(content) and np.allclose(atoms.positions, content.positions):
             raise NoFeaturesError("has no GFN1-xTB levels: the calculation did not converge.")
         return electron_levels(atoms, levels)
 
-    part = replace(PART, describe=describe)
-    monkeypatch.setattr(
-        "bandgap.descriptors.config.PARTS",
-        tuple(part if p.setting == "levels" else p for p in PARTS),
-    )
-    found = json.loads(
-        (transfer(source_folder, world, tmp_path / "b") / "manifest.json").read_text()
-    )
-    assert found["split"]["train"] == [name for name in plain["split"]["train"] if name != lost]
-    assert found["split"]["test"] == plain["split"]["test"] and found["n"] == plain["n"] - 1
-    assert [(left["id"], left["problem"][:12]) for left in found["left_out"]] == [
-        (lost, "has no GFN1-")
+    use_block(monkeypatch, replace(BLOCK, describe=describe))
+    run = transfer(source_folder, world, tmp_path / "b")
+    manifest = json.loads((run / "manifest.json").read_text())
+    expected = [name for name in plain["split"]["train"] if name != missing_id]
+    assert manifest["split"]["train"] == expected
+    assert manifest["split"]["test"] == plain["split"]["test"]
+    assert manifest["n"] == plain["n"] - 1
+    assert [(entry["id"], entry["problem"][:12]) for entry in manifest["left_out"]] == [
+        (missing_id, "has no GFN1-")
     ]
-    assert f"1 of 24 labelled structures was left out: {lost}." in left_out_sentence(found)
+    assert f"1 of 24 labelled structures was left out: {missing_id}." in left_out_sentence(manifest)

@@ -1,4 +1,4 @@
-"""Graphs of structures against ASE's neighbours, and graph networks as descriptors; skipped without `graph`."""
+"""Graphs of structures against ASE's neighbours, and graph networks; skipped without `graph`."""
 
 import dataclasses
 import sys
@@ -18,7 +18,7 @@ from tests.unit.descriptors.samples import crystal, ethanol, record
 CONFIG = GraphConfig(("H", "C", "N", "O"), cutoff_angstrom=3.5, width=4, hidden=6)
 
 
-def test_missing_package_is_said_before_any_work(monkeypatch):
+def test_missing_package_is_reported_before_any_work(monkeypatch):
     for name in [
         name
         for name in sys.modules
@@ -46,39 +46,40 @@ def body() -> GraphBody:
 @pytest.mark.parametrize(
     "atoms", [ethanol(), crystal(), bulk("C", "diamond", a=3.57), crystal().repeat(2)], ids=str
 )
-@pytest.mark.parametrize("most", [3, 12, 10_000])
-def test_graph_holds_the_nearest_neighbours_that_ase_finds(body, atoms, most):
-    config = dataclasses.replace(CONFIG, max_neighbours=most)
+@pytest.mark.parametrize("max_neighbours", [3, 12, 10_000])
+def test_graph_contains_the_nearest_neighbours_that_ase_returns(body, atoms, max_neighbours):
+    config = dataclasses.replace(CONFIG, max_neighbours=max_neighbours)
     graph = graph_of(atoms, config)
-    ends, distances = graph.bonds.numpy()[1], graph.distances.numpy()
+    ends = graph.bonds.numpy()[1]
+    distances = graph.distances.numpy()
     centre, distance = neighbor_list("id", atoms, config.cutoff_angstrom)
     for k in range(len(atoms)):
-        known = np.sort(distance[centre == k])
-        last = known[most - 1] if len(known) >= most else np.inf
+        expected = np.sort(distance[centre == k])
+        last = expected[max_neighbours - 1] if len(expected) >= max_neighbours else np.inf
         np.testing.assert_allclose(
-            np.sort(distances[ends == k]), known[known <= last + TIE_ANGSTROM], atol=1e-5
+            np.sort(distances[ends == k]), expected[expected <= last + TIE_ANGSTROM], atol=1e-5
         )
 
 
-def test_equal_neighbours_are_taken_together(body):
+def test_neighbours_at_equal_distances_are_included_together(body):
     graph = graph_of(bulk("C", "diamond", a=3.57), dataclasses.replace(CONFIG, max_neighbours=5))
-    assert np.bincount(graph.bonds.numpy()[1]).tolist() == [
-        16,
-        16,
-    ]  # 4 nearest, and all 12 next nearest
+    # The 4 nearest, and all 12 next nearest.
+    assert np.bincount(graph.bonds.numpy()[1]).tolist() == [16, 16]
 
 
-def test_network_without_its_weights_says_where_they_are(body):
-    alone = DescriptorConfig(graph=dataclasses.replace(body, weights={}))
+def test_network_without_weights_says_where_they_are(body):
+    without_weights = DescriptorConfig(graph=dataclasses.replace(body, weights={}))
     with pytest.raises(
         ConfigError, match="whose weights are not here. Take it from the folder of the source model"
     ):
-        featurize([record(ethanol())], alone)
+        featurize([record(ethanol())], without_weights)
 
 
-def test_element_that_the_network_never_saw_is_the_problem_of_its_structure(body):
-    found = featurize([record(molecule("SiH4")), record(ethanol())], DescriptorConfig(graph=body))
-    assert found.problems[0] is not None and found.problems[0].text.startswith(
+def test_element_that_the_network_does_not_know_is_the_problem_of_its_structure(body):
+    described = featurize(
+        [record(molecule("SiH4")), record(ethanol())], DescriptorConfig(graph=body)
+    )
+    assert described.problems[0] is not None and described.problems[0].text.startswith(
         "contains Si, which the descriptor was"
     )
-    assert found.problems[1] is None
+    assert described.problems[1] is None

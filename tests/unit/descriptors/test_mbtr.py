@@ -1,4 +1,4 @@
-"""The vector of one structure: against the formula, against stored numbers, and under what must not change it."""
+"""The vector of one structure: against the formula, against stored values, and invariances."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from scipy.special import erf
 
 from bandgap.descriptors import (
-    MBTRConfig,
+    DescriptorConfig,
     Term,
     config_for,
     feature_blocks,
@@ -33,9 +33,9 @@ ROUNDING = 2e-8
 DEFAULT = CONFIGS["k1 k2 per heavy atom"]
 
 
-def assert_same(found: Floats, expected: Floats) -> None:
+def assert_same(actual: Floats, expected: Floats) -> None:
     """Fail where two vectors differ by more than rounding."""
-    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=ROUNDING)
 
 
 def bump(term: Term, center: float) -> Floats:
@@ -50,9 +50,10 @@ def bump(term: Term, center: float) -> Floats:
     )
 
 
-def by_formula(atoms: Atoms, config: MBTRConfig) -> Floats:
-    """Return k1 and k2 with exponential weighting, per heavy atom, by loops over atoms and images."""
-    vector, places = np.zeros(n_features(config)), dict(feature_blocks(config))
+def by_formula(atoms: Atoms, config: DescriptorConfig) -> Floats:
+    """Return k1 and k2 with exponential weighting, per heavy atom, by loops over all images."""
+    vector = np.zeros(n_features(config))
+    slices = dict(feature_blocks(config))
     assert config.k2.threshold is not None and config.k2.cutoff_angstrom is not None
     decay = -math.log(config.k2.threshold) / config.k2.cutoff_angstrom
     images = (
@@ -61,16 +62,16 @@ def by_formula(atoms: Atoms, config: MBTRConfig) -> Floats:
         else np.zeros((1, 3))
     )
     for i, first in enumerate(atoms):
-        vector[places[first.symbol]] += bump(config.k1, first.number)
+        vector[slices[first.symbol]] += bump(config.k1, first.number)
         for j, second in enumerate(atoms):
             pair = [s for s in config.species if s in (first.symbol, second.symbol)]
             for shift in images @ atoms.cell.array:
                 distance = float(np.linalg.norm(second.position + shift - first.position))
                 if (i != j or shift.any()) and distance < config.k2.cutoff_angstrom:
-                    half = 0.5 * math.exp(
-                        -decay * distance
-                    )  # every pair is met from both of its ends
-                    vector[places[f"{pair[0]}-{pair[-1]}"]] += half * bump(config.k2, 1 / distance)
+                    # Every pair is added from both of its ends.
+                    half = 0.5 * math.exp(-decay * distance)
+                    block = slices[f"{pair[0]}-{pair[-1]}"]
+                    vector[block] += half * bump(config.k2, 1 / distance)
     return vector / np.sum(atoms.numbers > 1)
 
 
@@ -78,10 +79,10 @@ def test_describe_structure_agrees_with_the_formula(atoms: Atoms) -> None:
     assert_same(describe(atoms, DEFAULT), by_formula(atoms, DEFAULT))
 
 
-def test_describe_water_gives_the_stored_numbers() -> None:
+def test_describe_water_gives_the_stored_values() -> None:
     water = Atoms("OHH", [(0.0, 0.0, 0.1173), (0.0, 0.7572, -0.4692), (0.0, -0.7572, -0.4692)])
     config = config_for(species=["H", "O"])
-    blocks = {name: describe(water, config)[place] for name, place in feature_blocks(config)}
+    blocks = {name: describe(water, config)[block] for name, block in feature_blocks(config)}
     stored = {
         "H": {0: 1.884238, 1: 1.631636, 2: 0.707584, 3: 0.153289, 4: 0.016523},
         "O": {
@@ -98,17 +99,17 @@ def test_describe_water_gives_the_stored_numbers() -> None:
         "O-O": {},
     }
     for name, values in stored.items():
-        found = {i: value for i, value in enumerate(blocks[name]) if value > 1e-3}
-        assert found == pytest.approx(values, abs=1e-6)
+        large = {i: value for i, value in enumerate(blocks[name]) if value > 1e-3}
+        assert large == pytest.approx(values, abs=1e-6)
 
 
-def test_describe_rotated_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_rotated_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     turned = atoms.copy()
     turned.rotate(37.0, (0.3, -1.0, 0.6), rotate_cell=True)
     assert_same(describe(turned, config), describe(atoms, config))
 
 
-def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     mirrored = Atoms(
         atoms.numbers,
         atoms.positions * (1, 1, -1),
@@ -118,13 +119,13 @@ def test_describe_mirrored_structure_is_the_same(atoms: Atoms, config: MBTRConfi
     assert_same(describe(mirrored, config), describe(atoms, config))
 
 
-def test_describe_translated_structure_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_translated_structure_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     moved = atoms.copy()
     moved.translate((11.3, -4.2, 0.77))
     assert_same(describe(moved, config), describe(atoms, config))
 
 
-def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: DescriptorConfig) -> None:
     order = np.random.default_rng(0).permutation(len(atoms))
     assert_same(describe(atoms[order], config), describe(atoms, config))
 
@@ -132,7 +133,8 @@ def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: MBTRConfig) 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000))
 def test_describe_crystal_moved_in_any_way_is_the_same(seed: int) -> None:
-    generator, atoms = np.random.default_rng(seed), crystal()
+    generator = np.random.default_rng(seed)
+    atoms = crystal()
     turn = Rotation.random(rng=generator).as_matrix()
     moved = Atoms(
         atoms.numbers,
@@ -145,7 +147,9 @@ def test_describe_crystal_moved_in_any_way_is_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("change", ["wrapped", "scattered over cells", "other lattice vectors"])
-def test_describe_crystal_written_otherwise_is_the_same(change: str, config: MBTRConfig) -> None:
+def test_describe_crystal_written_otherwise_is_the_same(
+    change: str, config: DescriptorConfig
+) -> None:
     other = crystal()
     if change == "wrapped":
         other.wrap()
@@ -160,22 +164,24 @@ def test_describe_crystal_written_otherwise_is_the_same(change: str, config: MBT
 
 @pytest.mark.parametrize("repeat", [(2, 1, 1), (1, 2, 3)], ids=str)
 def test_describe_supercell_is_the_same_unless_unscaled(
-    repeat: tuple[int, int, int], config: MBTRConfig
+    repeat: tuple[int, int, int], config: DescriptorConfig
 ) -> None:
-    found, single = describe(crystal().repeat(repeat), config), describe(crystal(), config)
-    assert_same(found, single * (math.prod(repeat) if config.normalisation == "none" else 1))
+    n_cells = math.prod(repeat) if config.normalisation == "none" else 1
+    supercell = describe(crystal().repeat(repeat), config)
+    assert_same(supercell, n_cells * describe(crystal(), config))
 
 
-def test_describe_leaves_its_input_as_it_is(atoms: Atoms, config: MBTRConfig) -> None:
+def test_describe_does_not_change_its_input(atoms: Atoms, config: DescriptorConfig) -> None:
     atoms.info["gap_eV"] = 1.5
-    before, settings_before = atoms.copy(), dataclasses.asdict(config)
+    before = atoms.copy()
+    settings_before = dataclasses.asdict(config)
     describe(atoms, config)
     assert atoms == before
     assert atoms.info == {"gap_eV": 1.5}
     assert dataclasses.asdict(config) == settings_before
 
 
-def test_describe_different_structures_gives_different_vectors(config: MBTRConfig) -> None:
+def test_describe_different_structures_gives_different_vectors(config: DescriptorConfig) -> None:
     stretched = ethanol()
     stretched.positions *= 1.05
     assert np.abs(describe(stretched, config) - describe(ethanol(), config)).max() > 0.001
@@ -232,7 +238,7 @@ def test_describe_raises_no_warning() -> None:
         describe(crystal(), DEFAULT)
 
 
-def test_describe_far_tail_of_a_bump_is_zero_and_not_rounding() -> None:
+def test_describe_far_tail_of_a_gaussian_is_zero() -> None:
     vector = describe(ethanol(), DEFAULT)
     assert vector[vector != 0].min() >= 1e-8
 
@@ -252,7 +258,8 @@ def test_describe_far_tail_of_a_bump_is_zero_and_not_rounding() -> None:
         (Atoms("C", [(0, 0, np.nan)]), "has positions or a cell that are not finite numbers."),
         (
             Atoms("C", cell=[(4, 0, 0), (0, 4, 0), (4, 4, 0)], pbc=True),
-            "is periodic but its cell has no volume; give three lattice vectors that are not in one plane.",
+            "is periodic but its cell has no volume; "
+            "give three lattice vectors that are not in one plane.",
         ),
         (Atoms("C", cell=[4, 4, 0], pbc=True), "is periodic but its cell has no volume"),
         (
@@ -275,41 +282,43 @@ def test_describe_far_tail_of_a_bump_is_zero_and_not_rounding() -> None:
         "tiny cell, advice",
     ],
 )
-def test_obstacle_of_structure_that_cannot_be_described_is_a_sentence(
+def test_obstacle_of_structure_that_cannot_be_described_is_one_sentence(
     atoms: Atoms, text: str
 ) -> None:
-    found = obstacle(atoms, DEFAULT)
-    assert found is not None
-    assert text in found
+    reason = obstacle(atoms, DEFAULT)
+    assert reason is not None
+    assert text in reason
 
 
 def test_obstacle_of_usable_structure_is_none(atoms: Atoms) -> None:
     assert obstacle(atoms, DEFAULT) is None
 
 
-def test_square_roots_are_those_of_the_plain_values_and_the_size_comes_last() -> None:
-    plain, rooted = CONFIGS["k1 k2 per heavy atom"], CONFIGS["square roots and size"]
+def test_roots_are_square_roots_of_the_plain_values_and_the_size_is_last() -> None:
+    plain = CONFIGS["k1 k2 per heavy atom"]
+    rooted = CONFIGS["square roots and size"]
     for atoms, heavy in ((ethanol(), (3,)), (crystal(), (4, 1))):
-        found = describe(atoms, rooted)
-        np.testing.assert_allclose(found[:-1], np.sqrt(describe(atoms, plain)), atol=1e-12)
-        sizes = np.repeat(np.log(heavy), heavy)  # every heavy atom has the size of its molecule
-        assert found[-1] == pytest.approx(sizes.mean())
+        vector = describe(atoms, rooted)
+        np.testing.assert_allclose(vector[:-1], np.sqrt(describe(atoms, plain)), atol=1e-12)
+        # Every heavy atom has the size of its molecule.
+        sizes = np.repeat(np.log(heavy), heavy)
+        assert vector[-1] == pytest.approx(sizes.mean())
     assert feature_blocks(rooted)[-1] == ("size", slice(n_features(plain), n_features(plain) + 1))
 
 
-def test_similarity_is_that_of_the_vector_without_the_size() -> None:
+def test_similarity_features_leave_out_the_size() -> None:
     rooted = CONFIGS["square roots and size"]
     vector = describe(ethanol(), rooted)[None]
     assert (similarity_features(vector, rooted) == vector[:, :-1]).all()
     assert similarity_features(vector, CONFIGS["k1 k2 per heavy atom"]) is vector
 
 
-def test_neutral_vector_is_that_of_the_neutral_form() -> None:
+def test_neutral_descriptor_describes_the_neutral_form() -> None:
     config = CONFIGS["k1 k2 per heavy atom"]
     ions = beside(ammonium(), formate())
-    found = describe(ions, dataclasses.replace(config, neutral=True))
-    np.testing.assert_array_equal(found, describe(neutral_form(ions), config))
-    assert np.abs(found - describe(ions, config)).max() > 0.01
+    vector = describe(ions, dataclasses.replace(config, neutral=True))
+    np.testing.assert_array_equal(vector, describe(neutral_form(ions), config))
+    assert np.abs(vector - describe(ions, config)).max() > 0.01
     np.testing.assert_array_equal(
         describe(ethanol(), dataclasses.replace(config, neutral=True)), describe(ethanol(), config)
     )

@@ -1,4 +1,4 @@
-"""The terms that DScribe's loops are asked for directly, against its public classes: to the last digit."""
+"""Terms by DScribe's compiled loops are bitwise equal to those of its public classes."""
 
 import dataclasses
 import warnings
@@ -35,7 +35,7 @@ MANY = ase.build.molecule("C60")  # type: ignore[no-untyped-call]
 
 
 def by_class(atoms: Atoms, term: Term) -> np.ndarray:
-    """Return a term by DScribe's class, as its documentation asks for it."""
+    """Return a term by DScribe's class, called as in its documentation."""
     weighting = {
         "function": term.weighting,
         "r_cut": term.cutoff_angstrom,
@@ -52,7 +52,8 @@ def by_class(atoms: Atoms, term: Term) -> np.ndarray:
         periodic=bool(atoms.pbc.any()),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of its own use of ase
+        # DScribe calls a deprecated method of ASE.
+        warnings.simplefilter("ignore", FutureWarning)
         return np.asarray(mbtr.create(atoms))
 
 
@@ -69,23 +70,23 @@ def by_class(atoms: Atoms, term: Term) -> np.ndarray:
         pytest.param(SLAB, id="slab"),
     ],
 )
-def test_a_direct_term_is_that_of_dscribes_class_to_the_last_digit(atoms, term):
+def test_direct_term_is_bitwise_equal_to_that_of_the_class(atoms, term):
     order = 1 if term is K1 else 2
     config = DescriptorConfig(species=SPECIES, k1=K1, k2=None if order == 1 else term)
-    found = term_of(atoms, config, order=order, term=term)
+    values = term_of(atoms, config, order=order, term=term)
     expected = by_class(atoms, term)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(values, expected)
     assert len(atoms) == 1 or expected.max() > 0.01
 
 
-def test_triples_are_left_to_the_class():
+def test_triples_are_computed_by_the_class():
     config = DescriptorConfig(species=SPECIES, k3=K3)
     np.testing.assert_array_equal(
         term_of(ethanol(), config, order=3, term=K3), by_class(ethanol(), K3)
     )
 
 
-def test_a_first_term_that_is_kept_cannot_be_written_to():
+def test_cached_k1_is_read_only():
     config = DescriptorConfig(species=SPECIES, k1=K1)
     with pytest.raises(ValueError, match="read-only"):
         term_of(ethanol(), config, order=1, term=K1)[0] = 1.0

@@ -1,4 +1,4 @@
-"""SOAP compressed over elements: DScribe's full spectrum summed by hand, and what a crystal must not depend on."""
+"""SOAP compressed over elements: against DScribe's full spectrum, and invariances of crystals."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from ase import Atoms
 from dscribe.descriptors import SOAP
 
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
-from bandgap.descriptors.element_properties import KNOWN
+from bandgap.descriptors.element_properties import TABLE_ELEMENTS
 from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.descriptors.soap import Soap, element_weights, soap, spectra
 from bandgap.foundation.config import from_dict, to_dict
@@ -18,30 +18,34 @@ from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 
 SMALL = Soap(radial=3, angular=2, weights=("electronegativity", "row"))
-N, L = SMALL.radial, SMALL.angular
+N = SMALL.radial
+L = SMALL.angular
 
 
-def summed_by_hand(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:
-    """The spectrum (atom, component) of weighted densities from DScribe's of every pair of elements."""
-    elements = sorted(set(atoms.symbols), key=KNOWN.index)
+def summed_spectra(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:
+    """Return the spectra (atom, component) of weighted densities from those of element pairs."""
+    elements = sorted(set(atoms.symbols), key=TABLE_ELEMENTS.index)
     engine = SOAP(
-        species=elements, r_cut=SMALL.cutoff_angstrom, n_max=N, l_max=L, sigma=SMALL.sigma_angstrom,
+        species=elements,
+        r_cut=SMALL.cutoff_angstrom,
+        n_max=N,
+        l_max=L,
+        sigma=SMALL.sigma_angstrom,
         periodic=bool(atoms.pbc.any()),
-    )  # fmt: skip
+    )
     full = engine.create(atoms)
     total = np.zeros((len(atoms), N, N, L + 1))
     upper = [(n, m) for n in range(N) for m in range(n, N)]
     for k, a in enumerate(elements):
         for b in elements[k:]:
-            found = full[:, engine.get_location((a, b))]
-            pairs = upper if a == b else [(n, m) for n in range(N) for m in range(N)]
-            for place, (n, m) in enumerate(pairs):
-                own = (
-                    weights[a] * weights[b] * found[:, place :: len(pairs)]
-                )  # of every l, which is the outer loop
-                total[:, n, m] += own
+            of_pair = full[:, engine.get_location((a, b))]
+            radial = upper if a == b else [(n, m) for n in range(N) for m in range(N)]
+            for index, (n, m) in enumerate(radial):
+                # Of every angular number, which is the outer loop.
+                values = weights[a] * weights[b] * of_pair[:, index :: len(radial)]
+                total[:, n, m] += values
                 if n != m or a != b:
-                    total[:, m, n] += own
+                    total[:, m, n] += values
     return np.stack([total[:, n, m, k] for k in range(L + 1) for n, m in upper], axis=1)
 
 
@@ -51,14 +55,14 @@ def test_spectra_are_those_of_all_pairs_of_elements_weighted_and_summed(
 ) -> None:
     atoms = make()
     names = ("none", *SMALL.weights)
-    expected = np.stack([summed_by_hand(atoms, element_weights(name)) for name in names], axis=1)
+    expected = np.stack([summed_spectra(atoms, element_weights(name)) for name in names], axis=1)
     expected /= np.linalg.norm(expected[:, :1], axis=2, keepdims=True)
     np.testing.assert_allclose(spectra(atoms, SMALL), expected, rtol=1e-7, atol=1e-9)
 
 
 def test_features_are_means_and_deviations_over_atoms() -> None:
-    found = spectra(crystal(), SMALL).reshape(len(crystal()), -1)
-    expected = np.concatenate([found.mean(axis=0), found.std(axis=0)]) * np.sqrt(
+    values = spectra(crystal(), SMALL).reshape(len(crystal()), -1)
+    expected = np.concatenate([values.mean(axis=0), values.std(axis=0)]) * np.sqrt(
         N * (N + 1) / 2 * (L + 1)
     )
     np.testing.assert_allclose(soap(crystal(), SMALL), expected, atol=1e-12)
@@ -68,14 +72,14 @@ def test_weights_of_a_property_have_mean_one_over_the_elements() -> None:
     values = element_weights("electronegativity")
     assert np.mean(list(values.values())) == pytest.approx(1.0)
     assert values["F"] / values["Cs"] == pytest.approx(3.98 / 0.79)
-    assert set(element_weights("none").values()) == {1.0} and tuple(values) == KNOWN
+    assert set(element_weights("none").values()) == {1.0} and tuple(values) == TABLE_ELEMENTS
 
 
-def test_weights_tell_elements_apart_which_the_plain_density_does_not() -> None:
+def test_weights_distinguish_elements_which_the_plain_density_does_not() -> None:
     oxide, sulfide = (ase.build.bulk(name, "rocksalt", a=5.2) for name in ("CaO", "CaS"))
-    plain, weighted = dataclasses.replace(SMALL, weights=()), SMALL
+    plain = dataclasses.replace(SMALL, weights=())
     np.testing.assert_allclose(soap(oxide, plain), soap(sulfide, plain), atol=1e-12)
-    assert np.abs(soap(oxide, weighted) - soap(sulfide, weighted)).max() > 0.05
+    assert np.abs(soap(oxide, SMALL) - soap(sulfide, SMALL)).max() > 0.05
 
 
 @WRITTEN_OTHERWISE
@@ -85,18 +89,19 @@ def test_weights_tell_elements_apart_which_the_plain_density_does_not() -> None:
 def test_features_of_a_crystal_do_not_depend_on_how_it_is_written(
     make: Callable[[], Atoms], change: Callable[[Atoms], Atoms]
 ) -> None:
-    atoms, config = make(), DescriptorConfig(soap=SMALL)
+    atoms = make()
+    config = DescriptorConfig(soap=SMALL)
     np.testing.assert_allclose(
         describe(change(atoms), config), describe(atoms, config), rtol=1e-7, atol=1e-6
     )
 
 
-def test_descriptor_of_soap_alone_takes_any_elements_in_vectors_of_one_length() -> None:
+def test_descriptor_of_soap_has_one_length_for_any_elements() -> None:
     records = [record(ase.build.bulk(name, "rocksalt", a=5.2), name) for name in ("UN", "CsBr")]
     config = DescriptorConfig(soap=Soap())
-    found = featurize([*records, record(ethanol()), record(Atoms("Xe"))], config)
-    assert n_features(config) == found.features.shape[1] == 2 * 6 * 105
-    assert np.isfinite(found.features).all()
+    described = featurize([*records, record(ethanol()), record(Atoms("Xe"))], config)
+    assert n_features(config) == described.features.shape[1] == 2 * 6 * 105
+    assert np.isfinite(described.features).all()
 
 
 def test_dense_cell_is_refused_before_dscribe_fills_the_memory() -> None:

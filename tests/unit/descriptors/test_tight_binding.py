@@ -1,4 +1,4 @@
-"""Electron levels behind the features of the MBTR: of molecules and crystals, from the cache, and where none are."""
+"""Electron levels as last features of molecules and crystals, cached, and structures without."""
 
 import sys
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
 
 pytest.importorskip("tblite")
 
-from bandgap.descriptors.tight_binding import MOST_ATOMS, electrons, levels_eV, repeats
+from bandgap.descriptors.tight_binding import MAX_ATOMS, electrons, levels_eV, repeats
 
 PLAIN = CONFIGS["k1 k2 per heavy atom"]
 CONFIG = replace(PLAIN, levels="GFN1-xTB")
@@ -29,9 +29,10 @@ CONFIG = replace(PLAIN, levels="GFN1-xTB")
 
 def test_levels_are_the_last_three_features_of_molecule_and_crystal():
     records = [record(ethanol()), record(crystal())]
-    found, plain = featurize(records, CONFIG), featurize(records, PLAIN)
-    np.testing.assert_array_equal(found.features[:, :-3], plain.features)
-    for row, atoms in zip(found.features, (ethanol(), crystal()), strict=True):
+    described = featurize(records, CONFIG)
+    plain = featurize(records, PLAIN)
+    np.testing.assert_array_equal(described.features[:, :-3], plain.features)
+    for row, atoms in zip(described.features, (ethanol(), crystal()), strict=True):
         cell = atoms.cell.array if atoms.pbc.any() else None
         state = electrons(atoms.numbers, atoms.positions, method="GFN1-xTB", cell=cell)
         np.testing.assert_allclose(
@@ -49,22 +50,21 @@ def salt(**cell: float) -> Atoms:
     return bulk("NaCl", "rocksalt", a=cell.get("a", 5.64))
 
 
-def test_supercell_is_as_long_as_it_may_be():
-    assert salt().cell.lengths() == pytest.approx([3.99] * 3, abs=0.01) and repeats(salt()) == (
-        2,
-        2,
-        2,
-    )
-    assert repeats(salt(a=10.0)) == (1, 1, 1)  # its edges have 7.07 angstrom
-    few = Atoms("H28", positions=np.zeros((28, 3)), cell=(3.0, 3.5, 9.0), pbc=True)
-    assert repeats(few) == (1, 2, 1) or repeats(few) == (2, 1, 1)
-    assert np.prod(repeats(few)) * len(few) <= MOST_ATOMS
-    few.pbc = (False, True, True)
-    assert repeats(few) == (1, 2, 1) and repeats(ethanol()) == (1, 1, 1)
+def test_small_cell_is_repeated_up_to_the_largest_number_of_atoms():
+    assert salt().cell.lengths() == pytest.approx([3.99] * 3, abs=0.01)
+    assert repeats(salt()) == (2, 2, 2)
+    # Its edges have 7.07 angstrom.
+    assert repeats(salt(a=10.0)) == (1, 1, 1)
+    crowded = Atoms("H28", positions=np.zeros((28, 3)), cell=(3.0, 3.5, 9.0), pbc=True)
+    assert repeats(crowded) == (1, 2, 1) or repeats(crowded) == (2, 1, 1)
+    assert np.prod(repeats(crowded)) * len(crowded) <= MAX_ATOMS
+    crowded.pbc = (False, True, True)
+    assert repeats(crowded) == (1, 2, 1)
+    assert repeats(ethanol()) == (1, 1, 1)
 
 
-def test_levels_of_a_supercell_are_those_of_a_denser_mesh_and_of_a_molecule_its_own():
-    """The Gamma point of the primitive cell and that of a supercell; the latter is the same for both cells."""
+def test_levels_of_a_supercell_are_those_of_a_denser_mesh_and_a_molecule_is_not_repeated():
+    """The Gamma point of the supercell is the same for the primitive and the repeated cell."""
     gamma, dense = (
         levels_eV(salt(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True)
     )
@@ -78,11 +78,10 @@ def test_levels_of_a_supercell_are_those_of_a_denser_mesh_and_of_a_molecule_its_
     np.testing.assert_array_equal(*pair)
 
 
-def test_levels_of_a_supercell_are_features_of_their_own():
-    wide = replace(CONFIG, levels="GFN1-xTB-supercell")
-    records = [record(salt())]
-    there = replace(wide, species=("Na", "Cl")), replace(CONFIG, species=("Na", "Cl"))
-    dense, gamma = (featurize(records, config).features[0, -3:] for config in there)
+def test_levels_of_a_supercell_differ_from_those_at_gamma():
+    config = replace(CONFIG, species=("Na", "Cl"))
+    wide = replace(config, levels="GFN1-xTB-supercell")
+    dense, gamma = (featurize([record(salt())], c).features[0, -3:] for c in (wide, config))
     np.testing.assert_allclose(
         dense, levels_eV(salt(), method="GFN1-xTB", supercell=True), rtol=1e-5
     )
@@ -90,15 +89,16 @@ def test_levels_of_a_supercell_are_features_of_their_own():
     assert feature_blocks(wide)[-1][0] == "GFN1-xTB-supercell gap, HOMO, LUMO"
 
 
-def test_levels_are_kept_in_the_cache_beside_the_plain_vectors(tmp_path):
-    cache, records = DescriptorCache(tmp_path / "cache"), [record(ethanol())]
+def test_levels_are_cached_in_addition_to_the_plain_vectors(tmp_path):
+    cache = DescriptorCache(tmp_path / "cache")
+    records = [record(ethanol())]
     plain = featurize(records, PLAIN, cache=cache)
     first, again = (featurize(records, CONFIG, cache=cache) for _ in range(2))
     assert (plain.n_computed, first.n_computed, again.n_computed) == (1, 1, 0)
     np.testing.assert_array_equal(first.features, again.features)
 
 
-def test_levels_have_their_place_in_every_description_of_the_vector():
+def test_levels_are_the_last_three_features_in_terms_and_blocks():
     for config in (CONFIG, replace(CONFIG, size=True)):
         width = n_features(config)
         assert width == n_features(replace(config, levels="none")) + 3
@@ -107,21 +107,24 @@ def test_levels_have_their_place_in_every_description_of_the_vector():
         assert similarity_features(np.zeros((2, width)), config).shape[1] == width - 3 - config.size
 
 
-def test_structure_without_levels_is_refused_alone_with_the_reason():
+def test_structure_without_levels_is_refused_with_the_reason():
     rng = np.random.default_rng(0)
-    scattered = Atoms("O8", positions=3.0 * rng.normal(size=(8, 3)))  # its field does not converge
-    lone = Atoms("H", positions=np.zeros((1, 3)))
-    found = featurize([record(scattered), record(ethanol()), record(lone)], CONFIG)
-    reasons = [problem and problem.text for problem in found.problems]
+    # Its self-consistent field does not converge.
+    scattered = Atoms("O8", positions=3.0 * rng.normal(size=(8, 3)))
+    atom = Atoms("H", positions=np.zeros((1, 3)))
+    described = featurize([record(scattered), record(ethanol()), record(atom)], CONFIG)
+    reasons = [problem and problem.text for problem in described.problems]
     assert reasons == [
-        "has no GFN1-xTB levels: the calculation did not converge; check geometry, hydrogens and charge.",
+        "has no GFN1-xTB levels: the calculation did not converge; "
+        "check geometry, hydrogens and charge.",
         None,
         "has no GFN1-xTB levels: it has no pair of electrons, or no empty level.",
     ]
-    assert np.isfinite(found.features[1]).all() and np.isnan(found.features[[0, 2]]).all()
+    assert np.isfinite(described.features[1]).all()
+    assert np.isnan(described.features[[0, 2]]).all()
 
 
-def test_missing_tblite_is_said_before_any_work(monkeypatch):
+def test_missing_tblite_is_reported_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "tblite.interface", None)
     with pytest.raises(
         ConfigError,

@@ -1,4 +1,4 @@
-"""Vectors of many structures: one problem per structure, cache, budget, progress, cancel, processes."""
+"""Vectors of many structures: problems, cache, budget, progress, cancelling and processes."""
 
 import dataclasses
 from pathlib import Path
@@ -36,53 +36,55 @@ def same(first: Descriptors, second: Descriptors) -> bool:
 
 
 def test_featurize_gives_the_vectors_of_molecules_and_crystals_in_float32() -> None:
-    found = featurize([record(ethanol()), record(crystal())], CONFIG)
-    assert found.features.dtype == np.float32
-    assert found.features.shape == (2, n_features(CONFIG))
-    assert found.problems == (None, None)
-    assert found.n_computed == 2
-    for row, atoms in zip(found.features, (ethanol(), crystal()), strict=True):
+    described = featurize([record(ethanol()), record(crystal())], CONFIG)
+    assert described.features.dtype == np.float32
+    assert described.features.shape == (2, n_features(CONFIG))
+    assert described.problems == (None, None)
+    assert described.n_computed == 2
+    for row, atoms in zip(described.features, (ethanol(), crystal()), strict=True):
         np.testing.assert_array_equal(row, describe(atoms, CONFIG).astype(np.float32))
 
 
 def test_featurize_nothing_gives_no_rows() -> None:
-    found = featurize([], CONFIG)
-    assert found.features.shape == (0, n_features(CONFIG))
-    assert (found.problems, found.n_computed) == ((), 0)
+    described = featurize([], CONFIG)
+    assert described.features.shape == (0, n_features(CONFIG))
+    assert (described.problems, described.n_computed) == ((), 0)
 
 
-def test_featurize_unseen_element_is_the_problem_of_that_structure_alone() -> None:
+def test_featurize_unknown_element_is_the_problem_of_that_structure_only() -> None:
     bromide = ase.build.molecule("CH3Cl")
-    found = featurize([record(ethanol()), record(bromide), record(crystal())], CONFIG)
-    assert np.isfinite(found.features[[0, 2]]).all()
-    assert np.isnan(found.features[1]).all()
-    assert found.problems == (
+    described = featurize([record(ethanol()), record(bromide), record(crystal())], CONFIG)
+    assert np.isfinite(described.features[[0, 2]]).all()
+    assert np.isnan(described.features[1]).all()
+    assert described.problems == (
         None,
         Problem(
             "refused", "contains Cl, which the descriptor was not set up for; accepted: H C N O."
         ),
         None,
     )
-    assert found.n_computed == 2
+    assert described.n_computed == 2
 
 
 def test_featurize_refused_record_has_an_empty_row_and_no_second_problem() -> None:
-    found = featurize([refused(), record(ethanol())], CONFIG)
-    assert np.isnan(found.features[0]).all()
-    assert found.problems == (None, None)
-    assert np.isfinite(found.features[1]).all()
+    described = featurize([refused(), record(ethanol())], CONFIG)
+    assert np.isnan(described.features[0]).all()
+    assert described.problems == (None, None)
+    assert np.isfinite(described.features[1]).all()
 
 
-def test_featurize_atoms_at_one_place_never_costs_the_others() -> None:
-    found = featurize([record(Atoms("CC")), record(ethanol())], CONFIG)
-    assert np.isfinite(found.features[1]).all()
-    assert (found.problems[0] is None) == bool(np.isfinite(found.features[0]).all())
+def test_featurize_atoms_at_one_point_does_not_affect_other_structures() -> None:
+    described = featurize([record(Atoms("CC")), record(ethanol())], CONFIG)
+    assert np.isfinite(described.features[1]).all()
+    assert (described.problems[0] is None) == bool(np.isfinite(described.features[0]).all())
 
 
 def test_featurize_equal_structures_are_computed_once() -> None:
-    found = featurize([record(ethanol(), "a"), record(crystal()), record(ethanol(), "b")], CONFIG)
-    assert found.n_computed == 2
-    np.testing.assert_array_equal(found.features[0], found.features[2])
+    described = featurize(
+        [record(ethanol(), "a"), record(crystal()), record(ethanol(), "b")], CONFIG
+    )
+    assert described.n_computed == 2
+    np.testing.assert_array_equal(described.features[0], described.features[2])
 
 
 def test_featurize_second_run_computes_nothing(tmp_path: Path) -> None:
@@ -93,18 +95,18 @@ def test_featurize_second_run_computes_nothing(tmp_path: Path) -> None:
     assert same(first, second)
 
 
-def test_featurize_with_other_settings_computes_again(tmp_path: Path) -> None:
+def test_featurize_with_other_settings_recomputes(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     featurize([record(ethanol())], CONFIG, cache=cache)
     per_atom = dataclasses.replace(CONFIG, normalisation="per_atom")
-    found = featurize([record(ethanol())], per_atom, cache=cache)
-    assert found.n_computed == 1
+    described = featurize([record(ethanol())], per_atom, cache=cache)
+    assert described.n_computed == 1
     np.testing.assert_array_equal(
-        found.features[0], describe(ethanol(), per_atom).astype(np.float32)
+        described.features[0], describe(ethanol(), per_atom).astype(np.float32)
     )
 
 
-def test_featurize_moved_atom_is_computed_again(tmp_path: Path) -> None:
+def test_featurize_moved_atom_is_recomputed(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     featurize([record(ethanol())], CONFIG, cache=cache)
     other = ethanol()
@@ -117,9 +119,9 @@ def test_featurize_over_budget_is_refused_with_what_to_change() -> None:
     with pytest.raises(BudgetError) as caught:
         featurize([record(ethanol())] * 1000, config, memory_budget_bytes=50_000_000)
     assert str(caught.value) == (
-        "1,000 structures x 22,880 features need 0.09 GB, more than the budget of 0.05 GB. Use fewer species "
-        "(now 16: H Li B C N O F Si P S Cl As Se Br Te I), no k3, fewer grid points, fewer structures, or raise "
-        "the memory budget."
+        "1,000 structures x 22,880 features need 0.09 GB, more than the budget of 0.05 GB. "
+        "Use fewer species (now 16: H Li B C N O F Si P S Cl As Se Br Te I), no k3, "
+        "fewer grid points, fewer structures, or raise the memory budget."
     )
 
 
@@ -136,32 +138,33 @@ def test_featurize_progress_rises_to_the_number_of_usable_structures() -> None:
 
 
 class CancelAfter:
-    """Progress that asks for the end at its n-th call."""
+    """Progress that cancels at its n-th call."""
 
     def __init__(self, calls: int) -> None:
-        self.left = calls
+        self.n_remaining_calls = calls
 
     def __call__(self, update: Update, /) -> None:
-        self.left -= 1
-        if self.left == 0:
+        self.n_remaining_calls -= 1
+        if self.n_remaining_calls == 0:
             raise Cancelled("cancelled")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_featurize_cancelled_keeps_what_it_had_computed(
+def test_featurize_cancelled_stores_what_it_has_computed(
     n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
-    records, cache = [record(m) for m in random_molecules(500)], DescriptorCache(tmp_path)
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
+    records = [record(m) for m in random_molecules(500)]
+    cache = DescriptorCache(tmp_path)
     with pytest.raises(Cancelled):
         featurize(records, CONFIG, cache=cache, n_jobs=n_jobs, progress=CancelAfter(4))
-    kept = len(cache)
-    assert 0 < kept < 500
-    assert featurize(records, CONFIG, cache=cache).n_computed == 500 - kept
+    n_stored = len(cache)
+    assert 0 < n_stored < 500
+    assert featurize(records, CONFIG, cache=cache).n_computed == 500 - n_stored
 
 
-def test_featurize_over_processes_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+def test_featurize_over_processes_gives_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
     records = [*(record(m) for m in random_molecules(150)), record(crystal()), record(Atoms("Br"))]
     assert same(featurize(records, CONFIG, n_jobs=2), featurize(records, CONFIG))
 
@@ -170,7 +173,7 @@ def test_featurize_over_processes_gives_the_same_numbers(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_featurize_perovskite_crystals_describes_every_one(test_data: Path) -> None:
     records = read_paths([test_data / "dj_perovskite_hse" / "cifs.zip"])
-    found = featurize(records, config_for(species=["H", "C", "N", "O", "F", "S", "I", "Pb"]))
-    assert found.features.shape == (353, (8 + 36) * 36)
-    assert set(found.problems) == {None}
-    assert np.isfinite(found.features).all()
+    described = featurize(records, config_for(species=["H", "C", "N", "O", "F", "S", "I", "Pb"]))
+    assert described.features.shape == (353, (8 + 36) * 36)
+    assert set(described.problems) == {None}
+    assert np.isfinite(described.features).all()

@@ -1,4 +1,4 @@
-"""Settings to plain values and back, and the texts for what does not fit."""
+"""Settings to plain values and back, and messages for values that are not accepted."""
 
 import json
 import math
@@ -30,7 +30,7 @@ class Outer:
 FULL = Outer("a", (3,), "slow", False, Inner(0.1, 2), Inner(1.0, 7))
 
 
-def test_settings_round_trip_through_json():
+def test_settings_are_recovered_from_json():
     assert from_dict(Outer, json.loads(json.dumps(to_dict(FULL)))) == FULL
 
 
@@ -38,7 +38,7 @@ def test_absent_settings_keep_their_defaults():
     assert from_dict(Outer, {"name": "a", "inner": {"steps": 9}}) == Outer("a", inner=Inner(0.5, 9))
 
 
-def test_whole_number_for_a_float_becomes_one():
+def test_whole_number_for_a_float_becomes_a_float():
     assert isinstance(from_dict(Inner, {"rate": 2}).rate, float)
 
 
@@ -46,7 +46,7 @@ def test_none_for_a_float_is_not_a_number():
     assert math.isnan(from_dict(Inner, {"rate": None}).rate)
 
 
-def test_values_that_are_settings_already_are_taken():
+def test_values_that_are_settings_already_are_accepted():
     assert from_dict(Outer, {"name": "a", "inner": Inner(0.1, 1)}).inner == Inner(0.1, 1)
 
 
@@ -84,7 +84,7 @@ def test_values_that_are_settings_already_are_taken():
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_by_its_place(values, text):
+def test_wrong_value_is_refused_with_its_place(values, text):
     with pytest.raises(ConfigError) as refused:
         from_dict(Outer, values, where="run")
     assert str(refused.value) == text

@@ -1,4 +1,4 @@
-"""Text cells that spreadsheets would run are defused, and only those; reading gives back what was written."""
+"""Cells that spreadsheets would run are defused, and reading returns what was written."""
 
 import csv
 import io
@@ -13,12 +13,12 @@ from bandgap.foundation.csv_tables import csv_text, defuse, rearm
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"])
-def test_defuse_dangerous_text_gets_an_apostrophe(text):
+def test_defuse_adds_an_apostrophe_to_dangerous_text(text):
     assert defuse(text) == "'" + text
 
 
 @pytest.mark.parametrize("text", ["", "KAXCUK", "'quoted'", "C6H6 = benzene", "00011"])
-def test_defuse_harmless_text_stays(text):
+def test_defuse_does_not_change_harmless_text(text):
     assert defuse(text) == text
 
 
@@ -28,7 +28,7 @@ def test_rearm_undoes_defuse_for_every_text(text):
 
 
 @given(st.lists(st.text(alphabet="'=+-@\t\r\nab,\" ", max_size=6), min_size=1, max_size=4))
-def test_csv_text_read_by_a_csv_reader_gives_the_same_cells(texts):
+def test_csv_reader_returns_the_cells_of_csv_text(texts):
     frame = pd.DataFrame(
         {"id": pd.Series(texts, dtype="str"), "gap_eV": np.arange(len(texts), dtype=float)}
     )
@@ -37,7 +37,7 @@ def test_csv_text_read_by_a_csv_reader_gives_the_same_cells(texts):
     assert [rearm(row[0]) for row in rows[1:]] == texts
 
 
-def test_csv_text_numbers_are_plain_and_never_defused():
+def test_csv_text_does_not_defuse_numbers():
     frame = pd.DataFrame(
         {"a": [-1.23456789, -0.0], "n": [-3, 4], "b": [np.nan, 1e-9], "c": [True, None]}
     )
@@ -45,11 +45,11 @@ def test_csv_text_numbers_are_plain_and_never_defused():
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.nan, pd.NA, pd.NaT], ids=str)
-def test_csv_text_of_any_missing_value_is_an_empty_cell(missing):
+def test_csv_text_has_an_empty_cell_for_any_missing_value(missing):
     frame = pd.DataFrame({"id": ["a", "b"], "n_atoms": pd.Series([3, missing], dtype="object")})
     assert csv_text(frame) == "id,n_atoms\na,3\nb,\n"
 
 
-def test_csv_text_of_integers_with_a_gap_keeps_them_integers():
+def test_csv_text_keeps_integers_next_to_a_missing_value():
     frame = pd.DataFrame({"n_atoms": pd.array([12, None], dtype="Int64")})
     assert csv_text(frame) == "n_atoms\n12\n\n"

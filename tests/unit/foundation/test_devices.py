@@ -1,4 +1,4 @@
-"""One torch thread a process unless told otherwise, and devices by name."""
+"""Torch uses one thread by default, and devices are chosen by name."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_environment_sets_the_threads_and_an_argument_overrides_it(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", ""])
-def test_threads_that_are_no_whole_number_are_refused(monkeypatch, text):
+def test_threads_that_are_not_a_whole_number_are_refused(monkeypatch, text):
     monkeypatch.setenv("BANDGAP_THREADS", text)
     with pytest.raises(
         ConfigError,
@@ -39,18 +39,18 @@ def test_cores_are_at_least_one():
     assert cores() >= 1
 
 
-def test_cpu_is_chosen_by_name_and_auto_takes_what_is_there():
+def test_cpu_is_chosen_by_name_and_auto_is_cuda_if_available():
     assert choose_device("cpu") == torch.device("cpu")
     assert choose_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_unknown_device_is_refused_with_those_accepted():
+def test_unknown_device_is_refused_with_the_accepted_names():
     with pytest.raises(ConfigError, match="device is 'tpu'. Accepted: auto, cpu, cuda"):
         choose_device("tpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
-def test_cuda_is_refused_where_there_is_none():
+def test_cuda_is_refused_if_there_is_none():
     with pytest.raises(
         ConfigError, match="torch finds no CUDA device here. Use --device cpu or auto"
     ):

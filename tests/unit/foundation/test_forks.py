@@ -1,4 +1,4 @@
-"""A map in forked processes: the results of a loop, with what this process holds, and clear ends."""
+"""A map in forked processes: results of a loop, state of this process, and errors."""
 
 import os
 import signal
@@ -12,11 +12,11 @@ from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.forks import ForkedItems, can_fork, mapped_by_forks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux only")
-HELD: list[int] = []
+STATE: list[int] = []
 
 
-def add_held(number):
-    return number + HELD[0], os.getpid()
+def add_state(number):
+    return number + STATE[0], os.getpid()
 
 
 def refuse(number):
@@ -30,55 +30,58 @@ def die(number):
 
 
 @pytest.fixture
-def held():
-    HELD.append(100)  # after the import: a process that is spawned would not have it
+def state():
+    # Set after the import, so that a spawned process would not have it.
+    STATE.append(100)
     yield
-    HELD.clear()
+    STATE.clear()
 
 
-def test_forks_see_what_is_loaded_and_answer_in_order(held):
+def test_forks_have_the_state_of_this_process_and_results_are_in_order(state):
     assert can_fork()
-    found = list(mapped_by_forks(add_held, ((n,) for n in range(20)), n_jobs=2, ahead=2))
-    assert [number for number, _ in found] == list(range(100, 120))
-    assert 1 <= len({pid for _, pid in found}) <= 2 and os.getpid() not in {pid for _, pid in found}
+    results = list(mapped_by_forks(add_state, ((n,) for n in range(20)), n_jobs=2, ahead=2))
+    assert [number for number, _ in results] == list(range(100, 120))
+    pids = {pid for _, pid in results}
+    assert 1 <= len(pids) <= 2
+    assert os.getpid() not in pids
 
 
-def test_tasks_are_taken_as_they_are_needed():
-    taken = []
+def test_tasks_are_read_as_they_are_needed():
+    read = []
 
     def tasks():
         for n in range(1000):
-            taken.append(n)
+            read.append(n)
             yield (n,)
 
-    found = mapped_by_forks(abs, tasks(), n_jobs=2, ahead=3)
-    assert [next(found) for _ in range(4)] == [0, 1, 2, 3]
-    found.close()
-    assert len(taken) == 4 + 5
+    results = mapped_by_forks(abs, tasks(), n_jobs=2, ahead=3)
+    assert [next(results) for _ in range(4)] == [0, 1, 2, 3]
+    results.close()
+    assert len(read) == 4 + 5
 
 
-def test_what_the_function_raises_is_raised_after_the_results_before_it():
-    found = mapped_by_forks(refuse, ((n,) for n in range(9)), n_jobs=2, ahead=2)
-    assert [next(found) for _ in range(3)] == [0, 1, 2]
+def test_error_of_the_function_is_raised_after_the_results_before_it():
+    results = mapped_by_forks(refuse, ((n,) for n in range(9)), n_jobs=2, ahead=2)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(InputError, match="three is refused"):
-        next(found)
+        next(results)
 
 
-def test_a_killed_process_is_said_in_a_sentence():
+def test_killed_process_is_reported():
     with pytest.raises(
         BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"
     ):
         list(mapped_by_forks(die, ((n,) for n in range(9)), n_jobs=2, ahead=2))
 
 
-def test_forks_end_with_the_process_that_is_killed():
+def test_forks_end_when_their_process_is_killed():
     code = (
         "import os, time\n"
         "from bandgap.foundation.forks import mapped_by_forks\n"
         "def work(k):\n"
         "    return os.getpid()\n"
-        "found = mapped_by_forks(work, ((k,) for k in range(99)), n_jobs=2, ahead=2)\n"
-        "print(next(found), flush=True)\n"
+        "results = mapped_by_forks(work, ((k,) for k in range(99)), n_jobs=2, ahead=2)\n"
+        "print(next(results), flush=True)\n"
         "time.sleep(60)\n"
     )
     process = subprocess.Popen(
@@ -95,9 +98,9 @@ def test_forks_end_with_the_process_that_is_killed():
     assert not _runs(fork)
 
 
-def held_and_pid():
+def state_and_pid():
     for number in range(3):
-        yield number + HELD[0], os.getpid()
+        yield number + STATE[0], os.getpid()
 
 
 def refused_at_two():
@@ -110,12 +113,15 @@ def killed_at_two():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_items_of_a_fork_come_in_order_from_another_process_and_end(held):
-    items = ForkedItems(held_and_pid)
-    found = list(items)
-    assert [number for number, _ in found] == [100, 101, 102]
-    assert len({pid for _, pid in found}) == 1 and os.getpid() not in {pid for _, pid in found}
-    assert items.ready() and next(items, None) is None
+def test_items_of_a_fork_come_in_order_from_another_process_and_end(state):
+    items = ForkedItems(state_and_pid)
+    results = list(items)
+    assert [number for number, _ in results] == [100, 101, 102]
+    pids = {pid for _, pid in results}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+    assert items.ready()
+    assert next(items, None) is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_items_of_a_fork_come_in_order_from_another_process_and_end(held):
         (killed_at_two, BandgapError, "was killed, probably as memory"),
     ],
 )
-def test_what_ends_the_items_of_a_fork_is_raised_at_their_end_each_time(function, kind, text):
+def test_error_that_ends_the_items_of_a_fork_is_raised_each_time(function, kind, text):
     items = ForkedItems(function)
     assert next(items) == 1
     for _ in range(2):
@@ -133,7 +139,7 @@ def test_what_ends_the_items_of_a_fork_is_raised_at_their_end_each_time(function
             next(items)
 
 
-def test_fork_ends_when_nobody_wants_its_items_any_more():
+def test_fork_ends_with_the_object_of_its_items():
     def endless():
         while True:
             yield os.getpid()
@@ -151,8 +157,7 @@ def test_fork_ends_when_nobody_wants_its_items_any_more():
 def _runs(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return (
-                file.read().rpartition(")")[2].split()[0] != "Z"
-            )  # ended, and nobody has asked how
+            # A zombie has ended, but its parent has not read its exit status.
+            return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False

@@ -37,7 +37,7 @@ def test_depth_of_json_text(text: str, depth: int) -> None:
 
 
 def depth_of_value(value: object) -> int:
-    """The nesting depth of a parsed value."""
+    """Return the nesting depth of a parsed value."""
     if isinstance(value, dict):
         return 1 + max(map(depth_of_value, value.values()), default=0)
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def depth_of_value(value: object) -> int:
 
 
 def random_value(random_numbers: random.Random, depth: int) -> object:
-    """A value of lists, objects and strings of brackets and quotes, nested at most `depth` deep."""
+    """Return lists, objects and strings of brackets and quotes, nested at most `depth` deep."""
     kind = random_numbers.randrange(4 if depth else 2)
     if kind == 0:
         return "".join(random_numbers.choices('[]{}"\\ab,:', k=6))
@@ -71,7 +71,7 @@ def descend(levels: int) -> None:
 
 @pytest.fixture
 def recursion_errors() -> Iterator[list[str]]:
-    """One entry for every run of the garbage collector for whose destructors the stack had no 20 frames left.
+    """Collect runs of the garbage collector for which the stack had no 20 frames left.
 
     The collector runs at every third allocation.
     """

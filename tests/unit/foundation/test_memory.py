@@ -5,15 +5,14 @@ import numpy as np
 from bandgap.foundation.machine import peak_memory_bytes
 
 
-def test_peak_memory_of_the_process_stays_when_what_was_held_is_gone():
-    held = np.ones(200_000_000 // 8)
+def test_peak_memory_of_the_process_remains_after_the_memory_is_freed():
+    array = np.ones(200_000_000 // 8)
     during = peak_memory_bytes()["process"]
-    del held
+    del array
     assert during is not None and during > 200_000_000
-    assert (
-        peak_memory_bytes()["process"] > 0.98 * during
-    )  # Linux counts pages per core and adds them up now and then
+    # Linux counts pages per core and adds them up only sometimes.
+    assert peak_memory_bytes()["process"] > 0.98 * during
 
 
-def test_peak_memory_without_a_gpu_in_use_is_not_known_for_it():
+def test_peak_memory_of_an_unused_gpu_is_unknown():
     assert peak_memory_bytes()["gpu"] is None

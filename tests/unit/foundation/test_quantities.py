@@ -1,4 +1,4 @@
-"""The vocabulary: its examples, and the one sentence on chains that disagree."""
+"""Quantities: examples of the docstrings, and the message on chains that disagree."""
 
 import doctest
 import math
@@ -10,10 +10,12 @@ def test_examples_of_the_docstrings_hold():
     assert doctest.testmod(quantities).failed == 0
 
 
-def test_worst_quantity_is_named_and_no_number_is_worse_than_any():
+def test_quantity_with_the_largest_rhat_is_named_and_nan_is_the_largest():
     assert quantities.worst_of({"tau": 1.2, "c1": math.nan, "c2": 3.0}) == "c1"
     assert quantities.disagreement({"tau": 1.05, "c1": 1.0}) is None
-    said = quantities.disagreement({"tau": 1.06, "fit": 1.2, "predictions": 1.1})
-    assert said is not None and said.startswith(
-        "The chains have not agreed yet on the fitted gaps of the training structures (R-hat 1.200, want below 1.05)."
+    message = quantities.disagreement({"tau": 1.06, "fit": 1.2, "predictions": 1.1})
+    assert message is not None
+    assert message.startswith(
+        "The chains have not agreed yet on the fitted gaps of the training structures "
+        "(R-hat 1.200, want below 1.05)."
     )

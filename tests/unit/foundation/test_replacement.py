@@ -1,4 +1,4 @@
-"""A folder is replaced as a whole: after an error, a kill or on a system that cannot exchange two folders."""
+"""A folder is replaced completely: after errors, kills, and without an exchange of folders."""
 
 import ctypes
 import os
@@ -50,12 +50,12 @@ def test_new_folder_replaces_all_of_the_old_one(old: Path) -> None:
     assert names(old.parent) == ["run"]
 
 
-def test_new_folder_is_made_with_its_parents_where_there_is_none(tmp_path: Path) -> None:
+def test_new_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     write_new(tmp_path / "a" / "b")
     assert names(tmp_path / "a") == ["b"]
 
 
-def test_copy_keeps_what_is_not_written_again(old: Path) -> None:
+def test_copy_keeps_files_that_are_not_written(old: Path) -> None:
     with replaced_folder(old, copy=True) as new:
         (new / "draws").write_text("new")
     assert names(old) == ["calibrator.json", "draws"]
@@ -69,7 +69,7 @@ def test_link_to_a_folder_stays_a_link(old: Path) -> None:
     assert names(old) == ["draws"]
 
 
-def test_error_while_writing_leaves_the_old_folder_alone(old: Path) -> None:
+def test_error_while_writing_does_not_change_the_old_folder(old: Path) -> None:
     with pytest.raises(ZeroDivisionError), replaced_folder(old) as new:
         (new / "draws").write_text("new")
         _ = 1 / 0
@@ -78,17 +78,17 @@ def test_error_while_writing_leaves_the_old_folder_alone(old: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
-def test_killed_write_leaves_the_old_folder_and_what_the_next_write_removes(old: Path) -> None:
+def test_killed_write_does_not_change_the_old_folder_and_is_cleaned_up(old: Path) -> None:
     killed_while_writing(old)
     assert names(old) == ["calibrator.json"]
-    (left,) = [name for name in names(old.parent) if name != "run"]
-    assert left.startswith(".run.") and left.endswith(".new")
+    (abandoned,) = [name for name in names(old.parent) if name != "run"]
+    assert abandoned.startswith(".run.") and abandoned.endswith(".new")
     write_new(old)
     assert names(old.parent) == ["run"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
-def test_folder_that_another_write_is_in_is_not_removed(old: Path) -> None:
+def test_folder_of_another_running_write_is_not_removed(old: Path) -> None:
     with replaced_folder(old) as new:
         (new / "draws").write_text("new")
         recover(old)
@@ -97,7 +97,7 @@ def test_folder_that_another_write_is_in_is_not_removed(old: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
-def test_what_was_killed_next_to_another_folder_of_a_similar_name_stays(old: Path) -> None:
+def test_abandoned_folder_of_a_similar_name_is_not_removed(old: Path) -> None:
     killed_while_writing(old.parent / "run.2")
     write_new(old)
     assert len(names(old.parent)) == 2
@@ -105,7 +105,7 @@ def test_what_was_killed_next_to_another_folder_of_a_similar_name_stays(old: Pat
     assert names(old.parent) == ["run"]
 
 
-def test_system_without_exchange_takes_two_renames(
+def test_system_without_exchange_uses_two_renames(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_library(*args: object) -> None:
@@ -117,28 +117,28 @@ def test_system_without_exchange_takes_two_renames(
     assert names(old.parent) == ["run"]
 
 
-def test_old_folder_that_was_moved_aside_is_put_back(old: Path) -> None:
-    """What a process leaves that is killed between two renames."""
+def test_old_folder_that_was_moved_is_restored(old: Path) -> None:
+    """A process that is killed between two renames leaves it."""
     old.rename(old.with_name(".run.0123abcd.old"))
     recover(old)
     assert names(old) == ["calibrator.json"]
 
 
-def test_swap_that_fails_keeps_the_new_result_and_names_it(tmp_path: Path) -> None:
-    """Something takes the place of the folder while the result is written."""
+def test_failed_swap_keeps_the_new_result_and_names_it(tmp_path: Path) -> None:
+    """A file appears in the place of the folder while the result is written."""
     with (
         pytest.raises(ArtifactError, match="the new result is complete in") as error,
         replaced_folder(tmp_path / "run") as new,
     ):
         (new / "draws").write_text("new")
         (tmp_path / "run").write_text("a file")
-    (kept,) = [path for path in tmp_path.iterdir() if path.is_dir()]
-    assert names(kept) == ["draws"]
-    assert kept.name in str(error.value)
-    assert not kept.name.startswith(".")
+    (result,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert names(result) == ["draws"]
+    assert result.name in str(error.value)
+    assert not result.name.startswith(".")
 
 
-def test_place_that_cannot_be_written_is_refused_and_the_trial_leaves_nothing(
+def test_path_that_cannot_be_written_is_refused_and_the_check_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "file"

@@ -1,4 +1,4 @@
-"""Requests: values that are checked, plain values that come back, and options that a user can type."""
+"""Requests: checked values, plain values, and command-line options."""
 
 import json
 from collections.abc import Mapping
@@ -61,22 +61,23 @@ def test_request_with_a_wrong_value_is_refused_with_what_is_accepted(values, mes
         Example.of(values)
 
 
-def test_request_takes_numbers_of_numpy_and_lists_as_json_gives_them():
+def test_request_accepts_numpy_numbers_and_lists():
     request = Example(n=np.int64(3), share=np.float32(0.25), widths=[8, 4])
     assert request == Example(n=3, share=0.25, widths=(8, 4))
 
 
-def test_request_survives_json():
+def test_request_is_recovered_from_json():
     assert Example.of(json.loads(json.dumps(FULL.to_values()))) == FULL
 
 
-def test_work_leaves_out_defaults_and_what_only_changes_the_speed():
+def test_work_leaves_out_defaults_and_fields_that_only_change_the_speed():
     assert Example(n=3, n_jobs=2).work == {"n": 3}
     assert Example(n=3).work == Example(n=3, n_jobs=8).work
 
 
-def test_changed_copy_is_checked_and_leaves_the_original():
-    assert FULL.changed(n=5).n == 5 and FULL.n == 3
+def test_changed_copy_is_checked_and_the_original_is_unchanged():
+    assert FULL.changed(n=5).n == 5
+    assert FULL.n == 3
     with pytest.raises(ConfigError, match="n: found 0"):
         FULL.changed(n=0)
 
@@ -100,7 +101,7 @@ def test_options_are_those_that_differ_from_the_defaults():
     ]
 
 
-def test_field_without_a_setting_is_an_error_of_the_programmer():
+def test_field_without_a_setting_raises_a_type_error():
     class Bare(Request):
         n: int = 1
 

@@ -1,4 +1,4 @@
-"""Safetensors files from parts: the library reads what was written, and nothing is left of what went wrong."""
+"""Safetensors files in chunks: the library reads them, and failed writes leave nothing."""
 
 import json
 from collections.abc import Callable
@@ -23,29 +23,29 @@ def test_library_reads_every_type_and_texts_in_pieces(tmp_path: Path) -> None:
     )
     with safe_open(str(path), framework="numpy") as stored:
         for name, array in arrays.items():
-            found = stored.get_tensor(name)
-            np.testing.assert_array_equal(found, array)
-            assert found.dtype == array.dtype and found.shape == array.shape
+            tensor = stored.get_tensor(name)
+            np.testing.assert_array_equal(tensor, array)
+            assert tensor.dtype == array.dtype and tensor.shape == array.shape
         assert stored.metadata() == {"whole": text, "pieces": json.dumps(text)}
 
 
-def test_tensor_of_several_blocks_and_of_a_file(tmp_path: Path) -> None:
+def test_tensor_of_several_chunks_and_of_a_file(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(400_000,))
     (tmp_path / "raw").write_bytes(values.tobytes())
-    blocks = LongTensor(
+    chunks = LongTensor(
         values.dtype,
         values.shape,
         (values[k : k + 1000].tobytes() for k in range(0, 400_000, 1000)),
     )
     with (tmp_path / "raw").open("rb") as file:
-        tensors = {"blocks": blocks, "file": LongTensor.read(file, np.float64, (400, 1000))}
+        tensors = {"chunks": chunks, "file": LongTensor.read(file, np.float64, (400, 1000))}
         write_tensors(tmp_path / "t", tensors, metadata={})
     with safe_open(str(tmp_path / "t"), framework="numpy") as stored:
-        np.testing.assert_array_equal(stored.get_tensor("blocks"), values)
+        np.testing.assert_array_equal(stored.get_tensor("chunks"), values)
         np.testing.assert_array_equal(stored.get_tensor("file"), values.reshape(400, 1000))
 
 
-def test_blocks_that_do_not_fill_the_shape_leave_no_file(tmp_path: Path) -> None:
+def test_chunks_that_do_not_fill_the_shape_leave_no_file(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("before")
     with pytest.raises(ArtifactError, match=r"t: short: 16 bytes, but its shape \(3,\) needs 24\."):
         write_tensors(
@@ -54,7 +54,7 @@ def test_blocks_that_do_not_fill_the_shape_leave_no_file(tmp_path: Path) -> None
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("t", "before")]
 
 
-def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Path) -> None:
+def test_mapped_tensors_are_equal_to_the_written_ones_and_read_only(tmp_path: Path) -> None:
     arrays = {name: (np.arange(6).reshape(2, 3) % 2).astype(name) for name in CODES} | {
         "nothing": np.zeros((0, 4))
     }
@@ -62,17 +62,16 @@ def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Pat
     write_tensors(
         path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata={"a": 'ä"'}
     )
-    metadata, found = mapped_tensors(path)
-    assert metadata == {"a": 'ä"'} and set(found) == set(arrays)
+    metadata, tensors = mapped_tensors(path)
+    assert metadata == {"a": 'ä"'} and set(tensors) == set(arrays)
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(tensors[name], array)
+        assert (tensors[name].dtype, tensors[name].shape) == (array.dtype, array.shape)
     with pytest.raises(ValueError, match="read-only"):
-        found["float64"][0, 0] = 1.0
+        tensors["float64"][0, 0] = 1.0
     path.unlink()
-    np.testing.assert_array_equal(
-        found["float64"], arrays["float64"]
-    )  # the file lives as long as its arrays
+    # The file remains until its arrays are deleted.
+    np.testing.assert_array_equal(tensors["float64"], arrays["float64"])
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from bandgap.predictions.store import load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import load_run
 from bandgap.sources.domain import load_domain
-from bandgap.sources.overlap import load_known
+from bandgap.sources.overlap import load_keys
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source
 from bandgap.storage.manifests import MANIFEST, manifest_kind, read_manifest
@@ -230,7 +230,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
             source_folder, (MANIFEST, *weights), lambda f: load_source(f, verify=False)
         ),
         "domain of a source": Stored(source_folder, weights, load_domain),
-        "keys of a source": Stored(source_folder, weights, load_known),
+        "keys of a source": Stored(source_folder, weights, load_keys),
         "run": Stored(run, (MANIFEST, *draws), lambda f: load_run(f, verify=False)),
     }
 

@@ -1,4 +1,4 @@
-"""The Fisher diagonal: that of autograd row by row, whatever the blocks, and refused without a noise variance."""
+"""The Fisher diagonal agrees with autograd, and needs a noise variance."""
 
 import numpy as np
 import pytest
@@ -37,14 +37,14 @@ def by_autograd(params, x, *, noise_variance):
     return total
 
 
-@pytest.mark.parametrize("block_rows", [1, 4, 11, 100])
-def test_fisher_agrees_with_autograd_row_by_row(params, x, block_rows):
+@pytest.mark.parametrize("chunk_rows", [1, 4, 11, 100])
+def test_fisher_agrees_with_autograd_row_by_row(params, x, chunk_rows):
     expected = by_autograd(params, x, noise_variance=0.3)
-    found = fisher_diagonal(params, x, noise_variance=0.3, block_rows=block_rows)
-    assert list(found) == list(params)
+    fisher = fisher_diagonal(params, x, noise_variance=0.3, chunk_rows=chunk_rows)
+    assert list(fisher) == list(params)
     for name in params:
         np.testing.assert_allclose(
-            found[name].numpy(), expected[name].numpy(), rtol=1e-12, atol=1e-14
+            fisher[name].numpy(), expected[name].numpy(), rtol=1e-12, atol=1e-14
         )
 
 
@@ -54,25 +54,25 @@ def test_fisher_of_the_output_bias_is_the_number_of_rows_over_the_noise_variance
 
 def test_fisher_of_single_precision_weights_is_summed_in_double(params, x):
     narrow = {k: v.float() for k, v in params.items()}
-    found = fisher_diagonal(narrow, x.float(), noise_variance=1.0)
-    assert {v.dtype for v in found.values()} == {torch.float64}
+    fisher = fisher_diagonal(narrow, x.float(), noise_variance=1.0)
+    assert {v.dtype for v in fisher.values()} == {torch.float64}
 
 
-def test_cancel_ends_the_sum_between_blocks(params, x):
-    seen = []
+def test_cancel_ends_the_sum_between_chunks(params, x):
+    counts = []
 
     def cancel(update):
-        seen.append((update.done, update.total))
-        if len(seen) == 2:
+        counts.append((update.done, update.total))
+        if len(counts) == 2:
             raise Cancelled("cancelled")
 
     with pytest.raises(Cancelled):
-        fisher_diagonal(params, x, noise_variance=1.0, block_rows=4, progress=cancel)
-    assert seen == [(4, 11), (8, 11)]
+        fisher_diagonal(params, x, noise_variance=1.0, chunk_rows=4, progress=cancel)
+    assert counts == [(4, 11), (8, 11)]
 
 
 @pytest.mark.parametrize(
-    "settings", [{"noise_variance": 0.0}, {"noise_variance": float("nan")}, {"block_rows": 0}]
+    "settings", [{"noise_variance": 0.0}, {"noise_variance": float("nan")}, {"chunk_rows": 0}]
 )
 def test_fisher_without_noise_or_rows_is_refused(params, x, settings):
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Training on several source sets at once: outputs of their own, equal weight, dropout, schedule."""
+"""Training on several source sets: separate outputs, equal weight, dropout, schedule."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def made(n, *, sign, seed):
+def labelled_rows(n, *, sign, seed):
     x = torch.randn(n, 5, generator=generator(seed))
     return x, sign * torch.tanh(x[:, 0]) + 0.1 * torch.randn(n, generator=generator(seed + 100))
 
@@ -29,8 +29,8 @@ def start(outputs=2, seed=0):
 
 @pytest.fixture(scope="module")
 def sets():
-    """A large set and a small one whose gaps have the other sign: no single output could serve both."""
-    return [made(600, sign=1.0, seed=1), made(60, sign=-1.0, seed=2)]
+    """Return a large set and a small one with gaps of opposite sign, which need two outputs."""
+    return [labelled_rows(600, sign=1.0, seed=1), labelled_rows(60, sign=-1.0, seed=2)]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def trained(sets):
 
 def test_every_set_is_learned_by_its_own_output(trained):
     for k, sign in enumerate((1.0, -1.0)):
-        x, y = made(300, sign=sign, seed=7 + k)
+        x, y = labelled_rows(300, sign=sign, seed=7 + k)
         errors = ((forward(trained.params, x) - y[:, None]) ** 2).mean(0)
         assert errors[k] < 0.2 * y.var() < errors[1 - k]
 
@@ -50,31 +50,34 @@ def test_held_out_rows_are_of_every_set_and_give_its_error(trained, sets):
         assert len(split.held_out) == round(0.05 * len(y))
         error = ((forward(trained.params, x[split.held_out])[:, k] - y[split.held_out]) ** 2).mean()
         assert trained.validation_mse[k] == pytest.approx(float(error), rel=1e-5)
-    assert len(trained.history) == 20 and trained.history[-1].train < trained.history[0].train
+    assert len(trained.history) == 20
+    assert trained.history[-1].train < trained.history[0].train
 
 
-def test_dropout_keeps_the_mean_and_leaves_out_its_share():
-    params = start()
-    params = {name: value.abs() for name, value in params.items()}  # so that every unit is active
+def test_dropout_keeps_the_mean_and_drops_its_share():
+    # With these weights every unit is active.
+    params = {name: value.abs() for name, value in start().items()}
     x = torch.ones(20000, 5)
-    kept = forward(params, x, dropout=0.3, generator=generator())
-    sure = forward(params, x[:1])[0]
-    error = kept.std(0) / 20000**0.5
-    assert ((kept.mean(0) - sure).abs() < 5 * error).all()  # false alarm below 1e-6
+    values = forward(params, x, dropout=0.3, generator=generator())
+    expected = forward(params, x[:1])[0]
+    error = values.std(0) / 20000**0.5
+    # False alarm below 1e-6.
+    assert ((values.mean(0) - expected).abs() < 5 * error).all()
     assert (forward(params, x[:9], dropout=0.0) == forward(params, x[:9])).all()
 
 
-def test_seed_repeats(sets):
+def test_training_is_reproduced_by_the_seed(sets):
     config = dataclasses.replace(CONFIG, steps=30, dropout=0.2)
     first, again, other = (
         train_jointly(start(), sets, config=config, generator=generator(s)).params["weight.1"]
         for s in (0, 0, 1)
     )
-    assert (first == again).all() and not torch.allclose(first, other)
+    assert (first == again).all()
+    assert not torch.allclose(first, other)
 
 
 def moved(x):
-    """The same rows in other features: what told their gap is now in another column."""
+    """Return the rows in other features: the informative columns are swapped."""
     return x[:, [3, 1, 2, 0, 4]]
 
 
@@ -83,53 +86,57 @@ def share_unexplained(params, x, y):
 
 
 def test_rows_are_learned_in_their_features_and_in_the_alternative():
-    rows, (x, y) = made(600, sign=1.0, seed=1), made(300, sign=1.0, seed=7)
-    rows[0][:, 3] = x[:, 3] = 0.0
+    rows = labelled_rows(600, sign=1.0, seed=1)
+    x, y = labelled_rows(300, sign=1.0, seed=7)
+    rows[0][:, 3] = 0.0
+    x[:, 3] = 0.0
     both, alone = (
         train_jointly(
-            start(1), [rows], config=CONFIG, generator=generator(), alternatives=[other]
+            start(1), [rows], config=CONFIG, generator=generator(), alternatives=[alternative]
         ).params
-        for other in (moved(rows[0]), None)
+        for alternative in (moved(rows[0]), None)
     )
     assert share_unexplained(both, x, y) < 0.2
     assert share_unexplained(both, moved(x), y) < 0.2
     assert share_unexplained(alone, moved(x), y) > 0.8
 
 
-def test_row_that_is_held_out_is_so_in_the_alternative_too(sets):
-    """A row without numbers spoils the weights as soon as one step takes it."""
-    config = dataclasses.replace(
-        CONFIG, steps=60
-    )  # every row of the small set comes several times, in either features
+def test_held_out_row_is_held_out_in_the_alternative_too(sets):
+    """A row of NaN makes the weights NaN as soon as one step uses it."""
+    # Every row of the small set is used several times, in either features.
+    config = dataclasses.replace(CONFIG, steps=60)
     x, _ = sets[1]
     split = train_jointly(start(), sets, config=config, generator=generator()).splits[1]
-    for rows, spoiled in ((split.held_out, False), (split.training[:3], True)):
-        other = x.clone()
-        other[rows] = torch.nan
-        made = train_jointly(
-            start(), sets, config=config, generator=generator(), alternatives=[None, other]
+    for rows, is_nan in ((split.held_out, False), (split.training[:3], True)):
+        alternative = x.clone()
+        alternative[rows] = torch.nan
+        trained = train_jointly(
+            start(), sets, config=config, generator=generator(), alternatives=[None, alternative]
         )
-        assert bool(made.params["weight.1"].isnan().any()) == spoiled
-        assert (made.splits[1].held_out == split.held_out).all()
+        assert bool(trained.params["weight.1"].isnan().any()) == is_nan
+        assert (trained.splits[1].held_out == split.held_out).all()
 
 
 def test_errors_are_those_of_the_features_and_not_of_the_alternative(sets):
-    other = [x + 0.1 for x, _ in sets]
-    made = train_jointly(start(), sets, config=CONFIG, generator=generator(), alternatives=other)
-    for k, ((x, y), split) in enumerate(zip(sets, made.splits, strict=True)):
-        error = ((forward(made.params, x[split.held_out])[:, k] - y[split.held_out]) ** 2).mean()
-        assert made.validation_mse[k] == pytest.approx(float(error), rel=1e-5)
+    alternatives = [x + 0.1 for x, _ in sets]
+    trained = train_jointly(
+        start(), sets, config=CONFIG, generator=generator(), alternatives=alternatives
+    )
+    for k, ((x, y), split) in enumerate(zip(sets, trained.splits, strict=True)):
+        predictions = forward(trained.params, x[split.held_out])[:, k]
+        error = ((predictions - y[split.held_out]) ** 2).mean()
+        assert trained.validation_mse[k] == pytest.approx(float(error), rel=1e-5)
 
 
-def test_training_without_alternatives_draws_nothing_for_them(sets):
+def test_training_without_alternatives_draws_no_random_numbers_for_them(sets):
     config = dataclasses.replace(CONFIG, steps=30, dropout=0.2)
     plain, none, other = (
-        train_jointly(start(), sets, config=config, generator=generator(), alternatives=a).params[
-            "weight.1"
-        ]
+        train_jointly(start(), sets, config=config, generator=generator(), alternatives=a)
         for a in ((), (None, None), (None, sets[1][0]))
     )
-    assert (plain == none).all() and not torch.allclose(plain, other)
+    weights = plain.params["weight.1"]
+    assert (weights == none.params["weight.1"]).all()
+    assert not torch.allclose(weights, other.params["weight.1"])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ def test_alternatives_of_other_shapes_are_refused(sets, wrong):
         )
 
 
-def test_cancel_ends_it(sets):
+def test_cancel_ends_the_training(sets):
     def cancel(update):
         raise Cancelled("enough")
 
@@ -153,7 +160,7 @@ def test_cancel_ends_it(sets):
         train_jointly(start(), sets, config=CONFIG, generator=generator(), progress=cancel)
 
 
-def test_other_number_of_outputs_is_refused(sets):
+def test_wrong_number_of_outputs_is_refused(sets):
     with pytest.raises(
         InputError, match="2 source sets but a network with 3 outputs. Give one output for each"
     ):
@@ -163,7 +170,7 @@ def test_other_number_of_outputs_is_refused(sets):
 @pytest.mark.parametrize(
     "wrong", [{"steps": 0}, {"dropout": 1.0}, {"validation_share": 0.0}, {"learning_rate": 0.0}]
 )
-def test_settings_outside_are_refused(wrong):
+def test_settings_outside_their_range_are_refused(wrong):
     with pytest.raises(
         ConfigError, match="joint training: .* Accepted: whole numbers from 1, shares inside"
     ):

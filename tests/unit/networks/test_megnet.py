@@ -1,4 +1,4 @@
-"""MEGNet's blocks against a twin in loops, and what the readout must not depend on; needs the extra `graph`."""
+"""MEGNet's blocks against loops, and invariances of the readout; needs the extra `graph`."""
 
 import warnings
 
@@ -35,7 +35,7 @@ def crystal() -> Atoms:
 def read(network: Megnet, *structures: Atoms) -> np.ndarray:
     """Return the readouts of structures in one batch."""
     with torch.no_grad():
-        return network(Graphs.together([graph_of(atoms, CONFIG) for atoms in structures])).numpy()
+        return network(Graphs.joined([graph_of(atoms, CONFIG) for atoms in structures])).numpy()
 
 
 def softplus(x: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ def softplus(x: torch.Tensor) -> torch.Tensor:
 
 
 def through(layers: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Evaluate dense layers, from their weights."""
+    """Evaluate dense layers from their weights."""
     for layer in layers:
         if isinstance(layer, torch.nn.Linear):
             x = softplus(layer.weight @ x + layer.bias)
@@ -69,8 +69,8 @@ def block_in_loops(block, atoms, bonds, state, graph: Graphs):
     ]
     new_atoms = []
     for k, atom in enumerate(a):
-        own = [bond for (_, j), bond in zip(ends, new_bonds, strict=True) if j == k]
-        mean = torch.stack(own).mean(0) if own else torch.zeros_like(atom)
+        of_atom = [bond for (_, j), bond in zip(ends, new_bonds, strict=True) if j == k]
+        mean = torch.stack(of_atom).mean(0) if of_atom else torch.zeros_like(atom)
         new_atoms.append(through(block.layer.node_model.layers, torch.cat([atom, mean, s])))
     means = [torch.stack(new_atoms).mean(0), torch.stack(new_bonds).mean(0)]
     new_state = through(block.layer.global_model.layers, torch.cat([s, *means]))
@@ -82,7 +82,8 @@ def block_in_loops(block, atoms, bonds, state, graph: Graphs):
 
 
 def test_blocks_are_those_of_the_paper():
-    network, graph = new_megnet(CONFIG, seed=1), graph_of(crystal(), CONFIG)
+    network = new_megnet(CONFIG, seed=1)
+    graph = graph_of(crystal(), CONFIG)
     with torch.no_grad():
         atoms = network.atoms(network.embedding(graph.kinds))
         bonds = network.bonds(gaussians(graph.distances, CONFIG))
@@ -91,33 +92,33 @@ def test_blocks_are_those_of_the_paper():
         for block in network.blocks:
             atoms, bonds, state = block(atoms, bonds, state, graph)
             looped = block_in_loops(block, *looped, graph)
-    for found, expected in (
+    for values, expected in (
         (atoms, torch.stack(looped[0])),
         (bonds, torch.stack(looped[1])),
         (state[0], looped[2]),
     ):
-        torch.testing.assert_close(found, expected, rtol=0, atol=ROUNDING)
+        torch.testing.assert_close(values, expected, rtol=0, atol=ROUNDING)
     np.testing.assert_allclose(
         read(network, crystal())[0, -CONFIG.width :], looped[2], atol=ROUNDING
     )
 
 
-def test_gaussians_have_their_height_at_their_centre_and_fall_by_half_a_width_squared():
-    found = gaussians(torch.tensor([0.0, 3.0 / 8 * 1.5]), CONFIG)
-    assert found.shape == (2, 9)
-    assert float(found[0, 0]) == float(found[1].max() / found[1].max()) == 1.0
-    assert float(found[1, 0]) == pytest.approx(np.exp(-0.5))
+def test_gaussians_are_one_at_their_centre_and_fall_with_the_distance():
+    values = gaussians(torch.tensor([0.0, 3.0 / 8 * 1.5]), CONFIG)
+    assert values.shape == (2, 9)
+    assert float(values[0, 0]) == float(values[1].max() / values[1].max()) == 1.0
+    assert float(values[1, 0]) == pytest.approx(np.exp(-0.5))
 
 
-def test_structures_side_by_side_have_the_readouts_of_each_alone():
+def test_structures_in_a_batch_have_the_readouts_of_single_structures():
     network = new_megnet(CONFIG, seed=0)
     structures = [crystal(), molecule("C2H2"), Atoms("H", positions=np.zeros((1, 3))), bulk("Si")]
-    together = read(network, *structures)
-    assert together.shape == (4, CONFIG.n_features) and np.isfinite(together).all()
+    batch = read(network, *structures)
+    assert batch.shape == (4, CONFIG.n_features) and np.isfinite(batch).all()
     np.testing.assert_allclose(
-        together, np.concatenate([read(network, s) for s in structures]), atol=ROUNDING
+        batch, np.concatenate([read(network, s) for s in structures]), atol=ROUNDING
     )
-    assert np.abs(together[0] - together[1]).max() > 1e-3
+    assert np.abs(batch[0] - batch[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -126,17 +127,18 @@ def test_structures_side_by_side_have_the_readouts_of_each_alone():
     ids=["skewed", "Si", "molecule"],
 )
 def test_readout_does_not_depend_on_frame_order_or_supercell(make):
-    network, atoms = new_megnet(CONFIG, seed=0), make()
+    network = new_megnet(CONFIG, seed=0)
+    atoms = make()
     turned = atoms.copy()
     turned.rotate(37.0, (1.0, 2.0, -1.0), rotate_cell=True)
     turned.translate((3.0, -40.0, 0.2))
-    others = [turned, atoms[np.random.default_rng(0).permutation(len(atoms))]]
-    others += [atoms.repeat((2, 1, 3))] if atoms.pbc.any() else []
-    for other in others:
+    equivalent = [turned, atoms[np.random.default_rng(0).permutation(len(atoms))]]
+    equivalent += [atoms.repeat((2, 1, 3))] if atoms.pbc.any() else []
+    for other in equivalent:
         np.testing.assert_allclose(read(network, other), read(network, atoms), atol=10 * ROUNDING)
 
 
-def test_seed_gives_the_weights_and_leaves_the_generator_of_torch_alone():
+def test_weights_depend_on_the_seed_and_the_generator_of_torch_is_not_changed():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -148,7 +150,7 @@ def test_seed_gives_the_weights_and_leaves_the_generator_of_torch_alone():
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-def test_network_of_nothing_is_refused_with_what_is_accepted():
+def test_network_without_elements_is_refused_with_what_is_accepted():
     with pytest.raises(
         ConfigError, match="elements none, cutoff 4 angstroms.*Accepted: at least one element"
     ):

@@ -1,4 +1,4 @@
-"""The network is a plain function of its parameters, and its gradient norms are those of autograd."""
+"""The network is a pure function of its parameters, and its gradient norms agree with autograd."""
 
 import numpy as np
 import pytest
@@ -25,10 +25,11 @@ def x():
 
 
 def by_hand(params, row, widths):
-    """Sums and products of plain numbers."""
+    """Return the value by sums and products of scalars."""
     h = [float(v) for v in row]
     for layer in range(1, len(widths) + 1):
-        weight, bias = params[f"weight.{layer}"], params[f"bias.{layer}"]
+        weight = params[f"weight.{layer}"]
+        bias = params[f"bias.{layer}"]
         pre = [
             sum(float(weight[i, j]) * h[j] for j in range(len(h))) + float(bias[i])
             for i in range(widths[layer - 1])
@@ -43,7 +44,7 @@ def test_forward_agrees_with_sums_by_hand(x):
     np.testing.assert_allclose(forward(params, x).numpy(), expected, rtol=1e-12)
 
 
-def test_forward_of_a_batch_of_parameters_is_each_ones_own(x):
+def test_forward_of_a_batch_of_parameters_gives_the_values_of_each(x):
     draws = [[params_of(SMALL, seed=10 * i + j) for j in range(3)] for i in range(2)]
     batch = {
         k: torch.stack([torch.stack([p[k] for p in row]) for row in draws]) for k in draws[0][0]
@@ -53,7 +54,7 @@ def test_forward_of_a_batch_of_parameters_is_each_ones_own(x):
     torch.testing.assert_close(values[1, 2], forward(draws[1][2], x))
 
 
-def test_forward_counts_layers_by_number_and_not_by_text():
+def test_forward_sorts_layers_by_number_and_not_by_text():
     deep = NetworkConfig(2, (2,) * 11)
     params = params_of(deep)
     x = torch.ones(1, 2, dtype=torch.float64)
@@ -69,8 +70,8 @@ def test_layer_gradient_norms_agree_with_autograd(x):
         )
         for name, gradient in zip(params, gradients, strict=True):
             expected[i, int(name[-1]) - 1] += float((gradient**2).sum())
-    found = layer_gradient_norms({k: v.detach() for k, v in params.items()}, x)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    norms = layer_gradient_norms({k: v.detach() for k, v in params.items()}, x)
+    np.testing.assert_allclose(norms.numpy(), expected, rtol=1e-12)
 
 
 def test_layer_gradient_norms_of_dead_hidden_units_are_those_of_the_output_bias():
@@ -92,12 +93,13 @@ def test_init_params_are_glorot_uniform_with_zero_biases():
     limit = (6 / 300) ** 0.5
     weight = params["weight.1"]
     assert float(weight.abs().max()) <= limit
-    # variance of 20,000 uniform numbers: relative standard error 0.6 %, so 4 % raises a false alarm in 1e-10 of seeds
+    # Variance of 20,000 uniform numbers: the relative standard error is 0.6 %, so that 4 % raises a
+    # false alarm for 1e-10 of seeds.
     assert float(weight.var()) == pytest.approx(limit**2 / 3, rel=0.04)
     assert all(not bool(value.any()) for name, value in params.items() if name.startswith("bias"))
 
 
-def test_init_params_repeat_with_the_seed():
+def test_init_params_are_reproduced_by_the_seed():
     first, second = (
         init_params(SMALL, generator=torch.Generator().manual_seed(4)) for _ in range(2)
     )

@@ -1,4 +1,4 @@
-"""One rule for scaling: whose statistics, what a constant feature gets, and the floor."""
+"""Standardising: whose statistics are used, constant features, and the floor of the scale."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_features_have_mean_zero_and_the_scale_of_the_floor_rule():
     assert (z.std(axis=0) < 1).all()
 
 
-def test_features_of_new_rows_are_scaled_with_the_statistics_of_the_fitted_ones():
+def test_features_of_new_rows_are_scaled_with_the_statistics_of_the_fitted_rows():
     standardiser = fit_standardiser(X, Y)
     new = X[:4] + 100.0
     np.testing.assert_allclose(
@@ -45,7 +45,7 @@ def test_with_features_of_a_target_changes_features_and_keeps_gaps():
     assert (moved.y_mean_eV, moved.y_sd_eV) == (source.y_mean_eV, source.y_sd_eV)
 
 
-def test_mapped_gaps_change_level_and_slope_and_keep_features():
+def test_mapped_gaps_change_offset_and_slope_and_keep_features():
     source = fit_standardiser(X, Y)
     moved = source.with_gaps_mapped(slope=0.5, intercept_eV=-1.0)
     np.testing.assert_allclose(moved.gaps(0.5 * Y - 1.0), source.gaps(Y), atol=1e-12)
@@ -61,8 +61,8 @@ def test_slope_that_is_not_positive_is_refused(slope):
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6])
-def test_feature_that_never_varies_has_unit_scale(constant):
-    """But for rounding in single precision: one unit in the last place, at every other row."""
+def test_constant_feature_has_unit_scale(constant):
+    """Also with rounding in single precision: one unit in the last place, in every other row."""
     x = np.hstack([X, np.full((200, 1), constant)]).astype(np.float32)
     if constant == 0.1:
         x[::2, 3] = np.nextafter(x[0, 3], np.float32(1.0))
@@ -72,7 +72,7 @@ def test_feature_that_never_varies_has_unit_scale(constant):
     assert varies(x).tolist() == [True, True, True, False]
 
 
-def test_features_none_of_which_varies_all_have_unit_scale():
+def test_constant_features_all_have_unit_scale():
     _, scale = feature_statistics(np.ones((5, 2)))
     assert scale.tolist() == [1.0, 1.0]
 
@@ -84,7 +84,7 @@ def test_floor_bounds_a_feature_that_one_training_row_contains():
     assert scale[3] == pytest.approx(FLOOR * np.sqrt(np.mean(x.std(axis=0) ** 2)), rel=1e-4)
 
 
-def test_gaps_round_trip():
+def test_gaps_are_recovered_from_standardised_gaps():
     standardiser = fit_standardiser(X, Y)
     z = standardiser.gaps(Y)
     assert (z.mean(), z.std()) == (pytest.approx(0, abs=1e-12), pytest.approx(1))
@@ -92,9 +92,11 @@ def test_gaps_round_trip():
 
 
 def test_input_is_not_changed():
-    x, y = X.copy(), Y.copy()
+    x = X.copy()
+    y = Y.copy()
     fit_standardiser(x, y).features(x)
-    assert (x == X).all() and (y == Y).all()
+    assert (x == X).all()
+    assert (y == Y).all()
 
 
 def test_features_of_another_descriptor_are_refused():
@@ -113,7 +115,7 @@ def test_constant_gaps_are_refused():
         fit_standardiser(X, np.full(200, 2.5))
 
 
-def test_power_keeps_the_sign_and_comes_before_the_scaling():
+def test_power_keeps_the_sign_and_is_applied_before_scaling():
     x = np.array([[-2.0, 3.0], [1.0, 0.5]])
     scale = Standardiser(np.array([1.0, 0.0]), np.array([2.0, 1.0]), 0.0, 1.0, 2.0)
     np.testing.assert_allclose(scale.features(x), [[-2.5, 9.0], [0.0, 0.25]])
@@ -124,7 +126,7 @@ def test_power_keeps_the_sign_and_comes_before_the_scaling():
     assert (mapped.power, mapped.y_mean_eV, mapped.y_sd_eV) == (2.0, 1.0, 2.0)
 
 
-def test_standardiser_comes_back_from_storage():
+def test_standardiser_is_recovered_from_its_arrays():
     scale = Standardiser(np.array([1.0, 0.0]), np.array([2.0, 1.0]), 3.0, 0.5, 2.0)
     again = Standardiser.from_arrays(scale.to_arrays(), scalars=scale.scalars())
     x = np.array([[-2.0, 3.0]])
@@ -138,12 +140,14 @@ def test_power_that_is_not_positive_is_refused():
 
 
 @pytest.mark.parametrize(("n", "p"), [(4096, 3), (4097, 1), (10_001, 2), (9_000, 7), (5_000, 60)])
-def test_statistics_of_many_rows_have_the_bytes_of_numpy(n: int, p: int) -> None:
+def test_statistics_of_many_rows_are_bitwise_those_of_numpy(n: int, p: int) -> None:
     x = (np.random.default_rng(p).normal(size=(n, p)) * 3 + 1).astype(np.float32)
-    before, wide = x.copy(), x.astype(np.float64)
+    before = x.copy()
+    wide = x.astype(np.float64)
     mean, scale = feature_statistics(x)
     sd = wide.std(axis=0)
     assert mean.tobytes() == wide.mean(axis=0).tobytes()
     assert scale.tobytes() == np.hypot(sd, FLOOR * np.sqrt(np.mean(sd**2))).tobytes()
     feature_statistics(wide)
-    assert np.array_equal(x, before) and np.array_equal(wide, before)
+    assert np.array_equal(x, before)
+    assert np.array_equal(wide, before)

@@ -1,4 +1,4 @@
-"""Snapshots of SGD have the moments of the walk, and the prior that they give is the dense formula's."""
+"""Snapshots of SGD have the moments of the walk, and their prior agrees with the dense formula."""
 
 import dataclasses
 import math
@@ -12,7 +12,8 @@ from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.networks.swag import SnapshotConfig, Snapshots, collect_snapshots, snapshot_prior
 
-SHAPE = NetworkConfig(4, (4, 1))  # 27 parameters: 20 + 5 + 2
+# 27 parameters: 20 + 5 + 2.
+SHAPE = NetworkConfig(4, (4, 1))
 CONFIG = SnapshotConfig(count=6, rank=4, burn_in=2, learning_rate=1e-2, batch_size=10)
 
 
@@ -31,14 +32,15 @@ def collect(problem, *, config=CONFIG, seed=1, **more):
     )
 
 
-def made_up(rank=5):
-    """Snapshots of 27 parameters that no walk made: the algebra holds for any."""
+def random_snapshots(rank=5):
+    """Return random snapshots of 27 parameters."""
     generator = torch.Generator().manual_seed(4)
     mean = init_params(SHAPE, generator=generator, dtype=torch.float64)
     diagonal = {
         n: torch.rand(v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()
     }
-    diagonal["weight.1"][0, 0] = 0.0  # a weight that never moved
+    # A weight that never moved.
+    diagonal["weight.1"][0, 0] = 0.0
     deviations = {
         n: torch.randn(rank, *v.shape, generator=generator, dtype=torch.float64)
         for n, v in mean.items()
@@ -52,17 +54,17 @@ def flat(params, names):
 
 
 def quadratic(prior, params):
-    """Return (phi - mu)' S^-1 (phi - mu) and its gradient by phi, from the factors of S^-1 = A^-1 - W W'."""
+    """Return (phi - mu)' S^-1 (phi - mu) and its gradient by phi, with S^-1 = A^-1 - W W'."""
     v = flat(params, prior.mean) - flat(prior.mean, prior.mean)
     solved = prior.inverse_diagonal * v - prior.factor @ (prior.factor.T @ v)
-    parts = torch.split(2.0 * solved, [value.numel() for value in prior.mean.values()])
+    gradients = torch.split(2.0 * solved, [value.numel() for value in prior.mean.values()])
     return v @ solved, {
-        n: part.view_as(prior.mean[n]) for n, part in zip(prior.mean, parts, strict=True)
+        n: g.view_as(prior.mean[n]) for n, g in zip(prior.mean, gradients, strict=True)
     }
 
 
 def dense_covariance(snapshots, *, gamma, eps, names):
-    """S written down plainly, (P, P)."""
+    """Return S by its formula, (P, P)."""
     d = flat(snapshots.diagonal, names)
     deviations = torch.cat([snapshots.deviations[name].flatten(1) for name in names], 1)
     low_rank = deviations.T @ deviations / (2 * (snapshots.rank - 1))
@@ -73,7 +75,7 @@ def dense_covariance(snapshots, *, gamma, eps, names):
 @pytest.mark.parametrize("eps", [0.1, 1e-4])
 @pytest.mark.parametrize("layers", [None, (1, 2)])
 def test_quadratic_form_and_its_gradient_are_the_dense_formula(gamma, eps, layers):
-    snapshots = made_up()
+    snapshots = random_snapshots()
     names = [n for n in SHAPE.shapes if layers is None or int(n[-1]) in layers]
     covariance = dense_covariance(snapshots, gamma=gamma, eps=eps, names=names)
     generator = torch.Generator().manual_seed(8)
@@ -93,23 +95,23 @@ def test_quadratic_form_and_its_gradient_are_the_dense_formula(gamma, eps, layer
 
 
 @pytest.mark.parametrize("gamma", [1e-2, 1.0, 1e6])
-def test_quadratic_form_in_single_precision_is_good_to_a_thousandth(gamma):
-    """Factored in double, only the application is rounded: what S^-1 subtracts cancels few digits."""
-    snapshots = made_up()
+def test_quadratic_form_in_single_precision_has_a_relative_error_below_a_thousandth(gamma):
+    """It is factorised in double precision, and S^-1 cancels few digits."""
+    snapshots = random_snapshots()
     generator = torch.Generator().manual_seed(8)
     phi = {
         n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()
     }
     exact, _ = quadratic(snapshot_prior(snapshots, gamma=gamma, eps=0.1, dtype=torch.float64), phi)
-    found, _ = quadratic(
+    value, _ = quadratic(
         snapshot_prior(snapshots, gamma=gamma, eps=0.1), {n: v.float() for n, v in phi.items()}
     )
-    assert found.dtype == torch.float32
-    assert float(found) == pytest.approx(float(exact), rel=1e-3)
+    assert value.dtype == torch.float32
+    assert float(value) == pytest.approx(float(exact), rel=1e-3)
 
 
-def test_mean_of_the_snapshots_costs_nothing():
-    snapshots = made_up()
+def test_quadratic_form_at_the_mean_is_zero():
+    snapshots = random_snapshots()
     value, gradient = quadratic(
         snapshot_prior(snapshots, gamma=1.0, eps=0.1, dtype=torch.float64), snapshots.mean
     )
@@ -118,7 +120,7 @@ def test_mean_of_the_snapshots_costs_nothing():
 
 
 def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
-    """The same walk, epoch by epoch, with its weights kept: two epochs before, then six, the last four kept."""
+    """The same walk with the weights of every epoch: two burn-in epochs, six snapshots, rank 4."""
     params, x, y = problem
     generator = torch.Generator().manual_seed(1)
     leaf = {n: v.clone().requires_grad_(True) for n, v in params.items()}
@@ -133,27 +135,30 @@ def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
                 velocity[name] = 0.9 * velocity[name] + gradient
                 leaf[name] = (leaf[name] - 1e-2 * velocity[name]).detach().requires_grad_(True)
         path.append({n: v.detach().double().clone() for n, v in leaf.items()})
-    found = collect(problem)
-    assert found.rank == 4
+    snapshots = collect(problem)
+    assert snapshots.rank == 4
     for name in params:
         walk = torch.stack([p[name] for p in path[2:]])
-        torch.testing.assert_close(found.mean[name].double(), walk.mean(0), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(
-            found.diagonal[name].double(), walk.var(0, correction=0), rtol=1e-3, atol=1e-8
+            snapshots.mean[name].double(), walk.mean(0), rtol=1e-5, atol=1e-6
         )
         torch.testing.assert_close(
-            found.deviations[name].double(), walk[-4:] - walk.mean(0), rtol=1e-3, atol=1e-6
+            snapshots.diagonal[name].double(), walk.var(0, correction=0), rtol=1e-3, atol=1e-8
+        )
+        torch.testing.assert_close(
+            snapshots.deviations[name].double(), walk[-4:] - walk.mean(0), rtol=1e-3, atol=1e-6
         )
 
 
 def test_snapshots_are_of_single_precision_and_detached(problem):
-    found = collect(problem)
-    parts = [v for part in (found.mean, found.diagonal, found.deviations) for v in part.values()]
-    assert {(v.dtype, v.requires_grad) for v in parts} == {(torch.float32, False)}
-    assert found.deviations["weight.1"].shape == (4, 5, 3)
+    snapshots = collect(problem)
+    groups = (snapshots.mean, snapshots.diagonal, snapshots.deviations)
+    tensors = [value for group in groups for value in group.values()]
+    assert {(v.dtype, v.requires_grad) for v in tensors} == {(torch.float32, False)}
+    assert snapshots.deviations["weight.1"].shape == (4, 5, 3)
 
 
-def test_snapshots_repeat_with_the_seed_and_leave_the_start_alone(problem):
+def test_snapshots_are_reproduced_by_the_seed_and_the_start_is_not_changed(problem):
     before = {n: v.clone() for n, v in problem[0].items()}
     first, second, other = collect(problem), collect(problem), collect(problem, seed=2)
     assert all(torch.equal(first.deviations[n], second.deviations[n]) for n in before)
@@ -163,15 +168,16 @@ def test_snapshots_repeat_with_the_seed_and_leave_the_start_alone(problem):
 
 def test_weights_of_a_feature_that_is_always_zero_stay_at_zero(problem):
     params, x, y = problem
-    start, blind = {n: v.clone() for n, v in params.items()}, x.clone()
-    start["weight.1"][:, 2], blind[:, 2] = 0.0, 0.0
-    found = collect((start, blind, y))
-    assert not bool(found.mean["weight.1"][:, 2].any()) and not bool(
-        found.diagonal["weight.1"][:, 2].any()
-    )
+    start = {n: v.clone() for n, v in params.items()}
+    start["weight.1"][:, 2] = 0.0
+    without_feature = x.clone()
+    without_feature[:, 2] = 0.0
+    snapshots = collect((start, without_feature, y))
+    assert not bool(snapshots.mean["weight.1"][:, 2].any())
+    assert not bool(snapshots.diagonal["weight.1"][:, 2].any())
 
 
-def test_walk_that_diverges_is_refused_with_what_to_do(problem):
+def test_diverging_walk_is_refused_with_what_to_do(problem):
     with pytest.raises(
         InputError, match=r"SGD diverged in epoch \d+ at a learning rate of 100.0. Take a smaller"
     ):
@@ -179,17 +185,17 @@ def test_walk_that_diverges_is_refused_with_what_to_do(problem):
 
 
 def test_cancel_ends_the_walk(problem):
-    seen = []
+    updates = []
 
     def cancel(update):
-        seen.append(update)
+        updates.append(update)
         if update.done == 3:
             raise Cancelled("cancelled")
 
     with pytest.raises(Cancelled):
         collect(problem, progress=cancel)
-    assert [(u.done, u.total) for u in seen] == [(1, 8), (2, 8), (3, 8)]
-    assert math.isfinite(seen[0].values["train_mse"])
+    assert [(u.done, u.total) for u in updates] == [(1, 8), (2, 8), (3, 8)]
+    assert math.isfinite(updates[0].values["train_mse"])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +205,7 @@ def test_prior_without_width_or_layers_is_refused(settings):
     with pytest.raises(
         ConfigError, match="Accepted: gamma from 0, eps above 0, and layers that the network has"
     ):
-        snapshot_prior(made_up(), **({"gamma": 1.0, "eps": 0.1} | settings))
+        snapshot_prior(random_snapshots(), **({"gamma": 1.0, "eps": 0.1} | settings))
 
 
 @pytest.mark.parametrize(
@@ -215,10 +221,10 @@ def test_prior_without_width_or_layers_is_refused(settings):
     ],
     ids=str,
 )
-def test_config_refuses_a_walk_without_sense(setting, accepted):
+def test_config_outside_its_range_is_refused(setting, accepted):
     with pytest.raises(ConfigError, match=f"snapshots: .*Accepted: .*{accepted}"):
         SnapshotConfig(**setting)
 
 
-def test_config_survives_plain_values():
+def test_config_is_recovered_from_plain_values():
     assert from_dict(SnapshotConfig, to_dict(CONFIG)) == CONFIG

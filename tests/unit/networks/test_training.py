@@ -1,4 +1,4 @@
-"""Training: the best epoch comes back, seeds repeat, and what cannot be trained is refused."""
+"""Training: the best epoch is returned, seeds reproduce it, and wrong inputs are refused."""
 
 import dataclasses
 
@@ -31,36 +31,36 @@ def test_training_lowers_the_error(problem):
     assert trained.history[-1].train < 0.5 * trained.history[0].train
 
 
-def test_weights_are_those_of_the_best_epoch_and_not_of_the_last(problem):
-    """Twelve rows and a large learning rate: the validation error rises again after its best epoch."""
+def test_weights_are_those_of_the_best_epoch(problem):
+    """With twelve rows and a large learning rate, the validation error rises after its minimum."""
     start, x, y = problem
     trained = fit(
         (start, x[:12], y[:12]), config=dataclasses.replace(CONFIG, learning_rate=0.05, l2=0.0)
     )
     errors = [epoch.validation for epoch in trained.history]
-    found = float(trained.validation_residuals.square().mean())
+    error = float(trained.validation_residuals.square().mean())
     assert errors[-1] > min(errors) * 1.05
-    assert found == pytest.approx(min(errors), rel=1e-5)
+    assert error == pytest.approx(min(errors), rel=1e-5)
 
 
 def test_validation_residuals_are_those_of_the_returned_weights(problem):
-    """The held-out fifth is the first of the permutation that the generator draws."""
+    """The held-out rows are the first fifth of the generator's permutation."""
     _, x, y = problem
     trained = fit(problem, seed=8)
-    held = torch.randperm(60, generator=torch.Generator().manual_seed(8))[:12]
+    held_out = torch.randperm(60, generator=torch.Generator().manual_seed(8))[:12]
     torch.testing.assert_close(
-        trained.validation_residuals, y[held] - forward(trained.params, x[held])
+        trained.validation_residuals, y[held_out] - forward(trained.params, x[held_out])
     )
 
 
-def test_training_ends_after_patience_epochs_without_a_better_one(problem):
+def test_training_ends_after_patience_epochs_without_a_smaller_error(problem):
     config = dataclasses.replace(CONFIG, max_epochs=500, patience=5)
     errors = [epoch.validation for epoch in fit(problem, config=config).history]
     assert len(errors) < 500
     assert len(errors) - 1 - int(np.argmin(errors)) == 5
 
 
-def test_training_repeats_with_the_seed_and_differs_without(problem):
+def test_training_is_reproduced_by_the_seed(problem):
     first, second, other = fit(problem), fit(problem), fit(problem, seed=2)
     assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
     assert first.history == second.history
@@ -81,41 +81,42 @@ def test_penalty_shrinks_weights(problem):
     assert size[1] < 0.7 * size[0]
 
 
-def test_frozen_layers_stay_bit_for_bit_and_the_others_learn(problem):
+def test_frozen_layers_are_bitwise_unchanged_and_the_others_learn(problem):
     trained = fit(problem, frozen=(1, 2))
-    same = {name: torch.equal(value, problem[0][name]) for name, value in trained.params.items()}
-    assert [name for name, kept in same.items() if not kept] == ["weight.3", "bias.3"]
+    is_same = {name: torch.equal(value, problem[0][name]) for name, value in trained.params.items()}
+    assert [name for name, same in is_same.items() if not same] == ["weight.3", "bias.3"]
     assert trained.history[-1].train < trained.history[0].train
 
 
-def test_nothing_left_to_train_is_refused(problem):
+def test_freezing_all_layers_is_refused(problem):
     with pytest.raises(
         ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"
     ):
         fit(problem, frozen=(1, 2, 3))
 
 
-def test_split_that_is_given_is_the_one_that_is_used(problem):
-    """In one epoch the labels of held-out rows move no weight, and the residuals are theirs."""
+def test_given_split_is_used(problem):
+    """In one epoch, labels of held-out rows change no weight, only the residuals."""
     start, x, y = problem
     split = RowSplit(torch.arange(10, 60), torch.arange(10))
     config = dataclasses.replace(CONFIG, max_epochs=1)
-    other = y.clone()
-    other[:10] += 100.0
-    first, second = (fit((start, x, labels), config=config, split=split) for labels in (y, other))
+    changed = y.clone()
+    changed[:10] += 100.0
+    first, second = (fit((start, x, labels), config=config, split=split) for labels in (y, changed))
     assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
     torch.testing.assert_close(
         second.validation_residuals - first.validation_residuals, torch.full((10,), 100.0)
     )
 
 
-def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
+def test_split_drawn_before_the_training_is_the_one_that_it_draws(problem):
     start, x, y = problem
     generator = torch.Generator().manual_seed(1)
     split = split_rows(60, share=CONFIG.validation_share, generator=generator)
-    given, drawn = train(start, x, y, config=CONFIG, generator=generator, split=split), fit(problem)
-    assert given.history == drawn.history
-    assert all(torch.equal(given.params[name], drawn.params[name]) for name in drawn.params)
+    with_split = train(start, x, y, config=CONFIG, generator=generator, split=split)
+    without = fit(problem)
+    assert with_split.history == without.history
+    assert all(torch.equal(with_split.params[name], without.params[name]) for name in start)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
         ([0, 1], [], "and 0 held out"),
     ],
 )
-def test_split_of_rows_that_overlap_or_of_none_is_refused(training, held_out, counts):
+def test_split_with_overlapping_or_no_rows_is_refused(training, held_out, counts):
     with pytest.raises(
         InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"
     ):
@@ -133,17 +134,17 @@ def test_split_of_rows_that_overlap_or_of_none_is_refused(training, held_out, co
 
 
 def test_cancel_ends_training(problem):
-    seen = []
+    updates = []
 
     def cancel(update):
-        seen.append(update)
+        updates.append(update)
         if update.done == 3:
             raise Cancelled("cancelled")
 
     with pytest.raises(Cancelled):
         fit(problem, progress=cancel)
-    assert [(u.done, u.total) for u in seen] == [(1, 40), (2, 40), (3, 40)]
-    assert seen[0].values["validation_mse"] > 0
+    assert [(u.done, u.total) for u in updates] == [(1, 40), (2, 40), (3, 40)]
+    assert updates[0].values["validation_mse"] > 0
 
 
 @pytest.mark.parametrize("n", [0, 2])
@@ -169,7 +170,7 @@ def test_too_few_rows_are_refused(problem, n):
     ],
     ids=str,
 )
-def test_config_refuses_what_cannot_train(setting):
+def test_config_outside_its_range_is_refused(setting):
     with pytest.raises(
         ConfigError,
         match="Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0",

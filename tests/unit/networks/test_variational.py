@@ -1,7 +1,7 @@
-"""The variational fit: its bound is the closed form, its optimum the exact one, and what the data do not see is prior.
+"""The variational fit: bound and optimum against closed forms, and the prior of unused weights.
 
-With one hidden layer every term of the bound has a closed form: pre-activations are independent Gaussians under q, and
-relu of a Gaussian has known moments. That is the yardstick here.
+With one hidden layer every term of the bound has a closed form: pre-activations are independent
+Gaussians under q, and the moments of relu of a Gaussian are known.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ TRUTH = {
 
 
 def problem(n=120):
-    """The truth as start: two features, two hidden units that both matter, noise of standard deviation 0.3."""
+    """Return the true weights and rows: two features, two hidden units, noise of sd 0.3."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(n, 2, generator=generator)
     return TRUTH, x, forward(TRUTH, x) + 0.3 * torch.randn(n, generator=generator)
@@ -73,15 +73,18 @@ def tensors(q):
 
 
 def exact_log_likelihood(q, x, y):
-    """E_q of the log likelihood summed over rows, one hidden layer."""
+    """Return E_q of the log likelihood, summed over rows, for one hidden layer."""
     var = {n: (2 * v).exp() for n, v in q.log_sd.items()}
     m = x @ q.mean["weight.1"].T + q.mean["bias.1"]
     v = x**2 @ var["weight.1"].T + var["bias.1"]
     s = v.sqrt()
     phi = torch.exp(-0.5 * (m / s) ** 2) / math.sqrt(2 * math.pi)
     below = torch.special.ndtr(m / s)
-    first, second = m * below + s * phi, (m**2 + v) * below + m * s * phi  # moments of relu
-    w, w_var = q.mean["weight.2"][0], var["weight.2"][0]
+    # Moments of relu of a Gaussian.
+    first = m * below + s * phi
+    second = (m**2 + v) * below + m * s * phi
+    w = q.mean["weight.2"][0]
+    w_var = var["weight.2"][0]
     centre = first @ w + q.mean["bias.2"]
     variance = second @ (w**2 + w_var) - first**2 @ w**2 + var["bias.2"]
     squares = (y - centre) ** 2 + variance
@@ -91,29 +94,33 @@ def exact_log_likelihood(q, x, y):
 
 
 def test_expected_log_likelihood_and_its_gradient_are_the_closed_form():
-    """Mean of 4,000 draws against the closed form, every derivative as well: within 5 standard errors of 20 numbers."""
+    """The mean of 4,000 draws and its derivatives are within 5 standard errors (20 numbers)."""
     _, x, y = problem(n=5)
-    x, y, q = x.double(), y.double(), leaves(mean_field())
+    x = x.double()
+    y = y.double()
+    q = leaves(mean_field())
     expected = exact_log_likelihood(q, x, y)
     exact_gradient = torch.autograd.grad(expected, tensors(q))
-    generator, found = torch.Generator().manual_seed(0), []
+    generator = torch.Generator().manual_seed(0)
+    estimates = []
     for _ in range(40):
         many = log_likelihoods(q, x.repeat(100, 1), y.repeat(100), generator=generator).sum() / 100
-        parts = torch.autograd.grad(many, tensors(q))
-        found.append(torch.cat([many.detach().reshape(1), *[part.reshape(-1) for part in parts]]))
-    draws = torch.stack(found)
+        gradient = torch.autograd.grad(many, tensors(q))
+        estimates.append(torch.cat([many.detach().reshape(1), *[g.reshape(-1) for g in gradient]]))
+    draws = torch.stack(estimates)
     exact = torch.cat([expected.detach().reshape(1), *[g.reshape(-1) for g in exact_gradient]])
-    standard_error = draws.std(0) / math.sqrt(len(found))
+    standard_error = draws.std(0) / math.sqrt(len(estimates))
     z = (draws.mean(0) - exact) / standard_error
     assert exact.numel() == 20
     assert float(z.abs().max()) < 5
 
 
 def test_divergence_from_the_prior_agrees_with_its_mean_over_draws():
-    """E_q[log q - log p0] by 20,000 draws: within 4 standard errors."""
+    """E_q[log q - log p0] of 20,000 draws is within 4 standard errors."""
     q = mean_field()
     prior = prior_sds(q.mean)
-    generator, values = torch.Generator().manual_seed(0), torch.zeros(20_000, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    values = torch.zeros(20_000, dtype=torch.float64)
     for name, mean in q.mean.items():
         sd = q.log_sd[name].exp()
         z = torch.randn((20_000, *mean.shape), generator=generator, dtype=torch.float64)
@@ -149,9 +156,10 @@ def fitted():
 
 
 def test_fit_reaches_the_optimum_of_the_exact_bound(fitted):
-    """The exact bound climbed by L-BFGS from the fit gains less than 0.005 nats a row.
+    """L-BFGS on the exact bound, started at the fit, gains less than 0.005 nats a row.
 
-    Standard deviations agree to 35 % only, because the bound is flat along the scale of a unit (in times a, out by a).
+    Standard deviations agree only to 35 %, because the bound is flat along the scale of a unit
+    (ingoing weights times a, outgoing divided by a).
     """
     _, x, y = problem()
     prior = prior_sds(fitted.mean)
@@ -171,26 +179,28 @@ def test_fit_reaches_the_optimum_of_the_exact_bound(fitted):
         return loss
 
     optimiser.step(closure)
-    found, best = (float(exact_bound(p, x.double(), y.double(), prior).detach()) for p in (q, free))
-    assert best - found < 0.005
-    assert fitted.elbo[-1] == pytest.approx(
-        found, abs=0.1
-    )  # an epoch's own value holds the noise of its draws
+    x = x.double()
+    y = y.double()
+    reached = float(exact_bound(q, x, y, prior).detach())
+    best = float(exact_bound(free, x, y, prior).detach())
+    assert best - reached < 0.005
+    # The value of an epoch has the noise of its draws.
+    assert fitted.elbo[-1] == pytest.approx(reached, abs=0.1)
     for name, log_sd in free.log_sd.items():
         np.testing.assert_allclose(
             fitted.sd[name].numpy(), log_sd.detach().exp().numpy(), rtol=0.35
         )
 
 
-def test_noise_variance_is_the_data_s(fitted):
-    """0.09 was put in; its standard error from 120 rows is 13 %, and q's own spread takes its share."""
+def test_noise_variance_is_that_of_the_data(fitted):
+    """It is 0.09 with a standard error of 13 % from 120 rows; the spread of q adds to it."""
     assert 0.05 < fitted.noise_variance < 0.16
 
 
 def test_standard_deviations_shrink_with_the_number_of_rows(fitted):
-    """Nine times the rows: a third of the standard deviation of the output bias, where KL is counted once for all rows.
+    """With nine times the rows, the standard deviation of the output bias is a third.
 
-    Counted once for every minibatch instead, it would barely move.
+    KL counts once for all rows. If it counted once for every minibatch, it would hardly change.
     """
     params, x, y = problem()
     more = fit((params, x.repeat(9, 1), y.repeat(9)))
@@ -198,27 +208,27 @@ def test_standard_deviations_shrink_with_the_number_of_rows(fitted):
     assert ratio == pytest.approx(1 / 3, rel=0.25)
 
 
-def test_kl_weight_acts_like_as_many_more_rows(fitted):
+def test_kl_weight_acts_like_more_rows(fitted):
     cold = fit(config=dataclasses.replace(LONG, kl_weight=1 / 9))
     assert float(cold.sd["bias.2"] / fitted.sd["bias.2"]) == pytest.approx(1 / 3, rel=0.25)
 
 
-def test_feature_that_is_always_zero_leaves_its_weights_at_the_prior():
+def test_weights_of_a_feature_that_is_always_zero_stay_at_the_prior():
     params, x, y = problem()
     x[:, 1] = 0.0
-    found = fit((params, x, y))
-    assert found.mean["weight.1"][:, 1].tolist() == [0.0] * 2
-    np.testing.assert_allclose(found.sd["weight.1"][:, 1].numpy(), 1.0, rtol=1e-6)
-    assert float(found.sd["weight.1"][:, 0].min()) < 0.5
+    fitted = fit((params, x, y))
+    assert fitted.mean["weight.1"][:, 1].tolist() == [0.0] * 2
+    np.testing.assert_allclose(fitted.sd["weight.1"][:, 1].numpy(), 1.0, rtol=1e-6)
+    assert float(fitted.sd["weight.1"][:, 0].min()) < 0.5
 
 
 def test_fit_is_of_single_precision_and_detached(fitted):
-    parts = [*fitted.mean.values(), *fitted.sd.values()]
-    assert {(v.dtype, v.requires_grad) for v in parts} == {(torch.float32, False)}
+    values = [*fitted.mean.values(), *fitted.sd.values()]
+    assert {(v.dtype, v.requires_grad) for v in values} == {(torch.float32, False)}
     assert {n: tuple(v.shape) for n, v in fitted.sd.items()} == NetworkConfig(2, (2,)).shapes
 
 
-def test_fit_repeats_with_the_seed_and_leaves_its_start_alone():
+def test_fit_is_reproduced_by_the_seed_and_its_start_is_not_changed():
     start = problem()
     before = {n: v.clone() for n, v in start[0].items()}
     first, second, other = fit(start), fit(start), fit(start, seed=2)
@@ -232,17 +242,17 @@ def test_bound_rises(fitted):
 
 
 def test_cancel_ends_the_fit():
-    seen = []
+    updates = []
 
     def cancel(update):
-        seen.append(update)
+        updates.append(update)
         if update.done == 3:
             raise Cancelled("cancelled")
 
     with pytest.raises(Cancelled):
         fit(progress=cancel)
-    assert [(u.done, u.total) for u in seen] == [(1, 30), (2, 30), (3, 30)]
-    assert math.isfinite(seen[0].values["elbo"])
+    assert [(u.done, u.total) for u in updates] == [(1, 30), (2, 30), (3, 30)]
+    assert math.isfinite(updates[0].values["elbo"])
 
 
 def test_gaps_that_are_not_finite_are_refused():
@@ -267,10 +277,10 @@ def test_gaps_that_are_not_finite_are_refused():
     ],
     ids=str,
 )
-def test_config_refuses_what_cannot_be_fitted(setting, accepted):
+def test_config_outside_its_range_is_refused(setting, accepted):
     with pytest.raises(ConfigError, match=f"variational: .*Accepted: {accepted}"):
         VariationalConfig(**setting)
 
 
-def test_config_survives_plain_values():
+def test_config_is_recovered_from_plain_values():
     assert from_dict(VariationalConfig, to_dict(CONFIG)) == CONFIG

@@ -16,7 +16,7 @@ from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare_
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import NO_SOURCE
-from bandgap.sources.new_elements import grown
+from bandgap.sources.new_elements import grown_source
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.statistics import hidden_layers
 from bandgap.sources.stored import load_source
@@ -44,7 +44,7 @@ def test_grown_source_says_what_it_said(source_folder, world):
     records = world.records[:8]
     x, wide_x = featurize(records, source.descriptor).features, featurize(records, wide).features
     rows = featurize([*records, *make_records(3, seed=0, prefix="s", names=SULFUR)], wide).features
-    model = grown(source, wide, rows)
+    model = grown_source(source, wide, rows)
     before, after = (
         hidden_features(hidden_layers(m.params), _standardised(m, f))
         for m, f in ((source, x), (model, wide_x))
@@ -80,7 +80,7 @@ def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
     source = load_source(source_folder)
     same = grown_descriptor(source.descriptor, ["H", "O"])
     assert same is source.descriptor
-    assert grown(source, same, featurize(world.records, same).features) is source
+    assert grown_source(source, same, featurize(world.records, same).features) is source
 
 
 @pytest.mark.parametrize("method", LEARN)
@@ -109,7 +109,7 @@ def test_method_learns_of_elements_that_the_source_lacks(
 def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
     source_folder, world, tmp_path, monkeypatch, beside
 ):
-    monkeypatch.setattr(Potential, "installed", True)
+    monkeypatch.setattr(Potential, "is_installed", True)
     odd = make_records(1, seed=5, prefix="odd", names=("CH4",))[0]
     odd.atoms.symbols[0] = "Po"
     given = [*world.records, odd], np.append(world.gaps_eV, 4.0)

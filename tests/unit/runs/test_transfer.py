@@ -17,7 +17,7 @@ from bandgap.predictions.table import COLUMNS
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
-from bandgap.sources.overlap import KNOWN
+from bandgap.sources.overlap import KEYS
 from bandgap.sources.training import train_source_folder
 from tests.transfers import transfer_labelled
 from tests.unit.runs.brief_transfer import transfer
@@ -73,7 +73,7 @@ def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(
 ):
     bare = tmp_path / "source"
     shutil.copytree(source_folder, bare)
-    (bare / KNOWN).unlink()
+    (bare / KEYS).unlink()
     run = transfer(bare, world, tmp_path / "run")
     assert json.loads((run / "manifest.json").read_text())["source"]["overlap"] is None
 

@@ -1,4 +1,4 @@
-"""What is said of labelled structures that a run left out for their elements, by the descriptor of its source."""
+"""The message on labelled structures that a run left out for their elements."""
 
 import dataclasses
 
@@ -14,17 +14,18 @@ from bandgap.sources.cards import left_out_sentence
 GRAPH = DescriptorConfig(graph=GraphBody(GraphConfig(("H", "C", "O")), "0" * 16))
 MBTR = PRESETS["thesis-1260"]
 WITH_CHGNET = dataclasses.replace(MBTR, potential="chgnet")
-KEPT = (
+NEW_ELEMENTS = (
     "such as btl_pcp_pe or feature_gp, or start from a source that was trained for their elements"
 )
 FIXED = (
-    "so that no method that transfers learns of them. To learn from them too, take a method without transfer, such as "
-    "gaussian_process, which takes a descriptor for all elements, or start from a source that was trained on "
-    "structures with these elements: bandgap train-source --species or --network megnet, or the page Source models."
+    "so that no method that transfers learns them. To learn from them too, choose a method "
+    "without transfer, such as gaussian_process, which takes a descriptor for all elements, or "
+    "start from a source that was trained on structures with these elements: bandgap train-source "
+    "--species or --network megnet, or the page Source models."
 )
 
 
-def said(descriptor: DescriptorConfig | None, *symbols: str) -> str:
+def message(descriptor: DescriptorConfig | None, *symbols: str) -> str:
     manifest = {"left_out": [{"id": "a", "elements": list(symbols)}], "data": {"n_labelled": 9}}
     return left_out_sentence(
         manifest | ({} if descriptor is None else {"descriptor": to_dict(descriptor)})
@@ -42,7 +43,7 @@ def said(descriptor: DescriptorConfig | None, *symbols: str) -> str:
     ],
     ids=["graph", "MBTR", "any elements", "MBTR with CHGNet", "none"],
 )
-def test_elements_beyond_a_descriptor_are_those_that_it_lacks_and_those_that_it_cannot_have(
+def test_elements_beyond_are_those_that_a_descriptor_lacks_and_those_that_it_cannot_have(
     descriptor: DescriptorConfig, symbols: tuple[str, ...], lacking: set[str], fixed: set[str]
 ) -> None:
     assert elements_beyond(to_dict(descriptor), symbols) == (lacking, fixed)
@@ -50,14 +51,16 @@ def test_elements_beyond_a_descriptor_are_those_that_it_lacks_and_those_that_it_
 
 
 @pytest.mark.parametrize("descriptor", [MBTR, None], ids=["MBTR", "manifest without a descriptor"])
-def test_source_that_grows_is_helped_by_methods_that_learn_of_new_elements(
+def test_source_that_grows_recommends_methods_that_learn_new_elements(
     descriptor: DescriptorConfig | None,
 ) -> None:
-    assert KEPT in said(descriptor, "Pb") and "cannot be grown" not in said(descriptor, "Pb")
+    text = message(descriptor, "Pb")
+    assert NEW_ELEMENTS in text
+    assert "cannot be grown" not in text
 
 
 @pytest.mark.parametrize(
-    ("descriptor", "symbols", "named"),
+    ("descriptor", "symbols", "fixed"),
     [
         (GRAPH, ("Si", "S"), "S, Si"),
         (PRESETS["chgnet"], ("Og",), "Og"),
@@ -65,8 +68,9 @@ def test_source_that_grows_is_helped_by_methods_that_learn_of_new_elements(
     ],
     ids=["graph", "CHGNet", "one of two"],
 )
-def test_source_that_cannot_grow_is_never_advised_a_method_that_learns_of_new_elements(
-    descriptor: DescriptorConfig, symbols: tuple[str, ...], named: str
+def test_source_that_cannot_grow_recommends_no_method_that_learns_new_elements(
+    descriptor: DescriptorConfig, symbols: tuple[str, ...], fixed: str
 ) -> None:
-    text = said(descriptor, *symbols)
-    assert text.endswith(f"Its descriptor cannot be grown by {named}, {FIXED}") and KEPT not in text
+    text = message(descriptor, *symbols)
+    assert text.endswith(f"Its descriptor cannot be grown by {fixed}, {FIXED}")
+    assert NEW_ELEMENTS not in text

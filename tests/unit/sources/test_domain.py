@@ -1,4 +1,4 @@
-"""How structures stand to the training structures of a stored source: near, far, and of elements never seen."""
+"""Structures compared with the training structures of a source: near, far, unknown elements."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def waters(n: int, *, start: float = 0.70) -> list[StructureRecord]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source network of toy size, trained on water molecules."""
+    """A small source network, trained on water molecules."""
     config = SourceConfig(hidden=(4, 2), training=TrainingConfig(max_epochs=2))
     out = tmp_path_factory.mktemp("source")
     descriptor = config_for(species=("H", "O", "S"))
@@ -40,17 +40,18 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_known_structure_is_inside_and_names_itself_as_nearest(source: Path) -> None:
-    known = waters(30)[12]
-    table, summary = judge(source, [known])
+def test_training_structure_is_inside_and_is_its_own_nearest(source: Path) -> None:
+    record = waters(30)[12]
+    table, summary = judge(source, [record])
     assert tuple(table) == COLUMNS
     row = table.iloc[0]
-    assert (row["judgement"], row["nearest"], row["unseen"]) == ("inside", known.id, "")
-    assert row["distance"] == pytest.approx(0.0, abs=1e-6) and row["percentile"] == 0.0
+    assert (row["judgement"], row["nearest"], row["unseen"]) == ("inside", record.id, "")
+    assert row["distance"] == pytest.approx(0.0, abs=1e-6)
+    assert row["percentile"] == 0.0
     assert (summary["n"], summary["far"], summary["unseen"], summary["n_known"]) == (1, 0, {}, 30)
 
 
-def test_distorted_elements_and_refused_structures_are_told_apart(source: Path) -> None:
+def test_distorted_unknown_and_refused_structures_are_distinguished(source: Path) -> None:
     far = waters(1, start=1.40)
     sulphide = read_structures(b"3\n\nS 0 0 0.1\nH 0 0.97 -0.82\nH 0 -0.97 -0.82\n", "h2s.xyz")
     chloride = read_structures(b"2\n\nCl 0 0 0\nH 0 0 1.28\n", "hcl.xyz")
@@ -59,16 +60,17 @@ def test_distorted_elements_and_refused_structures_are_told_apart(source: Path) 
     assert list(table["judgement"]) == [
         "outside: farther than all of the source's own",
         "contains S, never seen by the source model; outside: farther than all of the source's own",
-        "contains Cl, never seen by the source model; no distance: the descriptor of this source does not know all of "
-        "its elements",
+        "contains Cl, never seen by the source model; "
+        "no distance: the descriptor of this source does not know all of its elements",
         "refused",
     ]
     assert np.isnan(table["distance"]).tolist() == [False, False, True, True]
-    assert summary["unseen"] == {"S": 1, "Cl": 1} and (summary["n"], summary["far"]) == (2, 2)
+    assert summary["unseen"] == {"S": 1, "Cl": 1}
+    assert (summary["n"], summary["far"]) == (2, 2)
     assert json.loads(json.dumps(summary))["species"] == ["H", "O"]
 
 
-def test_source_that_was_stored_without_says_how_to_add_it(source: Path, tmp_path: Path) -> None:
+def test_source_stored_without_a_domain_says_how_to_add_it(source: Path, tmp_path: Path) -> None:
     for path in source.iterdir():
         if path.name != DOMAIN:
             (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -84,7 +86,7 @@ def test_damaged_domain_is_named(tmp_path: Path) -> None:
         load_domain(tmp_path)
 
 
-def test_large_source_keeps_a_thousand_structures_of_all_its_sets_and_every_element(
+def test_large_source_stores_a_thousand_structures_of_all_sets_and_every_element(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(1)
@@ -92,11 +94,11 @@ def test_large_source_keeps_a_thousand_structures_of_all_its_sets_and_every_elem
     tables = [
         Table(records * n, rng.random((n, 6), dtype=np.float32), np.zeros(n)) for n in (700, 900)
     ]
-    odd = read_structures(b"2\n\nCl 0 0 0\nH 0 0 1.28\n", "hcl.xyz")
-    tables.append(Table(odd, rng.random((1, 6), dtype=np.float32), np.zeros(1)))
+    chloride = read_structures(b"2\n\nCl 0 0 0\nH 0 0 1.28\n", "hcl.xyz")
+    tables.append(Table(chloride, rng.random((1, 6), dtype=np.float32), np.zeros(1)))
     save_domain(tmp_path, tables, config_for(species=("H", "O")))
     domain = load_domain(tmp_path)
     assert len(domain.ids) == 1_000 and domain.source_species == ("Cl", "H", "O")
-    known = np.concatenate([table.features for table in tables])
-    unit = known / np.linalg.norm(known, axis=1, keepdims=True)
+    features = np.concatenate([table.features for table in tables])
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     assert np.isclose(unit @ domain.directions.T, 1.0, atol=1e-6).any(axis=1).sum() == 1_000

@@ -1,4 +1,4 @@
-"""Extras of a source: made from its own rows at fixed weights, stored with small rounding, refused when damaged."""
+"""Extras of a source: computed from its training rows, stored with small rounding, refused."""
 
 import dataclasses
 import json
@@ -17,10 +17,10 @@ from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.cards import extras_sentence
-from bandgap.sources.extras import packed, unpacked
 from bandgap.sources.one_set import with_extras
-from bandgap.sources.overlap import KNOWN
+from bandgap.sources.overlap import KEYS
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
+from bandgap.sources.stored_extras import packed, unpacked
 
 VARIATIONAL = tuple(
     VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1)
@@ -35,7 +35,7 @@ def rows(world):
 
 
 @pytest.fixture(scope="module")
-def made(source_folder, rows):
+def full_source(source_folder, rows):
     """The source with all extras, in memory."""
     source = load_source(source_folder)
     config = dataclasses.replace(source.config, variational=VARIATIONAL, snapshots=SNAPSHOTS)
@@ -44,9 +44,9 @@ def made(source_folder, rows):
 
 @pytest.fixture(scope="module")
 def full_folder(source_folder, world, tmp_path_factory):
-    """A copy of the source's folder to which all extras were added."""
+    """A copy of the source's folder with all extras."""
     folder = Path(shutil.copytree(source_folder, tmp_path_factory.mktemp("full") / "source"))
-    (folder / KNOWN).unlink()
+    (folder / KEYS).unlink()
     return add_extras_run(
         folder,
         world.source_records,
@@ -62,10 +62,10 @@ def full_copy(full_folder, tmp_path):
     return Path(shutil.copytree(full_folder, tmp_path / "source"))
 
 
-def relative_error(found, expected):
-    """Largest error of a parameter in units of the root mean square of its tensor."""
+def relative_error(params, expected):
+    """Return the largest error of a parameter, relative to the root mean square of its tensor."""
     return max(
-        float((found[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30))
+        float((params[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30))
         for n, v in expected.items()
     )
 
@@ -83,18 +83,21 @@ def test_trained_source_has_feature_statistics_and_fisher_information(source_fol
     assert source.variational is None and source.snapshots is None
 
 
-def test_fisher_information_is_that_of_all_rows_at_the_validation_error(made, rows):
-    scale = made.standardiser
+def test_fisher_information_is_that_of_all_rows_at_the_validation_error(full_source, rows):
+    scale = full_source.standardiser
     x = torch.from_numpy(scale.features(rows[0]))
-    variance = (made.card.validation_rmse_eV / scale.y_sd_eV) ** 2
-    expected = fisher_diagonal(made.params, x, noise_variance=variance)
-    assert float(made.fisher["bias.3"]) == pytest.approx(36 / variance, rel=1e-5)
+    variance = (full_source.card.validation_rmse_eV / scale.y_sd_eV) ** 2
+    expected = fisher_diagonal(full_source.params, x, noise_variance=variance)
+    assert float(full_source.fisher["bias.3"]) == pytest.approx(36 / variance, rel=1e-5)
     for name, value in expected.items():
-        np.testing.assert_allclose(made.fisher[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(
+            full_source.fisher[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-3
+        )
 
 
-def test_point_estimate_and_predictions_are_not_changed_by_a_bit(source_folder, full_folder, rows):
-    before, after = load_source(source_folder), load_source(full_folder)
+def test_point_estimate_and_predictions_are_bitwise_unchanged(source_folder, full_folder, rows):
+    before = load_source(source_folder)
+    after = load_source(full_folder)
     assert all(torch.equal(before.params[name], after.params[name]) for name in before.params)
     assert (source_predictions_eV(before, rows[0]) == source_predictions_eV(after, rows[0])).all()
     references = [
@@ -105,16 +108,16 @@ def test_point_estimate_and_predictions_are_not_changed_by_a_bit(source_folder, 
     assert before.history == after.history and before.card == after.card
 
 
-def test_extras_are_added_to_a_source_that_was_stored_without_any(source_folder, world, tmp_path):
-    """The weights' file grows under a source that is still a view of the old one."""
-    folder = Path(shutil.copytree(source_folder, tmp_path / "old"))
+def test_extras_are_added_to_a_source_that_was_stored_without(source_folder, world, tmp_path):
+    """The file of the weights grows while the loaded source still maps the old file."""
+    folder = Path(shutil.copytree(source_folder, tmp_path / "copy"))
     edit_manifest(folder, lambda manifest: [manifest.pop(key) for key in ("extras", "features")])
     arrays = load_file(folder / "weights.safetensors")
-    kept = {
+    weights = {
         name: value.clone() for name, value in arrays.items() if not name.startswith("features.")
     }
     (folder / "weights.safetensors").unlink()
-    save_file(kept, folder / "weights.safetensors")
+    save_file(weights, folder / "weights.safetensors")
     (folder / EXTRAS).unlink()
     add_extras_run(folder, world.source_records, world.source_gaps_eV, device="cpu")
     assert load_source(folder).extras == ("features", "fisher")
@@ -124,54 +127,62 @@ def test_extras_are_added_to_a_source_that_was_stored_without_any(source_folder,
     assert references[0] == references[1]
 
 
-def test_extras_come_back_as_they_were_made(made, full_folder):
-    found = load_source(full_folder)
-    assert found.extras == made.extras == ("features", "fisher", "variational", "snapshots")
-    assert found.config.variational == VARIATIONAL and found.config.snapshots == SNAPSHOTS
-    # bfloat16 rounds by 2^-9 of a value, float16 by 2^-12; largest values are some ten times the root mean square
-    assert relative_error(found.fisher, made.fisher) < 0.05
-    assert relative_error(found.variational.mean, made.variational.mean) < 0.005
-    assert relative_error(found.snapshots.mean, made.snapshots.mean) < 0.005
-    for name, sd in made.variational.sd.items():
-        np.testing.assert_allclose(found.variational.sd[name].numpy(), sd.numpy(), rtol=2**-8)
-        shift = (found.variational.mean[name] - made.variational.mean[name]).abs() / sd
-        assert (
-            float(shift.max()) < 0.1
-        )  # the rounding of a mean is far inside its standard deviation
-        deviations = made.snapshots.deviations[name].numpy()
-        np.testing.assert_allclose(found.snapshots.deviations[name].numpy(), deviations, rtol=2**-8)
+def test_extras_are_loaded_as_they_were_computed(full_source, full_folder):
+    loaded = load_source(full_folder)
+    assert loaded.extras == full_source.extras == ("features", "fisher", "variational", "snapshots")
+    assert loaded.config.variational == VARIATIONAL and loaded.config.snapshots == SNAPSHOTS
+    # bfloat16 rounds by 2^-9 of a value, float16 by 2^-12. The largest values are about ten times
+    # the root mean square.
+    assert relative_error(loaded.fisher, full_source.fisher) < 0.05
+    assert relative_error(loaded.variational.mean, full_source.variational.mean) < 0.005
+    assert relative_error(loaded.snapshots.mean, full_source.snapshots.mean) < 0.005
+    for name, sd in full_source.variational.sd.items():
+        np.testing.assert_allclose(loaded.variational.sd[name].numpy(), sd.numpy(), rtol=2**-8)
+        shift = (loaded.variational.mean[name] - full_source.variational.mean[name]).abs() / sd
+        # The rounding of a mean is far below its standard deviation.
+        assert float(shift.max()) < 0.1
+        deviations = full_source.snapshots.deviations[name].numpy()
         np.testing.assert_allclose(
-            found.snapshots.diagonal[name].numpy(),
-            made.snapshots.diagonal[name].numpy(),
+            loaded.snapshots.deviations[name].numpy(), deviations, rtol=2**-8
+        )
+        np.testing.assert_allclose(
+            loaded.snapshots.diagonal[name].numpy(),
+            full_source.snapshots.diagonal[name].numpy(),
             rtol=2**-8,
         )
-    assert found.variational.noise_variance == pytest.approx(made.variational.noise_variance)
-    assert found.variational.elbo == pytest.approx(made.variational.elbo)
-    assert found.variational.kl_weight == made.variational.kl_weight
-    assert found.variational.validation_mse == pytest.approx(made.variational.validation_mse)
-    assert {v.dtype for v in found.snapshots.deviations.values()} == {torch.float32}
+    assert loaded.variational.noise_variance == pytest.approx(
+        full_source.variational.noise_variance
+    )
+    assert loaded.variational.elbo == pytest.approx(full_source.variational.elbo)
+    assert loaded.variational.kl_weight == full_source.variational.kl_weight
+    assert loaded.variational.validation_mse == pytest.approx(
+        full_source.variational.validation_mse
+    )
+    assert {v.dtype for v in loaded.snapshots.deviations.values()} == {torch.float32}
 
 
-def test_extras_are_made_from_the_rows_that_were_not_held_out(made, source_folder, rows):
-    """Labels of held-out rows move neither the variational fit nor the snapshots; those of others move both."""
+def test_extras_use_the_rows_that_were_not_held_out(full_source, source_folder, rows):
+    """Labels of held-out rows change neither the variational fit nor the snapshots."""
     source = load_source(source_folder)
     generator = torch.Generator().manual_seed(source.card.seed)
     start = {n: torch.empty(s) for n, s in source.network.shapes.items() if n.startswith("weight")}
     for weight in start.values():
         torch.rand(weight.shape, generator=generator)
-    held = torch.randperm(36, generator=generator)[:7].numpy()
+    held_out = torch.randperm(36, generator=generator)[:7].numpy()
     moved = rows[1].copy()
-    moved[held] += np.where(np.arange(7) % 2, 1e-3, -1e-3)
+    moved[held_out] += np.where(np.arange(7) % 2, 1e-3, -1e-3)
     config = dataclasses.replace(source.config, variational=VARIATIONAL, snapshots=SNAPSHOTS)
     again = with_extras(dataclasses.replace(source, config=config), rows[0], moved, device="cpu")
-    assert all(torch.equal(again.variational.mean[n], v) for n, v in made.variational.mean.items())
-    assert all(torch.equal(again.snapshots.mean[n], v) for n, v in made.snapshots.mean.items())
-    assert again.variational.validation_mse != made.variational.validation_mse
+    assert all(
+        torch.equal(again.variational.mean[n], v) for n, v in full_source.variational.mean.items()
+    )
+    assert all(
+        torch.equal(again.snapshots.mean[n], v) for n, v in full_source.snapshots.mean.items()
+    )
+    assert again.variational.validation_mse != full_source.variational.validation_mse
 
 
-def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_kept(
-    made, source_folder, rows
-):
+def test_variational_fit_with_the_smallest_held_out_error_is_kept(full_source, source_folder, rows):
     source = load_source(source_folder)
     errors = {}
     for config in VARIATIONAL:
@@ -179,44 +190,46 @@ def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_ke
         fit = with_extras(dataclasses.replace(source, config=only), *rows, device="cpu").variational
         errors[fit.kl_weight] = fit.validation_mse
     assert set(errors) == {0.7, 0.1}
-    assert made.variational.kl_weight == min(errors, key=errors.get)
-    assert made.variational.validation_mse == min(errors.values())
+    assert full_source.variational.kl_weight == min(errors, key=errors.get)
+    assert full_source.variational.validation_mse == min(errors.values())
 
 
-def test_parts_do_not_depend_on_which_others_are_made(made, source_folder, rows):
+def test_extras_do_not_depend_on_each_other(full_source, source_folder, rows):
     source = load_source(source_folder)
     config = dataclasses.replace(source.config, snapshots=SNAPSHOTS)
-    alone = with_extras(dataclasses.replace(source, config=config), *rows, device="cpu")
-    assert alone.variational is None
-    assert all(torch.equal(alone.snapshots.mean[n], v) for n, v in made.snapshots.mean.items())
+    without_fit = with_extras(dataclasses.replace(source, config=config), *rows, device="cpu")
+    assert without_fit.variational is None
+    assert all(
+        torch.equal(without_fit.snapshots.mean[n], v) for n, v in full_source.snapshots.mean.items()
+    )
 
 
-def test_manifest_says_which_extras_there_are_and_how_good_the_means_are(full_folder, made):
+def test_manifest_lists_the_extras_and_the_error_of_the_means(full_folder, full_source):
     manifest = json.loads((full_folder / "manifest.json").read_text())
     assert set(manifest["extras"]) == {"fisher", "variational", "snapshots"}
     assert (
         extras_sentence(manifest)
         == "feature statistics, Fisher information, variational posterior, 3 snapshots"
     )
-    expected = made.standardiser.y_sd_eV * made.variational.validation_mse**0.5
+    expected = full_source.standardiser.y_sd_eV * full_source.variational.validation_mse**0.5
     assert manifest["metrics"]["variational_rmse_eV"] == pytest.approx(expected)
 
 
-def test_source_of_before_extras_loads_without_them(full_copy):
-    def forget(manifest):
+def test_source_without_entries_of_extras_loads_without_them(full_copy):
+    def remove_entries(manifest):
         for key in ("extras", "features"):
             del manifest[key]
         for key in ("variational", "snapshots"):
             del manifest["config"][key]
 
-    edit_manifest(full_copy, forget)
+    edit_manifest(full_copy, remove_entries)
     (full_copy / EXTRAS).unlink()
     source = load_source(full_copy)
     assert source.extras == ()
     assert extras_sentence(json.loads((full_copy / "manifest.json").read_text())) == "nothing"
 
 
-def test_extras_that_were_asked_for_before_are_made_again(full_copy, world):
+def test_extras_in_the_settings_are_recomputed(full_copy, world):
     before = load_source(full_copy)
     add_extras_run(full_copy, world.source_records, world.source_gaps_eV, device="cpu")
     after = load_source(full_copy)
@@ -224,16 +237,14 @@ def test_extras_that_were_asked_for_before_are_made_again(full_copy, world):
     assert all(torch.equal(after.variational.sd[n], v) for n, v in before.variational.sd.items())
 
 
-def test_fingerprint_tells_sources_with_other_posteriors_apart(source_folder, full_folder):
+def test_fingerprint_depends_on_the_posterior(source_folder, full_folder):
     assert source_fingerprint(load_source(source_folder)) != source_fingerprint(
         load_source(full_folder)
     )
 
 
-def test_keys_of_the_training_structures_are_written_where_they_are_missing(
-    source_folder, full_folder
-):
-    assert (full_folder / KNOWN).read_bytes() == (source_folder / KNOWN).read_bytes()
+def test_missing_keys_of_the_training_structures_are_written(source_folder, full_folder):
+    assert (full_folder / KEYS).read_bytes() == (source_folder / KEYS).read_bytes()
 
 
 @pytest.mark.parametrize("change", ["other order", "fewer", "other gaps"])
@@ -247,8 +258,11 @@ def test_rows_of_another_training_are_refused(source_folder, rows, change):
     }[change]
     with pytest.raises(
         InputError,
-        match=r"the source was trained on 36 structures with an error of \d\.\d+ eV on those held out; these are 3\d "
-        r"structures with an error of \d\.\d+ eV. Give the structures and gaps that it was trained on, in the same",
+        match=(
+            r"the source was trained on 36 structures with an error of \d\.\d+ eV on those held "
+            r"out; these are 3\d structures with an error of \d\.\d+ eV. Give the structures and "
+            r"gaps that it was trained on, in the same"
+        ),
     ):
         with_extras(source, *wrong, device="cpu")
 
@@ -285,17 +299,19 @@ def test_manifest_without_the_scalars_of_an_extra_is_refused(full_copy):
 
 
 @pytest.mark.parametrize("leading", [(), (3,)])
-def test_columns_of_one_value_are_packed_and_come_back_exactly(leading):
+def test_columns_of_one_value_are_packed_and_unpacked_exactly(leading):
     generator = torch.Generator().manual_seed(0)
     value = torch.randn(*leading, 4, 6, generator=generator).to(torch.bfloat16)
-    value[..., 1] = value[..., 4] = 0.25
-    value[..., 5] = 7.0  # constant too, of another value: it is stored
+    value[..., 1] = 0.25
+    value[..., 4] = 0.25
+    # Constant too, but of another value, so that it is stored.
+    value[..., 5] = 7.0
     arrays = packed("a", value)
     assert arrays["a"].shape == (*leading, 4, 4)
     assert torch.equal(unpacked(arrays)["a"], value.float())
 
 
-def test_tensor_without_such_columns_is_packed_as_it_is():
+def test_tensor_without_such_columns_is_not_changed():
     value = torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).to(torch.float16)
     assert list(packed("a", value)) == ["a"]
     assert torch.equal(unpacked(packed("a", value))["a"], value.float())

@@ -1,4 +1,4 @@
-"""Sources whose features a graph network learns: training, every transfer from them, the shell; needs `graph`."""
+"""Sources whose features a graph network learns: training, transfers, commands; needs `graph`."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ def trained(world, **more):
 
 @pytest.fixture(scope="module")
 def folder(world, tmp_path_factory):
-    """A source of 36 molecules, with every extra that a method may need."""
+    """A source of 36 molecules with every extra."""
     return train_graph_source_run(
         [*world.source_records, world.broken, world.foreign],
         np.append(world.source_gaps_eV, [np.nan, 5.0]),
@@ -70,18 +70,18 @@ def folder(world, tmp_path_factory):
     )
 
 
-def test_network_learns_and_ends_early_at_its_best_epoch(world):
-    found = trained(world, training=dataclasses.replace(TRAINING, max_epochs=400))
-    errors = [epoch.validation for epoch in found.history]
-    assert 40 < len(errors) < 400 and len(errors) - 1 - int(np.argmin(errors)) == 30
-    assert found.rmse_eV == pytest.approx(min(errors) ** 0.5 * world.source_gaps_eV.std())
-    assert found.rmse_eV < 0.2 * world.source_gaps_eV.std()
-    assert (
-        found.epoch_s > 0 and f"{len(errors)} epochs of {found.epoch_s:.1f} s on cpu" in found.words
-    )
+def test_network_learns_and_stops_at_its_best_epoch(world):
+    body = trained(world, training=dataclasses.replace(TRAINING, max_epochs=400))
+    errors = [epoch.validation for epoch in body.history]
+    assert 40 < len(errors) < 400
+    assert len(errors) - 1 - int(np.argmin(errors)) == 30
+    assert body.rmse_eV == pytest.approx(min(errors) ** 0.5 * world.source_gaps_eV.std())
+    assert body.rmse_eV < 0.2 * world.source_gaps_eV.std()
+    assert body.epoch_s > 0
+    assert f"{len(errors)} epochs of {body.epoch_s:.1f} s on cpu" in body.card_text
 
 
-def test_seed_gives_the_network_whatever_torch_has_drawn_before(world):
+def test_network_depends_on_the_seed_only(world):
     quick = dataclasses.replace(TRAINING, max_epochs=2)
     first = trained(world, training=quick)
     torch.rand(7)
@@ -89,14 +89,16 @@ def test_seed_gives_the_network_whatever_torch_has_drawn_before(world):
     assert trained(world, training=quick, seed=1).body.digest != first.body.digest
 
 
-def test_rows_that_are_held_out_have_no_part_in_the_network(world):
-    """Those of the source network's training at this seed: their gaps may be anything."""
+def test_held_out_rows_do_not_change_the_network(world):
+    """They are those of the source network's training with this seed."""
     quick = dataclasses.replace(TRAINING, max_epochs=3, patience=3)
-    n, shape = len(world.source_records), NetworkConfig(GRAPH.n_features, (8, 4))
-    held = first_state(shape, quick, n=n, seed=0)[2].held_out.numpy()
-    assert len(held) == round(0.2 * n)
+    n = len(world.source_records)
+    shape = NetworkConfig(GRAPH.n_features, (8, 4))
+    held_out = first_state(shape, quick, n=n, seed=0)[2].held_out.numpy()
+    assert len(held_out) == round(0.2 * n)
     order = np.arange(n)
-    order[held] = np.roll(held, 1)  # mean and standard deviation stay
+    # Mean and standard deviation of the gaps are unchanged.
+    order[held_out] = np.roll(held_out, 1)
     swapped = dataclasses.replace(world, source_gaps_eV=world.source_gaps_eV[order])
     one, other = (trained(w, training=quick).history for w in (world, swapped))
     np.testing.assert_allclose([e.train for e in one], [e.train for e in other], rtol=1e-5)
@@ -131,9 +133,7 @@ def test_cancel_ends_the_training(world, after):
     ],
     ids=["lengths", "no gap", "other elements", "one"],
 )
-def test_sets_that_nothing_can_be_learned_from_are_refused_in_words(
-    world, tmp_path, records, gaps, text
-):
+def test_sets_that_cannot_be_learned_from_are_refused(world, tmp_path, records, gaps, text):
     graph = GraphConfig(("O",)) if len(gaps) == 4 else None
     with pytest.raises(InputError, match=text):
         train_graph_source_run(
@@ -146,77 +146,90 @@ def test_gaps_that_are_all_equal_are_refused(world):
         trained(dataclasses.replace(world, source_gaps_eV=np.full(36, 2.0)))
 
 
-def test_source_holds_network_card_and_error_and_opens_again(folder, world):
+def test_source_contains_network_card_and_error_and_loads_again(folder, world):
     source = load_source(folder)
     body = source.descriptor.graph
     assert body.config == GRAPH and source.network.n_features == GRAPH.n_features
-    assert source.card.n_structures == 36 and source.card.elements == (
-        "C",
-        "H",
-        "O",
-    )  # without silane
+    # Without silane.
+    assert source.card.n_structures == 36
+    assert source.card.elements == ("C", "H", "O")
     assert source.card.validation_rmse_eV < 0.3 * world.source_gaps_eV.std()
     card = json.loads((folder / "manifest.json").read_text())["card"]
-    assert card_rows(card)["graph network"].startswith("MEGNet (Chen et al., 2019), 2 blocks")
-    assert (
-        "leaves its blocks as they are and moves the layers above"
-        in card_rows(card)["graph network"]
-    )
+    text = card_rows(card)["graph network"]
+    assert text.startswith("MEGNet (Chen et al., 2019), 2 blocks")
+    assert "leaves its blocks as they are and moves the layers above" in text
     assert set(source.extras) == {"features", "fisher", "variational", "snapshots"}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(
+def test_every_method_transfers_from_such_a_source_and_reproduces_its_test_predictions(
     folder, world, tmp_path, method
 ):
     transfer_labelled(
-        folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
-        out=tmp_path, seed=0, device="cpu", cache=DescriptorCache(tmp_path / "cache"),
-    )  # fmt: skip
+        folder,
+        world.records,
+        world.gaps_eV,
+        method=method,
+        settings=BRIEF.get(method, {}),
+        n=14,
+        n_test=6,
+        out=tmp_path,
+        seed=0,
+        device="cpu",
+        cache=DescriptorCache(tmp_path / "cache"),
+    )
     run = load_run(tmp_path)
     assert run.descriptor == load_source(folder, verify=False).descriptor
-    stay = [
+    warnings_on_blocks = [
         text
         for text in run.manifest["warnings"]
         if text.startswith("The graph blocks of the source model are not")
     ]
-    moving = ("all layers, Bayesian", "many trained networks", "one trained network")
-    assert len(stay) == (METHODS[method].family in moving)
+    families = ("all layers, Bayesian", "many trained networks", "one trained network")
+    assert len(warnings_on_blocks) == (METHODS[method].family in families)
     heldout = load_heldout(tmp_path, run.manifest)
     records = {record.id: record for record in world.records}
-    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
-    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
+    predictions = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(predictions.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["feature_gp", "fine_tune", "gaussian_process"])
-def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_said(
-    folder, world, tmp_path, method
-):
-    """Only a method without transfer takes silane, in a descriptor for all elements."""
-    records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
+def test_unknown_elements_are_left_out_with_advice(folder, world, tmp_path, method):
+    """Only a method without transfer accepts silane, with a descriptor for all elements."""
+    records = [*world.records, world.foreign]
+    gaps = np.append(world.gaps_eV, 6.0)
     transfer_labelled(
-        folder, records, gaps, method=method, settings=BRIEF.get(method, {}), n_test=0, out=tmp_path, seed=0,
+        folder,
+        records,
+        gaps,
+        method=method,
+        settings=BRIEF.get(method, {}),
+        n_test=0,
+        out=tmp_path,
+        seed=0,
         device="cpu",
-    )  # fmt: skip
-    run = load_run(tmp_path)
-    said = left_out_sentence(run.manifest)
-    if method == "gaussian_process":
-        assert said == "" and "Si" in run.descriptor.elements and run.manifest["n"] == 25
-        return
-    assert run.manifest["n"] == 24 and said.startswith(
-        "1 of 25 labelled structures was left out: foreign."
     )
-    assert "cannot be grown by Si, so that no method that transfers learns of them" in said
+    run = load_run(tmp_path)
+    message = left_out_sentence(run.manifest)
+    if method == "gaussian_process":
+        assert message == ""
+        assert "Si" in run.descriptor.elements
+        assert run.manifest["n"] == 25
+        return
+    assert run.manifest["n"] == 24
+    assert message.startswith("1 of 25 labelled structures was left out: foreign.")
+    assert "cannot be grown by Si, so that no method that transfers learns them" in message
 
 
-def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_network_lacks(
-    folder, world, tmp_path
-):
-    records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
+def test_comparison_and_too_small_a_set_give_advice_on_unknown_elements(folder, world, tmp_path):
+    records = [*world.records, world.foreign]
+    gaps = np.append(world.gaps_eV, 6.0)
     tables = tables_for(["feature_gp", "gaussian_process"], folder, records, gaps)
-    (said,) = tables.left_out(25)
-    assert "no Si (in 1). Its descriptor cannot be grown by Si" in said and len(tables.common) == 24
-    assert "left out by feature_gp" in tables.sentence and "by gaussian_process" in tables.sentence
+    (message,) = tables.left_out(25)
+    assert "no Si (in 1). Its descriptor cannot be grown by Si" in message
+    assert len(tables.common) == 24
+    assert "left out by feature_gp" in tables.sentence
+    assert "by gaussian_process" in tables.sentence
     with pytest.raises(InputError, match="Its descriptor cannot be grown by Si"):
         transfer_labelled(
             folder,
@@ -231,7 +244,7 @@ def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_ne
         )
 
 
-def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):
+def test_missing_package_is_reported_before_any_work(world, monkeypatch, tmp_path):
     for name in [
         name
         for name in sys.modules
@@ -243,7 +256,7 @@ def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):
         train_graph_source_run(world.source_records, world.source_gaps_eV, out=tmp_path, seed=0)
 
 
-def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp_path):
+def test_commands_train_transfer_and_predict_in_three_processes(world, tmp_path):
     for name, records, gaps in (
         ("source", world.source_records, world.source_gaps_eV),
         ("target", world.records, world.gaps_eV),
@@ -271,16 +284,14 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
 
     words = ("train-source", *labelled, "source.extxyz", "--network", "megnet", "--out", "source")
     assert "leave out --preset and --species" in shell(*words, "--species", "H C O", code=2)
-    told = shell(*words)
-    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in told
-    card = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))["card"][
-        "graph"
-    ]
-    epochs = re.search(r"; (\d+) epochs of ", card)[1]
-    (timed,) = re.findall(r"^.*\(median\)$", told, re.MULTILINE)
-    assert timed.startswith(f"graph network: {epochs} epochs, ")
-    shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
-          "--n-test", "6", "--out", "run")  # fmt: skip
+    output = shell(*words)
+    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in output
+    manifest = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))
+    n_epochs = re.search(r"; (\d+) epochs of ", manifest["card"]["graph"])[1]
+    (timing,) = re.findall(r"^.*\(median\)$", output, re.MULTILINE)
+    assert timing.startswith(f"graph network: {n_epochs} epochs, ")
+    transfer = ("transfer", "--source", "source", *labelled, "target.extxyz")
+    shell(*transfer, "--method", "feature_gp", "--n", "16", "--n-test", "6", "--out", "run")
     shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
     rows = read_predictions_csv(tmp_path / "table.csv")
     assert len(rows) == len(world.records) and (rows["status"] != "refused").all()

@@ -1,4 +1,4 @@
-"""Sources of several sets and networks: what each output learns, how it is stored, which one a transfer takes."""
+"""Sources of several sets and networks: what outputs learn, how they are stored and chosen."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.perceptron import forward
@@ -17,7 +17,7 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources, save_sources
 from bandgap.sources.stored import source_predictions_eV
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(
@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def truth(x, which):
-    """Gaps of two sets: alike in x0, of opposite sign in x1, and on other scales."""
+    """Return the gaps of two sets: equal in x0, of opposite sign in x1, on different scales."""
     return (
         (6.0 + np.tanh(x[:, 0]) + x[:, 1])
         if which == "a"
@@ -45,7 +45,7 @@ def truth(x, which):
     )
 
 
-def made(n, which, *, seed):
+def rows_of_set(n, which, *, seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, P)).astype(np.float32)
     x[:, 3] = 0.0
@@ -53,13 +53,13 @@ def made(n, which, *, seed):
 
 
 def sets():
-    x, y = made(400, "a", seed=0)
-    other, gaps = made(150, "b", seed=1)
+    x, y = rows_of_set(400, "a", seed=0)
+    x_of_b, gaps = rows_of_set(150, "b", seed=1)
     return [
         SourceSet(
             "a", x, y, data=("a.xyz",), elements=("H",), level_of_theory="PBE", licence="CC0-1.0"
         ),
-        SourceSet("b", other, gaps, data=("b.xyz",), elements=("C", "H"), level_of_theory="GW"),
+        SourceSet("b", x_of_b, gaps, data=("b.xyz",), elements=("C", "H"), level_of_theory="GW"),
     ]
 
 
@@ -71,7 +71,7 @@ def members():
 def test_every_output_is_a_source_model_on_the_scale_of_its_set(members):
     for models in members:
         for name, model in models.items():
-            x, y = made(200, name, seed=5)
+            x, y = rows_of_set(200, name, seed=5)
             assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
             assert model.network.n_outputs == 1
             assert model.card.level_of_theory == {"a": "PBE", "b": "GW"}[name]
@@ -85,9 +85,9 @@ def test_outputs_share_the_hidden_layers_and_members_do_not(members):
     assert not torch.allclose(first["a"].params["weight.1"], second["a"].params["weight.1"])
 
 
-def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(members):
+def test_displaced_copies_change_the_weights_but_not_scales_and_statistics(members):
     rng = np.random.default_rng(3)
-    own = [
+    displaced_sets = [
         dataclasses.replace(
             s,
             displaced=(s.features + rng.normal(0, 0.3, s.features.shape),),
@@ -95,50 +95,53 @@ def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(m
         )
         for s in sets()
     ]
-    found = train_joint_sources(own, members=2, seed=0, **SETTINGS)
-    for models, plain in zip(found, members, strict=True):
+    displaced = train_joint_sources(displaced_sets, members=2, seed=0, **SETTINGS)
+    for models, plain in zip(displaced, members, strict=True):
         for name, model in models.items():
             assert (model.standardiser.x_mean == plain[name].standardiser.x_mean).all()
             assert (model.standardiser.x_scale == plain[name].standardiser.x_scale).all()
             assert not torch.allclose(model.params["weight.1"], plain[name].params["weight.1"])
-            assert (
-                model.params["weight.1"][:, 3] == 0
-            ).all()  # no set varies it: what a copy does is not looked at
-            assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (
-                0.04,
-                0.0,
-            )
-            x, y = made(200, name, seed=5)
+            # No undisplaced set varies this feature, so that its variation in copies is ignored.
+            assert (model.params["weight.1"][:, 3] == 0).all()
+            assert model.card.displacement_angstrom == 0.04
+            assert plain[name].card.displacement_angstrom == 0.0
+            x, y = rows_of_set(200, name, seed=5)
             assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
 
 
-def test_network_sees_its_own_displaced_copy_and_the_first_again():
+def test_network_sees_the_displaced_copy_of_its_number_modulo_the_copies():
     rng = np.random.default_rng(3)
     noise = [[rng.normal(0, 0.3, s.features.shape) for s in sets()] for _ in range(2)]
 
     def first_weights(members, *copies):
-        own = [
+        displaced_sets = [
             dataclasses.replace(s, displaced=tuple(s.features + noise[c][k] for c in copies))
             for k, s in enumerate(sets())
         ]
-        found = train_joint_sources(own, members=members, seed=0, **SETTINGS)
-        return [models["a"].params["weight.1"] for models in found]
+        networks = train_joint_sources(displaced_sets, members=members, seed=0, **SETTINGS)
+        return [models["a"].params["weight.1"] for models in networks]
 
-    both, one = first_weights(2, 0, 1), first_weights(2, 0)
-    assert torch.equal(both[0], one[0]) and not torch.allclose(both[1], one[1])
+    both = first_weights(2, 0, 1)
+    one = first_weights(2, 0)
+    assert torch.equal(both[0], one[0])
+    assert not torch.allclose(both[1], one[1])
     assert torch.equal(both[1], first_weights(2, 1)[1])
 
 
-def test_feature_that_no_set_varies_keeps_weight_zero(members):
+def test_feature_that_no_set_varies_has_weight_zero(members):
     assert (members[0]["a"].params["weight.1"][:, 3] == 0).all()
 
 
-def test_statistics_give_every_set_the_same_weight():
+def test_statistics_weight_all_sets_equally():
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(1000, 4)), rng.normal(3.0, 2.0, size=(50, 4))
-    x[:, 2] = y[:, 2] = 1.0  # never varies
-    y[:, 3] = x[:, 3] = 0.0
-    y[:, 3] = 5.0  # constant in each set, but not the same
+    x = rng.normal(size=(1000, 4))
+    y = rng.normal(3.0, 2.0, size=(50, 4))
+    # Never varies.
+    x[:, 2] = 1.0
+    y[:, 2] = 1.0
+    # Constant in each set, with different values.
+    x[:, 3] = 0.0
+    y[:, 3] = 5.0
     mean, scale, moving = joint_statistics([x, y])
     np.testing.assert_allclose(mean, 0.5 * (x.mean(0) + y.mean(0)))
     assert moving.tolist() == [True, True, False, True]
@@ -148,12 +151,12 @@ def test_statistics_give_every_set_the_same_weight():
 
 
 def scale_of(x, y):
-    """Standard deviations of the columns that vary, of both sets with equal weight."""
+    """Return the standard deviations of the varying columns, with equal weight of both sets."""
     second = 0.5 * ((x**2).mean(0) + (y**2).mean(0))
     return np.sqrt(second - (0.5 * (x.mean(0) + y.mean(0))) ** 2)[[0, 1, 3]]
 
 
-def test_floor_of_a_scale_is_that_of_the_features_own_term():
+def test_floor_of_a_scale_is_that_of_the_term_of_the_feature():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 4)) * [1.0, 1e-4, 1e-3, 1e-3]
     _, scale, _ = joint_statistics([x], (slice(0, 2), slice(2, 4)))
@@ -162,11 +165,11 @@ def test_floor_of_a_scale_is_that_of_the_features_own_term():
     np.testing.assert_allclose(scale[2:], np.hypot(sd[2:], 0.3 * np.sqrt(np.mean(sd[2:] ** 2))))
 
 
-def test_networks_take_the_powers_in_turn():
+def test_networks_use_the_powers_in_turn():
     models = train_joint_sources(sets(), members=3, powers=(1.0, 3.0), seed=0, **SETTINGS)
     assert [m["a"].standardiser.power for m in models] == [1.0, 3.0, 1.0]
     for member in models[:2]:
-        x, y = made(200, "a", seed=5)
+        x, y = rows_of_set(200, "a", seed=5)
         assert np.sqrt(np.mean((source_predictions_eV(member["a"], x) - y) ** 2)) < 0.5 * y.std()
     rooted = train_joint_sources(
         sets(),
@@ -177,36 +180,36 @@ def test_networks_take_the_powers_in_turn():
     assert [m["b"].standardiser.power for m in rooted] == [1.0, 2.0]
 
 
-def test_one_output_is_that_column_of_the_network():
+def test_one_output_is_the_column_of_the_network():
     params = {"weight.1": torch.randn(3, 4), "bias.1": torch.randn(3)}
     params |= {"weight.2": torch.randn(2, 3), "bias.2": torch.randn(2)}
     x = torch.randn(6, 4)
     torch.testing.assert_close(forward(one_output(params, 1), x), forward(params, x)[:, 1])
 
 
-def test_head_is_the_one_that_predicts_the_target_best(members):
-    x, y = made(60, "b", seed=7)
+def test_chosen_head_predicts_the_target_best(members):
+    x, y = rows_of_set(60, "b", seed=7)
     name, errors = choose_head(members, x, 0.5 * y - 3.0, seed=0)
     assert name == "b" and errors["b"] < errors["a"]
     assert choose_head(members, x, y, seed=0, head="a") == ("a", {})
 
 
 def test_error_of_a_head_is_that_of_held_out_rows(members):
-    """Random gaps cannot be predicted: an error that had seen the rows would be smaller than their spread."""
-    x, _ = made(60, "a", seed=8)
+    """Random gaps cannot be predicted; an error on training rows would be below their spread."""
+    x, _ = rows_of_set(60, "a", seed=8)
     y = np.random.default_rng(1).normal(3.0, 1.0, size=60)
     assert cross_validated_rmse_eV([members[0]["a"]], x, y, seed=0) > 0.9 * y.std()
 
 
-def test_unknown_head_is_refused_with_the_names(members):
-    x, y = made(60, "b", seed=7)
+def test_unknown_head_is_refused_with_the_accepted_names(members):
+    x, y = rows_of_set(60, "b", seed=7)
     with pytest.raises(
         ConfigError, match="source set 'c' does not exist in this source. Accepted: a, b"
     ):
         choose_head(members, x, y, seed=0, head="c")
 
 
-def test_ridge_takes_the_penalty_of_least_generalised_cross_validation():
+def test_ridge_has_the_penalty_of_smallest_generalised_cross_validation():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 6))
     x -= x.mean(0)
@@ -223,11 +226,11 @@ def test_ridge_takes_the_penalty_of_least_generalised_cross_validation():
     assert intercept == pytest.approx(y.mean())
 
 
-def test_sources_round_trip(members, tmp_path):
+def test_stored_sources_are_loaded_as_they_were(members, tmp_path):
     save_sources(tmp_path / "source", members, references={"a": [], "b": []}, training=TRAINING)
     stored = open_sources(tmp_path / "source")
     assert stored.heads == ("a", "b") and len(stored.members) == 2
-    x, _ = made(5, "a", seed=9)
+    x, _ = rows_of_set(5, "a", seed=9)
     for again, models in zip(stored.load(), members, strict=True):
         for name, model in models.items():
             assert (source_predictions_eV(again[name], x) == source_predictions_eV(model, x)).all()
@@ -267,7 +270,8 @@ def changed(position, **fields):
         ),
         (
             changed(1, displaced=(np.zeros((150, P)), np.zeros((9, P)))),
-            rf"set 'b': features of the displaced copies have shape \(9, {P}\); finite ones of shape \(150, {P}\) were",
+            rf"set 'b': features of the displaced copies have shape \(9, {P}\); "
+            rf"finite ones of shape \(150, {P}\) were",
         ),
         (
             changed(0, displaced=(np.full((400, P), np.nan),)),

@@ -1,4 +1,4 @@
-"""Extras of a source of several sets: those of a plain source on the rows of each set, for chosen outputs, refused."""
+"""Extras of a source of several sets: computed per output, added later, refused."""
 
 import dataclasses
 import json
@@ -14,6 +14,7 @@ from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
+from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.joint import (
     Head,
     SourceSet,
@@ -22,7 +23,6 @@ from bandgap.sources.joint import (
     train_joint_sources,
 )
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.sources.training import train_sources_run
@@ -31,13 +31,13 @@ from tests.transfers import transfer_labelled
 
 @pytest.fixture(scope="module")
 def settings(joint_folder):
-    """The settings of the extras of the trained source."""
+    """Return the settings of the extras of the trained source."""
     return open_sources(joint_folder).load("plain", extras=False)[0]["plain"].config
 
 
 @pytest.fixture(scope="module")
 def bare_folder(joint_folder, tmp_path_factory):
-    """The source as it would have been stored before there were extras."""
+    """Return a copy of the source without extras, also in its settings."""
     folder = Path(shutil.copytree(joint_folder, tmp_path_factory.mktemp("bare") / "source"))
     for path in folder.glob("member-*/*/manifest.json"):
         manifest = json.loads(path.read_text())
@@ -56,14 +56,14 @@ def rows_of(name, sets, world):
     return featurize(sets[name].records, world.descriptor).features, sets[name].gaps_eV
 
 
-def close(found, expected, *, tolerance):
-    """Stored in half precision: equal to a share of each tensor's root mean square."""
+def assert_close(params, expected, *, tolerance):
+    """Fail if parameters differ by more than half precision, relative to each tensor's size."""
     for name, value in expected.items():
         size = float(value.square().mean().sqrt())
-        torch.testing.assert_close(found[name], value, rtol=2**-7, atol=tolerance * size)
+        torch.testing.assert_close(params[name], value, rtol=2**-7, atol=tolerance * size)
 
 
-def test_every_output_of_every_network_carries_all_extras(joint_folder):
+def test_every_output_of_every_network_has_all_extras(joint_folder):
     for member in open_sources(joint_folder).load():
         assert list(member) == ["plain", "other"]
         for model in member.values():
@@ -71,14 +71,18 @@ def test_every_output_of_every_network_carries_all_extras(joint_folder):
             assert model.variational.kl_weight in (0.7, 0.1) and model.snapshots.rank == 3
 
 
-def test_fisher_information_is_always_there_and_the_rest_where_asked_for(
+def test_fisher_information_is_always_computed_and_other_extras_on_request(
     joint_sets, world, tmp_path
 ):
-    few = JointTrainingConfig(steps=5, batch_size=16)
     out = train_sources_run(
-        joint_sets, descriptor=world.descriptor, config=SourceConfig(hidden=(4,)), training=few, out=tmp_path, seed=0,
+        joint_sets,
+        descriptor=world.descriptor,
+        config=SourceConfig(hidden=(4,)),
+        training=JointTrainingConfig(steps=5, batch_size=16),
+        out=tmp_path,
+        seed=0,
         device="cpu",
-    )  # fmt: skip
+    )
     for model in open_sources(out).load()[0].values():
         assert model.extras == ("features", "fisher")
 
@@ -87,35 +91,40 @@ def test_fisher_information_is_always_there_and_the_rest_where_asked_for(
 def test_fisher_information_is_that_of_the_output_at_the_rows_of_its_set(
     joint_folder, joint_sets, world, name
 ):
-    """Computed here on all features in full, with those that never vary in any set at zero."""
-    everything = np.vstack([rows_of(n, joint_sets, world)[0] for n in joint_sets])
+    """It is computed here on all features, with those that never vary in any set at zero."""
+    all_features = np.vstack([rows_of(n, joint_sets, world)[0] for n in joint_sets])
     for member in open_sources(joint_folder).load(name):
         source = member[name]
         features, _ = rows_of(name, joint_sets, world)
         x = torch.from_numpy(source.standardiser.features(features)).float()
-        x[:, torch.from_numpy(everything.std(0) == 0)] = 0.0
+        x[:, torch.from_numpy(all_features.std(0) == 0)] = 0.0
         noise = (source.card.validation_rmse_eV / source.standardiser.y_sd_eV) ** 2
         expected = fisher_diagonal(source.params, x, noise_variance=noise)
-        close(source.fisher, {n: v.float() for n, v in expected.items()}, tolerance=1e-2)
+        assert_close(source.fisher, {n: v.float() for n, v in expected.items()}, tolerance=1e-2)
 
 
 def test_split_is_that_of_the_training(joint_sets, world):
-    """The training's own split, found anew from what is stored alone: the network's outputs, the sizes, the seed."""
+    """It is found from what is stored: the outputs, the sizes and the seed."""
     training = JointTrainingConfig(steps=5, batch_size=16, validation_share=0.2)
-    own = [SourceSet(name, *rows_of(name, joint_sets, world)) for name in joint_sets]
+    source_sets = [SourceSet(name, *rows_of(name, joint_sets, world)) for name in joint_sets]
     models = train_joint_sources(
-        own, descriptor=world.descriptor, config=SourceConfig(hidden=(8, 4)), training=training, members=2, seed=3,
+        source_sets,
+        descriptor=world.descriptor,
+        config=SourceConfig(hidden=(8, 4)),
+        training=training,
+        members=2,
+        seed=3,
         device="cpu",
-    )  # fmt: skip
-    _, _, moving = joint_statistics([s.features for s in own])
+    )
+    _, _, varying = joint_statistics([s.features for s in source_sets])
     for number, member in enumerate(models):
         generator = torch.Generator().manual_seed(
             int(np.random.SeedSequence([3, number]).generate_state(1)[0])
         )
-        start = init_params(NetworkConfig(int(moving.sum()), (8, 4), 2), generator=generator)
+        start = init_params(NetworkConfig(int(varying.sum()), (8, 4), 2), generator=generator)
         rows = []
-        for s, model in zip(own, member.values(), strict=True):
-            x = model.standardiser.features(s.features)[:, moving]
+        for s, model in zip(source_sets, member.values(), strict=True):
+            x = model.standardiser.features(s.features)[:, varying]
             rows.append(
                 (
                     torch.from_numpy(x).float(),
@@ -123,13 +132,13 @@ def test_split_is_that_of_the_training(joint_sets, world):
                 )
             )
         expected = train_jointly(start, rows, config=training, generator=generator).splits
-        found = member_splits(member["other"], Head("other", 1, (14, 22), 0.2), member=number)
-        for a, b in zip(found, expected, strict=True):
+        splits = member_splits(member["other"], Head("other", 1, (14, 22), 0.2), member=number)
+        for a, b in zip(splits, expected, strict=True):
             assert torch.equal(a.training, b.training) and torch.equal(a.held_out, b.held_out)
-        assert (used_features(member["plain"].params) == moving).all()
+        assert (used_features(member["plain"].params) == varying).all()
 
 
-def test_variational_means_are_measured_on_the_rows_held_out(joint_folder, joint_sets, world):
+def test_variational_means_are_measured_on_the_held_out_rows(joint_folder, joint_sets, world):
     stored = open_sources(joint_folder)
     for number, member in enumerate(stored.load("other")):
         source = member["other"]
@@ -151,14 +160,13 @@ def stored_config(folder):
     return open_sources(folder).load("plain")[0]["plain"].config
 
 
-def test_gaps_held_out_do_not_enter_the_variational_posterior_and_the_snapshots(
+def test_held_out_gaps_do_not_change_the_variational_posterior_and_the_snapshots(
     joint_sets, world, joint_folder, tmp_path
 ):
-    """Held-out gaps put as far on the other side of the predictions, which leaves their error, change neither part."""
+    """The gaps are reflected about the predictions, which leaves their error unchanged."""
     folder = Path(shutil.copytree(joint_folder, tmp_path / "source"))
-    one = stored_config(folder).variational[
-        :1
-    ]  # of several, the one with the smallest held-out error is kept
+    # Of several settings, the one with the smallest held-out error is kept.
+    one = stored_config(folder).variational[:1]
     add_head_extras_run(folder, {"plain": joint_sets["plain"]}, variational=one, device="cpu")
     stored = open_sources(folder)
     before = stored.load("plain")[0]["plain"]
@@ -177,7 +185,7 @@ def test_gaps_held_out_do_not_enter_the_variational_posterior_and_the_snapshots(
     assert all(torch.equal(after.snapshots.mean[n], v) for n, v in before.snapshots.mean.items())
 
 
-def test_extras_added_later_are_those_of_the_training_and_weights_stay(
+def test_extras_added_later_are_those_of_the_training(
     bare_copy, joint_folder, joint_sets, settings
 ):
     before = open_sources(bare_copy).load()
@@ -192,17 +200,17 @@ def test_extras_added_later_are_those_of_the_training_and_weights_stay(
     pairs = zip(
         open_sources(bare_copy).load(), open_sources(joint_folder).load(), before, strict=True
     )
-    for later, at_once, bare in pairs:
+    for later, complete, bare in pairs:
         for name, model in later.items():
             assert all(torch.equal(model.params[n], v) for n, v in bare[name].params.items())
-            assert all(torch.equal(model.fisher[n], v) for n, v in at_once[name].fisher.items())
+            assert all(torch.equal(model.fisher[n], v) for n, v in complete[name].fisher.items())
             assert all(
                 torch.equal(model.variational.sd[n], v)
-                for n, v in at_once[name].variational.sd.items()
+                for n, v in complete[name].variational.sd.items()
             )
             assert all(
                 torch.equal(model.snapshots.mean[n], v)
-                for n, v in at_once[name].snapshots.mean.items()
+                for n, v in complete[name].snapshots.mean.items()
             )
 
 
@@ -215,7 +223,7 @@ def test_extras_can_be_added_to_one_output(bare_copy, joint_sets, settings):
         assert member["plain"].extras == ("features",)
 
 
-def test_features_that_no_set_varies_carry_nothing(joint_folder):
+def test_extras_of_features_that_no_set_varies_are_zero(joint_folder):
     source = open_sources(joint_folder).load("other")[0]["other"]
     unused = torch.from_numpy(~used_features(source.params))
     assert bool(unused.any())
@@ -248,7 +256,7 @@ def test_set_that_the_source_does_not_have_is_refused(bare_copy, joint_sets):
         add_head_extras_run(bare_copy, {"gw": joint_sets["plain"]}, device="cpu")
 
 
-def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(
+def test_commands_for_one_set_and_for_several_refuse_the_other_kind(
     source_folder, bare_copy, joint_sets, world
 ):
     with pytest.raises(
@@ -264,12 +272,14 @@ def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(
     [
         (
             "btl_pcp_vi",
-            r"no variational posterior.*`bandgap train-sources --variational`.*source-extras --variational`",
+            r"no variational posterior.*`bandgap train-sources --variational`.*"
+            r"source-extras --variational`",
         ),
         ("btl_vi", r"no Fisher information.*`bandgap train-sources`.*`bandgap source-extras`"),
         (
             "ptyl",
-            r"no snapshots.*`bandgap train-sources --snapshots 20`.*`bandgap source-extras --snapshots 20`",
+            r"no snapshots.*`bandgap train-sources --snapshots 20`.*"
+            r"`bandgap source-extras --snapshots 20`",
         ),
     ],
 )
@@ -278,8 +288,14 @@ def test_source_without_what_a_method_needs_is_refused_with_the_command(
 ):
     with pytest.raises(InputError, match=text):
         transfer_labelled(
-            bare_folder, world.records, world.gaps_eV, method=method, head="plain", out=tmp_path, device="cpu"
-        )  # fmt: skip
+            bare_folder,
+            world.records,
+            world.gaps_eV,
+            method=method,
+            head="plain",
+            out=tmp_path,
+            device="cpu",
+        )
 
 
 def test_damaged_training_in_the_manifest_is_refused(bare_copy):
@@ -289,6 +305,6 @@ def test_damaged_training_in_the_manifest_is_refused(bare_copy):
         open_sources(bare_copy)
 
 
-def test_source_without_extras_loads_without_them(joint_folder):
+def test_source_can_be_loaded_without_extras(joint_folder):
     folder = open_sources(joint_folder).members[0]["plain"]
     assert load_source(folder, extras=False).extras == ("features",)

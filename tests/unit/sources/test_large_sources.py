@@ -1,4 +1,4 @@
-"""Sources of large sets: features on disk give the bytes of those in memory; a split leaves rows to test by."""
+"""Sources of large sets: bitwise equal results with features on disk, and test rows."""
 
 import json
 from dataclasses import replace
@@ -24,9 +24,14 @@ from bandgap.sources.training import train_source_folder
 def trained(world, out, **changes):
     config = replace(world.source_config, **changes)
     return train_source_folder(
-        world.source_records, world.source_gaps_eV, descriptor=world.descriptor, config=config, out=out, seed=3,
+        world.source_records,
+        world.source_gaps_eV,
+        descriptor=world.descriptor,
+        config=config,
+        out=out,
+        seed=3,
         device="cpu",
-    )  # fmt: skip
+    )
 
 
 def files_of(folder):
@@ -35,25 +40,25 @@ def files_of(folder):
 
 @pytest.fixture
 def on_disk(monkeypatch):
-    """Every set counts as large, and is standardised in blocks of a few rows."""
+    """Return a function after which every set counts as large, with chunks of a few rows."""
 
     def switch():
         monkeypatch.setattr(row_blocks, "IN_MEMORY_BYTES", 0)
-        monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 7)
+        monkeypatch.setattr(row_blocks, "ROWS_PER_CHUNK", 7)
         monkeypatch.setattr(held_back, "IN_MEMORY_BYTES", 0)
 
     return switch
 
 
-def test_features_on_disk_give_the_bytes_of_those_in_memory(world, tmp_path, on_disk):
-    parts = {
+def test_features_on_disk_give_the_same_bytes_as_in_memory(world, tmp_path, on_disk):
+    changes = {
         "split": (len(world.source_records) - 12, 8),
         "variational": (VariationalConfig(epochs=5, batch_size=16),),
         "snapshots": SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16),
     }
-    expected = files_of(trained(world, tmp_path / "memory", **parts))
+    expected = files_of(trained(world, tmp_path / "memory", **changes))
     on_disk()
-    assert files_of(trained(world, tmp_path / "disk", **parts)) == expected
+    assert files_of(trained(world, tmp_path / "disk", **changes)) == expected
 
 
 def test_features_above_the_limit_are_mapped(world):
@@ -65,26 +70,28 @@ def test_features_above_the_limit_are_mapped(world):
     np.testing.assert_array_equal(table.features, plain.features)
 
 
-def test_rows_made_when_visited_are_those_of_all_at_once():
+def test_rows_standardised_on_use_are_those_standardised_before():
     rng = np.random.default_rng(0)
     raw = rng.normal(1.0, 2.0, (50, 6)).astype(np.float32)
     raw[:, 4] = 1.0
     scale = fit_standardiser(raw, rng.normal(size=50))
     scale = Standardiser(scale.x_mean, scale.x_scale, 0.0, 1.0, power=2.0)
-    silent, used = np.arange(6) == 4, np.arange(6) != 1
-    whole = torch.from_numpy(scale.features(raw)).float()
-    whole[:, 4] = 0.0
+    silent = np.arange(6) == 4
+    used = np.arange(6) != 1
+    expected = torch.from_numpy(scale.features(raw)).float()
+    expected[:, 4] = 0.0
     rows = torch.tensor([7, 3, 49, 3])
     lazy = StandardisedRows(raw, scale, silent=silent).to("cpu")
-    assert torch.equal(lazy[rows], whole[rows]) and lazy.shape == (50, 6)
+    assert torch.equal(lazy[rows], expected[rows])
+    assert lazy.shape == (50, 6)
     narrow = StandardisedRows(raw, scale, used=used, silent=silent).to("cpu")
-    assert torch.equal(torch.cat(list(narrow.blocks(16))), whole[:, torch.from_numpy(used)])
-    assert narrow.shape == (50, 5) and torch.equal(
-        narrow[rows], whole[rows][:, torch.from_numpy(used)]
-    )
+    expected_narrow = expected[:, torch.from_numpy(used)]
+    assert torch.equal(torch.cat(list(narrow.blocks(16))), expected_narrow)
+    assert torch.equal(narrow[rows], expected_narrow[rows])
+    assert narrow.shape == (50, 5)
 
 
-def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
+def test_split_holds_out_test_rows_and_reports_their_error(world, tmp_path):
     n = len(world.source_records)
     folder = trained(world, tmp_path / "source", split=(n - 20, 8))
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -92,8 +99,10 @@ def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
     assert manifest["config"]["split"] == [n - 20, 8]
     source = load_source(folder)
     table = learnable(world.source_records, world.source_gaps_eV, descriptor=world.descriptor)
-    kept, test = without_test_rows(table, (n - 20, 8), seed=3)
-    assert test is not None and sorted(kept.ids + test.ids) == sorted(table.ids) and len(test) == 12
+    used, test = without_test_rows(table, (n - 20, 8), seed=3)
+    assert test is not None
+    assert sorted(used.ids + test.ids) == sorted(table.ids)
+    assert len(test) == 12
     errors = source_predictions_eV(source, test.features) - test.gaps_eV
     assert manifest["metrics"]["test_rmse_eV"] == pytest.approx(
         np.sqrt(np.mean(errors**2)), rel=1e-12
@@ -101,7 +110,7 @@ def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
     assert round(source.config.training.validation_share * (n - 12)) == 8
 
 
-def test_extras_of_a_source_with_test_rows_come_from_the_rest(world, tmp_path):
+def test_extras_of_a_source_with_test_rows_do_not_use_them(world, tmp_path):
     n = len(world.source_records)
     folder = trained(world, tmp_path / "source", split=(n - 20, 8))
     add_extras_run(
@@ -123,7 +132,8 @@ def test_split_of_more_rows_than_there_are_is_refused(world, tmp_path):
         trained(world, tmp_path / "b", split=(10, 0))
 
 
-def test_split_into_all_rows_leaves_none_to_test(world):
+def test_split_into_all_rows_has_no_test_rows(world):
     table = Table(list(world.source_records[:9]), np.zeros((9, 2), np.float32), np.arange(9.0))
-    kept, test = without_test_rows(table, (6, 3), seed=0)
-    assert test is None and kept.ids == table.ids
+    used, test = without_test_rows(table, (6, 3), seed=0)
+    assert test is None
+    assert used.ids == table.ids

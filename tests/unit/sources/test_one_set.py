@@ -1,4 +1,4 @@
-"""Training a source model: zero weights where nothing varies, its card, and that the seed repeats it."""
+"""Training a source model: weights of constant features, the card, and the seed."""
 
 import dataclasses
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
     k2=Term(
@@ -25,8 +25,10 @@ CONFIG = SourceConfig(
 )
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, P)).astype(np.float32)
-X[:, 2] = 0.0  # an element that the source set does not have
-X[:, 5] = 0.1 + 2e-7 * RNG.normal(size=80)  # the same in every structure but for rounding
+# An element that the source set does not contain.
+X[:, 2] = 0.0
+# Equal in every structure up to rounding.
+X[:, 5] = 0.1 + 2e-7 * RNG.normal(size=80)
 Y = 4.0 + X[:, 0] - 0.5 * X[:, 1] + 0.1 * RNG.normal(size=80)
 
 
@@ -49,12 +51,12 @@ def source():
     return fit()
 
 
-def test_weights_of_features_that_never_vary_are_exactly_zero(source):
+def test_weights_of_constant_features_are_zero(source):
     zero = (source.params["weight.1"] == 0).all(dim=0)
     assert zero.nonzero().flatten().tolist() == [2, 5]
 
 
-def test_source_has_learned(source):
+def test_source_learns(source):
     assert source.card.validation_rmse_eV < 0.7 * Y.std()
     assert source.history[-1].train < source.history[0].train
 
@@ -82,10 +84,11 @@ def test_weights_are_in_single_precision_on_the_cpu(source):
     assert source.network.hidden == (6, 4)
 
 
-def test_source_repeats_with_the_seed(source):
-    again, other = fit(), fit(seed=4)
+def test_source_is_reproduced_by_the_seed(source):
+    again = fit()
+    other_seed = fit(seed=4)
     assert all(torch.equal(again.params[name], source.params[name]) for name in source.params)
-    assert not torch.equal(other.params["weight.1"], source.params["weight.1"])
+    assert not torch.equal(other_seed.params["weight.1"], source.params["weight.1"])
 
 
 def test_features_of_another_descriptor_are_refused():

@@ -1,4 +1,4 @@
-"""Keys of structures and molecules: what must not change them, what must, and what a source stores."""
+"""Keys of structures and molecules: what changes them, what does not, and what a source stores."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,18 @@ from ase.build import molecule
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.sources.overlap import (
-    KNOWN,
+    KEYS,
     Overlap,
-    known_of,
-    load_known,
+    keys_of,
+    load_keys,
     molecule_keys,
     overlap,
-    save_known,
+    save_keys,
 )
 from bandgap.structures import StructureRecord
 
-WATER, ARGON = [8187428303974536880], [3829144481315130498]
+WATER = [8187428303974536880]
+ARGON = [3829144481315130498]
 
 
 def record(atoms, name="a"):
@@ -25,7 +26,7 @@ def record(atoms, name="a"):
 
 
 def moved(atoms, *, seed=0):
-    """The same molecule elsewhere, turned, slightly bent, its atoms in another order."""
+    """Return the molecule moved, rotated and slightly bent, with its atoms in another order."""
     rng = np.random.default_rng(seed)
     new = atoms[rng.permutation(len(atoms))]
     new.rotate(rng.uniform(0, 360), rng.normal(size=3))
@@ -34,19 +35,19 @@ def moved(atoms, *, seed=0):
 
 
 def crystal(*names, spacing=9.0):
-    """Molecules side by side in a periodic cell, cut by its faces."""
-    parts = [molecule(name) for name in names]
-    for k, part in enumerate(parts):
-        part.positions += np.array([k * spacing, 0.1, 0.1])
-    together = sum(parts[1:], parts[0])
-    together.set_cell([spacing * len(parts), 11.0, 12.0])
-    together.set_pbc(True)
-    together.wrap()
-    return together
+    """Return molecules in a periodic cell that its faces cut."""
+    molecules = [molecule(name) for name in names]
+    for k, atoms in enumerate(molecules):
+        atoms.positions += np.array([k * spacing, 0.1, 0.1])
+    joined = sum(molecules[1:], molecules[0])
+    joined.set_cell([spacing * len(molecules), 11.0, 12.0])
+    joined.set_pbc(True)
+    joined.wrap()
+    return joined
 
 
 @pytest.mark.parametrize("name", ["C6H6", "CH3CH2OH", "C5H8", "CH3COCl", "H2O"])
-def test_key_of_a_molecule_knows_no_place_no_order_and_no_small_bend(name):
+def test_key_of_a_molecule_does_not_depend_on_position_order_and_small_distortions(name):
     atoms = molecule(name)
     assert len(molecule_keys(atoms)) == 1
     assert (molecule_keys(moved(atoms)) == molecule_keys(atoms)).all()
@@ -67,50 +68,50 @@ def test_key_of_a_molecule_knows_no_place_no_order_and_no_small_bend(name):
         "propene, cyclopropane",
     ],
 )
-def test_isomers_have_other_keys(first, second):
+def test_isomers_have_different_keys(first, second):
     assert molecule(first).get_chemical_formula() == molecule(second).get_chemical_formula()
     assert not np.isin(molecule_keys(molecule(first)), molecule_keys(molecule(second))).any()
 
 
-def test_molecule_in_a_crystal_has_the_key_that_it_has_alone():
-    found = molecule_keys(crystal("C6H6", "CH3CH2OH"))
-    alone = np.concatenate([molecule_keys(molecule(name)) for name in ("C6H6", "CH3CH2OH")])
-    assert sorted(found) == sorted(alone)
+def test_molecule_in_a_crystal_has_the_key_of_the_isolated_molecule():
+    keys = molecule_keys(crystal("C6H6", "CH3CH2OH"))
+    isolated = np.concatenate([molecule_keys(molecule(name)) for name in ("C6H6", "CH3CH2OH")])
+    assert sorted(keys) == sorted(isolated)
 
 
 def test_keys_do_not_change_between_versions():
-    """Sources store them: another key would silently mean another molecule."""
+    """Sources store keys: with another key the same molecule would not be recognised."""
     assert molecule_keys(molecule("H2O")).tolist() == WATER
     assert molecule_keys(Atoms("Ar")).tolist() == ARGON
 
 
 def test_overlap_counts_structures_and_molecules():
-    benzene, water = molecule("C6H6"), molecule("H2O")
-    known = known_of([record(benzene), record(water)])
+    benzene = molecule("C6H6")
+    water = molecule("H2O")
+    keys = keys_of([record(benzene), record(water)])
     target = [
         record(benzene.copy()),
         record(crystal("C6H6", "CH3CH2OH")),
         record(molecule("CH4")),
         refused(),
     ]
-    assert overlap(known, target) == Overlap(4, 1, 2)
+    assert overlap(keys, target) == Overlap(4, 1, 2)
 
 
 def refused():
     return StructureRecord("b", "b.cif", "CIF", None)
 
 
-def test_keys_round_trip_and_none_are_none(tmp_path):
-    assert load_known(tmp_path) is None
-    known = known_of([record(molecule("C6H6")), refused()])
-    save_known(tmp_path, known)
-    again = load_known(tmp_path)
-    assert (again.structures == known.structures).all() and (
-        again.molecules == known.molecules
-    ).all()
+def test_stored_keys_are_loaded_as_they_were(tmp_path):
+    assert load_keys(tmp_path) is None
+    keys = keys_of([record(molecule("C6H6")), refused()])
+    save_keys(tmp_path, keys)
+    again = load_keys(tmp_path)
+    assert (again.structures == keys.structures).all()
+    assert (again.molecules == keys.molecules).all()
 
 
 def test_damaged_keys_are_refused(tmp_path):
-    (tmp_path / KNOWN).write_bytes(b"nothing")
+    (tmp_path / KEYS).write_bytes(b"nothing")
     with pytest.raises(ArtifactError, match=r"known.safetensors cannot be read .* make it again"):
-        load_known(tmp_path)
+        load_keys(tmp_path)

@@ -1,4 +1,4 @@
-"""Sources on the features of a pretrained potential: their card, every transfer from them, and a new process."""
+"""Sources on the features of a pretrained potential: card, transfers, commands."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.potentials import potential_words
+from bandgap.descriptors.potentials import potential_card_text
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
@@ -41,7 +41,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(world, cache, tmp_path_factory):
-    """A source of 36 molecules on CHGNet's features, with every extra that a method may need."""
+    """A source of 36 molecules on CHGNet's features with every extra."""
     config = dataclasses.replace(
         world.source_config,
         variational=(VariationalConfig(epochs=8, batch_size=8),),
@@ -65,53 +65,57 @@ def test_card_names_the_potential_and_the_licence_of_its_weights(folder, source_
     card, plain = (
         json.loads((path / "manifest.json").read_text())["card"] for path in (folder, source_folder)
     )
-    assert card_rows(card)["pretrained potential"] == potential_words("chgnet")
+    assert card_rows(card)["pretrained potential"] == potential_card_text("chgnet")
     assert card_rows(card)["licence of the data"] == "CC0-1.0"
     assert "pretrained potential" not in card_rows(plain)
-    assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(
-        plain
-    )  # of earlier versions
+    assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(plain)
 
 
-def test_source_learns_and_opens_again_with_its_self_check(folder, world):
+def test_source_learns_and_passes_its_self_check(folder, world):
     source = load_source(folder)
     assert source.descriptor == DESCRIPTOR
     assert source.card.validation_rmse_eV < 0.7 * world.source_gaps_eV.std()
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(
+def test_every_method_transfers_from_such_a_source_and_reproduces_its_test_predictions(
     folder, world, cache, tmp_path, method
 ):
     transfer_labelled(
-        folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
-        out=tmp_path, seed=0, device="cpu", cache=cache,
-    )  # fmt: skip
+        folder,
+        world.records,
+        world.gaps_eV,
+        method=method,
+        settings=BRIEF.get(method, {}),
+        n=14,
+        n_test=6,
+        out=tmp_path,
+        seed=0,
+        device="cpu",
+        cache=cache,
+    )
     heldout = load_heldout(tmp_path, load_run(tmp_path).manifest)
     records = {record.id: record for record in world.records}
-    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
-    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
+    predictions = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(predictions.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
     card = json.loads((tmp_path / "manifest.json").read_text())["source"]["card"]
-    assert card["potential"] == potential_words("chgnet")
+    assert card["potential"] == potential_card_text("chgnet")
 
 
-def test_domain_tells_what_the_source_never_saw(folder, world, cache):
+def test_domain_names_elements_that_the_source_does_not_know(folder, world, cache):
     table, summary = judge(
         folder, [world.source_records[0], world.foreign, world.broken], cache=cache
     )
-    words = table["judgement"].tolist()
-    assert (
-        words[0] == "inside"
-        and "contains Si, never seen by the source model" in words[1]
-        and words[2] == "refused"
-    )
-    assert (
-        summary["n"] == 2
-    )  # unlike a descriptor of named elements, this one describes silicon too
+    judgements = table["judgement"].tolist()
+    assert judgements[0] == "inside"
+    assert "contains Si, never seen by the source model" in judgements[1]
+    assert judgements[2] == "refused"
+    # Unlike a descriptor with species, this one describes silicon too.
+    assert summary["n"] == 2
     assert table["distance"][0] < 1e-5 < table["distance"][1]
 
 
-def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp_path):
+def test_commands_train_transfer_and_predict_in_three_processes(world, tmp_path):
     for name, records, gaps in (
         ("source", world.source_records, world.source_gaps_eV),
         ("target", world.records, world.gaps_eV),
@@ -131,9 +135,9 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
     trained = shell(
         "train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source"
     )
-    assert f"pretrained potential: {potential_words('chgnet')}" in trained
-    shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
-          "--n-test", "6", "--out", "run")  # fmt: skip
+    assert f"pretrained potential: {potential_card_text('chgnet')}" in trained
+    transfer = ("transfer", "--source", "source", *labelled, "target.extxyz")
+    shell(*transfer, "--method", "feature_gp", "--n", "16", "--n-test", "6", "--out", "run")
     shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
     rows = read_predictions_csv(tmp_path / "table.csv")
     assert len(rows) == len(world.records) and (rows["status"] != "refused").all()

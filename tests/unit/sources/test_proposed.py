@@ -1,4 +1,4 @@
-"""What is proposed for which structures, in which words."""
+"""The proposed source, method and electron levels for labelled structures."""
 
 import importlib.util
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
-from bandgap.sources.proposed import MOST_ROWS, Target, propose
+from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
 
@@ -20,7 +20,7 @@ XTB = "GFN1-xTB (periodic, Gamma)"
 
 
 @pytest.mark.parametrize(
-    ("sets", "level", "installed", "expected"),
+    ("sets", "theory_level", "installed", "expected"),
     [
         (ORGANIC, "PBE", True, ("feature_gp", "GFN1-xTB")),
         (ORGANIC, "", True, ("feature_gp", "GFN1-xTB")),
@@ -40,80 +40,84 @@ XTB = "GFN1-xTB (periodic, Gamma)"
         "metals with carbon and hydrogen",
     ],
 )
-def test_method_and_levels_with_a_source(sets, level, installed, expected) -> None:
-    found = propose(Target(sets, level, n=100), transfers=True, levels_installed=installed)
-    assert (found.method, found.levels) == expected and found.transfers
+def test_method_and_levels_with_a_source(sets, theory_level, installed, expected) -> None:
+    target = Target(sets, theory_level, n=100)
+    proposal = propose(target, transfers=True, levels_installed=installed)
+    assert proposal.transfers
+    assert (proposal.method, proposal.levels) == expected
 
 
-def test_source_is_proposed_where_it_knows_four_fifths_and_stacking_without() -> None:
+def test_source_is_proposed_if_it_knows_four_fifths_and_stacking_otherwise() -> None:
     target = Target(ORGANIC, "PBE", n=70)
     assert propose(target, n_known=80).transfers
-    found = propose(target, n_known=79, levels_installed=True)
-    assert (found.transfers, found.method) == (False, "stacking")
+    proposal = propose(target, n_known=79, levels_installed=True)
+    assert (proposal.transfers, proposal.method) == (False, "stacking")
 
 
-def test_more_rows_than_a_dense_process_takes_are_for_the_sampler() -> None:
-    few, many = (propose(Target(ORGANIC, n=n), transfers=True) for n in (MOST_ROWS, MOST_ROWS + 1))
-    assert (few.method, many.method) == ("feature_gp", "btl_pcp_pe")
+def test_more_rows_than_a_dense_gaussian_process_can_use_are_for_the_sampler() -> None:
+    at_limit, above = (
+        propose(Target(ORGANIC, n=n), transfers=True) for n in (MAX_ROWS, MAX_ROWS + 1)
+    )
+    assert (at_limit.method, above.method) == ("feature_gp", "btl_pcp_pe")
 
 
-def test_proposal_says_what_was_measured_and_what_levels_gain_where_they_are_not_installed() -> (
-    None
-):
+def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_installed() -> None:
     with_levels, without = (
         propose(Target(ORGANIC, "PBE", n=100), transfers=True, levels_installed=installed)
         for installed in (True, False)
     )
     assert "RMSE 0.38 to 0.40 eV, without levels 0.52 to 0.60 eV" in with_levels.sentence
     assert with_levels.gain == ""
-    assert (
-        "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV: install them by `pip install"
-        in without.gain
+    gain = (
+        "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV: "
+        "install them by `pip install"
     )
-    for found in (with_levels, without):
-        assert found.alternative == "btl_pcp_pe" and "the posterior of c" in found.alternative_shows
-    own = propose(Target(ORGANIC, XTB, n=100), transfers=True, levels_installed=True)
-    assert own.sentence.startswith(
+    assert gain in without.gain
+    for proposal in (with_levels, without):
+        assert proposal.alternative == "btl_pcp_pe"
+        assert "the posterior of c" in proposal.alternative_shows
+    tight_binding = propose(Target(ORGANIC, XTB, n=100), transfers=True, levels_installed=True)
+    assert tight_binding.sentence.startswith(
         f"The gaps are of {XTB}: GFN1-xTB levels would nearly be the answer"
     )
 
 
-def test_records_are_described_by_those_that_can_be_learned_from(world: World) -> None:
-    """Refused structures and those without a gap have no say; the molecules of the test all have carbon, or not."""
+def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
+    """Refused structures and those without a gap are not counted."""
     gaps = np.append(world.gaps_eV, 1.0)
     records = [*world.records, world.broken]
-    found = bandgap.propose_for(
+    proposal = bandgap.propose_for(
         records, gaps, has_source=True, level_of_theory="PBE", levels_installed=True
     )
     organic = [record for record in world.records if {"C", "H"} <= set(record.atoms.symbols)]
-    assert (found.levels == "GFN1-xTB") == (len(organic) >= 0.8 * len(world.records))
+    assert (proposal.levels == "GFN1-xTB") == (len(organic) >= 0.8 * len(world.records))
     only = np.where([record in organic for record in records], gaps, np.nan)
-    found = bandgap.propose_for(
+    proposal = bandgap.propose_for(
         records, only, has_source=True, level_of_theory="PBE", levels_installed=True
     )
-    assert (found.method, found.levels) == ("feature_gp", "GFN1-xTB")
+    assert (proposal.method, proposal.levels) == ("feature_gp", "GFN1-xTB")
 
 
-def test_what_is_given_is_taken_and_the_rest_is_proposed(world: World) -> None:
+def test_given_method_and_levels_are_kept_and_missing_ones_are_proposed(world: World) -> None:
     data = (world.records, world.gaps_eV)
-    about = {"has_source": True, "level_of_theory": XTB, "n": None}
-    assert method_and_levels("fine_tune", None, *data, **about)[:2] == ("fine_tune", "none")
-    assert method_and_levels("fine_tune", "GFN1-xTB", *data, **about)[:2] == (
+    target = {"has_source": True, "level_of_theory": XTB, "n": None}
+    assert method_and_levels("fine_tune", None, *data, **target)[:2] == ("fine_tune", "none")
+    assert method_and_levels("fine_tune", "GFN1-xTB", *data, **target)[:2] == (
         "fine_tune",
         "GFN1-xTB",
     )
-    method, levels, proposal = method_and_levels(None, None, *data, **about)
+    method, levels, proposal = method_and_levels(None, None, *data, **target)
     assert (method, levels) == ("btl_pcp_pe", "none") and proposal is not None
-    about["level_of_theory"] = "PBE"
-    assert method_and_levels(None, "none", *data, **about)[:2] == ("feature_gp", "none")
+    target["level_of_theory"] = "PBE"
+    assert method_and_levels(None, "none", *data, **target)[:2] == ("feature_gp", "none")
     with pytest.raises(ConfigError, match="levels is 'DFT'"):
-        method_and_levels(None, "DFT", *data, **about)
+        method_and_levels(None, "DFT", *data, **target)
 
 
-def test_run_without_a_method_is_made_by_what_is_proposed(
+def test_run_without_a_method_uses_the_proposal(
     source_folder: Path, world: World, tmp_path: Path
 ) -> None:
-    """As the machine has tblite or not; the labels are no tight binding, the molecules mostly organic or not."""
+    """The expected levels depend on whether tblite is installed here."""
     gaps = np.where(
         [{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan
     )

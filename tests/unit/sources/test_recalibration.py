@@ -1,23 +1,23 @@
-"""Level, slope and feature statistics of a transfer are those of the training rows, bounded where these say little."""
+"""Scales of a transfer are fitted to the training rows, and bounded if these say little."""
 
 import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import Standardiser
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.sources.recalibration import (
-    LEAST_CORRELATION,
+    MIN_CORRELATION,
     baseline_slope,
     gap_map,
     source_gaps_eV,
     standardiser_for,
 )
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
     k2=Term(
@@ -28,7 +28,7 @@ P = n_features(DESCRIPTOR)
 
 
 def linear_source(x_mean, x_scale):
-    """Gap in eV: 5 + 1.5 times the sum of the standardised features, the hidden units never being off."""
+    """Return a source with the gap 5 + 1.5 times the sum of the features; no unit is ever off."""
     params = {"weight.1": torch.ones(1, P), "bias.1": torch.tensor([100.0])}
     params |= {"weight.2": torch.ones(1, 1), "bias.2": torch.tensor([-100.0])}
     scales = Standardiser(
@@ -62,18 +62,18 @@ def test_source_gaps_are_those_of_the_formula(source, rows):
     )
 
 
-@pytest.mark.parametrize(("slope", "level"), [(1.0, 0.0), (0.4, -1.0), (2.0, 3.0)])
-def test_a_level_of_theory_without_scatter_is_found_exactly(source, rows, slope, level):
+@pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (0.4, -1.0), (2.0, 3.0)])
+def test_level_of_theory_without_scatter_is_recovered_exactly(source, rows, slope, offset):
     f = source_gaps_eV(source, source.standardiser, rows[0])
-    y = level + slope * f
-    found = standardiser_for(source, rows[0], y, statistics="source")
-    np.testing.assert_allclose(source_gaps_eV(source, found, rows[0]), y, atol=1e-9)
-    assert found.y_sd_eV == pytest.approx(1.5 * slope)
-    assert (found.x_mean == source.standardiser.x_mean).all()
+    y = offset + slope * f
+    standardiser = standardiser_for(source, rows[0], y, statistics="source")
+    np.testing.assert_allclose(source_gaps_eV(source, standardiser, rows[0]), y, atol=1e-9)
+    assert standardiser.y_sd_eV == pytest.approx(1.5 * slope)
+    assert (standardiser.x_mean == source.standardiser.x_mean).all()
 
 
 def test_slope_is_the_mode_of_its_posterior():
-    """Ridge regression by one more row: the prior as an observation of the slope, in units of the residuals' sd."""
+    """The prior is one more row: an observation of the slope in units of the residuals' sd."""
     rng = np.random.default_rng(1)
     f = rng.normal(4.0, 1.0, 12)
     y = 0.5 * f + rng.normal(0.0, 0.5, 12)
@@ -86,48 +86,49 @@ def test_slope_is_the_mode_of_its_posterior():
 
 
 @pytest.mark.parametrize("sign", [-1.0, 0.0])
-def test_slope_stays_positive_where_the_source_is_wrong_or_tells_nothing(sign):
+def test_slope_stays_positive_if_the_source_is_wrong_or_uninformative(sign):
     rng = np.random.default_rng(2)
     f = rng.normal(4.0, 1.0, 2000)
     y = sign * f + 3.0 * rng.normal(size=2000)
     slope, intercept = gap_map(f, y)
-    assert slope == pytest.approx(LEAST_CORRELATION * y.std() / f.std())
+    assert slope == pytest.approx(MIN_CORRELATION * y.std() / f.std())
     assert intercept + slope * f.mean() == pytest.approx(y.mean())
 
 
 @pytest.mark.parametrize("rounding", [0.0, 4e-16, 5e-7])
-@pytest.mark.parametrize("level", [7.0, 1.8132109, 0.1])
-def test_source_that_is_constant_on_the_target_keeps_its_slope_and_takes_the_level(level, rounding):
-    """Also where it differs by its rounding, on 25 rows whose mean is not exactly theirs."""
+@pytest.mark.parametrize("gap", [7.0, 1.8132109, 0.1])
+def test_source_that_is_constant_on_the_target_has_slope_one_and_the_mean_gap(gap, rounding):
+    """Also if it varies by rounding, on 25 rows whose mean is not exactly `gap`."""
     y = np.tile([1.0, 2.0, 3.0, 4.0, 6.0], 5)
-    slope, intercept = gap_map(level + rounding * np.tile([1.0, 0.0, -1.0, 1.0, 0.0], 5), y)
+    slope, intercept = gap_map(gap + rounding * np.tile([1.0, 0.0, -1.0, 1.0, 0.0], 5), y)
     assert slope == 1.0
-    assert intercept + level == pytest.approx(y.mean(), abs=1e-6)
+    assert intercept + gap == pytest.approx(y.mean(), abs=1e-6)
 
 
-def test_gap_scale_of_the_source_is_kept_when_asked_for(source, rows):
+def test_gap_scale_of_the_source_is_used_on_request(source, rows):
     y = 3.0 - 0.5 * rows[0][:, 0]
-    found = standardiser_for(source, rows[0], y, statistics="target", gap_scale="source")
-    assert (found.y_mean_eV, found.y_sd_eV) == (5.0, 1.5)
+    standardiser = standardiser_for(source, rows[0], y, statistics="target", gap_scale="source")
+    assert (standardiser.y_mean_eV, standardiser.y_sd_eV) == (5.0, 1.5)
 
 
-def test_auto_takes_the_target_statistics_only_where_they_are_clearly_better(rows):
-    """A source whose features have other units fits the target's statistics; one with equal ones keeps its own."""
+def test_auto_uses_the_target_statistics_only_if_they_are_clearly_better(rows):
+    """They are for a source whose features have other units, and not for one with equal units."""
     x, rng = rows
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     y = 2.0 + 0.8 * z.sum(1) + 0.1 * rng.normal(size=60)
-    alien = linear_source(np.zeros(P), [0.1, 5.0, 5.0, 5.0])
-    chosen = standardiser_for(alien, x, y)
-    np.testing.assert_allclose(chosen.x_mean, x.mean(axis=0))
-    native = linear_source(x.mean(axis=0), x.std(axis=0))
-    assert (standardiser_for(native, x, y).x_scale == native.standardiser.x_scale).all()
+    other_units = linear_source(np.zeros(P), [0.1, 5.0, 5.0, 5.0])
+    standardiser = standardiser_for(other_units, x, y)
+    np.testing.assert_allclose(standardiser.x_mean, x.mean(axis=0))
+    same_units = linear_source(x.mean(axis=0), x.std(axis=0))
+    standardiser = standardiser_for(same_units, x, y)
+    assert (standardiser.x_scale == same_units.standardiser.x_scale).all()
 
 
-def test_auto_keeps_the_source_statistics_where_labels_cannot_tell(rows):
+def test_auto_uses_the_source_statistics_if_labels_are_uninformative(rows):
     x, rng = rows
-    alien = linear_source(np.zeros(P), [0.1, 5.0, 5.0, 5.0])
-    chosen = standardiser_for(alien, x, rng.normal(3.0, 1.0, size=60))
-    assert (chosen.x_mean == 0.0).all()
+    other_units = linear_source(np.zeros(P), [0.1, 5.0, 5.0, 5.0])
+    standardiser = standardiser_for(other_units, x, rng.normal(3.0, 1.0, size=60))
+    assert (standardiser.x_mean == 0.0).all()
 
 
 def test_features_of_another_descriptor_are_refused(source):
@@ -137,17 +138,17 @@ def test_features_of_another_descriptor_are_refused(source):
         standardiser_for(source, np.zeros((6, 2)), np.arange(6.0), statistics="source")
 
 
-def beside(n, *, seed, noise=0.3):
-    """A baseline and a source that know much of the same: gaps are 0.6 of one and 0.3 of the other."""
+def correlated_baseline(n, *, seed, noise=0.3):
+    """Return a baseline and a source that are correlated, and gaps 0.6 and 0.3 times them."""
     rng = np.random.default_rng(seed)
     f = rng.normal(5.0, 1.0, n)
     g = 0.8 * f + rng.normal(0.0, 0.6, n)
     return g, f, 1.0 + 0.6 * g + 0.3 * f + noise * rng.normal(size=n)
 
 
-def test_slope_of_a_baseline_is_the_mode_beside_that_of_the_source():
-    """Two more rows, the priors as observations of both slopes in units of the residuals' sd."""
-    g, f, y = beside(12, seed=3)
+def test_slope_of_a_baseline_is_the_mode_of_the_joint_posterior():
+    """The priors are two more rows: observations of both slopes in units of the residuals' sd."""
+    g, f, y = correlated_baseline(12, seed=3)
     a = np.stack([g, f, np.ones(12)], 1)
     s = np.sqrt(np.linalg.lstsq(a, y)[1][0] / 9)
     priors = [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
@@ -158,32 +159,33 @@ def test_slope_of_a_baseline_is_the_mode_beside_that_of_the_source():
     assert sd == pytest.approx(np.sqrt(np.linalg.inv(rows.T @ rows)[0, 0]))
 
 
-def test_slope_fitted_alone_takes_what_the_source_knows_as_well():
-    g, f, y = beside(4000, seed=4)
-    joint, alone = baseline_slope(y, g, f)[0], baseline_slope(y, g)[0]
+def test_slope_fitted_without_the_source_includes_what_the_source_explains():
+    g, f, y = correlated_baseline(4000, seed=4)
+    joint = baseline_slope(y, g, f)[0]
+    alone = baseline_slope(y, g)[0]
     assert joint == pytest.approx(0.6, abs=5 * 0.3 / (0.6 * np.sqrt(4000)))
     assert alone == pytest.approx(0.6 + 0.3 * 0.8 / (0.8**2 + 0.6**2), abs=0.05)
 
 
-def test_few_rows_leave_a_slope_near_its_prior():
-    """Five rows of noise alone: least squares gives slopes of any size, the mode hardly leaves (1/2, 1/2)."""
-    found, plain = [], []
+def test_slope_from_few_rows_is_near_its_prior():
+    """For five rows of noise, least squares gives slopes of any size; the mode is near 1/2."""
+    modes = []
+    least_squares = []
     for seed in range(200):
-        g, f, _ = beside(5, seed=seed)
+        g, f, _ = correlated_baseline(5, seed=seed)
         y = 3.0 * np.random.default_rng([seed, 1]).normal(size=5)
-        found.append(baseline_slope(y, g, f)[0])
-        plain.append(np.linalg.lstsq(np.stack([g, f, np.ones(5)], 1), y)[0][0])
-    assert np.sqrt(np.mean(np.square(np.array(found) - 0.5))) < 0.25 * np.sqrt(
-        np.mean(np.square(plain))
-    )
+        modes.append(baseline_slope(y, g, f)[0])
+        design = np.stack([g, f, np.ones(5)], 1)
+        least_squares.append(np.linalg.lstsq(design, y)[0][0])
+    rms_of_modes = np.sqrt(np.mean(np.square(np.array(modes) - 0.5)))
+    assert rms_of_modes < 0.25 * np.sqrt(np.mean(np.square(least_squares)))
 
 
-@pytest.mark.parametrize("beside_source", [True, False])
-def test_baseline_without_scatter_is_found_exactly_and_one_that_is_constant_says_nothing(
-    beside_source,
-):
-    g, f, _ = beside(20, seed=5)
-    f = f if beside_source else None
+@pytest.mark.parametrize("with_source", [True, False])
+def test_slope_is_exact_without_scatter_and_the_prior_for_a_constant_baseline(with_source):
+    g, f, _ = correlated_baseline(20, seed=5)
+    f = f if with_source else None
     assert baseline_slope(2.0 - 0.7 * g, g, f)[0] == pytest.approx(-0.7, abs=1e-4)
     slope, sd = baseline_slope(g, np.full(20, 3.0), f)
-    assert slope == pytest.approx(0.5 if beside_source else 1.0) and sd == pytest.approx(0.5)
+    assert slope == pytest.approx(0.5 if with_source else 1.0)
+    assert sd == pytest.approx(0.5)

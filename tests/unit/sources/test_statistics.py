@@ -6,31 +6,31 @@ import torch
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig, init_params
-from bandgap.sources.statistics import ROWS_PER_BLOCK, FeatureStatistics, feature_statistics
+from bandgap.sources.statistics import ROWS_PER_CHUNK, FeatureStatistics, feature_statistics
 
 
-def test_statistics_are_those_of_the_features_over_several_blocks():
+def test_statistics_are_those_of_the_features_over_several_chunks():
     params = init_params(NetworkConfig(4, (6, 3)), generator=torch.Generator().manual_seed(0))
-    x = torch.randn(ROWS_PER_BLOCK + 7, 4, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(ROWS_PER_CHUNK + 7, 4, generator=torch.Generator().manual_seed(1))
     h = torch.relu(x @ params["weight.1"].T + params["bias.1"])
     h = torch.relu(h @ params["weight.2"].T + params["bias.2"]).double().numpy()
-    found = feature_statistics(params, x, residual_variance=0.3)
-    np.testing.assert_allclose(found.mean, h.mean(0), rtol=1e-6)
+    statistics = feature_statistics(params, x, residual_variance=0.3)
+    np.testing.assert_allclose(statistics.mean, h.mean(0), rtol=1e-6)
     np.testing.assert_allclose(
-        found.scatter, (h - h.mean(0)).T @ (h - h.mean(0)), rtol=1e-6, atol=1e-6
+        statistics.scatter, (h - h.mean(0)).T @ (h - h.mean(0)), rtol=1e-6, atol=1e-6
     )
-    np.testing.assert_allclose(found.sd, h.std(0), rtol=1e-6)
-    assert (found.n, found.residual_variance) == (len(h), 0.3)
+    np.testing.assert_allclose(statistics.sd, h.std(0), rtol=1e-6)
+    assert (statistics.n, statistics.residual_variance) == (len(h), 0.3)
 
 
-def test_features_that_never_vary_have_no_scatter():
+def test_constant_features_have_no_scatter():
     params = init_params(NetworkConfig(4, (3,)), generator=torch.Generator().manual_seed(0))
     params["bias.1"] = torch.full((3,), -100.0)
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(1))
     assert (feature_statistics(params, x, residual_variance=1.0).scatter == 0).all()
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_wrong_shapes_are_refused():
     with pytest.raises(
         InputError, match=r"feature statistics: mean \(3,\), scatter \(2, 2\), 5 rows. Accepted"
     ):

@@ -1,4 +1,4 @@
-"""Stored models: what comes back is what was stored, altered or damaged folders are refused, nothing is unpickled."""
+"""Stored models are loaded as they were; altered or damaged folders are refused."""
 
 import ast
 import json
@@ -53,8 +53,9 @@ def edit_tensors(path, change):
     save_file(arrays, path)
 
 
-def test_source_comes_back_as_it_was_stored(source_folder, world):
-    first, second = load_source(source_folder), load_source(str(source_folder), verify=False)
+def test_source_is_loaded_as_it_was_stored(source_folder, world):
+    first = load_source(source_folder)
+    second = load_source(str(source_folder), verify=False)
     assert first.descriptor == world.descriptor
     assert first.config == world.source_config
     assert first.card.elements == ("C", "H", "O")
@@ -65,13 +66,13 @@ def test_source_comes_back_as_it_was_stored(source_folder, world):
     assert source_fingerprint(first) == source_fingerprint(second)
 
 
-def test_source_predicts_electron_volts(source_folder, world):
+def test_source_predicts_in_electron_volts(source_folder, world):
     source = load_source(source_folder)
     predicted = source_predictions_eV(source, featurize(world.records, source.descriptor).features)
     assert np.sqrt(np.mean((predicted - 0.5 - world.gaps_eV) ** 2)) < world.gaps_eV.std()
 
 
-def test_manifest_holds_five_references_with_predictions(source_folder):
+def test_manifest_contains_five_references_with_predictions(source_folder):
     references = json.loads((source_folder / "manifest.json").read_text())["references"]
     assert len(references) == 5
     assert set(references[0]) == {"id", "numbers", "positions", "cell", "pbc", "mean_eV"}
@@ -87,8 +88,9 @@ def test_altered_reference_prediction_fails_the_self_check(kind, source_copy, ru
 
     edit_manifest(folder, alter)
     expected = (
-        rf"the stored model fails its self-check: structure {stored['id']} gives {stored['mean_eV']:.3f} eV, "
-        rf"{stored['mean_eV'] + 0.5:.3f} eV when it was stored. Changed since then: no version. Its files were altered"
+        rf"the stored model fails its self-check: structure {stored['id']} gives "
+        rf"{stored['mean_eV']:.3f} eV, {stored['mean_eV'] + 0.5:.3f} eV when it was stored. "
+        "Changed since then: no version. Its files were altered"
     )
     with pytest.raises(ArtifactError, match=expected):
         load(folder)
@@ -212,7 +214,7 @@ def test_manifest_without_a_part_is_refused_by_name(source_copy, key):
         load_source(source_copy)
 
 
-def test_run_is_no_source_and_a_source_no_run(source_folder, run_folder):
+def test_run_is_refused_as_a_source_and_a_source_as_a_run(source_folder, run_folder):
     with pytest.raises(
         ArtifactError, match="is a run of schema 1; a source of schema 1 is expected here"
     ):
@@ -223,7 +225,7 @@ def test_run_is_no_source_and_a_source_no_run(source_folder, run_folder):
         load_run(source_folder)
 
 
-def test_nothing_in_the_package_can_unpickle():
+def test_package_cannot_unpickle():
     """No module imports a pickling package or calls a loader that unpickles."""
     packages = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
     calls = {
@@ -233,27 +235,24 @@ def test_nothing_in_the_package_can_unpickle():
         ("joblib", "dump"),
         ("pd", "read_pickle"),
     }
-    found = []
+    problems = []
     for path in Path(bandgap.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = (
-                [alias.name.split(".")[0] for alias in node.names]
-                if isinstance(node, ast.Import)
-                else []
-            )
-            names += [(node.module or "").split(".")[0]] if isinstance(node, ast.ImportFrom) else []
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.split(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [(node.module or "").split(".")[0]]
             if packages & set(names):
-                found.append(f"{path.name}:{node.lineno} imports {names}")
+                problems.append(f"{path.name}:{node.lineno} imports {names}")
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                found += [
-                    f"{path.name}:{node.lineno} {c}"
-                    for c in calls
-                    if c == (node.value.id, node.attr)
-                ]
+                call = (node.value.id, node.attr)
+                if call in calls:
+                    problems.append(f"{path.name}:{node.lineno} {call}")
             if (
                 isinstance(node, ast.keyword)
                 and node.arg == "allow_pickle"
                 and not (isinstance(node.value, ast.Constant) and node.value.value is False)
             ):
-                found.append(f"{path.name}:{node.value.lineno} allow_pickle")
-    assert found == []
+                problems.append(f"{path.name}:{node.value.lineno} allow_pickle")
+    assert problems == []

@@ -1,4 +1,4 @@
-"""Descriptors in the folders of sources and runs: settings in the manifest, weights of a graph network beside it."""
+"""Stored descriptors: settings in the manifest, weights of a graph network in a file."""
 
 import json
 import pickle
@@ -28,20 +28,18 @@ def body() -> GraphBody:
     return GraphBody.of(CONFIG, new_megnet(CONFIG, seed=0).state_dict())
 
 
-def test_weights_are_a_file_beside_the_manifest_and_give_the_same_vectors(body, tmp_path):
+def test_weights_are_a_separate_file_and_give_the_same_vectors(body, tmp_path):
     descriptor = DescriptorConfig(graph=body)
     entry = json.loads(json.dumps(save_descriptor(tmp_path, descriptor)))
     assert entry["graph"]["digest"] == body.digest and "weights" not in entry["graph"]
     again = load_descriptor(tmp_path, entry)
     assert again == descriptor and fingerprint(again) == fingerprint(descriptor)
     records = [record(ethanol()), record(crystal(), "crystal")]
-    for other in (again, pickle.loads(pickle.dumps(descriptor))):
-        found = featurize(records, other)
-        assert (
-            found.features.shape == (2, n_features(descriptor))
-            and np.isfinite(found.features).all()
-        )
-        np.testing.assert_array_equal(found.features, featurize(records, descriptor).features)
+    for stored in (again, pickle.loads(pickle.dumps(descriptor))):
+        described = featurize(records, stored)
+        assert described.features.shape == (2, n_features(descriptor))
+        assert np.isfinite(described.features).all()
+        np.testing.assert_array_equal(described.features, featurize(records, descriptor).features)
 
 
 def test_weights_of_another_network_are_refused(body, tmp_path):
@@ -62,8 +60,9 @@ def test_weights_of_another_network_are_refused(body, tmp_path):
         load_descriptor(tmp_path, entry)
 
 
-def test_descriptor_without_a_network_is_stored_as_it_was(tmp_path):
+def test_descriptor_without_a_network_has_no_file(tmp_path):
     plain = DescriptorConfig(potential="chgnet")
-    (tmp_path / GRAPH).write_bytes(b"of an older model")
+    (tmp_path / GRAPH).write_bytes(b"of an earlier model")
     assert save_descriptor(tmp_path, plain) == to_dict(plain)
-    assert not (tmp_path / GRAPH).exists() and load_descriptor(tmp_path, to_dict(plain)) == plain
+    assert not (tmp_path / GRAPH).exists()
+    assert load_descriptor(tmp_path, to_dict(plain)) == plain

@@ -1,4 +1,4 @@
-"""Sources of several sets as whole jobs: trained, stored, transferred from, predicted with."""
+"""Sources of several sets: trained, stored, transferred from and predicted with."""
 
 import json
 
@@ -28,7 +28,7 @@ FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 @pytest.fixture(scope="module")
 def sources_folder(world, tmp_path_factory):
-    """Two networks with outputs for two halves of the source molecules, one of them with gaps in another order."""
+    """Two networks with outputs for two sets of molecules, one of them with shuffled gaps."""
     half = len(world.source_records) // 2
     mixed = np.random.default_rng(0).permutation(world.source_gaps_eV[half:])
     sets = {
@@ -56,13 +56,22 @@ def run(sources_folder, world, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
     updates = []
     transfer_labelled(
-        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, n=14, n_test=6, seed=5,
-        out=out, device="cpu", progress=updates.append,
-    )  # fmt: skip
+        sources_folder,
+        world.records,
+        world.gaps_eV,
+        method="fine_tune",
+        settings=FINE,
+        n=14,
+        n_test=6,
+        seed=5,
+        out=out,
+        device="cpu",
+        progress=updates.append,
+    )
     return out, json.loads((out / "manifest.json").read_text()), updates
 
 
-def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
+def test_run_starts_from_the_output_that_predicts_best_and_names_it(run):
     source = run[1]["source"]
     assert source["head"] == "plain" and source["card"]["level_of_theory"] == "PBE"
     assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["mixed up"]
@@ -70,7 +79,7 @@ def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
     assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20}
 
 
-def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_folder, world):
+def test_posterior_is_the_mixture_of_the_fits_of_all_networks(run, sources_folder, world):
     posterior = load_run(run[0]).posterior
     assert (posterior.n_members, posterior.n_chains, posterior.n_draws) == (2, 2, 1)
     members = open_sources(sources_folder).load("plain")
@@ -87,7 +96,7 @@ def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_fo
     assert not np.allclose(first, second, atol=1e-3)
 
 
-def test_stored_mixture_predicts_its_test_rows_again(run, world):
+def test_stored_mixture_reproduces_its_test_predictions(run, world):
     out, manifest, _ = run
     test = [record for record in world.records if record.id in manifest["split"]["test"]]
     stored = load_predictions(out / "quantiles.safetensors")
@@ -96,19 +105,24 @@ def test_stored_mixture_predicts_its_test_rows_again(run, world):
     np.testing.assert_allclose(again.mean_eV, [by_id[i] for i in again.ids], atol=1e-5)
 
 
-def test_progress_says_which_network_it_is_about(run):
+def test_progress_names_the_network(run):
     phases = {u.phase for u in run[2]}
     assert {"network 1 of 2: fine-tuning", "network 2 of 2: fine-tuning"} <= phases
 
 
-def test_head_can_be_named(sources_folder, world, tmp_path):
+def test_head_can_be_given(sources_folder, world, tmp_path):
     out = transfer_labelled(
-        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="mixed up",
-        out=tmp_path, device="cpu",
-    )  # fmt: skip
-    assert (
-        json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
+        sources_folder,
+        world.records,
+        world.gaps_eV,
+        method="fine_tune",
+        settings=FINE,
+        head="mixed up",
+        out=tmp_path,
+        device="cpu",
     )
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["source"]["card"]["level_of_theory"] == "GW"
 
 
 def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
@@ -122,11 +136,17 @@ def test_every_output_passes_its_self_check(sources_folder):
 
 
 def brief_run(sets, world, out, **settings):
-    """Networks of toy size, trained for a moment."""
+    """Train small networks for a few steps."""
     return train_sources_run(
-        sets, descriptor=world.descriptor, config=SourceConfig(hidden=(4,)), seed=2, device="cpu", out=out,
-        training=JointTrainingConfig(steps=20, batch_size=16), **settings,
-    )  # fmt: skip
+        sets,
+        descriptor=world.descriptor,
+        config=SourceConfig(hidden=(4,)),
+        training=JointTrainingConfig(steps=20, batch_size=16),
+        seed=2,
+        device="cpu",
+        out=out,
+        **settings,
+    )
 
 
 def weights(folder):
@@ -136,7 +156,7 @@ def weights(folder):
     ]
 
 
-def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(
+def test_displaced_copies_are_described_once_and_cached_for_a_second_run(
     joint_sets, world, tmp_path
 ):
     cache = DescriptorCache(tmp_path / "cache")
@@ -164,9 +184,7 @@ def test_displacement_is_in_the_card_and_changes_the_networks(joint_sets, world,
     assert not np.allclose(none, some) and not np.allclose(some, more)
 
 
-def test_source_without_a_displacement_in_its_cards_is_one_without_copies(
-    joint_sets, world, tmp_path
-):
+def test_source_without_a_displacement_in_its_cards_has_none(joint_sets, world, tmp_path):
     folder = brief_run(joint_sets, world, tmp_path / "source")
     for path in folder.rglob("manifest.json"):
         manifest = json.loads(path.read_text())
@@ -177,16 +195,23 @@ def test_source_without_a_displacement_in_its_cards_is_one_without_copies(
     assert open_sources(folder).load("plain")[0]["plain"].card.displacement_angstrom == 0.0
 
 
-def test_structure_whose_copy_cannot_be_described_keeps_its_features(world):
+def test_structure_whose_copy_cannot_be_described_has_its_own_features(world):
     records = [*world.records[:2], world.foreign]
     features = np.arange(3.0 * n_features(world.descriptor), dtype=np.float32).reshape(3, -1)
-    given = SourceSet("a", features, np.arange(3.0))
-    found = _with_displaced(
-        given, Table(records, features, given.gaps_eV), 0.04, descriptor=world.descriptor, copies=2, seed=0, cache=None,
-        n_jobs=1, progress=no_progress,
-    ).displaced  # fmt: skip
-    assert len(found) == 2
-    for number, copy in enumerate(found):
+    source_set = SourceSet("a", features, np.arange(3.0))
+    copies = _with_displaced(
+        source_set,
+        Table(records, features, source_set.gaps_eV),
+        0.04,
+        descriptor=world.descriptor,
+        copies=2,
+        seed=0,
+        cache=None,
+        n_jobs=1,
+        progress=no_progress,
+    ).displaced
+    assert len(copies) == 2
+    for number, copy in enumerate(copies):
         np.testing.assert_array_equal(copy[2], features[2])
         moved = displaced(records[:2], 0.04, seed=0, copy=number)
         np.testing.assert_array_equal(copy[:2], featurize(moved, world.descriptor).features)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term
+from bandgap.descriptors import DescriptorConfig, Term
 from bandgap.networks.perceptron import NetworkConfig, init_params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
@@ -14,7 +14,7 @@ from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.transfer import TargetData
 
 P = 5
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H",),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

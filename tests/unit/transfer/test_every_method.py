@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.progress import Update
@@ -26,7 +26,7 @@ from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData, get_method
 from tests.unit.transfer.method_settings import BRIEF, QUICK
 
-DESCRIPTOR = MBTRConfig(
+DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
     k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
     k2=Term(

@@ -1,0 +1,79 @@
+"""Properties of every block after the MBTR terms, for whoever adds one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from ase.build import molecule
+
+from bandgap.descriptors import (
+    DescriptorConfig,
+    config_for,
+    feature_terms,
+    n_features,
+    similarity_features,
+)
+from bandgap.descriptors.blocks import Block
+from bandgap.descriptors.config import BLOCKS
+from bandgap.descriptors.graphs import GraphBody
+from bandgap.descriptors.mbtr import describe
+from bandgap.descriptors.soap import Soap
+from bandgap.foundation.config import from_dict, to_dict
+from bandgap.networks.graph_config import GraphConfig
+
+PLAIN = config_for(species=["H", "C", "O"])
+# A value of the setting of every block that asks for it.
+VALUES = {
+    "composition": True,
+    "neighbours": True,
+    "soap": Soap(radial=3, angular=2, weights=("electronegativity",)),
+    "potential": "chgnet",
+    "size": True,
+    "levels": "GFN1-xTB",
+}
+# The package that a block needs.
+PACKAGES = {
+    "potential": "chgnet",
+    "graph": "torch_geometric",
+    "levels": "tblite",
+}
+
+
+def value_of(setting: str):
+    """Return a value of this setting that asks for its block."""
+    if setting != "graph":
+        return VALUES[setting]
+    from bandgap.networks.megnet import new_megnet
+
+    shape = GraphConfig(PLAIN.species)
+    return GraphBody.of(shape, new_megnet(shape, seed=0).state_dict())
+
+
+def test_stored_descriptor_without_the_settings_of_blocks_has_none():
+    stored = to_dict(PLAIN)
+    for block in BLOCKS:
+        stored.pop(block.setting, None)
+    assert from_dict(DescriptorConfig, stored) == PLAIN
+    assert PLAIN.blocks == ()
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.setting for block in BLOCKS])
+def test_block_adds_its_features_after_those_of_the_terms(block: Block):
+    if block.setting in PACKAGES:
+        pytest.importorskip(PACKAGES[block.setting])
+    value = value_of(block.setting)
+    config = dataclasses.replace(PLAIN, **{block.setting: value})
+    atoms = molecule("CH3OH")
+    plain = describe(atoms, PLAIN)
+    vector = describe(atoms, config)
+    assert config.blocks == ((block, value),)
+    assert len(vector) == n_features(config) == n_features(PLAIN) + block.width(value)
+    np.testing.assert_array_equal(vector[: len(plain)], plain)
+    assert np.isfinite(vector).all()
+    assert feature_terms(config)[-1] == slice(len(plain), len(vector))
+    n_similarity = len(vector) if block.measures_similarity else len(plain)
+    assert similarity_features(vector[None], config).shape[1] == n_similarity
+
+
+def test_blocks_that_measure_similarity_precede_the_others():
+    assert sorted(BLOCKS, key=lambda block: not block.measures_similarity) == list(BLOCKS)
