@@ -9,13 +9,14 @@ import torch
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import forward
 from bandgap.transfer import METHODS, TargetData, pbp, sspbp
+from bandgap.transfer.shared.moment_transfer import MomentTransferConfig
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}
 
 
 def fitted(source, target, *, method=pbp, seed=0, **settings):
-    config = (pbp.PbpConfig if method is pbp else sspbp.SspbpConfig)(**settings)
+    config = MomentTransferConfig(**settings)
     return method.fit(source, target, config, seed=seed)
 
 
@@ -95,7 +96,7 @@ def test_filtering_in_several_passes_says_that_it_counts_rows_again(source_of, t
     source = source_of(seed=3)
     (warning,) = fitted(source, target, **ONE, passes=4, likelihood="adf").diagnostics.warnings
     assert warning.startswith(
-        "4 passes counted every crystal 4 times: what the weights leave open is understated"
+        "4 passes counted every crystal 4 times: the uncertainty of the weights is understated"
     )
     assert not fitted(source, target, **ONE, passes=1, likelihood="adf").diagnostics.warnings
     assert not fitted(source, target, **ONE, passes=4).diagnostics.warnings
