@@ -39,6 +39,10 @@ def tell_of_others(fits: Sequence[ComparedFit], facts: Mapping[str, Any], file: 
         for name, words in DIFFERENCES.items()
         if any(f.made_of.get(name) != facts.get(name) for f in fits)
     ]
-    known = all(fit.made_of for fit in fits)
-    why = f"were made with {' and '.join(other)}" if known else "do not say what they were made of"
-    _log.warning("%s: fits of %s %s and are made again (%d)", file, fits[0].method, why, len(fits))
+    _log.warning(
+        "%s: fits of %s were made with %s and are made again (%d)",
+        file,
+        fits[0].method,
+        " and ".join(other),
+        len(fits),
+    )

@@ -304,17 +304,19 @@ def _fits_of_split(
                 seed=seed,
                 head=head,
                 device=work.device,
+                made_of=work.facts[name],
             )
         except Cancelled:
             raise
         except BandgapError as error:
-            fit = ComparedFit(name, n, seed, {}, 0.0, head, failed=str(error))
+            fit = ComparedFit(
+                name, n, seed, {}, 0.0, head, failed=str(error), made_of=work.facts[name]
+            )
         yield replace(
             fit,
             n=n,
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
-            made_of=work.facts[name],
             warnings=(*fit.warnings, *(inputs.warnings if entrant else ())),
         )
 
@@ -347,12 +349,13 @@ def _fit_one(
     seed: int,
     head: str,
     device: str,
+    made_of: Facts,
 ) -> ComparedFit:
     n = len(data.gaps_eV)
     gaps = test.gaps_eV
     if name == CONSTANT:
         point = np.full(gaps.size, data.gaps_eV.mean())
-        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0)
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0, made_of=made_of)
     if name == SOURCE_ALONE:
         models = [member[head] for member in members]
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
@@ -360,9 +363,8 @@ def _fit_one(
             source_gaps_eV(model, scale, test.features)
             for model, scale in zip(models, scales, strict=True)
         ]
-        return ComparedFit(
-            name, n, seed, {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}, 0.0, head
-        )
+        figures = {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}
+        return ComparedFit(name, n, seed, figures, 0.0, head, made_of=made_of)
     entrant = entrant_of(name)
     method = get_method(entrant.method)
     started = time.perf_counter()
@@ -379,7 +381,8 @@ def _fit_one(
     for figure in ("rhat_max", "ess_min", "divergences"):
         if figure in posterior.diagnostics.figures:
             figures[figure] = posterior.diagnostics.figures[figure]
-    return ComparedFit(name, n, seed, figures, seconds, head, posterior.diagnostics.warnings)
+    warnings = posterior.diagnostics.warnings
+    return ComparedFit(name, n, seed, figures, seconds, head, warnings, made_of=made_of)
 
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:

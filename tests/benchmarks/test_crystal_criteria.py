@@ -23,7 +23,7 @@ CRPS = {
 
 def fit(name: str, seed: int = 0, *, coverage: float = 0.94, **figures: float) -> ComparedFit:
     own = {"rmse_eV": RMSE[name], "crps_eV": CRPS[name], "coverage_95": coverage} | figures
-    return ComparedFit(name, N, seed, own, 1.0)
+    return ComparedFit(name, N, seed, own, 1.0, made_of={})
 
 
 FITS = [fit(name) for name in RMSE]
@@ -110,7 +110,7 @@ def test_nothing_is_said_of_who_took_no_part(capsys) -> None:
     print_criteria(ours, EACH, method="stacking")
     assert capsys.readouterr().out == ""
     print_criteria(
-        [*ours, ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure")],
+        [*ours, ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure", made_of={})],
         EACH,
         method="stacking",
     )

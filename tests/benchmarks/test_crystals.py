@@ -163,9 +163,8 @@ def test_kept_fits_of_another_number_of_test_rows_are_made_again(
     [
         (lambda row: row["made_of"].update(descriptor="0"), "were made with another descriptor"),
         (lambda row: row["made_of"].update(data="0"), "were made with other data"),
-        (lambda row: row.pop("made_of"), "do not say what they were made of"),  # an earlier version
     ],
-    ids=["descriptor", "data", "earlier version"],
+    ids=["descriptor", "data"],
 )
 def test_kept_fits_made_of_something_else_are_made_again(
     change, why, data: Path, tmp_path: Path, caplog
@@ -239,8 +238,8 @@ def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(ca
     figures = {"rmse_eV": 0.25, "crps_eV": 0.125, "coverage_95": 0.94, "width_95_eV": 1.0}
     worse = {**figures, "rmse_eV": 0.35}
     fits = [
-        ComparedFit("gaussian_process", 100, 0, figures, 1.0),
-        ComparedFit("gaussian_process", 100, 1, worse, 1.0),
+        ComparedFit("gaussian_process", 100, 0, figures, 1.0, made_of={}),
+        ComparedFit("gaussian_process", 100, 1, worse, 1.0, made_of={}),
         ComparedFit(
             "Magpie, random forest",
             100,
@@ -248,6 +247,7 @@ def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(ca
             worse,
             1.0,
             warnings=("2 of 110 structures cannot be described.",),
+            made_of={},
         ),
     ]
     print_crystals("perovskites", fits)

@@ -1,6 +1,7 @@
 """Methods beside each other: the same rows for all, figures that are a run's own, going on after an interruption."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -100,15 +101,18 @@ def test_nothing_is_done_where_there_is_no_file(tmp_path):
 
 def test_damaged_line_is_refused_by_number(tmp_path):
     path = tmp_path / "fits.jsonl"
-    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0))
+    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0, made_of={}))
     path.write_text(path.read_text() + '{"method": 3}\n')
     with pytest.raises(InputError, match=r"fits.jsonl, line 2: no compared fit .* Remove the line"):
         read_fits(path)
 
 
 def test_summary_is_mean_and_standard_error_over_seeds():
-    fits = [ComparedFit("a", 10, s, {"rmse_eV": v}, 0.0) for s, v in enumerate((1.0, 2.0, 3.0))]
-    fits += [ComparedFit("b", 10, 0, {}, 0.0)]
+    fits = [
+        ComparedFit("a", 10, s, {"rmse_eV": v}, 0.0, made_of={})
+        for s, v in enumerate((1.0, 2.0, 3.0))
+    ]
+    fits += [ComparedFit("b", 10, 0, {}, 0.0, made_of={})]
     found = summary(fits, "rmse_eV")
     assert found["a"][10] == (2.0, pytest.approx(1.0 / np.sqrt(3)))
     assert np.isnan(found["b"][10][0])
@@ -182,8 +186,8 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
 
 def test_mean_is_over_the_splits_with_a_fit():
     fits = [
-        ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0),
-        ComparedFit("a", 10, 1, {}, 0.0, failed="diverged"),
+        ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0, made_of={}),
+        ComparedFit("a", 10, 1, {}, 0.0, failed="diverged", made_of={}),
     ]
     assert summary(fits, "rmse_eV")["a"][10][0] == 1.0
 
@@ -251,13 +255,21 @@ def test_kept_fit_of_another_version_is_computed_again(members, table):
     )
 
 
-def test_kept_fit_that_does_not_say_what_it_was_made_of_is_computed_again(members, table):
-    first = [
-        dataclasses.replace(fit, made_of={}) for fit in compare(members, table, QUICK, device="cpu")
-    ]
-    assert len(list(compare(members, table, QUICK, device="cpu", done=first))) == len(first)
-    facts = facts_by_method(compared_of(members, table), QUICK)
-    assert "They do not say what they were made of" in recomputed_sentence(first, facts, where="C")
+def test_read_fits_line_without_inputs_is_refused(tmp_path):
+    path = tmp_path / "fits.jsonl"
+    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0, made_of={"n_test": 6}))
+    line = json.loads(path.read_text())
+    del line["made_of"]
+    path.write_text(json.dumps(line))
+    with pytest.raises(InputError, match=r"line 1: no compared fit .*made_of"):
+        read_fits(path)
+
+
+def test_recomputed_sentence_fit_of_another_method_and_other_data_names_the_data(members, table):
+    first = list(compare(members, table, QUICK, device="cpu"))
+    plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
+    facts = facts_by_method(compared_of(members, relabelled(table)), plan)
+    assert recomputed_sentence(first, facts, where="C").endswith("They were made with other data.")
 
 
 def test_kept_fit_of_a_method_that_is_not_asked_for_stays_beside_those_of_the_same_data(
