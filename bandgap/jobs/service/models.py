@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from bandgap.datasets.gaps import baselines_of_run
+from bandgap.datasets.gaps import baselines_from_info
 from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import BandgapError, InputError
@@ -118,7 +118,7 @@ class ServedModel:
         name = self.run.baseline
         own = np.full(len(given), math.nan)
         if any(name in record.info for record in question.records):
-            own = baselines_of_run(question.records, name)
+            own = baselines_from_info(question.records, name)
         values = np.array(
             [math.nan if value is None else value for value in given], dtype=np.float64
         )
