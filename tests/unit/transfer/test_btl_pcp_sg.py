@@ -10,7 +10,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS
 from bandgap.networks.perceptron import layers_of
 from bandgap.transfer import METHODS
-from bandgap.transfer.btl_pcp_pe import BtlPcpConfig
+from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.transfer.shared.stochastic_start import SgSampler, sampler_for
 
@@ -205,7 +205,7 @@ def test_share_to_prune_beyond_all_is_refused():
 
 
 def test_method_has_the_prior_settings_of_the_exact_one():
-    ours, exact = BtlPcpSgConfig(), BtlPcpConfig()
+    ours, exact = BtlPcpSgConfig(), BtlPcpPeConfig()
     for name in ("lam", "corr", "c0", "centre", "noise_share", "standardise", "gap_scale"):
         assert getattr(ours, name) == getattr(exact, name)
     assert METHODS["btl_pcp_sg"].resumable is fit
