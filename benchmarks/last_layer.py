@@ -118,7 +118,7 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
     def fit_pcp() -> object:
         return last_layer_pcp.fit(task.source, task.data, pcp, seed=seed)
 
-    rows, run = problem.rows[:WATCHED_ROWS, problem.kept], config.speed
+    rows, run = problem.rows[:WATCHED_ROWS, problem.has_change], config.speed
     return {
         "n_dropped": units - problem.n_changes,
         "speed": measure_sweeps(

@@ -94,7 +94,7 @@ def test_both_sides_sample_the_same_posterior():
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     run = SpeedRun(chains=2, warmup=200, sweeps=1200, repeats=2)
     found = measure_sweeps(
-        problem.regression, problem.rows[:5, problem.kept], units=30, run=run, seed=0
+        problem.regression, problem.rows[:5, problem.has_change], units=30, run=run, seed=0
     )
     ours, plain = found["sides"][OURS], found["sides"][PLAIN]
     assert ours["rhat_log_tau"] < 1.1 and plain["rhat_log_tau"] < 1.2
@@ -106,7 +106,7 @@ def test_rates_are_those_of_the_sweeps_and_ratios_are_theirs():
     task = make_task(DESIGN, 12, seed=0)
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     found = measure_sweeps(
-        problem.regression, problem.rows[:5, problem.kept], units=30, run=RUN, seed=0
+        problem.regression, problem.rows[:5, problem.has_change], units=30, run=RUN, seed=0
     )
     assert found["form"] == "n x n"
     for row in found["sides"].values():

@@ -43,7 +43,7 @@ def test_columns_that_say_the_same_count_once(source_of):
     y = rng.normal(size=20)
     found = least_squares(h, y, rcond=1e-10)
     single = least_squares(h[:, :3], y, rcond=1e-10)
-    assert found.spread.shape == (4, 3) and found.left == 16
+    assert found.spread.shape == (4, 3) and found.degrees_of_freedom == 16
     assert found.weights[0] == pytest.approx(found.weights[3]) and found.residual == pytest.approx(
         single.residual
     )
@@ -51,8 +51,8 @@ def test_columns_that_say_the_same_count_once(source_of):
 
 def test_small_singular_values_can_be_left_out():
     h = np.random.default_rng(4).normal(size=(20, 3)) * np.array([1.0, 1.0, 1e-4])
-    assert least_squares(h, np.arange(20.0), rcond=1e-10).left == 16
-    assert least_squares(h, np.arange(20.0), rcond=1e-2).left == 17
+    assert least_squares(h, np.arange(20.0), rcond=1e-10).degrees_of_freedom == 16
+    assert least_squares(h, np.arange(20.0), rcond=1e-2).degrees_of_freedom == 17
 
 
 def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows_left_out(
@@ -84,7 +84,7 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
 
 def test_rows_that_are_all_the_same_give_their_mean():
     found = least_squares(np.ones((6, 3)), np.arange(6.0), rcond=1e-10)
-    assert not found.weights.any() and found.level == 2.5 and found.left == 5
+    assert not found.weights.any() and found.level == 2.5 and found.degrees_of_freedom == 5
     assert found.residual == pytest.approx(17.5)
 
 

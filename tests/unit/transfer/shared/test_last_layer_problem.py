@@ -72,7 +72,7 @@ def dead(data, unit):
 def test_a_unit_that_is_dead_on_the_target_keeps_its_source_weight(source, mode):
     """In mode "joint" with the source's error about it, which no row of the target has reduced."""
     found = last_layer_problem(source, dead(target_of(source), 2), **SCALES)
-    assert found.n_changes == Q - 1 and found.figures["n_dropped"] == 1 and not found.kept[2]
+    assert found.n_changes == Q - 1 and found.figures["n_dropped"] == 1 and not found.has_change[2]
     delta, sigma2 = np.full((2, 4000, Q - 1), 0.1), np.full((2, 4000), 0.5)
     draws = found.posterior(delta, sigma2, mode=mode, seed=0, figures={}).output[..., 2]
     weight = float(source.params["weight.2"][0, 2])
