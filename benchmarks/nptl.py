@@ -25,7 +25,13 @@ from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import ensemble, nptl
-from bandgap.transfer.shared.folds import SHARE, fit_sigma, held_out_masks, row_nll, start_of
+from bandgap.transfer.shared.folds import (
+    HELD_OUT_SHARE,
+    fit_sigma,
+    held_out_masks,
+    row_nll,
+    start_of,
+)
 from bandgap.transfer.shared.method import TargetData
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
@@ -105,7 +111,9 @@ def measure_speed(
     config: NptlBenchmark, source: SourceModel, table: Table, *, device: str, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Return seconds (medians, and all), seconds a sample, ratio to the loop, RMSE, NLL and noise of every variant."""
-    data, x_test, y_test = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
+    data, x_test, y_test = _split(
+        table, round(config.n / (1 - HELD_OUT_SHARE)), config, seed=config.seed
+    )
     place = choose_device(device)
     seconds: dict[str, list[float]] = {}
     predicted: dict[str, tuple[Floats, float]] = {}
@@ -134,7 +142,7 @@ def measure_memory(config: NptlBenchmark, source: SourceModel, table: Table) -> 
 
     The difference of the processes' peaks by the difference of their numbers of samples.
     """
-    data, _, _ = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
+    data, _, _ = _split(table, round(config.n / (1 - HELD_OUT_SHARE)), config, seed=config.seed)
     few, many = 20, 120
     result = {}
     for name, training in (

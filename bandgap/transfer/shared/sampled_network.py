@@ -121,8 +121,12 @@ def recorded(
 
 
 def with_sensitivity(posterior: AnyNetwork, sensitivity: Tensor) -> AnyNetwork:
-    """Return the posterior with what each layer does to the function, (L,): of its draws, and of those of its prior."""
-    alpha, diagnostics = sensitivity.cpu().numpy(), posterior.diagnostics
+    """Return the posterior with the sensitivity (L,) of the function to each layer.
+
+    The record then also has prior draws of each layer's share of the function's change.
+    """
+    alpha = sensitivity.cpu().numpy()
+    diagnostics = posterior.diagnostics
     record = {
         **diagnostics.record,
         "prior.kappa": function_share(diagnostics.record["prior.c"], alpha),

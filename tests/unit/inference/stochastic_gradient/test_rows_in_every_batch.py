@@ -18,7 +18,7 @@ from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise, variance_ratio
-from bandgap.transfer.shared.stochastic_start import most_bent
+from bandgap.transfer.shared.stochastic_start import rows_of_largest_curvature
 from tests.unit.inference.network.problems import CPU, prior_of, raw
 from tests.unit.inference.stochastic_gradient.test_gradients import Regression, logistic
 from tests.unit.inference.stochastic_gradient.test_network_target import jacobian, positions
@@ -120,7 +120,7 @@ def test_curvature_of_a_row_is_that_of_its_slopes(network, turn):
 def test_rows_that_bend_most_are_in_every_batch_and_none_where_all_are(network):
     target, position = network.reframed(positions(network, 2), torch.arange(40))
     bent = target.row_curvature(position).amax(0)
-    always = most_bent(target, position, 16)
+    always = rows_of_largest_curvature(target, position, 16)
     assert len(always) == 2 and 7 in always.tolist()
     assert bent[always].min() >= bent[others_than(always, 40)].max()
-    assert len(most_bent(target, position, 40)) == 0
+    assert len(rows_of_largest_curvature(target, position, 40)) == 0
