@@ -129,7 +129,7 @@ def compare(
             records,
             gaps,
             head=head,
-            own=descriptor,
+            descriptor=descriptor,
             levels=levels,
             at_least=0 if methods else max(sizes) + n_test,
             cache=descriptor_cache(),

@@ -1,4 +1,4 @@
-"""Fits of a comparison: one line of a file for each, reused by a later call, and their means over splits."""
+"""Fits of a comparison: one line of a file for each, reuse, and means over splits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -50,7 +50,7 @@ class ComparedFit:
 
 
 def fit_key(fit: ComparedFit) -> FitKey:
-    """Return what identifies a fit: method, size, seed, share held back, candidates for test rows."""
+    """Return the method, size, seed, share held back and candidates for test rows of a fit."""
     return fit.method, fit.n, fit.seed, fit.conformal_share, fit.tested_on
 
 

@@ -1,4 +1,4 @@
-"""Comparison of methods on one labelled set, at several sizes of the training set and on several splits.
+"""Comparison of methods on one labelled set, at several sizes and on several splits.
 
 Every method gets the same rows, the same source and the same seeds. Two references need no fit: the
 mean of the training gaps, and the source network recalibrated by a straight line.
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison: methods with their settings, sizes of the training set, seeds, number of test rows.
+    """Methods with their settings, sizes of the training set, seeds, number of test rows.
 
     A share of each training set is held back for conformal intervals, as in `transfer_run`. A
     method named NAME@K starts from the first K networks of the source; one named NAME+levels gets
@@ -61,14 +61,18 @@ class Comparison:
             get_method(entrant_of(name).method).configure(settings)
         if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
             raise InputError(
-                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
-                "size and one seed, and 2 test rows."
+                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. "
+                "Accepted: at least one size and one seed, and 2 test rows."
             )
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method of a comparison: number of networks of the source (None: all), and whether it gets levels."""
+    """A method of a comparison.
+
+    `networks` is the number of networks of the source, None for all. `levels` says whether the
+    method gets electron levels.
+    """
 
     method: str
     networks: int | None
@@ -78,15 +82,17 @@ class Entrant:
 def entrant_of(name: str) -> Entrant:
     """Parse NAME, NAME@K or NAME+levels; raises InputError for another form.
 
-    >>> entrant_of("fine_tune@1"), entrant_of("feature_gp+levels")
-    (Entrant(method='fine_tune', networks=1, levels=False), Entrant(method='feature_gp', networks=None, levels=True))
+    >>> entrant_of("fine_tune@1")
+    Entrant(method='fine_tune', networks=1, levels=False)
+    >>> entrant_of("feature_gp+levels")
+    Entrant(method='feature_gp', networks=None, levels=True)
     """
     base, plus, suffix = name.partition("+")
     method, at, count = base.partition("@")
     if (at and not (count.isdigit() and int(count))) or (plus and suffix != "levels"):
         raise InputError(
-            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and either with +levels "
-            "for a method that gets electron levels."
+            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and "
+            "either with +levels for a method that gets electron levels."
         )
     return Entrant(method, int(count) if at else None, bool(plus))
 
@@ -145,7 +151,7 @@ def compare(
 
 
 def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
-    """Return the inputs of the methods of `compare`: the same table and source, or descriptor, for all."""
+    """Return the inputs of `compare`: the same table and source, or descriptor, for all methods."""
     inputs = MethodInputs(
         () if isinstance(members, MBTRConfig) else members, descriptor_of(members), table
     )
@@ -211,8 +217,9 @@ def compare_given(
     tested_on = compared.tested_on
     if largest + comparison.n_test > fewest:
         raise InputError(
-            f"{largest} training and {comparison.n_test} test rows are more than the {fewest} labelled structures"
-            f"{' that every method takes' if tested_on else ''}. Lower --n or --n-test."
+            f"{largest} training and {comparison.n_test} test rows are more than the {fewest} "
+            f"labelled structures{' that every method takes' if tested_on else ''}. Lower --n or "
+            "--n-test."
         )
     facts = facts_by_method(compared, comparison, head=head)
     reusable_keys = {fit_key(fit) for fit in reusable_fits(done, facts)}
@@ -386,7 +393,7 @@ def _fit_one(
 
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
-    """Return errors, scores, coverage and width of the 95 % prediction interval on known gaps (n,) in eV."""
+    """Return errors, scores, coverage and width of the 95 % interval on gaps (n,) in eV."""
     ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
     point = draws.flat_means_eV.mean(axis=0)
     return evaluate_predictions(

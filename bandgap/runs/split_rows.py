@@ -65,8 +65,9 @@ def split_of(
         return hold_back(split, share=conformal_share, groups=groups)
     if n_test > len(candidates):
         raise InputError(
-            f"split: {n_test:,} test structures were asked for, but every method can take only {len(candidates):,}. "
-            "Ask for fewer, or leave out the methods that cannot take the others."
+            f"split: {n_test:,} test structures were asked for, but every method can take only "
+            f"{len(candidates):,}. Ask for fewer, or leave out the methods that cannot take the "
+            "others."
         )
     test = np.array(candidates, dtype=np.int64)
     if n_test < len(test):

@@ -71,7 +71,8 @@ def with_draws(
     """
     judged: dict[str, float] = {}
     if traces.shape[0] > 1 and traces.shape[1] >= 4:
-        rhat, ess = diagnostics.rhat(traces), diagnostics.ess_bulk(traces)
+        rhat = diagnostics.rhat(traces)
+        ess = diagnostics.ess_bulk(traces)
         for i, name in enumerate(names):
             judged |= {f"rhat_{LABELS[name]}": float(rhat[i]), f"ess_{LABELS[name]}": float(ess[i])}
     judged, disagreements = converged(judged)

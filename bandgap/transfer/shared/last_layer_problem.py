@@ -221,7 +221,8 @@ class LastLayerProblem:
             return {}
         step = max(1, len(self.rows) // WATCHED_ROWS)
         fitted = delta @ self.rows[::step, self.has_change][:WATCHED_ROWS].T
-        rhat, ess = diagnostics.rhat(fitted), diagnostics.ess_bulk(fitted)
+        rhat = diagnostics.rhat(fitted)
+        ess = diagnostics.ess_bulk(fitted)
         return {
             "rhat_fit_max": float(rhat.max()),
             "ess_fit_median": float(np.median(ess)),

@@ -45,7 +45,8 @@ class TargetRows:
 
 def standardised(data: TargetData, standardiser: Standardiser) -> TargetRows:
     """Return the training rows (features (n, p), gaps in eV) on these scales."""
-    x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
+    x = standardiser.features(data.features)
+    y = standardiser.gaps(data.gaps_eV)
     return TargetRows(standardiser, torch.from_numpy(x), torch.from_numpy(y))
 
 

@@ -27,6 +27,7 @@ TRAINING = {
     "graph": functools.partial(train_graph_source_run, graph=GRAPH),
     "chgnet": functools.partial(train_source_folder, descriptor=PRESETS["chgnet"]),
 }
+# Of every kind.
 METHODS = [
     "btl_pcp_pe",
     "fine_tune",
@@ -34,7 +35,7 @@ METHODS = [
     "freeze",
     "last_layer_ridge",
     "ensemble",
-]  # of every kind
+]
 NEW_PROCESS = """
 import pickle, sys
 import numpy as np

@@ -26,7 +26,8 @@ def mixed(world):
 def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, tmp_path, method):
     """Sulfur between two carbon atoms: of that neither the source nor the labelled molecules say anything.
 
-    Of two seeds of the fits the smallest ratios were 1.65 for a new observation and 2.07 for the mean.
+    Of two seeds of the fits the smallest ratios were 1.65 for a new observation and 2.07 for the
+    mean.
     """
     run = transfer(source_folder, mixed, tmp_path, method)
     known = make_records(12, seed=31, prefix="known")

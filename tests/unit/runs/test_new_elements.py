@@ -65,9 +65,8 @@ def test_grown_source_says_what_it_said(source_folder, world):
         source_gaps_eV(model, model.standardiser, wide_x),
     )
     scales = model.standardiser.features(rows)
-    assert (
-        np.abs(scales).max() < 50
-    )  # on scales of the target's rows, as the source has none of sulfur
+    # On scales of the target's rows, as the source has none of sulfur.
+    assert np.abs(scales).max() < 50
 
 
 def _standardised(model, features):
@@ -198,9 +197,8 @@ def test_networks_and_outputs_of_a_source_all_grow(joint_folder, mixed, tmp_path
         joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other"
     )
     same = json.loads((plain / "manifest.json").read_text())["source"]
-    assert (
-        same["fingerprint"] == manifest["source"]["fingerprint"]
-    )  # of what is stored, not of what it grew to
+    # Of what is stored, not of what it grew to.
+    assert same["fingerprint"] == manifest["source"]["fingerprint"]
 
 
 COMPARED = {
@@ -231,8 +229,17 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
     assert set(tables.common) == {r.id for r in mixed[0][:24]} and tables.lacking == {"S": 6}
     by_method = {fit.method: fit for fit in fits}
     for method, settings in COMPARED.items():
-        run = transfer(source_folder, mixed, tmp_path / method, method, n=14, n_test=6, seed=1, test_known=True,
-                       settings=settings)  # fmt: skip
+        run = transfer(
+            source_folder,
+            mixed,
+            tmp_path / method,
+            method,
+            n=14,
+            n_test=6,
+            seed=1,
+            test_known=True,
+            settings=settings,
+        )
         assert by_method[method].figures["rmse_eV"] == pytest.approx(
             heldout_rmse_eV(run, mixed), rel=1e-5
         )
@@ -245,10 +252,10 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
     assert warning.startswith("The source model has no S. This method does without one")
     assert tables.left_out(30)[0].startswith("6 of 30 labelled structures were left out: sulfur-00")
     assert tables.sentence == (
-        "Every method was tested on the same structures in each split, drawn from the 24 of 30 labelled ones that all "
-        "of them take. The source model has no S (in 6). Structures with such elements are learned from by feature_gp; "
-        "taken without the source model, in a descriptor for all elements, by gaussian_process; left out by "
-        "last_layer_ridge."
+        "Every method was tested on the same structures in each split, drawn from the 24 of 30 "
+        "labelled ones that all of them take. The source model has no S (in 6). Structures with "
+        "such elements are learned from by feature_gp; taken without the source model, in a "
+        "descriptor for all elements, by gaussian_process; left out by last_layer_ridge."
     )
 
 
@@ -327,8 +334,18 @@ def test_more_rows_than_every_method_takes_are_refused(source_folder, mixed):
 
 
 def test_split_by_formula_among_known_elements_keeps_formulas_whole(source_folder, mixed, tmp_path):
-    run = transfer(source_folder, mixed, tmp_path, "feature_gp", n=12, n_test=9, seed=1, test_known=True,
-                   by_formula=True, settings=COMPARED["feature_gp"])  # fmt: skip
+    run = transfer(
+        source_folder,
+        mixed,
+        tmp_path,
+        "feature_gp",
+        n=12,
+        n_test=9,
+        seed=1,
+        test_known=True,
+        by_formula=True,
+        settings=COMPARED["feature_gp"],
+    )
     split = json.loads((run / "manifest.json").read_text())["split"]
     formula = {r.id: r.atoms.get_chemical_formula() for r in mixed[0]}
     assert len(split["train"]) == 12 and 0 < len(split["test"]) <= 9

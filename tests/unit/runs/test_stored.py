@@ -15,9 +15,18 @@ def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(
     """Its self-check compares predictions of the reference structures with those before it was stored."""
     settings = {"prune_share": 0.7, "sampler": SHORT}
     out = transfer_labelled(
-        source_folder, world.records, world.gaps_eV, out=tmp_path, method="btl_pcp_sg", settings=settings, seed=5,
-        device="cpu", level_of_theory="made up", n=14, n_test=6,
-    )  # fmt: skip
+        source_folder,
+        world.records,
+        world.gaps_eV,
+        out=tmp_path,
+        method="btl_pcp_sg",
+        settings=settings,
+        seed=5,
+        device="cpu",
+        level_of_theory="made up",
+        n=14,
+        n_test=6,
+    )
     stored = load_tensors(out / DRAWS, {})
     assert {"packed.once.coordinates.1", "packed.moving.theta.2"} <= set(
         stored

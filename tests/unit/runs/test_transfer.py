@@ -45,11 +45,12 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["config"]["lam"] == 1.0
     assert manifest["config"]["sampler"]["warmup"] == 20
     assert manifest["source"]["card"]["level_of_theory"] == "made up"
+    # The same six, displaced anew.
     assert manifest["source"]["overlap"] == {
         "n": 20,
         "structures": 0,
         "molecules": 20,
-    }  # the same six, displaced anew
+    }
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
     assert manifest["peak_memory_bytes"]["process"] > 50_000_000  # torch alone takes more
@@ -141,9 +142,8 @@ def test_run_carries_the_known_gaps_of_its_test_structures(bayes, manifest, worl
         ("width_eV", "width_95_eV"),
     ):
         assert found[name] == pytest.approx(manifest["metrics"][stored], rel=1e-9)
-    assert found["crps_eV"] == pytest.approx(
-        manifest["metrics"]["crps_eV"], rel=0.02
-    )  # from quantiles, not draws
+    # From quantiles, not draws.
+    assert found["crps_eV"] == pytest.approx(manifest["metrics"]["crps_eV"], rel=0.02)
 
 
 def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world, tmp_path):
@@ -200,11 +200,12 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
     records = [*world.records, world.broken, world.foreign]
     gaps = np.concatenate([world.gaps_eV, [3.0, 3.0]])
     gaps[0] = np.nan
+    # It keeps the source's first layer.
     settings = {
         "method": "last_layer_ridge",
         "n_test": 3,
         "device": "cpu",
-    }  # it keeps the source's first layer
+    }
     out = transfer_labelled(source_folder, records, gaps, out=tmp_path, **settings)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["data"]["n_labelled"] == 23

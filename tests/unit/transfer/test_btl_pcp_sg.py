@@ -177,9 +177,8 @@ def test_step_follows_from_the_widening_and_from_stability():
     adaptive = sampler_for(
         SgSampler("psgld", widening=0.05), curvature=50.0, noise=79.0, slope=0.01
     )
-    assert adaptive.step / adaptive.damping == pytest.approx(
-        plain.step
-    )  # its metric is at most 1 / damping
+    # Its metric is at most 1 / damping.
+    assert adaptive.step / adaptive.damping == pytest.approx(plain.step)
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,14 @@ def test_sghmc_makes_up_for_batch_noise_that_is_told():
     def variance(told):
         run = RunConfig(200, 1500, 10, 20)
         extras = Extras(variance=None if told is None else torch.tensor([told]))
-        draws, _ = sample(Mean(), SghmcConfig(0.02, friction=0.2), torch.zeros(200, 1).double(), config=run, seed=0,
-                          extras=extras)  # fmt: skip
+        draws, _ = sample(
+            Mean(),
+            SghmcConfig(0.02, friction=0.2),
+            torch.zeros(200, 1).double(),
+            config=run,
+            seed=0,
+            extras=extras,
+        )
         return float(draws.position.var())
 
     noise = float(numbers.var()) / 20 * (1 - 20 / 400)  # of the mean of a batch, the gradient's own

@@ -37,8 +37,8 @@ def run(
 @pytest.mark.parametrize("seed", [0, 2])
 def test_chains_stay_on_few_labels_with_little_noise(seed):
     """60 rows of 40 features, noise 2 % of the labels' spread, hidden layers of 32 and 16: away from the modes the
-    posterior bends up to a hundred times as much as there. With frames and steps found at modes alone a chain of each
-    of these seeds ran away while settling, as all did on 100 perovskites.
+    posterior bends up to a hundred times as much as there. With frames and steps found at modes
+    alone a chain of each of these seeds ran away while settling, as all did on 100 perovskites.
     """
     theta_hat, x, _ = raw(60, 40, hidden=(32, 16), seed=seed)
     rng = np.random.default_rng(seed + 1000)

@@ -47,9 +47,8 @@ def test_interval_covers_new_observations(posterior):
 
 def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
-    one = dataclasses.replace(
-        posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0)
-    )  # then it is a normal
+    # Then it is a normal.
+    one = dataclasses.replace(posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0))
     draws = one.predictive_draws(x)
     noise = np.exp(one.theta[0, -1]) * one.y_sd_eV
     latent = np.sqrt(draws.sds_eV[0] ** 2 - noise**2)

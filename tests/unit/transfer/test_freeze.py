@@ -62,7 +62,6 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
     posterior = fit(
         source, TargetData(x, y), FreezeConfig("source", "source", training), seed=4, device="cpu"
     )
-    np.testing.assert_allclose(
-        posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4
-    )  # float32
+    # Float32.
+    np.testing.assert_allclose(posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4)
     assert posterior.sigma[0, 0] < 1e-4

@@ -31,9 +31,8 @@ def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
         y = target.gaps_eV[used]
         ridge = KernelRidge(alpha=0.05, kernel="laplacian", gamma=1.0 / posterior.models.lengths[k])
         expected = y.mean() + ridge.fit(scaled[used], y - y.mean()).predict(wanted)
-        np.testing.assert_allclose(
-            predicted[k], expected, atol=1e-5
-        )  # rows and features are kept as float32
+        # Rows and features are kept as float32.
+        np.testing.assert_allclose(predicted[k], expected, atol=1e-5)
 
 
 def test_length_is_in_units_of_the_median_distance(source_of, target):

@@ -31,9 +31,8 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
         figures
     )
     assert posterior.n_chains == 2 and posterior.n_draws == 200
-    assert np.median(posterior.sigma_eV) == pytest.approx(
-        0.3, rel=0.15
-    )  # 200 rows: 5 %, three times
+    # 200 rows: 5 %, three times.
+    assert np.median(posterior.sigma_eV) == pytest.approx(0.3, rel=0.15)
     record = posterior.diagnostics.record
     share = record["features.kept_share"].mean(0)
     assert share[3] > 0.95 and np.delete(share, 3).max() < 0.6
@@ -73,9 +72,8 @@ def test_a_dead_unit_has_no_change_of_its_own(source_of):
     assert posterior.diagnostics.figures["n_dropped"] == 1
     lively = np.zeros((1, P), dtype=np.float32)
     lively[0, 2] = 4.0
-    assert (
-        posterior.mean_draws_eV(lively).std() < 1.0
-    )  # the unit would add its prior, a Cauchy, four times
+    # The unit would add its prior, a Cauchy, four times.
+    assert posterior.mean_draws_eV(lively).std() < 1.0
 
 
 def test_rows_that_move_nothing_give_a_level(source_of):

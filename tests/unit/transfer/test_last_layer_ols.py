@@ -26,9 +26,8 @@ def test_intervals_are_the_classical_ones(source_of):
     s = np.sqrt(((data.gaps_eV - wide @ beta) ** 2).sum() / left)
     leverage = np.einsum("ij,jk,ik->i", new, np.linalg.inv(wide.T @ wide), new)
     half = stats.t.ppf(0.975, left) * s * np.sqrt(1 + leverage)
-    np.testing.assert_allclose(
-        0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max()
-    )  # 20,000 draws
+    # 20,000 draws.
+    np.testing.assert_allclose(0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max())
     np.testing.assert_allclose(0.5 * (high - low), half, rtol=0.03)
     figures = posterior.diagnostics.figures
     assert (

@@ -46,9 +46,8 @@ def test_masks_drop_the_share_that_was_asked_for(source_of, target):
         seed=0,
         device="cpu",
     )
-    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(
-        0.7, abs=0.05
-    )  # of 1,600: 0.011, four times
+    # Of 1,600: 0.011, four times.
+    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(0.7, abs=0.05)
     columns = posterior.upper[0][0, :, 0, :-1]
     assert ((columns == 0).float().mean() - 0.3).abs() < 0.05
     assert (posterior.upper[0][0, :, :, -1] == posterior.upper[0][0, 0, :, -1]).all()  # biases stay

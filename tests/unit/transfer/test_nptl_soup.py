@@ -61,9 +61,8 @@ def test_greedy_soup_takes_what_does_not_harm_and_starts_with_the_best(source_of
     stack = [*first, between[None].repeat(4, 1, 1), head]
     y = start.standardiser.gaps_eV(start.y)[~trained]
     level = float(y.mean() - start.held_out_eV([*first[:1], stack[1], head])[3].mean())
-    stack[2][:, -1, 0] += (
-        level / start.standardiser.y_sd_eV
-    )  # so that the fourth is level on the rows left out
+    # So that the fourth is level on the rows left out.
+    stack[2][:, -1, 0] += level / start.standardiser.y_sd_eV
     used, sigma = greedy_soup(start, stack, y)
     assert used[0] == 3 and 0 not in used
     residuals = y - start.held_out_eV([layer[3:] for layer in stack])[0]

@@ -23,8 +23,15 @@ def fitted(source, target, *, method=pbp, seed=0, **settings):
 def test_prior_without_variance_is_the_source_itself(source_of, target):
     """A vanishing prior variance leaves the source's weights, and its own output to 1e-6."""
     source = source_of(seed=3)
-    posterior = fitted(source, target, variances=(1e-14,), output_alone=False, passes=1, standardise="source",
-                       gap_scale="source")  # fmt: skip
+    posterior = fitted(
+        source,
+        target,
+        variances=(1e-14,),
+        output_alone=False,
+        passes=1,
+        standardise="source",
+        gap_scale="source",
+    )
     x = np.random.default_rng(0).normal(size=(20, P))
     mean, sd = posterior.mean_and_sd_eV(x)
     np.testing.assert_allclose(

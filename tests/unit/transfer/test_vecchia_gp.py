@@ -41,9 +41,8 @@ def test_draws_of_the_mean_are_normal_scores_of_what_kriging_says(fitted):
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     found = predict(observed, posterior.thetas, betas, points, trend)
     scale = posterior.standardiser
-    np.testing.assert_allclose(
-        draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6
-    )  # features are of float32
+    # Features are of float32.
+    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6)
     flat = draws.flat_means_eV
     np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(found.mean.mean(0)), atol=0.02)
     spread = np.sqrt(found.latent.mean(0) + found.mean.var(0)) * scale.y_sd_eV

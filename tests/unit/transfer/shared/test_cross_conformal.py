@@ -61,7 +61,8 @@ def test_few_rows_are_warned_of(name, source_of, target):
     few = TargetData(target.features[:12], target.gaps_eV[:12])
     (warning,) = fit(name, source_of(), few).diagnostics.warnings
     assert warning == (
-        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those of 92 % or less."
+        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those "
+        "of 92 % or less."
     )
     assert fit(name, source_of(), target).diagnostics.warnings == ()
 

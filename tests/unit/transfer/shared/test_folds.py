@@ -64,11 +64,12 @@ def test_rows_left_out_are_predicted_by_the_whole_network(source_of, target, coo
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     rank = start.layer.inputs.shape[1]
+    # The stack's rank may be larger than a fold's.
     weights = [
         drawn(2, rank + 3, 6),
         drawn(2, 7, 4),
         drawn(2, 5, 1),
-    ]  # the stack's rank may be larger than a fold's
+    ]
     basis = torch.eye(6, dtype=torch.float64) if start.layer.basis is None else start.layer.basis
     change = (basis @ weights[0][:, :rank]).mT
     params = {

@@ -49,9 +49,8 @@ def test_source_error_is_the_ridge_posterior_of_its_own_fit(source):
     np.testing.assert_allclose(scaled / np.outer(sd, sd), expected, rtol=1e-9)
     found = last_layer_problem(source, target_of(source, noise=0.6, n=300), **SCALES)
     np.testing.assert_allclose(found.covariance, scaled * found.figures["noise_ratio"], rtol=1e-12)
-    assert found.figures["noise_ratio"] == pytest.approx(
-        0.09 / 0.36, rel=0.3
-    )  # of 290 rows left: 8 %, three times
+    # Of 290 rows left: 8 %, three times.
+    assert found.figures["noise_ratio"] == pytest.approx(0.09 / 0.36, rel=0.3)
 
 
 def test_a_source_without_penalty_has_a_tiny_ridge(source):
@@ -80,17 +79,15 @@ def test_a_unit_that_is_dead_on_the_target_keeps_its_source_weight(source, mode)
         np.testing.assert_allclose(draws, weight, rtol=0, atol=1e-12)
     else:
         alone = found.unit * np.sqrt(0.5 * found.covariance[2, 2]) / found.sd[2]
-        assert draws.std() == pytest.approx(
-            alone, rel=0.1
-        )  # others tell a little of it: under a tenth here
+        # Others tell a little of it: under a tenth here.
+        assert draws.std() == pytest.approx(alone, rel=0.1)
 
 
 def test_the_least_sum_of_squares_is_a_setting(source):
     data = target_of(source)
     x = data.features.copy()
-    x[:, 0] = np.where(
-        np.arange(len(x)) == 0, np.abs(x[:, 0]), -np.abs(x[:, 0])
-    )  # one row switches unit 0 on
+    # One row switches unit 0 on.
+    x[:, 0] = np.where(np.arange(len(x)) == 0, np.abs(x[:, 0]), -np.abs(x[:, 0]))
     for min_ss, dropped in ((5.0, 1), (1e-6, 0)):
         found = last_layer_problem(source, TargetData(x, data.gaps_eV), min_ss=min_ss, **SCALES)
         assert found.figures["n_dropped"] == dropped
@@ -162,9 +159,8 @@ def test_rows_that_move_nothing_leave_the_level_and_the_noise(source):
     )
     delta, sigma2 = found.without_changes(chains=2, draws=2000, prior=NoisePrior(), seed=0)
     posterior = found.posterior(delta, sigma2, seed=0, figures={})
-    assert posterior.mean_draws_eV(x[:1]).mean() == pytest.approx(
-        y.mean(), abs=0.02
-    )  # 4 s.e. of 4,000 draws: 0.006
+    # 4 s.e. of 4,000 draws: 0.006.
+    assert posterior.mean_draws_eV(x[:1]).mean() == pytest.approx(y.mean(), abs=0.02)
     assert np.median(posterior.sigma_eV) == pytest.approx(y.std(ddof=1), rel=0.05)
 
 

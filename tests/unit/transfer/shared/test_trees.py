@@ -43,9 +43,8 @@ def test_prediction_is_scikit_learns(make):
     x, _ = rows(500, seed=1)
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     expected = [model.predict(x[:, COLUMNS]) for model in models]
-    np.testing.assert_allclose(
-        flat.predict_eV(x), expected, rtol=0, atol=1e-6
-    )  # leaves are kept as float32
+    # Leaves are kept as float32.
+    np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [forests, boosted])
