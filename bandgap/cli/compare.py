@@ -131,7 +131,7 @@ def compare(
             head=head,
             descriptor=descriptor,
             levels=levels,
-            at_least=0 if methods else max(sizes) + n_test,
+            min_structures=0 if methods else max(sizes) + n_test,
             cache=descriptor_cache(),
             n_jobs=jobs,
             progress=progress,

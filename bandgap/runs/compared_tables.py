@@ -148,7 +148,7 @@ def tables_for(
     head: str | None = None,
     descriptor: MBTRConfig | None = None,
     levels: Levels = "none",
-    at_least: int = 0,
+    min_structures: int = 0,
     **computing: Any,
 ) -> Compared:
     """Return the inputs of methods from a source and labelled records.
@@ -167,7 +167,7 @@ def tables_for(
         Descriptor without a source. Default: the one for the elements of the structures.
     levels
         Electron levels that the tables contain.
-    at_least
+    min_structures
         Number of structures that a method must be able to use; other methods are `unable`.
     computing
         Further arguments of `learnable`.
@@ -226,7 +226,7 @@ def tables_for(
     unable = [
         name
         for name, method_descriptor in descriptors.items()
-        if method_descriptor and lacking and _n_usable(labelled, method_descriptor) < at_least
+        if method_descriptor and lacking and _n_usable(labelled, method_descriptor) < min_structures
     ]
     by_method = {
         name: inputs_for(method_descriptor)

@@ -286,7 +286,7 @@ def _fits_of_split(
             n_train=n,
             seed=seed,
             conformal_share=comparison.conformal_share,
-            among=work.candidate_ids,
+            test_candidates=work.candidate_ids,
         )
         train = table.rows(split.train)
         held_back = table.rows(split.held_back)

@@ -40,7 +40,7 @@ def fit_members(
             data.features,
             data.gaps_eV,
             column=column,
-            beside_source=method.transfers,
+            with_source=method.transfers,
         )
         posterior = fit_members(
             method,

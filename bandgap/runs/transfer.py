@@ -261,8 +261,14 @@ def _split(prepared: Prepared) -> Split:
     try:
         if request.test_ids is not None:
             return split_on(table, test_ids=request.test_ids, **draw)
-        among = _ids_of_known_elements(prepared)
-        return split_of(table, n_test=n_test, by_formula=request.by_formula, among=among, **draw)
+        test_candidates = _ids_of_known_elements(prepared)
+        return split_of(
+            table,
+            n_test=n_test,
+            by_formula=request.by_formula,
+            test_candidates=test_candidates,
+            **draw,
+        )
     except InputError as error:  # fewer rows than structures: say which were left out
         facts = prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
@@ -394,7 +400,7 @@ def _manifest(
     *,
     conformal: ConformalScores | None,
 ) -> dict[str, Any]:
-    """Return what the manifest says of a run."""
+    """Return the manifest's entries on a run."""
     warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
@@ -437,7 +443,7 @@ def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:
 
 
 def _ids_of_known_elements(prepared: Prepared) -> Collection[str] | None:
-    """Return the structures among which the test rows are drawn, None for all."""
+    """Return the ids from which test rows are drawn, None for all."""
     known_elements = prepared.origin.known_elements
     if not prepared.request.test_known or known_elements is None:
         return None

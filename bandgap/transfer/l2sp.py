@@ -63,9 +63,9 @@ def fit(
 class L2SPRecipe(EqualWeightsRecipe):
     """All rows with the same weight, and a pull of the strength of each network."""
 
-    def penalty(self, of: Members) -> L2SP:
+    def penalty(self, members: Members) -> L2SP:
         """Return the pull to the source's hidden layers."""
-        return L2SP(of.values, of.between)
+        return L2SP(members.values, members.between)
 
 
 def _plan(config: L2SPConfig) -> Plan:

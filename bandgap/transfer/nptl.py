@@ -173,7 +173,7 @@ class BootstrapRecipe:
             head = fresh_head(start, stream(seed, number, "head", fold=fold))
         return Sample(*collapse(y, labels, weights), head)
 
-    def penalty(self, of: Members) -> Penalty | None:
+    def penalty(self, members: Members) -> Penalty | None:
         """Return no penalty."""
         return None
 

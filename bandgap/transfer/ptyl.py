@@ -93,16 +93,20 @@ class PTYLRecipe(EqualWeightsRecipe):
     hidden: tuple[int, ...]
     eps: float
 
-    def penalty(self, of: Members) -> PTYL:
+    def penalty(self, members: Members) -> PTYL:
         """Return the penalty of the snapshots' prior at every gamma."""
-        gammas, which = torch.unique(of.values, return_inverse=True)
+        gammas, which = torch.unique(members.values, return_inverse=True)
         priors = [
             snapshot_prior(
-                self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=of.values.dtype
+                self.snapshots,
+                gamma=gamma,
+                eps=self.eps,
+                layers=self.hidden,
+                dtype=members.values.dtype,
             )
             for gamma in gammas.tolist()
         ]
-        return PTYL.build(priors, first=self.first, which=which, n_rows=of.n_rows)
+        return PTYL.build(priors, first=self.first, which=which, n_rows=members.n_rows)
 
 
 def _plan(config: PTYLConfig) -> Plan:

@@ -122,9 +122,9 @@ class SghmcRecipe:
         y = start.y[start.trained]
         return Sample(np.full(y.size, 2.0), y, start.probe.head, noise_variance(start))
 
-    def penalty(self, of: Members) -> L2SP:
+    def penalty(self, members: Members) -> L2SP:
         """Return the pull to the source's hidden layers, on the scale of the mean loss."""
-        return L2SP(of.values * of.variances, of.between)
+        return L2SP(members.values * members.variances, members.between)
 
 
 def noise_variance(start: Start) -> float:

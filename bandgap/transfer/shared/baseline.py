@@ -29,7 +29,7 @@ def fit_baseline(
     gaps_eV: Floats,
     *,
     column: int,
-    beside_source: bool,
+    with_source: bool,
 ) -> tuple[Baseline, Floats]:
     """Fit the line in one feature after the source's, and return it with the residuals.
 
@@ -43,7 +43,7 @@ def fit_baseline(
         Gaps (n,) in eV.
     column
         Column of the baseline.
-    beside_source
+    with_source
         Whether the line is fitted together with the source's prediction.
 
     Returns
@@ -60,7 +60,7 @@ def fit_baseline(
     values = start.values_eV(features)
     distances = start.distances_eV(features)
     f = None
-    if beside_source:
+    if with_source:
         x = features[:, : source.network.n_features]
         rough_residuals = gaps_eV - baseline_slope(gaps_eV, distances)[0] * distances
         scales = standardiser_for(source, x, rough_residuals, gap_scale="source")

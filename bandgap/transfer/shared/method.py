@@ -222,7 +222,7 @@ class Method:
         n_features = source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
             baseline, residuals_eV = fit_baseline(
-                source, data.features, data.gaps_eV, column=n_features, beside_source=self.transfers
+                source, data.features, data.gaps_eV, column=n_features, with_source=self.transfers
             )
             data = TargetData(data.features[:, :n_features], residuals_eV)
         if self.resumable is None:

@@ -61,7 +61,7 @@ class MomentTransferConfig(Scales):
         if self.passes < 1 or not 1 <= self.batch_size <= MOST_AT_ONCE:
             raise ConfigError(
                 f"{self.passes} passes, batch_size = {self.batch_size}. Accepted: at least one "
-                f"pass, and 1 to {MOST_AT_ONCE} rows at once."
+                f"pass, and 1 to {MOST_AT_ONCE} rows together."
             )
 
 

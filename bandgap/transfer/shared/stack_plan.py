@@ -57,7 +57,7 @@ class Recipe(Protocol):
         """Return sample `number` at one value of the setting; it depends on the arguments alone."""
         ...
 
-    def penalty(self, of: Members) -> Penalty | None:
+    def penalty(self, members: Members) -> Penalty | None:
         """Return the penalty of all networks of a stack."""
         ...
 
@@ -108,7 +108,7 @@ class EqualWeightsRecipe:
             head = fresh_head(start, stream(seed, number, "head", fold=fold))
         return Sample(np.full(y.size, 2.0), y, head)
 
-    def penalty(self, of: Members) -> Penalty | None:
+    def penalty(self, members: Members) -> Penalty | None:
         """Return no penalty."""
         return None
 

@@ -96,7 +96,7 @@ def test_intervals_cover_inside_and_outside_when_slopes_are_of_their_prior(noise
 def fitted_line(g, gaps):
     """Return the line in baselines (n,) and what it leaves of the gaps, fitted without a source."""
     features = np.column_stack([np.zeros(len(g)), g])
-    return fit_baseline(None, features, gaps, column=1, beside_source=False)
+    return fit_baseline(None, features, gaps, column=1, with_source=False)
 
 
 def test_method_fitted_with_a_baseline_knows_its_range(source):  # noqa: F811

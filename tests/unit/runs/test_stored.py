@@ -12,7 +12,7 @@ SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "s
 def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(
     source_folder, world, tmp_path
 ):
-    """Its self-check compares predictions of the reference structures with those before it was stored."""
+    """Its self-check compares predictions of the reference structures before and after."""
     settings = {"prune_share": 0.7, "sampler": SHORT}
     out = transfer_labelled(
         source_folder,

@@ -20,7 +20,7 @@ def config(**settings):
 
 
 @pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
-def test_config_refuses_what_no_prior_can_have(name):
+def test_config_invalid_prior_setting_is_refused(name):
     with pytest.raises(ConfigError, match=rf"btl_pcp_pe: .*{name} = 0.*Accepted: numbers above 0"):
         BtlPcpPeConfig(**{name: 0})
 
@@ -49,7 +49,7 @@ def test_config_refuses_a_centre_that_does_not_exist():
         config(centre="mean")
 
 
-def test_rate_by_the_rule_is_that_of_the_training_rows_and_is_reported(source_of, target):
+def test_rate_by_correlation_is_computed_from_the_training_rows_and_reported(source_of, target):
     source, settings = source_of(), config(lam="corr", corr=0.4, gap_scale="source")
     posterior = fit(source, target, settings, seed=3, device="cpu")
     alpha = layer_gradient_norms(source.params, torch.from_numpy(target.features).double())
@@ -59,13 +59,13 @@ def test_rate_by_the_rule_is_that_of_the_training_rows_and_is_reported(source_of
 
 
 @pytest.mark.parametrize("centre", ["point", "variational"])
-def test_transfer_is_centred_where_it_was_told(knowing_source, target, centre):
+def test_transfer_is_centred_at_the_requested_weights(knowing_source, target, centre):
     posterior = fit(knowing_source, target, config(centre=centre), seed=0, device="cpu")
     weights = knowing_source.params if centre == "point" else knowing_source.variational.mean
     assert torch.equal(posterior.theta_hat_1, layers_of(weights)[0])
 
 
-def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
+def test_source_without_a_variational_posterior_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError,
         match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",

@@ -1,4 +1,4 @@
-"""Ensembles: members differ by the order of their rows or by their output layers; L2SP keeps them near the source."""
+"""Ensembles: members differ by the order of rows or by their output layers; L2SP."""
 
 from dataclasses import replace
 
@@ -165,7 +165,7 @@ def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, targe
     assert torch.equal(posterior.basis, torch.eye(6))
 
 
-def test_source_without_snapshots_is_refused_with_what_to_do(source_of, target):
+def test_source_without_snapshots_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError,
         match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them",

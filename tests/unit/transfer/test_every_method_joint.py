@@ -1,4 +1,4 @@
-"""What holds for every transfer method from a source of two sets and two networks that carries all extras."""
+"""Tests of every transfer method from a source of two sets, two networks and all extras."""
 
 import json
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
 
 
 def test_intervals_cover_new_observations(source_of):
-    """Of 20 targets with 100 rows each, 50 new rows each: 95 % within 3 %, four standard errors between targets."""
+    """20 targets with 100 rows, 50 new rows each: 95 % within 3 %, four standard errors."""
     inside = []
     brief = LastLayerHorseshoeConfig(**UNCHANGED, sampler=HorseshoeConfig(2, 100, 150, 150))
     for seed in range(20):
@@ -85,7 +85,7 @@ def test_rows_that_move_nothing_give_a_level(source_of):
 
 
 def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source_of):
-    """Without source weights, whose own scale the noise would be compared to; the prior of sigma has no scale then."""
+    """Without source weights, to whose scale the noise would be compared, sigma has no prior."""
     source = lookup_source(source_of, weights=np.zeros(Q), bias=0.0, n=0)
     rng = np.random.default_rng(7)
     x = rng.normal(size=(40, P)).astype(np.float32)

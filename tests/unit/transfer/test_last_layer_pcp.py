@@ -1,4 +1,4 @@
-"""The transfer by the penalized-complexity prior against the posterior of the weights written down directly."""
+"""Penalized-complexity transfer against the posterior of the weights by quadrature."""
 
 import dataclasses
 
@@ -21,10 +21,9 @@ SCALES = {"statistics": "source", "gap_scale": "source"}
 
 
 def direct(problem, structure, x):
-    """Mean and standard deviation of f at rows x (n, Q, hidden units): beta2 ~ N(b, s2 (S1 + x M)), x on a fine grid.
+    """Mean and standard deviation of f at rows x (n, Q hidden units).
 
-    A regression of Z on the whole change of the weights, with a flat intercept, for every x;
-    nothing is reduced.
+    beta2 ~ N(b, s2 (S1 + x M)), x on a fine grid.
     """
     rows, z, s1 = problem.rows, problem.response, problem.covariance
     n, m = len(z), (np.eye(Q) if structure == "isotropic" else s1)
@@ -99,7 +98,7 @@ def test_source_error_widens_intervals_and_delta_leaves_it_out(source_of):
 
 
 def test_intervals_cover_new_observations(source_of):
-    """Of 30 targets with 60 rows each, 60 new rows each: 95 % within 2.5 %, four standard errors between targets."""
+    """30 targets with 60 rows, 60 new rows each: 95 % within 2.5 %, four standard errors."""
     inside, config = [], dataclasses.replace(CONFIG, draws=100)
     for seed in range(30):
         source = lookup_source(source_of, seed=seed)

@@ -1,4 +1,4 @@
-"""Gaussian processes on the source's last features: what they keep, large targets, the bar on the demo."""
+"""Gaussian processes on the source's last features: storage, large targets, the demo."""
 
 from dataclasses import replace
 
@@ -32,24 +32,24 @@ def fitted(source):  # noqa: F811
     return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), seed=0), data
 
 
-def test_draws_of_the_mean_are_normal_scores_of_what_kriging_says(fitted):
+def test_draws_of_the_mean_are_normal_scores_of_kriging(fitted):
     posterior, _ = fitted
     x, _ = made(7, seed=9)
     draws = posterior.predictive_draws(x)
     points, trend = posterior.seen(x)
     betas = posterior.beta.reshape(-1, posterior.beta.shape[-1])
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
-    found = predict(observed, posterior.thetas, betas, points, trend)
+    predictions = predict(observed, posterior.thetas, betas, points, trend)
     scale = posterior.standardiser
     # Features are of float32.
-    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6)
+    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(predictions.mean), rtol=1e-6)
     flat = draws.flat_means_eV
-    np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(found.mean.mean(0)), atol=0.02)
-    spread = np.sqrt(found.latent.mean(0) + found.mean.var(0)) * scale.y_sd_eV
+    np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(predictions.mean.mean(0)), atol=0.02)
+    spread = np.sqrt(predictions.latent.mean(0) + predictions.mean.var(0)) * scale.y_sd_eV
     np.testing.assert_allclose(flat.std(0), spread, rtol=0.1)
 
 
-def test_record_holds_the_chains_of_length_spread_and_noise(fitted):
+def test_record_contains_the_chains_of_length_spread_and_noise(fitted):
     posterior, _ = fitted
     record = posterior.diagnostics.record
     scales = ("spread", "length", "noise")
@@ -67,19 +67,19 @@ def test_structures_far_from_all_training_rows_say_so(fitted):
     assert near.max() < 0.8 < far.mean()
 
 
-def test_far_shares_are_those_of_what_a_mixture_or_a_baseline_holds(fitted):
+def test_far_shares_of_a_mixture_or_baseline_are_those_of_its_posteriors(fitted):
     posterior, data = fitted
     features = np.vstack([data.features, 40.0 * data.features])
-    own = posterior.far_share(features)
-    np.testing.assert_array_equal(far_shares(posterior, features), own)
+    posterior_shares = posterior.far_share(features)
+    np.testing.assert_array_equal(far_shares(posterior, features), posterior_shares)
     wider = replace(posterior, theta=posterior.theta * [1.0, 100.0, 1.0, 1.0])
     both = far_shares(PosteriorMixture((posterior, wider)), features)
-    np.testing.assert_array_equal(both, np.minimum(own, wider.far_share(features)))
-    assert both[60:].mean() < own[60:].mean()
+    np.testing.assert_array_equal(both, np.minimum(posterior_shares, wider.far_share(features)))
+    assert both[60:].mean() < posterior_shares[60:].mean()
     line = Baseline(n_features=features.shape[1], slope=1.0, slope_sd=0.1, centre_eV=2.0)
-    beside = np.hstack([features, np.full((len(features), 1), 3.0)])
+    with_constant = np.hstack([features, np.full((len(features), 1), 3.0)])
     np.testing.assert_array_equal(
-        far_shares(BaselinePosterior(posterior, line, seed=0), beside), own
+        far_shares(BaselinePosterior(posterior, line, seed=0), with_constant), posterior_shares
     )
 
 
@@ -119,13 +119,15 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
     p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
     wide, narrow = (
         np.sqrt(
-            predict(observed, [theta], posterior.beta[0], points, trend, precision_beta=each).latent
+            predict(
+                observed, [theta], posterior.beta[0], points, trend, precision_beta=precision
+            ).latent
             + theta.tau2
         )
-        for each in (p4, None)
+        for precision in (p4, None)
     )
-    for each in (posterior, back):
-        sds = each.predictive_draws(x).sds_eV / posterior.standardiser.y_sd_eV
+    for version in (posterior, back):
+        sds = version.predictive_draws(x).sds_eV / posterior.standardiser.y_sd_eV
         np.testing.assert_allclose(sds, wide, rtol=1e-5)
     assert (wide > 1.0001 * narrow).all()
 
@@ -221,17 +223,17 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
 
 
-def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(
+def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
     source,  # noqa: F811
     monkeypatch,
 ):
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
     data = TargetData(*made(60, seed=1, shift=0.8))
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
-    known = {
+    known_scales = {
         "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
     }
-    exact = VECCHIA.fit(source, data, VECCHIA.configure(known), seed=0)
+    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), seed=0)
     assert any(
         "All chains diverged, down to a step of 0.0125" in text
         for text in solves.diagnostics.warnings
@@ -261,13 +263,16 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
         errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
         sd = mixture_sd(draws.centres_eV, draws.sds_eV)
         inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
-        seen, new = (
+        train_features, new = (
             np.hstack([posterior.points, posterior.trend]),
             np.hstack(posterior.seen(test.features)),
         )
         penalties = 10.0 ** np.arange(-4, 3)
         ridges.append(
-            min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, each) for each in penalties)
+            min(
+                _ridge_error(train_features, train.gaps_eV, new, test.gaps_eV, penalty)
+                for penalty in penalties
+            )
         )
     assert np.mean(errors) <= 1.05 * np.mean(ridges)
     assert 0.87 <= np.mean(inside) <= 0.94

@@ -21,11 +21,11 @@ def test_five_folds_leave_every_row_out_once(n):
 
 
 @pytest.mark.parametrize(
-    "rule, n, folds, held", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)]
+    "rule, n, folds, n_held_out", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)]
 )
-def test_rule_says_how_many_rows_are_left_out(rule, n, folds, held):
+def test_rule_says_how_many_rows_are_left_out(rule, n, folds, n_held_out):
     masks = held_out_masks(n, rule=rule, seed=0)
-    assert (len(masks), int(sum((~mask).sum() for mask in masks))) == (folds, held)
+    assert (len(masks), int(sum((~mask).sum() for mask in masks))) == (folds, n_held_out)
 
 
 def test_masks_follow_the_seed():

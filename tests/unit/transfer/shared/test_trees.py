@@ -1,4 +1,4 @@
-"""Trees as flat arrays give what scikit-learn gives, also where a feature lies exactly at a threshold."""
+"""Trees as flat arrays predict what scikit-learn predicts, also at thresholds."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,10 @@ COLUMNS = np.array([1, 3, 4])  # of six features
 
 
 def rows(n, *, seed):
-    """Gaps of about 3 eV; the first feature is a small whole number, so that thresholds lie halfway between."""
+    """Gaps of about 3 eV.
+
+    The first feature is a small whole number, so that thresholds are halfway between numbers.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 6)).astype(np.float32)
     x[:, 1] = rng.integers(0, 5, n)
@@ -69,16 +72,16 @@ def test_threshold_between_two_float32_is_rounded_down():
     low = np.float32(0.1)
     high = np.nextafter(low, np.float32(1.0))
     between = (np.float64(low) + np.float64(high)) / 2.0
-    found = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
-    assert found.dtype == np.float32 and found.tolist() == [low, low, high]
+    rounded = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
+    assert rounded.dtype == np.float32 and rounded.tolist() == [low, low, high]
 
 
 def test_blocks_of_structures_make_no_difference(monkeypatch):
     _, sums = forests()
     flat, (x, _) = flat_trees(sums, columns=COLUMNS, n_features=6), rows(50, seed=1)
-    whole = flat.predict_eV(x)
+    all_rows = flat.predict_eV(x)
     monkeypatch.setattr(fold_models, "ROWS_PER_BLOCK", 7)
-    assert (flat.predict_eV(x) == whole).all()
+    assert (flat.predict_eV(x) == all_rows).all()
 
 
 @pytest.mark.parametrize(
