@@ -1,10 +1,13 @@
 """BTL-PCP-VI: Bayesian transfer of all layers around the source's variational posterior.
 
-Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_l ~ N(theta_hat_l, (1 + tau c_l)
-Sigma_l), with theta_hat and the diagonal Sigma of the source's mean-field variational posterior, c
-~ Dirichlet(c0, ..., c0), tau | c with density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l
-phi(c_l tau) over the v_l parameters of each layer; noise as in `btl_pcp_pe`. The base model, tau =
-0, is the source's posterior.
+Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_hat and the diagonal Sigma are those of
+the source's mean-field variational posterior;
+
+    theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l), c ~ Dirichlet(c0, ..., c0),
+    tau | c with density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l phi(c_l tau)
+
+over the v_l parameters of each layer; noise as in `btl_pcp_pe`. The base model, tau = 0, is the
+source's posterior.
 
 The distance is a sum over all parameters. With 160,000 of them tau is of order 0.01 at lam = 1, the
 posterior of tau equals its prior, and the target moves the weights only within the source's own

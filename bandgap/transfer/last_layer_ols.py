@@ -1,15 +1,15 @@
 """Least squares of the output layer on the target alone, with the source's hidden features.
 
 The comparison of Abba (2023), tables 3.4 to 3.6. It uses singular values; those below `rcond` of
-the largest count as zero. With n rows and r parameters, the intercept included, s^2 = RSS / (n -
-r). Draws are from the posterior under the flat prior: sigma^2 = RSS / chi^2_(n - r) and normal
-weights given it, so that intervals are the classical ones:
+the largest count as zero. There are n rows and r parameters, the intercept included, and
+s^2 = RSS / (n - r). Draws are from the posterior under the flat prior,
+sigma^2 = RSS / chi^2_(n - r) and normal weights given it, so that intervals are the classical ones:
 
     y +- t_(n - r) s sqrt(1 + 1 / n + x'(X'X)^+ x),   x centred like the rows
 
 Where n <= r no degree of freedom remains for the noise, and no such interval exists. The weights
-are then those of least norm. The noise is the leave-one-out error of each row, e_i = [K^+ y]_i /
-[K^+]_ii with K = X X', and the result has a warning.
+are then those of least norm. The noise is the leave-one-out error of each row,
+e_i = [K^+ y]_i / [K^+]_ii with K = X X', and the result has a warning.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,12 @@
 
 Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020). Chains start
 at the source's hidden layers and the linear probe. Every cycle follows a cosine from
-`learning_rate` to 0, has noise in its last quarter and ends with one draw. The energy is U = sum_i
-(y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2 at temperature T, s^2 the probe's residual
-variance. `inference/stack_updates.py` has the update, whose learning rate is that of the mean loss.
+`learning_rate` to 0, has noise in its last quarter and ends with one draw. The energy is
+
+    U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2
+
+at temperature T, with s^2 the probe's residual variance. `inference/batch/updates.py` has the
+update, whose learning rate is that of the mean loss.
 
 The prior and the noise are isotropic, so the row space of the training rows is exact. The component
 orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance at the end

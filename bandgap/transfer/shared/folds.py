@@ -3,10 +3,13 @@
 Rows that choose a setting or the noise are left out of everything that is fitted: scales, basis and
 probe of a fold come from the rows that it trains on.
 
-The noise of a mixture is one standard deviation for all rows. With K networks of equal weight, p(y
-| x) = (1 / K) sum_k N(y; f_k(x), sigma^2); sigma minimises the mean of -log p over the held-out
-rows (Lee and others 2024 have no noise: their examples are classes). It is below the root mean
-square error, since the spread of the f_k accounts for a part of the error.
+The noise of a mixture is one standard deviation for all rows. With K networks of equal weight,
+
+    p(y | x) = (1 / K) sum_k N(y; f_k(x), sigma^2);
+
+sigma minimises the mean of -log p over the held-out rows (Lee and others 2024 have no noise: their
+examples are classes). It is below the root mean square error, since the spread of the f_k accounts
+for a part of the error.
 """
 
 from collections.abc import Sequence
