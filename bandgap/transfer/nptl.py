@@ -9,9 +9,9 @@ hidden layers and the probe's output layer,
     (1 / 2n) sum_i [ w_i l(y_i, f(x_i)) + w'_i l(f_probe(x_i), f(x_i)) ],   l half the squared error
 
 The prior's share of the weight is alpha / (n + alpha) on average. Both rows of one input collapse
-to one of weight w + w' (`inference/batch/bootstrap.py`). Networks predict with equal weight. Choices
-where the paper is silent: the probe is a ridge regression by generalised cross-validation; alpha
-differs from 1 only for a clear gain on held-out rows; there is one noise for all rows.
+to one of weight w + w' (`inference/batch/bootstrap.py`). Networks predict with equal weight.
+Choices where the paper is silent: the probe is a ridge regression by generalised cross-validation;
+alpha differs from 1 only for a clear gain on held-out rows; there is one noise for all rows.
 """
 
 from dataclasses import dataclass, replace
