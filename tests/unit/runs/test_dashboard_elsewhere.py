@@ -1,4 +1,4 @@
-"""Work of the dashboard on a Dask cluster, and what is said of a scheduler that cannot be used."""
+"""The dashboard on a Dask cluster, and messages about an unusable scheduler."""
 
 import io
 import os

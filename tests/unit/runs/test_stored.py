@@ -1,4 +1,4 @@
-"""A stored run is the posterior that was fitted, whatever its draws share."""
+"""A stored run is the fitted posterior, also if its draws share memory."""
 
 import torch
 

@@ -45,7 +45,7 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["config"]["lam"] == 1.0
     assert manifest["config"]["sampler"]["warmup"] == 20
     assert manifest["source"]["card"]["level_of_theory"] == "made up"
-    # The same six, displaced anew.
+    # The same six, with other displacements.
     assert manifest["source"]["overlap"] == {
         "n": 20,
         "structures": 0,

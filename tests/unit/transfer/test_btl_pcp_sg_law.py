@@ -25,7 +25,7 @@ def target_of(n, *, few_for_all=False):
 
 
 class Counted:
-    """A target that keeps the number of rows of every gradient it is asked for."""
+    """A target that records the number of rows of every gradient."""
 
     def __init__(self, target):
         self.target = target

@@ -59,7 +59,7 @@ def test_chains_stay_on_few_labels_with_little_noise(seed):
 
 
 def test_chains_that_diverge_restart_with_half_the_step(source_of, target, tmp_path, monkeypatch):
-    """And a run that is killed then goes on from the attempt that it was at, to the same draws."""
+    """A run that is killed then resumes from its last attempt, to the same draws."""
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source = source_of()
     curvature = run(source, target, SHORT).diagnostics.figures["largest_curvature"]

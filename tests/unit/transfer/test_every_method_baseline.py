@@ -14,8 +14,8 @@ from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.method_settings import BRIEF, QUICK
 from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, made, truth
 
-BESIDE = {name: method for name, method in METHODS.items() if not method.levels}
-every_other_method = pytest.mark.parametrize("method", BESIDE.values(), ids=BESIDE)
+WITHOUT_LEVELS = {name: method for name, method in METHODS.items() if not method.levels}
+every_other_method = pytest.mark.parametrize("method", WITHOUT_LEVELS.values(), ids=WITHOUT_LEVELS)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_intervals_about_a_baseline_cover(name, n, source):
 
 def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(source):
     x, y = rows_with_baseline(40, seed=1)
-    assert set(METHODS) - set(BESIDE) == {
+    assert set(METHODS) - set(WITHOUT_LEVELS) == {
         "feature_gp",
         "kernel_ridge",
         "gaussian_process",
@@ -119,7 +119,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         "random_forest",
         "gradient_boosting",
     }
-    for name in set(METHODS) - set(BESIDE):
+    for name in set(METHODS) - set(WITHOUT_LEVELS):
         posterior = fit(METHODS[name], source, TargetData(x, y))
         assert not isinstance(posterior, BaselinePosterior)
         moved = x + np.eye(P + 1, dtype=np.float32)[P]
@@ -127,7 +127,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
 
 
 @pytest.mark.parametrize(
-    "method", [m for m in BESIDE.values() if m.resumable], ids=lambda m: m.name
+    "method", [m for m in WITHOUT_LEVELS.values() if m.resumable], ids=lambda m: m.name
 )
 def test_fit_with_a_baseline_resumes_to_the_same_posterior(method, source, tmp_path):
     x, y = rows_with_baseline(40, seed=1)
@@ -156,7 +156,7 @@ def test_gaps_that_are_the_baseline_itself_are_refused(source):
 
 
 def test_source_without_a_slope_is_no_obstacle(source):
-    """A source that says the same of all structures leaves the line to the baseline alone."""
+    """With a source that predicts the same for all structures the line is that of the baseline."""
     x, y = rows_with_baseline(40, seed=1)
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
     posterior = fit(METHODS["target_only"], flat, TargetData(x, y))

@@ -106,7 +106,7 @@ def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, targ
 def test_extending_to_no_more_samples_is_refused(source_of, target):
     posterior = fitted(source_of(), target, QUICK)
     with pytest.raises(
-        ConfigError, match="nptl: the posterior has 3 samples, 3 were asked for. Ask for more"
+        ConfigError, match="nptl: the posterior has 3 samples, 3 were requested. Request more"
     ):
         nptl.extend(posterior, source_of(), target, QUICK, samples=3)
 
