@@ -12,7 +12,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.method_settings import BRIEF, QUICK
-from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, made, truth
+from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
 
 WITHOUT_LEVELS = {name: method for name, method in METHODS.items() if not method.levels}
 every_other_method = pytest.mark.parametrize("method", WITHOUT_LEVELS.values(), ids=WITHOUT_LEVELS)
@@ -20,14 +20,14 @@ every_other_method = pytest.mark.parametrize("method", WITHOUT_LEVELS.values(), 
 
 @pytest.fixture(scope="module")
 def source():
-    features, gaps = made(300, seed=0)
+    features, gaps = rows_of(300, seed=0)
     about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
     return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
 
 
 def rows_with_baseline(n, *, seed, noise=0.2):
     """Rows with a baseline; gaps depend on it and on what the source predicts."""
-    x, _ = made(n, seed=seed)
+    x, _ = rows_of(n, seed=seed)
     rng = np.random.default_rng([seed, 1])
     g = (truth(x) + 0.8 * rng.normal(size=n)).astype(np.float32)
     return np.column_stack([x, g]), 1.0 + 0.7 * g + 0.4 * truth(x) + noise * rng.normal(size=n)

@@ -20,7 +20,7 @@ from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.inference.vecchia.samples import covariance_of
-from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
+from tests.unit.transfer.test_every_method import rows_of, source  # noqa: F401 - a fixture
 
 VECCHIA, ULISSE = METHODS["vecchia_gp"], METHODS["ulisse_gp"]
 BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws": 50}}}
@@ -28,13 +28,13 @@ BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws
 
 @pytest.fixture(scope="module")
 def fitted(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), seed=0), data
 
 
 def test_draws_of_the_mean_are_normal_scores_of_kriging(fitted):
     posterior, _ = fitted
-    x, _ = made(7, seed=9)
+    x, _ = rows_of(7, seed=9)
     draws = posterior.predictive_draws(x)
     points, trend = posterior.seen(x)
     betas = posterior.beta.reshape(-1, posterior.beta.shape[-1])
@@ -104,7 +104,7 @@ def test_stored_posterior_comes_back_the_same(fitted):
 
 
 def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
-    data = TargetData(*made(40, seed=1, shift=0.8))
+    data = TargetData(*rows_of(40, seed=1, shift=0.8))
     posterior = VECCHIA.fit(
         source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0
     )
@@ -113,7 +113,7 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
         scalars=posterior.scalars() | {"kind": posterior.kind},
         diagnostics=posterior.diagnostics,
     )
-    x, (theta,) = 3.0 * made(7, seed=9)[0], posterior.thetas
+    x, (theta,) = 3.0 * rows_of(7, seed=9)[0], posterior.thetas
     points, trend = posterior.seen(x)
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
@@ -133,7 +133,7 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
 
 
 def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
-    data = TargetData(*made(1100, seed=1, shift=0.8))
+    data = TargetData(*rows_of(1100, seed=1, shift=0.8))
     brief = {
         "process": {
             "nu": 1.5,
@@ -143,12 +143,12 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     }
     posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), seed=0)
     assert posterior.diagnostics.figures["divergences"] == 0.0
-    x, y = made(200, seed=2, shift=0.8)
+    x, y = rows_of(200, seed=2, shift=0.8)
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
 
 
 def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
     brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
     posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), seed=0)
@@ -167,7 +167,7 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
 
 
 def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     brief = {
         "nu": 1.5,
         "likelihood": "vecchia",
@@ -204,7 +204,7 @@ def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F
 
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
-    data = TargetData(*made(40, seed=1))
+    data = TargetData(*rows_of(40, seed=1))
     posterior = VECCHIA.fit(flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), seed=0)
     assert posterior.trend.shape == (40, 1)
     assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(
@@ -213,12 +213,12 @@ def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
 
 
 def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     exact = VECCHIA.fit(
         source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0
     )
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), seed=0)
-    x, y = made(100, seed=2, shift=0.8)
+    x, y = rows_of(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
 
@@ -228,7 +228,7 @@ def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
     monkeypatch,
 ):
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
     known_scales = {
         "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
@@ -238,7 +238,7 @@ def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
         "All chains diverged, down to a step of 0.0125" in text
         for text in solves.diagnostics.warnings
     )
-    x, _ = made(30, seed=2, shift=0.8)
+    x, _ = rows_of(30, seed=2, shift=0.8)
     one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
     np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
     np.testing.assert_allclose(one.sds_eV, other.sds_eV, rtol=0.05)
