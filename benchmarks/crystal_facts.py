@@ -41,10 +41,5 @@ def report_recomputed_fits(
         for name, words in DIFFERENCES.items()
         if any(f.made_of.get(name) != facts.get(name) for f in fits)
     ]
-    all_have_facts = all(fit.made_of for fit in fits)
-    why = (
-        f"were made with {' and '.join(differences)}"
-        if all_have_facts
-        else "have no record of their inputs"
-    )
+    why = f"were made with {' and '.join(differences)}"
     _log.warning("%s: fits of %s %s and are recomputed (%d)", file, fits[0].method, why, len(fits))

@@ -2,9 +2,9 @@
 
 There are three sets: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
 Methods without a source use the descriptor of the set (`descriptor_for_labelled`). Transfer
-methods start from a network on the inorganic crystals (perovskites) or from the shipped source on molecules
-(organic crystals), and are left out on the inorganic crystals. The peers of `crystal_peers.py` are
-fitted on the same splits.
+methods start from a network on the inorganic crystals (perovskites) or from the shipped source on
+molecules (organic crystals), and are left out on the inorganic crystals. The peers of
+`crystal_peers.py` are fitted on the same splits.
 
 The data are not shipped: a folder with the files named here is needed. A stored fit is reused if
 data, number of test rows, descriptor and source are unchanged.

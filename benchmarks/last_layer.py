@@ -122,7 +122,7 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
     def fit_pcp() -> object:
         return last_layer_pcp.fit(task.source, task.data, pcp, seed=seed)
 
-    rows = problem.rows[:WATCHED_ROWS, problem.kept]
+    rows = problem.rows[:WATCHED_ROWS, problem.has_change]
     run = config.speed
     figures: dict[str, Any] = {
         "n_dropped": units - problem.n_changes,

@@ -27,7 +27,13 @@ from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import ensemble, nptl
-from bandgap.transfer.shared.folds import SHARE, fit_sigma, held_out_masks, row_nll, start_of
+from bandgap.transfer.shared.folds import (
+    HELD_OUT_SHARE,
+    fit_sigma,
+    held_out_masks,
+    row_nll,
+    start_of,
+)
 from bandgap.transfer.shared.method import TargetData
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
@@ -110,7 +116,9 @@ def measure_speed(
     config: NptlBenchmark, source: SourceModel, table: Table, *, device: str, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Return times, their ratio to the loop, RMSE, NLL and noise of each variant."""
-    data, x_test, y_test = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
+    data, x_test, y_test = _split(
+        table, round(config.n / (1 - HELD_OUT_SHARE)), config, seed=config.seed
+    )
     place = choose_device(device)
     seconds: dict[str, list[float]] = {}
     predicted: dict[str, tuple[Floats, float]] = {}
@@ -140,7 +148,7 @@ def measure_memory(config: NptlBenchmark, source: SourceModel, table: Table) -> 
     It is the difference between the peak memory of two processes, divided by the difference
     between their numbers of samples.
     """
-    data, _, _ = _split(table, round(config.n / (1 - SHARE)), config, seed=config.seed)
+    data, _, _ = _split(table, round(config.n / (1 - HELD_OUT_SHARE)), config, seed=config.seed)
     n_small = 20
     n_large = 120
     result = {}

@@ -19,7 +19,7 @@ from bandgap.inference.network.pcp_scales import PointEstimateScales, point_esti
 from bandgap.inference.network.whitened_network import RowSpace, WhitenedNetwork, row_space, whiten
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.sources.stored import load_source
-from bandgap.transfer.btl_pcp_pe import BtlPcpConfig
+from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.sampled_network import centred, rows_for_source
 
@@ -120,7 +120,7 @@ def demo_problem(
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
     train = table.rows(split.train)
     test = table.rows(split.test)
-    config = BtlPcpConfig()
+    config = BtlPcpPeConfig()
     assert config.lam != "corr"
     source = centred(source, config.centre)
     data = TargetData(train.features, train.gaps_eV)

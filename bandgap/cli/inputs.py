@@ -198,9 +198,7 @@ def load_labelled(
     return LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline_eV)
 
 
-def load_baseline(
-    records: Records, name: str, *, table: Path | None = None, of_stored_run: bool = False
-) -> NDArray[np.float64]:
+def load_baseline(records: Records, name: str, *, table: Path | None = None) -> NDArray[np.float64]:
     """Return the baseline (n,) in eV of every record, NaN where there is none.
 
     Parameters
@@ -211,8 +209,6 @@ def load_baseline(
         Column of the table, or key of the extXYZ files. It states the unit, as in gap_pbe_eV.
     table
         Table with the values. Default: the extXYZ files.
-    of_stored_run
-        Whether the name is that of a stored run. A key without a unit is then in eV.
 
     Raises
     ------
@@ -222,9 +218,9 @@ def load_baseline(
     import numpy as np
 
     if table is None:
-        from bandgap.datasets.gaps import baselines_from_info, baselines_of_run
+        from bandgap.datasets.gaps import baselines_from_info
 
-        values = (baselines_of_run if of_stored_run else baselines_from_info)(records, name)
+        values = baselines_from_info(records, name)
         print_note(
             f"{np.isfinite(values).sum():,} of {len(records):,} structures have a "
             f"baseline under {name!r}."

@@ -103,9 +103,7 @@ def predict(
         plan = ChunkPlan(model, request, cache=descriptor_cache())
         baseline = None
         if name:
-            baseline = load_baseline(
-                records.without_atoms(), name, table=baselines, of_stored_run=True
-            )
+            baseline = load_baseline(records.without_atoms(), name, table=baselines)
         counts = write_growing_table(
             records,
             plan,

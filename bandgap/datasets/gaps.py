@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.units import TO_EV, Unit, unit_in_name, unit_of_name
+from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError, printable, shown
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
@@ -66,20 +66,6 @@ def baselines_from_info(records: Records, key: str) -> Floats:
     return _numbers_of_key(
         records, key, unit=unit_of_name(key, None, what="the key", remedy=remedy)
     )
-
-
-def baselines_of_run(records: Records, key: str) -> Floats:
-    """Return the baselines (n,) in eV for a stored run, as `labels_from_info` returns gaps.
-
-    A key without a unit is in eV.
-    """
-    _check_key(records, key)
-    return _numbers_of_key(records, key, unit=unit_of_run_baseline(key))
-
-
-def unit_of_run_baseline(name: str) -> Unit:
-    """Return the unit of a stored run's baseline (see `baselines_of_run`). Raises InputError."""
-    return unit_in_name(name, what="the baseline") or "eV"
 
 
 def gaps_from_numbers(

@@ -171,9 +171,8 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
 
 
 _Records = tuple[StructureRecord | PackedRecord, ...]
-_Task = tuple[
-    _Records, Floats | None, NDArray[np.bool_] | None
-]  # records, baselines, whether labelled
+# Records, baselines, whether labelled.
+_Task = tuple[_Records, Floats | None, NDArray[np.bool_] | None]
 _Result = tuple[Predictions, PredictionDetails | None]
 
 
@@ -238,7 +237,7 @@ def _predict(
 
 
 def _predict_in_parallel(tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
-    """Yield the chunks, predicted by forked processes where possible, else by those of the engine."""
+    """Yield the chunks, predicted by forked processes if possible, else by the engine."""
     loaded = _loaded(plan)  # before any process starts, so that errors are raised here
     if engine_in_use().remote or not can_fork():
         yield from _predict_by(mapped, tasks, plan)

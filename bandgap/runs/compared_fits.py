@@ -1,4 +1,4 @@
-"""Fits of a comparison: one line of a file for each, reused by a later call, and their means over splits."""
+"""Fits of a comparison: one line of a file for each, reuse, and means over splits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +19,9 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     "version": "another version of bandgap",
 }
 """Differences between a stored fit and a requested one, by the name in `ComparedFit.made_of`."""
+
+SHARED_FACTS: Final = ("data", "n_test", "source", "head", "version")
+"""Facts that fits of different methods have in common."""
 
 Facts = Mapping[str, Any]
 FitKey = tuple[str, int, int, float, str]
@@ -43,11 +46,11 @@ class ComparedFit:
     conformal_share: float = 0.0
     tested_on: str = ""
     failed: str = ""
-    made_of: Mapping[str, Any] = field(default_factory=dict)
+    made_of: Mapping[str, Any] = field(kw_only=True)
 
 
 def fit_key(fit: ComparedFit) -> FitKey:
-    """Return what identifies a fit: method, size, seed, share held back, candidates for test rows."""
+    """Return the method, size, seed, share held back and candidates for test rows of a fit."""
     return fit.method, fit.n, fit.seed, fit.conformal_share, fit.tested_on
 
 
@@ -73,28 +76,33 @@ def recomputed_sentence(
     stale = [fit for fit in stored if fit_key(fit) not in current_keys]
     if not stale:
         return ""
-    pairs = [(fit.made_of, facts.get(fit.method, {})) for fit in stale if fit.made_of]
+    pairs = [(fit.made_of, _current_facts(fit, facts)) for fit in stale]
     differences = [
         text
         for name, text in DIFFERENCES.items()
         if any(name in now and made_of.get(name) != now[name] for made_of, now in pairs)
     ]
-    why = (
-        f"were made with {' and '.join(differences)}"
-        if differences
-        else "do not say what they were made of"
-    )
     return (
-        f"{where}: {len(stale):,} stored fits are not used, and recomputed if needed. They {why}."
+        f"{where}: {len(stale):,} stored fits are not used, and recomputed if needed. They were "
+        f"made with {' and '.join(differences) or 'other inputs'}."
     )
+
+
+def _current_facts(fit: ComparedFit, facts: Mapping[str, Facts]) -> Facts:
+    """Return the present inputs that a stored fit is compared with."""
+    if fit.method in facts:
+        return facts[fit.method]
+    first = next(iter(facts.values()), {})
+    return {name: first[name] for name in SHARED_FACTS if name in first}
 
 
 def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
     if fit.method in facts:
         return dict(fit.made_of) == dict(facts[fit.method])
-    shared = ("data", "n_test", "source", "head", "version")
-    made_of = [fit.made_of.get(name) for name in shared]
-    return any(made_of == [current.get(name) for name in shared] for current in facts.values())
+    made_of = [fit.made_of.get(name) for name in SHARED_FACTS]
+    return any(
+        made_of == [current.get(name) for name in SHARED_FACTS] for current in facts.values()
+    )
 
 
 def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:
@@ -125,9 +133,9 @@ def append_fit(path: Path, fit: ComparedFit) -> None:
 
 
 def read_fits(path: Path) -> list[ComparedFit]:
-    """Return the fits of a file of JSON lines, none where there is no file; raises InputError for a damaged line.
+    """Return the fits of a file of JSON lines, none where there is no file.
 
-    Failed fits are left out, so that they are tried again.
+    Failed fits are left out, so that they are tried again. Raises InputError for a damaged line.
     """
     return [fit for fit in read_lines(path, _fit_of_line, what="compared fit") if not fit.failed]
 

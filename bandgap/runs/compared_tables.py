@@ -1,4 +1,4 @@
-"""Inputs of the methods of a comparison where a source lacks elements, and the common test structures.
+"""Inputs of a comparison's methods where a source lacks elements, and common test structures.
 
 The rules are those of a run. A method that can learn new elements uses every structure, in the
 grown descriptor of the source. A method without transfer does not use the source. For the other
@@ -64,7 +64,9 @@ class MethodInputs:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Inputs of every method of a comparison, by name, and of the references without a fit (`reference`).
+    """Inputs of every method of a comparison, by name, and of the references without a fit.
+
+    `reference` are the inputs of the references.
 
     `n_labelled` is the number of usable labelled structures. `lacking` counts those with an element
     that the source lacks, by element. `unable` are requested methods that can use too few
@@ -97,12 +99,12 @@ class Compared:
 
     @property
     def tested_on(self) -> str:
-        """Return "" where test rows are drawn from all labelled structures, else a fingerprint of their ids."""
+        """A fingerprint of the ids of the test candidates, "" if all labelled structures are."""
         common = self.common
         return "" if len(common) == self.n_labelled else fingerprint(sorted(common))
 
     def left_out(self, n_given: int) -> list[str]:
-        """Return a sentence on the structures that are left out, for every table that leaves some out."""
+        """Return a sentence on left-out structures for every table that leaves some out."""
         facts_by_table = [
             inputs.table.facts(n_given=n_given, of_source=bool(inputs.members))
             | {"descriptor": to_dict(inputs.descriptor)}
@@ -118,7 +120,10 @@ class Compared:
         n_common = len(self.common)
         is_all = n_common == self.n_labelled
         pool = f"all {n_common:,}" if is_all else f"the {n_common:,} of {self.n_labelled:,}"
-        text = f"Every method was tested on the same structures in each split, drawn from {pool} labelled ones"
+        text = (
+            "Every method was tested on the same structures in each split, drawn from "
+            f"{pool} labelled ones"
+        )
         if not self.lacking:
             return f"{text}."
         groups: dict[str, list[str]] = {}
@@ -129,8 +134,8 @@ class Compared:
             f"{treatment} {', '.join(names)}" for treatment, names in groups.items()
         )
         return (
-            f"{text}{'' if is_all else ' that all of them take'}. The source model has {missing}. Structures with "
-            f"such elements are {treatments}."
+            f"{text}{'' if is_all else ' that all of them take'}. The source model has {missing}. "
+            f"Structures with such elements are {treatments}."
         )
 
 
@@ -141,9 +146,9 @@ def tables_for(
     gaps_eV: NDArray[np.floating[Any]],
     *,
     head: str | None = None,
-    own: DescriptorConfig | None = None,
+    descriptor: DescriptorConfig | None = None,
     levels: ElectronLevels = "none",
-    at_least: int = 0,
+    min_structures: int = 0,
     **computing: Any,
 ) -> Compared:
     """Return the inputs of methods from a source and labelled records.
@@ -158,11 +163,11 @@ def tables_for(
         Structures and their gaps, (n,), in eV, NaN where there is none.
     head
         Output of the source to load. Default: all.
-    own
+    descriptor
         Descriptor without a source. Default: the one for the elements of the structures.
     levels
         Electron levels that the tables contain.
-    at_least
+    min_structures
         Number of structures that a method must be able to use; other methods are `unable`.
     computing
         Further arguments of `learnable`.
@@ -178,20 +183,20 @@ def tables_for(
     if source_folder is None:
         for name in methods:
             without_source(name)
-        base_descriptor = own or descriptor_for_labelled(records, gaps_eV)
+        base_descriptor = descriptor or descriptor_for_labelled(records, gaps_eV)
     else:
-        refuse_descriptor_with_source(own)
+        refuse_descriptor_with_source(descriptor)
         members = open_sources(source_folder).load(head)
         base_descriptor = next(iter(members[0].values())).descriptor
     elements = labelled_elements(records, gaps_eV)
     lacking = set(elements) - set(base_descriptor.elements) if members else set()
     inputs_by_descriptor: dict[DescriptorConfig | None, MethodInputs] = {}
 
-    def inputs_for(descriptor: DescriptorConfig | None) -> MethodInputs:
+    def inputs_for(source_descriptor: DescriptorConfig | None) -> MethodInputs:
         """Return the inputs with a descriptor of the source, or without the source (None)."""
-        if descriptor not in inputs_by_descriptor:
-            used = descriptor_for_labelled(records, gaps_eV) if descriptor is None else descriptor
-            used_members = members if descriptor is not None else ()
+        if source_descriptor not in inputs_by_descriptor:
+            used = source_descriptor or descriptor_for_labelled(records, gaps_eV)
+            used_members = members if source_descriptor is not None else ()
             table = learnable(
                 records,
                 gaps_eV,
@@ -199,13 +204,17 @@ def tables_for(
                 of_source=bool(used_members),
                 **computing,
             )
-            no_source_text = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
+            no_source_text = (
+                left_aside_sentence(sorted(lacking)) if source_descriptor is None else ""
+            )
             no_potential_text = (
-                "" if used_members or own else potential_obstacle_for(records, gaps_eV)
+                "" if used_members or descriptor else potential_obstacle_for(records, gaps_eV)
             )
             warnings = tuple(text for text in (no_source_text, no_potential_text) if text)
-            inputs_by_descriptor[descriptor] = MethodInputs(used_members, used, table, warnings)
-        return inputs_by_descriptor[descriptor]
+            inputs_by_descriptor[source_descriptor] = MethodInputs(
+                used_members, used, table, warnings
+            )
+        return inputs_by_descriptor[source_descriptor]
 
     labelled = _labelled(records, gaps_eV)
     descriptors = {
@@ -216,12 +225,12 @@ def tables_for(
     }
     unable = [
         name
-        for name, descriptor in descriptors.items()
-        if descriptor and lacking and _n_usable(labelled, descriptor) < at_least
+        for name, method_descriptor in descriptors.items()
+        if method_descriptor and lacking and _n_usable(labelled, method_descriptor) < min_structures
     ]
     by_method = {
-        name: inputs_for(descriptor)
-        for name, descriptor in descriptors.items()
+        name: inputs_for(method_descriptor)
+        for name, method_descriptor in descriptors.items()
         if name not in unable
     }
     candidates = [inputs for inputs in by_method.values() if inputs.members or not members]

@@ -1,4 +1,4 @@
-"""Comparison of methods on one labelled set, at several sizes of the training set and on several splits.
+"""Comparison of methods on one labelled set, at several sizes and on several splits.
 
 Every method gets the same rows, the same source and the same seeds. Two references need no fit: the
 mean of the training gaps, and the source network recalibrated by a straight line.
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison: methods with their settings, sizes of the training set, seeds, number of test rows.
+    """Methods with their settings, sizes of the training set, seeds, number of test rows.
 
     A share of each training set is held back for conformal intervals, as in `transfer_run`. A
     method named NAME@K starts from the first K networks of the source; one named NAME+levels gets
@@ -61,14 +61,18 @@ class Comparison:
             get_method(entrant_of(name).method).configure(settings)
         if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
             raise InputError(
-                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
-                "size and one seed, and 2 test rows."
+                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. "
+                "Accepted: at least one size and one seed, and 2 test rows."
             )
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method of a comparison: number of networks of the source (None: all), and whether it gets levels."""
+    """A method of a comparison.
+
+    `networks` is the number of networks of the source, None for all. `levels` says whether the
+    method gets electron levels.
+    """
 
     method: str
     networks: int | None
@@ -78,15 +82,17 @@ class Entrant:
 def entrant_of(name: str) -> Entrant:
     """Parse NAME, NAME@K or NAME+levels; raises InputError for another form.
 
-    >>> entrant_of("fine_tune@1"), entrant_of("feature_gp+levels")
-    (Entrant(method='fine_tune', networks=1, levels=False), Entrant(method='feature_gp', networks=None, levels=True))
+    >>> entrant_of("fine_tune@1")
+    Entrant(method='fine_tune', networks=1, levels=False)
+    >>> entrant_of("feature_gp+levels")
+    Entrant(method='feature_gp', networks=None, levels=True)
     """
     base, plus, suffix = name.partition("+")
     method, at, count = base.partition("@")
     if (at and not (count.isdigit() and int(count))) or (plus and suffix != "levels"):
         raise InputError(
-            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and either with +levels "
-            "for a method that gets electron levels."
+            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and "
+            "either with +levels for a method that gets electron levels."
         )
     return Entrant(method, int(count) if at else None, bool(plus))
 
@@ -145,7 +151,7 @@ def compare(
 
 
 def compared_of(members: Members | DescriptorConfig, table: Table) -> Compared:
-    """Return the inputs of the methods of `compare`: the same table and source, or descriptor, for all."""
+    """Return the inputs of `compare`: the same table and source, or descriptor, for all methods."""
     inputs = MethodInputs(
         () if isinstance(members, DescriptorConfig) else members, descriptor_of(members), table
     )
@@ -211,8 +217,9 @@ def compare_given(
     tested_on = compared.tested_on
     if largest + comparison.n_test > fewest:
         raise InputError(
-            f"{largest} training and {comparison.n_test} test rows are more than the {fewest} labelled structures"
-            f"{' that every method takes' if tested_on else ''}. Lower --n or --n-test."
+            f"{largest} training and {comparison.n_test} test rows are more than the {fewest} "
+            f"labelled structures{' that every method takes' if tested_on else ''}. Lower --n or "
+            "--n-test."
         )
     facts = facts_by_method(compared, comparison, head=head)
     reusable_keys = {fit_key(fit) for fit in reusable_fits(done, facts)}
@@ -279,7 +286,7 @@ def _fits_of_split(
             n_train=n,
             seed=seed,
             conformal_share=comparison.conformal_share,
-            among=work.candidate_ids,
+            test_candidates=work.candidate_ids,
         )
         train = table.rows(split.train)
         held_back = table.rows(split.held_back)
@@ -304,17 +311,19 @@ def _fits_of_split(
                 seed=seed,
                 head=head,
                 device=work.device,
+                made_of=work.facts[name],
             )
         except Cancelled:
             raise
         except BandgapError as error:
-            fit = ComparedFit(name, n, seed, {}, 0.0, head, failed=str(error))
+            fit = ComparedFit(
+                name, n, seed, {}, 0.0, head, failed=str(error), made_of=work.facts[name]
+            )
         yield replace(
             fit,
             n=n,
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
-            made_of=work.facts[name],
             warnings=(*fit.warnings, *(inputs.warnings if entrant else ())),
         )
 
@@ -349,12 +358,13 @@ def _fit_one(
     seed: int,
     head: str,
     device: str,
+    made_of: Facts,
 ) -> ComparedFit:
     n = len(data.gaps_eV)
     gaps = test.gaps_eV
     if name == CONSTANT:
         point = np.full(gaps.size, data.gaps_eV.mean())
-        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0)
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0, made_of=made_of)
     if name == SOURCE_ALONE:
         models = [member[head] for member in members]
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
@@ -362,9 +372,8 @@ def _fit_one(
             source_gaps_eV(model, scale, test.features)
             for model, scale in zip(models, scales, strict=True)
         ]
-        return ComparedFit(
-            name, n, seed, {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}, 0.0, head
-        )
+        figures = {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}
+        return ComparedFit(name, n, seed, figures, 0.0, head, made_of=made_of)
     entrant = entrant_of(name)
     method = get_method(entrant.method)
     started = time.perf_counter()
@@ -381,11 +390,12 @@ def _fit_one(
     for figure in ("rhat_max", "ess_min", "divergences"):
         if figure in posterior.diagnostics.figures:
             figures[figure] = posterior.diagnostics.figures[figure]
-    return ComparedFit(name, n, seed, figures, seconds, head, posterior.diagnostics.warnings)
+    warnings = posterior.diagnostics.warnings
+    return ComparedFit(name, n, seed, figures, seconds, head, warnings, made_of=made_of)
 
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
-    """Return errors, scores, coverage and width of the 95 % prediction interval on known gaps (n,) in eV."""
+    """Return errors, scores, coverage and width of the 95 % interval on gaps (n,) in eV."""
     ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
     point = draws.flat_means_eV.mean(axis=0)
     return evaluate_predictions(

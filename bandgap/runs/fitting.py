@@ -25,12 +25,13 @@ def fit_members(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Posterior:
-    """Fit a method from the output `head` of every network of a source; return the mixture of posteriors.
+    """Fit a method from the output `head` of every network, and return the mixture.
 
-    The posteriors of the networks have equal weights. The first network uses the given seed, the others use seeds that
-    are derived from it. A method that takes all networks together returns one posterior. Where the data have a
-    baseline, a straight line in it is fitted first, together with the first network's prediction, and the method
-    learns the residuals. With `checkpoint` every network has its own file, from which a resumable method resumes.
+    The posteriors of the networks have equal weights. The first network uses the given seed, the
+    others use seeds that are derived from it. A method that takes all networks together returns one
+    posterior. Where the data have a baseline, a straight line in it is fitted first, together with
+    the first network's prediction, and the method learns the residuals. With `checkpoint` every
+    network has its own file, from which a resumable method resumes.
     """
     if data.baseline:
         column = data.features.shape[1] - 1
@@ -39,7 +40,7 @@ def fit_members(
             data.features,
             data.gaps_eV,
             column=column,
-            beside_source=method.transfers,
+            with_source=method.transfers,
         )
         posterior = fit_members(
             method,

@@ -1,4 +1,4 @@
-"""The origin of a run: the networks of a source, as stored or grown by new elements, or no source."""
+"""The origin of a run: the networks of a source, stored or with new elements, or no source."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,20 +29,21 @@ from bandgap.transfer import Method, TargetData, get_method, without_source
 
 Members = Sequence[Mapping[str, SourceModel]]
 BLOCKS_STAY: Final = (
-    "The graph blocks of the source model are not changed; only the layers above them are. This method treats every "
-    "layer as one matrix that takes one row of features for a structure, but graph blocks take rows for all of its "
-    "atoms and bonds."
+    "The graph blocks of the source model are not changed; only the layers above them are. This "
+    "method treats every layer as one matrix that takes one row of features for a structure, but "
+    "graph blocks take rows for all of its atoms and bonds."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The method of a run, and the stored source with its networks (None and empty without a source).
+    """The method of a run, and the stored source with its networks, if there is one.
 
     `descriptor` is that of the run's structures without electron levels: that of the source, grown
     where the method can learn new elements, or one made for the structures. `lacking` are the
     elements because of which a given source is not used, by a method that works without one.
-    `known` are the elements of a given source, which every method accepts; None without a source.
+    `known_elements` are the elements of a given source, which every method accepts; None without
+    a source.
     """
 
     method: Method
@@ -50,7 +51,7 @@ class Origin:
     sources: StoredSources | None = None
     stored: Members = ()
     lacking: tuple[str, ...] = ()
-    known: frozenset[str] | None = None
+    known_elements: frozenset[str] | None = None
     kept_from_potential: str = ""  # why no potential is in a descriptor made for the structures
 
     def members(self, data: TargetData) -> Members:
@@ -60,7 +61,10 @@ class Origin:
         return grown_members(self.stored, self.descriptor, data.features)
 
     def fitted_from(self, members: Members, head: str, data: TargetData) -> Members:
-        """Return the networks to fit from: of several outputs, `head` alone unless all are fitted together."""
+        """Return the networks to fit from.
+
+        Of several outputs it is `head` alone, unless all outputs are fitted together.
+        """
         if self.sources is None or not self.sources.has_several_heads:
             return members
         uses_all_outputs = self.method.fit_together is not None
@@ -69,7 +73,7 @@ class Origin:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings on a source that is not used or is not changed in full, and on an unused potential."""
+        """Warnings on a source that is unused or partly fixed, and on an unused potential."""
         has_graph = self.sources is not None and self.descriptor.graph is not None
         texts = (
             left_aside_sentence(self.lacking) if self.lacking else "",
@@ -87,7 +91,7 @@ class Origin:
     def facts(
         self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]
     ) -> dict[str, Any]:
-        """Return the manifest's entries on the source: card, networks, fingerprint, overlap with the structures.
+        """Return the manifest's entries: card, networks, fingerprint and overlap of the source.
 
         `models` are the networks of the output `head` from which the run was fitted.
         """
@@ -106,7 +110,8 @@ class Origin:
             element for element in self.descriptor.species if element not in source_species
         ]
         if new_elements:
-            # The fingerprint is that of the networks as stored, with extras. Several outputs were read without.
+            # The fingerprint is that of the stored networks with extras, without which several
+            # outputs were read.
             stored = (
                 self.sources.load(head, verify=False)
                 if self.sources.has_several_heads
@@ -170,35 +175,37 @@ def origin_of(
     )
     source_descriptor = next(iter(stored[0].values())).descriptor
     elements = labelled_elements(records, gaps_eV)
-    known = frozenset(source_descriptor.elements)
+    known_elements = frozenset(source_descriptor.elements)
     run_descriptor = descriptor_taken(source_descriptor, method_object, elements)
     if run_descriptor is None:
         return Origin(
             method_object,
             descriptor_for_labelled(records, gaps_eV),
-            lacking=tuple(sorted(set(elements) - known)),
-            known=known,
+            lacking=tuple(sorted(set(elements) - known_elements)),
+            known_elements=known_elements,
             kept_from_potential=potential_obstacle_for(records, gaps_eV),
         )
-    return Origin(method_object, run_descriptor, sources, stored, known=known)
+    return Origin(method_object, run_descriptor, sources, stored, known_elements=known_elements)
 
 
 def descriptor_taken(
-    own: DescriptorConfig, method: Method, elements: Collection[str]
+    source_descriptor: DescriptorConfig, method: Method, elements: Collection[str]
 ) -> DescriptorConfig | None:
     """Return the descriptor in which a method uses structures of these elements with a source.
 
-    `own` is the descriptor of the source. It is grown where the method can learn new elements. The
+    The source's descriptor is grown where the method can learn new elements. The
     result is None where the source lacks an element and the method works without a source.
     """
-    descriptor = grown_descriptor(own, elements) if method.new_elements else own
+    descriptor = source_descriptor
+    if method.new_elements:
+        descriptor = grown_descriptor(source_descriptor, elements)
     lacks_elements = bool(set(elements) - set(descriptor.elements))
     return None if lacks_elements and not method.transfers else descriptor
 
 
 def left_aside_sentence(lacking: Collection[str]) -> str:
-    """Return the warning that a method does not use the given source, which lacks these elements."""
+    """Return the warning that a method does not use a source, which lacks these elements."""
     return (
-        f"The source model has no {', '.join(lacking)}. This method does without one: its descriptor is that for all "
-        "elements of the structures, as with no source model."
+        f"The source model has no {', '.join(lacking)}. This method does without one: its "
+        "descriptor is that for all elements of the structures, as with no source model."
     )

@@ -94,7 +94,9 @@ def predict_with_details(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Predictions, PredictionDetails]:
-    """Predict structures without known gaps, without calibrator, and the details that `next_structures` needs.
+    """Predict structures without calibrator, and return the details for `next_structures`.
+
+    The gaps of the structures are not known.
 
     Parameters and errors are those of `predict_run`.
     """
@@ -139,11 +141,11 @@ def _record_draws(
 def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
     """Raise InputError unless a baseline (n,) is given exactly when the run needs one."""
     if run.baseline and (baseline_eV is None or baseline_eV.shape != (n,)):
-        given = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
+        actual = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
         raise InputError(
-            f"This run corrects {run.baseline!r} of every structure, so a prediction needs it, in eV, of {n} "
-            f"structures (NaN: none). {given}: name its table (`bandgap predict --baselines CSV`), or give extXYZ "
-            "files that have it under this key."
+            f"This run corrects {run.baseline!r} of every structure, so a prediction needs it, in "
+            f"eV, of {n} structures (NaN: none). {actual}: name its table (`bandgap predict "
+            "--baselines CSV`), or give extXYZ files that have it under this key."
         )
     if baseline_eV is not None and not run.baseline:
         raise InputError("A baseline is given, but this run was trained without one. Leave it out.")
@@ -165,9 +167,8 @@ def draw_records(
     return drawn
 
 
-Request = tuple[
-    Sequence[StructureRecord], Descriptors, Floats | None
-]  # arguments of `draw_records`
+# Arguments of `draw_records`.
+Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]
 
 
 def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
@@ -186,7 +187,7 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
 def _inputs_and_judgements(
     run: Run, records: Sequence[StructureRecord], described: Descriptors, baseline_eV: Floats | None
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[Judgement, ...], tuple[str, ...]]:
-    """Return inputs (k, p) and rows (k,) of the usable records, and judgements and problems of all."""
+    """Return inputs (k, p) and rows (k,) of usable records, and judgements and problems of all."""
     described_problems = [problem.text if problem else "" for problem in described.problems]
     if baseline_eV is not None:
         no_baseline = f"has no {run.baseline}, which this run needs"

@@ -42,9 +42,8 @@ def propose_for(
     """
     usable = [
         record
-        for record, gap in zip(
-            records, gaps_eV, strict=False
-        )  # the run checks that the lengths agree
+        # The run checks that the lengths agree.
+        for record, gap in zip(records, gaps_eV, strict=False)
         if record.status != "refused" and np.isfinite(gap)
     ]
     element_sets = Counter(tuple(sorted(elements_of(record))) for record in usable)

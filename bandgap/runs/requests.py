@@ -1,7 +1,7 @@
 """Requests: what is asked of a transfer, a prediction and the training of a source model.
 
-Page, job, command line, Python function, manifest and "repeat this run" read these types. To add a setting, add a field
-here; it then has an option, a widget and an entry in the documentation.
+Page, job, command line, Python function, manifest and "repeat this run" read these types. To add a
+setting, add a field here; it then has an option, a widget and an entry in the documentation.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,17 @@ _DEVICE = Setting(
 _PRESET = (
     "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
 )
-_SPECIES = "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor is used."
+_SPECIES = (
+    "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor is "
+    "used."
+)
 
 
 class TransferRequest(Request):
     """How a method learns from labelled structures: method, split, inputs and settings.
 
-    The defaults are those of the command line. Structures, gaps, source model and output folder are not part of it.
+    The defaults are those of the command line. Structures, gaps, source model and output folder are
+    not part of it.
     """
 
     execution: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "n_jobs"})
@@ -36,7 +40,8 @@ class TransferRequest(Request):
         str | None,
         Setting(
             "Method",
-            "See --list-methods. Default: the proposed method, with the levels that are proposed with it.",
+            "See --list-methods. Default: the proposed method, with the levels that are proposed "
+            "with it.",
             metavar="NAME",
         ),
     ] = None
@@ -66,8 +71,8 @@ class TransferRequest(Request):
         Field(ge=0.0, lt=1.0),
         Setting(
             "Hold back for conformal intervals",
-            "Share of the N structures that is not learned from but held back for conformal intervals, such as 0.2; "
-            "95 % needs at least 19 structures.",
+            "Share of the N structures that is not learned from but held back for conformal "
+            "intervals, such as 0.2; 95 % needs at least 19 structures.",
             metavar="SHARE",
         ),
     ] = 0.0
@@ -75,8 +80,8 @@ class TransferRequest(Request):
         bool,
         Setting(
             "Keep a formula on one side of the split",
-            "Keep all structures of one formula, such as polymorphs, on one side of the split: the test of what the "
-            "model knows of compositions that it has not seen.",
+            "Keep all structures of one formula, such as polymorphs, on one side of the split: the "
+            "test of what the model knows of compositions that it has not seen.",
             on_page=True,
         ),
     ] = False
@@ -84,7 +89,8 @@ class TransferRequest(Request):
         bool,
         Setting(
             "Test on known elements",
-            "Hold out structures of the source's elements only, to compare with a method that takes no others.",
+            "Hold out structures of the source's elements only, to compare with a method that "
+            "takes no others.",
         ),
     ] = False
     seed: Annotated[int, Field(ge=0), _SEED] = 0
@@ -96,10 +102,10 @@ class TransferRequest(Request):
         Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"] | None,
         Setting(
             "Electron levels",
-            "Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), GFN1-xTB-supercell "
-            "(at more k points where a cell is small, as of inorganic crystals) or none. Gaussian processes, kernel "
-            "ridge and trees take all three levels, other methods the gap as a baseline. Default: none with --method, "
-            "else as proposed.",
+            "Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), "
+            "GFN1-xTB-supercell (at more k points where a cell is small, as of inorganic crystals) "
+            "or none. Gaussian processes, kernel ridge and trees take all three levels, other "
+            "methods the gap as a baseline. Default: none with --method, else as proposed.",
             metavar="METHOD",
         ),
     ] = None
@@ -107,8 +113,9 @@ class TransferRequest(Request):
         str,
         Setting(
             "Learn the difference to",
-            "A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of the table --labels, or "
-            "a key of the extXYZ files. The difference to it is learned, and predictions need it of every structure.",
+            "A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of "
+            "the table --labels, or a key of the extXYZ files. The difference to it is learned, "
+            "and predictions need it of every structure.",
             option="--baseline-column",
             metavar="NAME",
         ),
@@ -158,7 +165,10 @@ class TransferRequest(Request):
 
 
 class PredictRequest(Request):
-    """Which intervals are predicted, and how much is computed at a time. Model, structures and output are separate."""
+    """Which intervals are predicted, and how much is computed at a time.
+
+    Model, structures and output are not part of it.
+    """
 
     execution: ClassVar[frozenset[str]] = frozenset({"chunk_size", "n_jobs"})
 
@@ -174,8 +184,9 @@ class PredictRequest(Request):
         IntervalKind,
         Setting(
             "Interval",
-            "prediction: where a new crystal's gap falls; credible: where the mean is, without scatter; conformal: as "
-            "prediction, but by crystals that the run held back (transfer --conformal-share).",
+            "prediction: where a new crystal's gap falls; credible: where the mean is, without "
+            "scatter; conformal: as prediction, but by crystals that the run held back (transfer "
+            "--conformal-share).",
         ),
     ] = "prediction"
     calibrated: Annotated[
@@ -201,8 +212,8 @@ class PredictRequest(Request):
         Field(ge=1),
         Setting(
             "Processes",
-            "Processes that predict at the same time, each with one thread. With two or more, or files of more than "
-            "64 MB, another process reads the files.",
+            "Processes that predict at the same time, each with one thread. With two or more, or "
+            "files of more than 64 MB, another process reads the files.",
             option="--jobs",
         ),
     ] = 1
@@ -214,7 +225,10 @@ class PredictRequest(Request):
 
 
 class SourceRequest(Request):
-    """How a source model is trained: network, descriptor, data split and settings. Data and output are separate."""
+    """How a source model is trained: network, descriptor, data split and settings.
+
+    Data and output are not part of it.
+    """
 
     execution: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
 
@@ -222,8 +236,8 @@ class SourceRequest(Request):
         Literal["perceptron", "megnet"],
         Setting(
             "Network",
-            "perceptron: learns from the descriptor of --preset or --species; megnet: learns its own features from the "
-            "structures, by a graph network (needs the extra graph).",
+            "perceptron: learns from the descriptor of --preset or --species; megnet: learns its "
+            "own features from the structures, by a graph network (needs the extra graph).",
         ),
     ] = "perceptron"
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
@@ -234,7 +248,8 @@ class SourceRequest(Request):
         tuple[int, ...] | None,
         Setting(
             "Hidden units",
-            "Widths of the hidden layers; default: 128,64, and 1024,512 for megnet (Abba 2023, section 3.5).",
+            "Widths of the hidden layers; default: 128,64, and 1024,512 for megnet (Abba 2023, "
+            "section 3.5).",
             metavar="WIDTHS",
             example="128,64",
         ),
@@ -243,8 +258,9 @@ class SourceRequest(Request):
         tuple[int, int] | None,
         Setting(
             "Structures to train on and to stop by",
-            "Numbers of structures to train on and to stop by; the error on the rest is reported. 40000,10000 is the "
-            "split of OE62 that the method was published with. Default: four fifths and one fifth, no rest.",
+            "Numbers of structures to train on and to stop by; the error on the rest is reported. "
+            "40000,10000 is the split of OE62 that the method was published with. Default: four "
+            "fifths and one fifth, no rest.",
             metavar="TRAIN,STOP",
             example="40000,10000",
         ),
@@ -262,7 +278,8 @@ class SourceRequest(Request):
         str,
         Setting(
             "Licence of the data",
-            "Licence of the data, such as CC-BY-4.0. It is stored with the source model and its runs.",
+            "Licence of the data, such as CC-BY-4.0. It is stored with the source model and its "
+            "runs.",
         ),
     ] = ""
     variational: Annotated[
@@ -317,7 +334,8 @@ class SourceRequest(Request):
             )
         if self.split is not None and min(self.split) < 1:
             raise ValueError(
-                f"split: found {self.split}. Accepted: two whole numbers from 1, such as 40000,10000."
+                f"split: found {self.split}. Accepted: two whole numbers from 1, such as "
+                "40000,10000."
             )
         if self.network == "megnet" and self.split is not None:
             raise ValueError(

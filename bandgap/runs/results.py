@@ -1,4 +1,4 @@
-"""Results of a posterior on labelled rows: predictions, scores, and diagnostics for the manifest."""
+"""Results on labelled rows: predictions, scores, and diagnostics for the manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,12 +24,13 @@ LEVEL = 0.95  # of the intervals whose coverage and width are measured
 MIN_DRAWS = 4  # draws of every chain that R-hat needs
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities
 
+# Name: whether its trace is a logarithm.
 RECORDED_SCALES = {
     "tau": True,
     "x": True,
     "length": False,
     "spread": False,
-}  # name: whether its trace is a logarithm
+}
 SCALE_LABELS = {"length": "length of the kernel", "spread": "spread of the process"}
 
 Floats = NDArray[np.float64]
@@ -110,7 +111,7 @@ def conformal_figures(
 
 
 def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
-    """Return the largest R-hat and the smallest bulk ESS of means (chain, draw, n), within each member."""
+    """Return the largest R-hat and smallest bulk ESS of means (chain, draw, n) by member."""
     if means.shape[0] < 2 * members or means.shape[1] < MIN_DRAWS:
         return {}
     means_by_member = np.split(means, members)
@@ -123,7 +124,7 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
 
 
 def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
-    """Return the difference between posterior and prior for every scale of which draws of both are recorded.
+    """Return the difference between posterior and prior of every scale with draws of both.
 
     A mixture has a posterior and a prior for each network; the result is that of the largest
     difference.
@@ -147,7 +148,10 @@ def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
 
 
 def _scales_with_priors(record: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
-    """Return posterior draws (chain, draw) and prior draws (member, k) by scale, both on the trace's scale."""
+    """Return posterior draws (chain, draw) and prior draws (member, k) by scale.
+
+    Both are on the scale of the trace.
+    """
     scales = {}
     for name, is_log in RECORDED_SCALES.items():
         if f"trace.{name}" in record and f"prior.{name}" in record:
@@ -167,7 +171,10 @@ def _log(values: Floats) -> Floats:
 
 
 def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict[str, float]:
-    """Return the share of held-out rows that are far from the training rows, for posteriors that measure this."""
+    """Return the share of held-out rows far from the training rows.
+
+    It is empty for posteriors that do not measure this.
+    """
     shares = far_shares(posterior, inputs)
     return {} if shares is None else {"far_share": float(np.mean(shares > FAR))}
 

@@ -1,4 +1,4 @@
-"""A running digest of the inputs of a growing table, available for the first rows before all are read."""
+"""A running digest of the inputs of a growing table, before all of them are read."""
 
 import hashlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class RowDigest:
         self._restart()
 
     def __call__(self, rows: int) -> str:
-        """Return the hexadecimal digest of the inputs of the first `rows` rows, "" where there are fewer records."""
+        """Return the digest of the first `rows` rows, "" where there are fewer records."""
         if rows < self._rows:
             self._restart()
         while self._rows < rows:

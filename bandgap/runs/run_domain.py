@@ -26,7 +26,7 @@ def fit_run_domain(
     source_species: Collection[str],
     baseline: str = "",
 ) -> Domain:
-    """Fit the domain to the training rows; `baseline` is the name of their baseline, if they have one."""
+    """Fit the domain to the training rows; `baseline` is the name of their baseline, if any."""
     columns = _values_by_name(train.features, train.baseline_eV, descriptor, baseline=baseline)
     return fit_domain(
         similarity_features(train.features, descriptor),
@@ -45,7 +45,7 @@ def judge_rows(
     descriptor: DescriptorConfig,
     baseline_eV: Floats | None,
 ) -> tuple[Judgement, ...]:
-    """Judge structures by raw features (n, p), their elements, and their baseline (n,) if the run has one.
+    """Judge structures by raw features (n, p), elements, and baseline (n,) if the run has one.
 
     Rows of NaN are refused structures. Where the domain has no ranges, values are not judged.
     """

@@ -35,8 +35,8 @@ def train_source_run(
     Parameters
     ----------
     data
-        Structures with their gaps (n,) in eV, their level of theory and their licence. Structures that are refused or
-        have no gap (NaN) are left out.
+        Structures with their gaps (n,) in eV, their level of theory and their licence. Structures
+        that are refused or have no gap (NaN) are left out.
     request
         Network, descriptor, data split and settings.
     out
@@ -58,7 +58,8 @@ def train_source_run(
     InputError
         When no structures are left, or fewer than the request's split needs.
     ConfigError
-        When a perceptron has no descriptor, and where the package of a graph network is not installed.
+        When a perceptron has no descriptor, and where the package of a graph network is not
+        installed.
     """
     check_network(request)
     train = _trainer(request, descriptor)

@@ -21,7 +21,7 @@ def split_with_levels(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> tuple[Table, Split, list[LeftOut]]:
-    """Recompute the features of the structures in a split, with the electron levels of `descriptor`.
+    """Recompute the features of a split's structures, with the electron levels.
 
     Structures without levels are left out, so that the training set may be smaller than requested.
 

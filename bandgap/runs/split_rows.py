@@ -25,7 +25,7 @@ def split_of(
     seed: int,
     conformal_share: float = 0.0,
     by_formula: bool = False,
-    among: Collection[str] | None = None,
+    test_candidates: Collection[str] | None = None,
 ) -> Split:
     """Split a table by single structures or by formula.
 
@@ -43,7 +43,7 @@ def split_of(
         Share of the training rows, the last ones, that is held back.
     by_formula
         Whether all structures of one formula are on the same side of the split.
-    among
+    test_candidates
         Identifiers from which the test rows are drawn, independently of the other rows: every table
         that contains these structures then has the same test rows. Training rows are drawn from all
         other rows. Default: all.
@@ -54,7 +54,7 @@ def split_of(
         When there are too few rows.
     """
     groups = _formulas(table) if by_formula else None
-    candidate_ids = None if among is None else set(among)
+    candidate_ids = None if test_candidates is None else set(test_candidates)
     candidates = (
         None
         if candidate_ids is None
@@ -65,8 +65,9 @@ def split_of(
         return hold_back(split, share=conformal_share, groups=groups)
     if n_test > len(candidates):
         raise InputError(
-            f"split: {n_test:,} test structures were asked for, but every method can take only {len(candidates):,}. "
-            "Ask for fewer, or leave out the methods that cannot take the others."
+            f"split: {n_test:,} test structures were asked for, but every method can take only "
+            f"{len(candidates):,}. Ask for fewer, or leave out the methods that cannot take the "
+            "others."
         )
     test = np.array(candidates, dtype=np.int64)
     if n_test < len(test):

@@ -45,7 +45,7 @@ RECORD = "diagnostics.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished transfer as it is stored: posterior, descriptor, applicability domain and manifest.
+    """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
     """

@@ -1,7 +1,8 @@
-"""The transfer of a source model to labelled structures: from records and a request to the folder of a run.
+"""The transfer of a source model to labelled structures, from a request to a run's folder.
 
-`transfer_run` has four stages: `prepare` (method, descriptor, features), `split_rows` (training, calibration and test
-rows), `fit` (the posterior) and `report` (predictions of the test rows, manifest).
+`transfer_run` has four stages: `prepare` (method, descriptor, features), `split_rows` (training,
+calibration and test rows), `fit` (the posterior) and `report` (predictions of the test rows,
+manifest).
 """
 
 import datetime
@@ -53,9 +54,10 @@ from bandgap.transfer import Method, TargetData
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a request asks for, made concrete: method with its settings, origin, descriptor, features of the rows.
+    """The method with its settings, origin, descriptor and features that a request means.
 
-    `table` has the features without electron levels, which are computed for the rows of the split only.
+    `table` has the features without electron levels, which are computed for the rows of the split
+    only.
     """
 
     request: TransferRequest  # with the names of method and levels
@@ -84,7 +86,7 @@ class SplitTables:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A posterior, the output and the networks of the source that it started from, and the seconds of the fit."""
+    """A posterior, the output and networks that it started from, and the seconds of the fit."""
 
     posterior: Posterior
     head: str
@@ -95,7 +97,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutResult:
-    """What the posterior predicts of the test rows, and how good that is; empty where no rows were held out."""
+    """Predictions of the test rows and their scores; empty without test rows."""
 
     predictions: Predictions | None = None
     metrics: dict[str, float] = field(default_factory=dict)
@@ -115,25 +117,29 @@ def transfer_run(
 ) -> Path:
     """Transfer a source model to labelled structures and write the run to a folder.
 
-    Rows are sorted by identifier and permuted by the seed; the first `request.n_test` (default: a fifth, or what
-    `request.n` leaves if that is less) are the test set, the next `request.n` (default: the rest) the training set.
+    Rows are sorted by identifier and permuted by the seed; the first `request.n_test` (default: a
+    fifth, or what `request.n` leaves if that is less) are the test set, the next `request.n`
+    (default: the rest) the training set.
 
     Parameters
     ----------
     source
-        Folder of a source model. None: a method without transfer, and the descriptor that the request names, or the
-        one for the elements of the structures.
+        Folder of a source model. None: a method without transfer, and the descriptor that the
+        request names, or the one for the elements of the structures.
     data
-        Structures with their gaps (n,) in eV, NaN where there is none, and their baseline if the request names one.
+        Structures with their gaps (n,) in eV, NaN where there is none, and their baseline if the
+        request names one.
     request
         Method, split, inputs and settings. Default: the proposed method with its defaults.
     out
-        Folder to write. It is written as a whole when everything is computed, and replaces an older run.
+        Folder to write. It is written as a whole when everything is computed, and replaces an older
+        run.
     cache
         Cache of descriptors on disk.
     checkpoints
-        Folder in which a method that samples a network saves its state (default: "checkpoint" in `out`). A run that
-        finds files there resumes from them, to the same posterior. It is removed at the end.
+        Folder in which a method that samples a network saves its state (default: "checkpoint" in
+        `out`). A run that finds files there resumes from them, to the same posterior. It is removed
+        at the end.
     progress
         Called with every step; may raise `Cancelled`.
 
@@ -145,10 +151,12 @@ def transfer_run(
     Raises
     ------
     InputError
-        When there are too few rows, when a baseline is named and not given, and for electron levels where the gaps are
-        of such a calculation themselves. Before anything is computed, when `out` cannot be written or is not a run.
+        When there are too few rows, when a baseline is named and not given, and for electron levels
+        where the gaps are of such a calculation themselves. Before anything is computed, when `out`
+        cannot be written or is not a run.
     ConfigError
-        For a method that transfers where there is no source, and for a descriptor where there is one.
+        For a method that transfers where there is no source, and for a descriptor where there is
+        one.
     ForeignCheckpointError
         When the files in `checkpoints` are of another run.
     """
@@ -173,7 +181,7 @@ def prepare(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Prepared:
-    """Choose method and descriptor, and compute the features of all rows that can be learned from."""
+    """Choose method and descriptor, and compute the features of all usable rows."""
     _check_baseline(data, request)
     method, levels, _ = method_and_levels(
         request.method,
@@ -219,8 +227,8 @@ def split_rows(
 ) -> SplitTables:
     """Draw the rows to learn from, to hold back for conformal intervals and to test on.
 
-    Electron levels take seconds a structure and are computed here, for these rows only. Rows without levels are left
-    out; they are added to `prepared.facts`.
+    Electron levels take seconds a structure and are computed here, for these rows only. Rows
+    without levels are left out; they are added to `prepared.facts`.
     """
     split = _split(prepared)
     table = prepared.table
@@ -239,7 +247,8 @@ def split_rows(
 
 
 def _split(prepared: Prepared) -> Split:
-    request, table = prepared.request, prepared.table
+    request = prepared.request
+    table = prepared.table
     n_test = request.n_test
     if n_test is None:
         n_left = max(0, len(table) - (request.n or 0))
@@ -252,8 +261,14 @@ def _split(prepared: Prepared) -> Split:
     try:
         if request.test_ids is not None:
             return split_on(table, test_ids=request.test_ids, **draw)
-        among = _ids_of_known_elements(prepared)
-        return split_of(table, n_test=n_test, by_formula=request.by_formula, among=among, **draw)
+        test_candidates = _ids_of_known_elements(prepared)
+        return split_of(
+            table,
+            n_test=n_test,
+            by_formula=request.by_formula,
+            test_candidates=test_candidates,
+            **draw,
+        )
     except InputError as error:  # fewer rows than structures: say which were left out
         facts = prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
@@ -266,7 +281,10 @@ def fit(
     checkpoints: Path,
     progress: Progress = no_progress,
 ) -> Fitted:
-    """Fit the method to the training rows, from the output of the source that fits them best or that was asked for."""
+    """Fit the method to the training rows.
+
+    It starts from the requested output of the source, or from the one that fits the rows best.
+    """
     request, origin, train = prepared.request, prepared.origin, tables.train
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
@@ -310,7 +328,10 @@ def report(
     started: float,
     progress: Progress = no_progress,
 ) -> None:
-    """Predict the test rows and write predictions, posterior and manifest; `started` is the run's first moment."""
+    """Predict the test rows and write predictions, posterior and manifest.
+
+    `started` is the time at which the run started.
+    """
     train = tables.train
     domain = fit_run_domain(
         train,
@@ -379,7 +400,7 @@ def _manifest(
     *,
     conformal: ConformalScores | None,
 ) -> dict[str, Any]:
-    """Return what the manifest says of a run."""
+    """Return the manifest's entries on a run."""
     warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
@@ -411,8 +432,8 @@ def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:
     """Raise InputError unless the data have a baseline exactly when the request names one."""
     if request.baseline and data.baseline_eV is None:
         raise InputError(
-            f"baseline: the request names {request.baseline!r}, but the data have no baseline. Give the values in eV, "
-            "NaN for none: LabelledSet(..., baseline_eV=values)."
+            f"baseline: the request names {request.baseline!r}, but the data have no baseline. "
+            "Give the values in eV, NaN for none: LabelledSet(..., baseline_eV=values)."
         )
     if data.baseline_eV is not None and not request.baseline:
         raise InputError(
@@ -422,11 +443,13 @@ def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:
 
 
 def _ids_of_known_elements(prepared: Prepared) -> Collection[str] | None:
-    """Return the structures among which the test rows are drawn, None for all."""
-    known = prepared.origin.known
-    if not prepared.request.test_known or known is None:
+    """Return the ids from which test rows are drawn, None for all."""
+    known_elements = prepared.origin.known_elements
+    if not prepared.request.test_known or known_elements is None:
         return None
     table = prepared.table
     return [
-        id_ for id_, elements in zip(table.ids, table.elements, strict=True) if elements <= known
+        id_
+        for id_, elements in zip(table.ids, table.elements, strict=True)
+        if elements <= known_elements
     ]

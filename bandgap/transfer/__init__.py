@@ -1,7 +1,7 @@
-"""Transfer methods: one file each, with everything that is known of the method in its `METHOD`.
+"""Transfer methods: one file for each, which describes the method in its `METHOD`.
 
-`NAMES` lists them. A method's module is imported when the method is first used, so that listing or predicting loads no
-sampler.
+`NAMES` lists them. A method's module is imported when the method is first used, so that listing
+methods or predicting loads no sampler.
 
 Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
 """
@@ -16,7 +16,8 @@ from bandgap.foundation.lazy import names_of
 if TYPE_CHECKING:
     from bandgap.transfer.shared.method import Method, TargetData
 
-NAMES = (  # in the order in which they are offered; each is a module of this package
+# In the order in which they are listed; each is a module of this package.
+NAMES = (
     "btl_pcp_pe",
     "btl_pcp_sg",
     "btl_pcp_vi",
@@ -54,7 +55,7 @@ NAMES = (  # in the order in which they are offered; each is a module of this pa
 
 
 class _Registry(Mapping[str, "Method"]):
-    """The methods by name; each module is imported on the first access to its method."""
+    """The methods by name; a module is imported on the first access to its method."""
 
     def __getitem__(self, name: str) -> "Method":
         if name not in NAMES:
@@ -83,13 +84,17 @@ def get_method(name: str) -> "Method":
 
 
 def without_source(name: str) -> "Method":
-    """Return the method of this name; raises ConfigError where it transfers from a source model, and there is none."""
+    """Return the method of this name, to be used without a source model.
+
+    Raises ConfigError for a method that transfers from a source model.
+    """
     method = get_method(name)
     if method.transfers:
-        others = ", ".join(other for other in NAMES if not METHODS[other].transfers)
+        accepted = ", ".join(other for other in NAMES if not METHODS[other].transfers)
         raise ConfigError(
-            f"{name} transfers from a source model, and the source is none. Give one (`--source DIR`, which `bandgap "
-            f"train-source` writes, or choose it on the page Train), or a method without transfer: {others}."
+            f"{name} transfers from a source model, and the source is none. Give one (`--source "
+            "DIR`, which `bandgap train-source` writes, or choose it on the page Train), or a "
+            f"method without transfer: {accepted}."
         )
     return method
 

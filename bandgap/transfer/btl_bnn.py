@@ -1,38 +1,34 @@
-r"""BTL-BNN: Bayesian transfer of all layers around the source's weights with scales that know nothing of the source.
+r"""BTL-BNN: Bayesian transfer of all layers; the prior of its scales does not depend on the source.
 
-Abba (2023), section 2.5: theta_l ~ N(theta_hat_l, tau_l I), tau_l ~ InvGamma(2, 1) independently, noise as in `bnn`.
-What BTL-PCP adds to it is the prior of the scales. tau and c of its posterior are the sum of the tau_l and their
-shares.
+Abba (2023), section 2.5: the prior is centred at the source's weights (`independent_scales`).
+BTL-PCP differs in the prior of the scales alone. tau and c of this posterior are the sum of the
+tau_l and each layer's share of it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.bnn import sample_around
 from bandgap.transfer.shared.cost import Cost
+from bandgap.transfer.shared.independent_scales import (
+    IndependentScalesConfig,
+    check_noise_share,
+    sample_independent_scales,
+)
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 
 
 @dataclass(frozen=True)
-class BtlBnnConfig(Scales):
+class BtlBnnConfig(IndependentScalesConfig, Scales):
     """Scales (`recalibration`), noise and sampler."""
 
-    noise_share: float = 0.2
-    sampler: SamplerConfig = field(default_factory=SamplerConfig)
-
     def __post_init__(self) -> None:
-        if not self.noise_share > 0:
-            raise ConfigError(
-                f"btl_bnn: noise_share = {self.noise_share}. Accepted: a number above 0."
-            )
+        check_noise_share("btl_bnn", self.noise_share)
 
 
 def fit(
@@ -45,14 +41,13 @@ def fit(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
-    """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
+    """Sample all weights and scales given the training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
     rows = rows_for_source(source, data, **config.scales)
-    posterior = sample_around(
+    posterior = sample_independent_scales(
         layers_of(source.params),
         rows,
-        noise_b=rows.noise_b(config.noise_share),
-        sampler=config.sampler,
+        config,
         seed=seed,
         device=device,
         progress=progress,

@@ -1,13 +1,20 @@
-r"""BTL-PCP-VI: Bayesian transfer of all layers with a penalized-complexity prior around the source's posterior.
+"""BTL-PCP-VI: Bayesian transfer of all layers around the source's variational posterior.
 
-Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l), theta_hat and
-the diagonal Sigma from the source's mean-field variational posterior, c ~ Dirichlet(c0, ..., c0), tau | c with density
-lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l phi(c_l tau) over the v_l parameters of each layer; noise as in
-`btl_pcp_pe`. The base model, tau = 0, is the source's posterior itself. The distance is a sum over all parameters: with
-160,000 of them tau is of order 0.01 at lam = 1, the posterior of tau equals its prior, and the target moves the weights
-within the source's own uncertainty alone. So lam follows the thesis' rule by default: the rate at which the network's
-output has the correlation 0.5 with a label (`priors.correlation`). No rate does where the source's own uncertainty
-gives more, or the least rate less; then lam = 1, with a warning.
+Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_hat and the diagonal Sigma are those of
+the source's mean-field variational posterior;
+
+    theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l), c ~ Dirichlet(c0, ..., c0),
+    tau | c with density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l phi(c_l tau)
+
+over the v_l parameters of each layer; noise as in `btl_pcp_pe`. The base model, tau = 0, is the
+source's posterior.
+
+The distance is a sum over all parameters. With 160,000 of them tau is of order 0.01 at lam = 1, the
+posterior of tau equals its prior, and the target moves the weights only within the source's own
+uncertainty. Therefore lam follows the thesis' rule by default: the rate at which the network's
+output has the correlation 0.5 with a label (`priors.correlation`). No rate does where the source's
+own uncertainty gives a higher correlation, or the smallest rate a lower one; then lam = 1, with a
+warning.
 """
 
 from dataclasses import dataclass, field, replace
@@ -35,9 +42,9 @@ from bandgap.priors.correlation import (
     rate_for_correlation,
 )
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.btl_pcp_pe import check_prior
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.point_prior import check_prior
 from bandgap.transfer.shared.sampled_network import (
     centred,
     diagnose,
@@ -48,15 +55,15 @@ from bandgap.transfer.shared.sampled_network import (
 )
 
 VariationalRate = float | Literal["auto", "corr"]
-UNREACHED: Final = 1.0  # the rate where the rule has none
+FALLBACK_RATE: Final = 1.0  # where no rate gives the correlation
 
 
 @dataclass(frozen=True)
 class BtlPcpViConfig(Scales):
     """Prior, scales (`recalibration`), noise and sampler; `corr` and `c0` as in `btl_pcp_pe`.
 
-    `lam` is a rate, "corr" for the one at which the network's output has the correlation `corr` with a label, or "auto"
-    for that one where there is one, else 1.
+    `lam` is a rate, or "corr" for the rate at which the network's output has the correlation `corr`
+    with a label. "auto" is "corr" where such a rate exists, else 1.
     """
 
     lam: VariationalRate = "auto"
@@ -86,37 +93,40 @@ def fit(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> ScaledNetworkPosterior:
-    """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV).
+    """Sample all weights and scales given the training rows (features (n, p), gaps in eV).
 
     Raises InputError where the source has no variational posterior.
     """
     progress(Update("preparing the transfer"))
-    known = variational_posterior(source)
+    source_posterior = variational_posterior(source)
     rows = rows_for_source(centred(source, "variational"), data, **config.scales)
-    gains = layer_variances(known.mean, known.sd, rows.x)
-    place = choose_device(device)
+    gains = layer_variances(source_posterior.mean, source_posterior.sd, rows.x)
+    torch_device = choose_device(device)
     noise_b = rows.noise_b(config.noise_share)
     prior = variational_scales(
-        source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=place
+        source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=torch_device
     )
-    rate, rate_warnings = _rate(gains, known, prior, config, seed=seed)
+    rate, rate_warnings = _rate(gains, source_posterior, prior, config, seed=seed)
     prior = replace(prior, lam=rate)
-    layers, sds = layers_of(known.mean), layers_of(known.sd)
-    net = whiten_scaled(layers, sds, rows.x, rows.y, device=place, dtype=torch.float32)
+    layers = layers_of(source_posterior.mean)
+    sds = layers_of(source_posterior.sd)
+    net = whiten_scaled(layers, sds, rows.x, rows.y, device=torch_device, dtype=torch.float32)
     draws, info = sample_network(
         net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
     )
-    found = recorded(diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=seed)
+    diagnostics = recorded(
+        diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=seed
+    )
     posterior = _posterior(
         draws,
         prior,
-        known,
+        source_posterior,
         basis=net.basis.cpu(),
         standardiser=rows.standardiser,
         diagnostics=replace(
-            found,
-            figures={**found.figures, "lam": prior.lam},
-            warnings=(*rate_warnings, *found.warnings),
+            diagnostics,
+            figures={**diagnostics.figures, "lam": prior.lam},
+            warnings=(*rate_warnings, *diagnostics.warnings),
         ),
         seed=seed,
     )
@@ -125,13 +135,13 @@ def fit(
 
 def _rate(
     gains: Tensor,
-    known: VariationalFit,
+    source_posterior: VariationalFit,
     prior: VariationalScales,
     config: BtlPcpViConfig,
     *,
     seed: int,
 ) -> tuple[float, tuple[str, ...]]:
-    """Return the rate lam and what is to be said of it."""
+    """Return the rate lam, and warnings about it."""
     if config.lam != "auto" and config.lam != "corr":
         return config.lam, ()
     try:
@@ -139,16 +149,17 @@ def _rate(
             config.corr,
             prior.slopes.cpu(),
             prior.weights.cpu(),
-            OutputVariance(gains.sum(1), gains, known.noise_variance),
+            OutputVariance(gains.sum(1), gains, source_posterior.noise_variance),
             c0=config.c0,
             generator=torch.Generator().manual_seed(seed),
         )
     except UnreachableCorrelationError:
         if config.lam == "corr":
             raise
-        return UNREACHED, (
-            f"No rate lam of the prior gives the correlation {config.corr:g} between the network's output and a label, "
-            f"so lam = {UNREACHED:g} was taken. The source's own uncertainty may decide the result.",
+        return FALLBACK_RATE, (
+            f"No rate lam of the prior gives the correlation {config.corr:g} between the network's "
+            f"output and a label, so lam = {FALLBACK_RATE:g} was taken. The source's own "
+            "uncertainty may decide the result.",
         )
     return rate, ()
 
@@ -156,18 +167,19 @@ def _rate(
 def _posterior(
     draws: NetworkDraws,
     prior: VariationalScales,
-    known: VariationalFit,
+    source_posterior: VariationalFit,
     *,
     basis: Tensor,
     standardiser: Standardiser,
     diagnostics: Diagnostics,
     seed: int,
 ) -> ScaledNetworkPosterior:
-    chains, kept = draws.state.shape[:2]
-    layers, sds = layers_of(known.mean), layers_of(known.sd)
+    chains, draws_of_chain = draws.state.shape[:2]
+    layers = layers_of(source_posterior.mean)
+    sds = layers_of(source_posterior.sd)
     scales = prior.scales(draws.state.flatten(0, 1))
-    s = scales.s.reshape(chains, kept, -1).float()[..., None, None]
-    hidden = [layers[i] + s[:, :, i] * sds[i] * draws.z[i] for i in range(1, len(draws.z))]
+    scale = scales.s.reshape(chains, draws_of_chain, -1).float()[..., None, None]
+    hidden = [layers[i] + scale[:, :, i] * sds[i] * draws.z[i] for i in range(1, len(draws.z))]
     output = draws.output.float().unsqueeze(2) * sds[-1]
     tau, c = prior.tau_and_weights(draws.state)
     return ScaledNetworkPosterior(
@@ -176,9 +188,9 @@ def _posterior(
         sd_1=sds[0],
         basis=basis,
         coordinates=first_layer_coordinates(draws.z[0], sd_1=sds[0], basis=basis, seed=seed),
-        scale_1=s[:, :, 0, 0, 0],
+        scale_1=scale[:, :, 0, 0, 0],
         upper=(*hidden, output),
-        sigma=scales.sigma.reshape(chains, kept).numpy(),
+        sigma=scales.sigma.reshape(chains, draws_of_chain).numpy(),
         seed=seed,
         layer_weights=c.numpy(),
         tau=tau.numpy(),

@@ -1,13 +1,16 @@
-r"""BTL-VI: variational transfer of all layers, each weight held as tightly as the source's data determined it.
+"""BTL-VI: variational transfer of all layers with the source's Fisher information.
 
-In the manner of Zhou et al. (2020): theta_k ~ N(theta_hat_k, 1 / (kappa F_k + delta / p_k^2)) with F the diagonal
-Fisher information of the source's weights and p_k^2 the variance of their prior (`variational`), so that kappa = delta
-= 1 is the source's Laplace approximation; the posterior given the target is approximated by independent normals, with y
-~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) as in `btl_pcp_pe`, at the sigma of highest density. kappa, the
-share of the source's information that still holds for the target, is the one under which rows held out are most
-likely; then all rows are fitted. A floor delta that is the same for all weights does not do: on the demo half of the
-first layer has no information at all, and with a standard deviation of 1 in each of these weights the error is 0.50 eV,
-not 0.38 (100 crystals, one run).
+After Zhou et al. (2020): theta_k ~ N(theta_hat_k, 1 / (kappa F_k + delta / p_k^2)), with F the
+diagonal Fisher information of the source's weights and p_k^2 the variance of their prior
+(`variational`), so that kappa = delta = 1 is the source's Laplace approximation. The posterior
+given the target is approximated by independent normals, with y ~ N(f(x; theta), sigma^2), sigma^2 ~
+InvGamma(2, b) as in `btl_pcp_pe`, at the sigma of highest density. kappa is the share of the
+source's information that still applies to the target: the candidate with the highest held-out
+likelihood. Then all rows are fitted.
+
+The floor delta / p_k^2 depends on the weight, since half of the first layer can have no information
+at all, and with a standard deviation of 1 in each of these weights predictions are much less
+accurate.
 """
 
 import math
@@ -37,7 +40,7 @@ from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source
 
-JUDGING_DRAWS = 64  # of the weights, by which held-out rows judge a kappa
+HELD_OUT_DRAWS = 64  # of the weights, for the held-out likelihood of a kappa
 TRAINING = VariationalConfig(
     epochs=800,
     batch_size=64,
@@ -50,9 +53,9 @@ TRAINING = VariationalConfig(
 
 @dataclass(frozen=True)
 class BtlViConfig(Scales):
-    """Candidates for kappa, the share `delta` of the prior's precision, scales (`recalibration`), noise, training.
+    """Candidates for kappa, share `delta` of the prior's precision, scales, noise and training.
 
-    `draws` is the number of draws that are kept.
+    `draws` is the number of stored draws.
     """
 
     kappas: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
@@ -63,17 +66,23 @@ class BtlViConfig(Scales):
     draws: int = 400
 
     def __post_init__(self) -> None:
-        numbers = all(isinstance(k, (int, float)) and k > 0 for k in self.kappas)
+        are_numbers = all(isinstance(k, (int, float)) and k > 0 for k in self.kappas)
         if not (
-            self.kappas and numbers and self.delta > 0 and self.noise_share > 0 and self.draws >= 1
+            self.kappas
+            and are_numbers
+            and self.delta > 0
+            and self.noise_share > 0
+            and self.draws >= 1
         ):
             raise ConfigError(
-                f"btl_vi: kappas = {list(self.kappas)}, delta = {self.delta}, noise_share = {self.noise_share}, draws "
-                f"= {self.draws}. Accepted: at least one kappa, all of them numbers above 0, and at least one draw."
+                f"btl_vi: kappas = {list(self.kappas)}, delta = {self.delta}, noise_share = "
+                f"{self.noise_share}, draws = {self.draws}. Accepted: at least one kappa, all of "
+                "them numbers above 0, and at least one draw."
             )
         if not 0 < self.validation_share < 1:
             raise ConfigError(
-                f"btl_vi: validation_share = {self.validation_share}. Accepted: a number between 0 and 1."
+                f"btl_vi: validation_share = {self.validation_share}. Accepted: a number between 0 "
+                "and 1."
             )
 
 
@@ -86,30 +95,30 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> ScaledNetworkPosterior:
-    """Fit independent normals to all weights given the target's training rows (features (n, p), gaps in eV).
+    """Fit independent normals to all weights given the rows (features (n, p), gaps in eV).
 
     Raises InputError where the source has no Fisher information.
     """
     progress(Update("preparing the transfer"))
     if source.fisher is None:
         raise InputError(
-            "the source has no Fisher information, which this method needs. Train it again with `bandgap "
-            "train-source` (several sets: `bandgap train-sources`), or add it with `bandgap source-extras`; of several "
-            "sets, to the one that the transfer starts from."
+            "the source has no Fisher information, which this method needs. Train it again with "
+            "`bandgap train-source` (several sets: `bandgap train-sources`), or add it with "
+            "`bandgap source-extras`; of several sets, to the one that the transfer starts from."
         )
     rows = rows_for_source(source, data, **config.scales)
-    place = choose_device(device)
-    problem = _Problem(
-        {name: value.to(place) for name, value in source.params.items()},
-        {name: value.to(place) for name, value in source.fisher.items()},
-        rows.x.float().to(place),
-        rows.y.float().to(place),
+    torch_device = choose_device(device)
+    problem = _VariationalProblem(
+        {name: value.to(torch_device) for name, value in source.params.items()},
+        {name: value.to(torch_device) for name, value in source.fisher.items()},
+        rows.x.float().to(torch_device),
+        rows.y.float().to(torch_device),
         rows.noise_b(config.noise_share),
     )
     split = split_rows(len(data.gaps_eV), share=config.validation_share, generator=_stream(seed, 0))
     scores = {}
     for kappa in config.kappas if len(config.kappas) > 1 else ():
-        tried = _fit_at(
+        candidate = _fit_at(
             kappa,
             problem,
             split.training,
@@ -119,29 +128,43 @@ def fit(
             progress=progress,
         )
         scores[kappa] = _log_predictive(
-            tried, problem.x[split.held_out], problem.y[split.held_out], seed=seed
+            candidate, problem.x[split.held_out], problem.y[split.held_out], seed=seed
         )
     kappa = max(scores, key=lambda k: scores[k]) if scores else config.kappas[0]
-    everything = torch.arange(len(data.gaps_eV))
-    found = _fit_at(
+    all_rows = torch.arange(len(data.gaps_eV))
+    variational = _fit_at(
         kappa,
         problem,
-        everything,
+        all_rows,
         config,
         phase="variational transfer",
         seed=seed,
         progress=progress,
     )
-    figures = {"kappa": kappa, "elbo": found.elbo[-1]}
+    figures = {"kappa": kappa, "elbo": variational.elbo[-1]}
     figures |= {f"held_out_nats_at_kappa_{k:g}": score for k, score in scores.items()}
     return _posterior(
-        found, rows.standardiser, draws=config.draws, diagnostics=Diagnostics(figures), seed=seed
+        variational,
+        rows.standardiser,
+        draws=config.draws,
+        diagnostics=Diagnostics(figures),
+        seed=seed,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """Source weights and their Fisher information, standardised rows x (n, p) and y (n,), and b of the noise."""
+class _VariationalProblem:
+    """What is fitted.
+
+    Attributes
+    ----------
+    params, fisher
+        Source weights and their Fisher information.
+    x, y
+        Standardised features (n, p) and gaps (n,).
+    noise_b
+        Parameter b of the noise's prior.
+    """
 
     params: Params
     fisher: Params
@@ -152,7 +175,7 @@ class _Problem:
 
 def _fit_at(
     kappa: float,
-    problem: _Problem,
+    problem: _VariationalProblem,
     rows: Tensor,
     config: BtlViConfig,
     *,
@@ -160,13 +183,13 @@ def _fit_at(
     seed: int,
     progress: Progress,
 ) -> VariationalFit:
-    chosen = rows.to(problem.x.device)
+    device_rows = rows.to(problem.x.device)
     floor = {name: config.delta / sd**2 for name, sd in prior_sds(problem.params).items()}
     sd = {name: (kappa * f + floor[name]).rsqrt() for name, f in problem.fisher.items()}
     return fit_variational(
         problem.params,
-        problem.x[chosen],
-        problem.y[chosen],
+        problem.x[device_rows],
+        problem.y[device_rows],
         config=config.training,
         generator=_stream(seed, 1),
         prior=WeightPrior(problem.params, sd),
@@ -176,28 +199,29 @@ def _fit_at(
     )
 
 
-def _log_predictive(found: VariationalFit, x: Tensor, y: Tensor, *, seed: int) -> float:
-    """Return the mean over rows of the log predictive density of y (n,), by draws of the weights, in nats."""
-    generator, each = _stream(seed, 2), []
-    for _ in range(JUDGING_DRAWS):
-        noise = {n: torch.randn(v.shape, generator=generator).to(v) for n, v in found.mean.items()}
-        drawn = {n: v + found.sd[n] * noise[n] for n, v in found.mean.items()}
-        each.append(-0.5 * (y - forward(drawn, x)).double() ** 2 / found.noise_variance)
-    log_mean = torch.stack(each).logsumexp(0) - math.log(JUDGING_DRAWS)
-    return float((log_mean - 0.5 * math.log(2 * math.pi * found.noise_variance)).mean())
+def _log_predictive(fit: VariationalFit, x: Tensor, y: Tensor, *, seed: int) -> float:
+    """Return the mean log predictive density of y (n,) in nats, by draws of the weights."""
+    generator = _stream(seed, 2)
+    log_densities = []
+    for _ in range(HELD_OUT_DRAWS):
+        noise = {n: torch.randn(v.shape, generator=generator).to(v) for n, v in fit.mean.items()}
+        drawn = {n: v + fit.sd[n] * noise[n] for n, v in fit.mean.items()}
+        log_densities.append(-0.5 * (y - forward(drawn, x)).double() ** 2 / fit.noise_variance)
+    log_mean = torch.stack(log_densities).logsumexp(0) - math.log(HELD_OUT_DRAWS)
+    return float((log_mean - 0.5 * math.log(2 * math.pi * fit.noise_variance)).mean())
 
 
 def _posterior(
-    found: VariationalFit,
+    fit: VariationalFit,
     standardiser: Standardiser,
     *,
     draws: int,
     diagnostics: Diagnostics,
     seed: int,
 ) -> ScaledNetworkPosterior:
-    """Return draws of the normals: those of the first layer are made when it is evaluated."""
-    mean = layers_of({name: value.cpu() for name, value in found.mean.items()})
-    sd = layers_of({name: value.cpu() for name, value in found.sd.items()})
+    """Return draws of the normals; those of the first layer are drawn at evaluation."""
+    mean = layers_of({name: value.cpu() for name, value in fit.mean.items()})
+    sd = layers_of({name: value.cpu() for name, value in fit.sd.items()})
     generator = _stream(seed, 3)
     upper = [
         m + s * torch.randn((1, draws, *m.shape), generator=generator)
@@ -212,14 +236,14 @@ def _posterior(
         coordinates=torch.zeros(1, draws, width, 0),
         scale_1=torch.ones(1, draws),
         upper=tuple(upper),
-        sigma=np.full((1, draws), math.sqrt(found.noise_variance)),
+        sigma=np.full((1, draws), math.sqrt(fit.noise_variance)),
         seed=seed,
         diagnostics=diagnostics,
     )
 
 
 def _stream(seed: int, number: int) -> torch.Generator:
-    """Return the generator of one part of the work, on the CPU."""
+    """Return the random generator of one step of the fit, on the CPU."""
     word = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(word) % 2**63)
 

@@ -1,35 +1,33 @@
-r"""An ensemble of fine-tunings: networks trained on the same rows from the source, predicting with equal weight.
+"""An ensemble of fine-tunings: networks trained on the same rows, predicting with equal weight.
 
-Lakshminarayanan, Pritzel and Blundell (2017), for transfer: with "order" all members start from the source's hidden
-layers and the linear probe and differ in the order of their mini-batches alone; with "fresh_head" also in the start of
-their output layers. Training and noise are NPTL's (`nptl.py`), which it is the baseline of: there each sample weighs
-the rows differently.
+Lakshminarayanan, Pritzel and Blundell (2017), for transfer. With "order" all members start from the
+source's hidden layers and the linear probe, and differ only in the order of their mini-batches.
+With "fresh_head" their output layers start at random. Training and noise are those of `nptl`, in
+which each sample weighs the rows differently.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
-
-import numpy as np
+from typing import Final
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.batch.bootstrap import stream
-from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.folds import HeldOut, Start
+from bandgap.transfer.shared.folds import HeldOut
 from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
+from bandgap.transfer.shared.stack_plan import NO_SETTING, Diversity, EqualWeightsRecipe, Plan
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
-
-Diversity = Literal["order", "fresh_head"]
 
 
 @dataclass(frozen=True)
 class EnsembleConfig(Scales):
-    """Members, those trained for each fold that the noise is fitted by, what makes them differ, scales, training."""
+    """Numbers of networks, what makes them differ, held-out rows, scales and training.
+
+    `members` networks predict; `fold_members` are trained for each fold, and their errors fit the
+    noise.
+    """
 
     members: int = 10
     fold_members: int = 5
@@ -40,8 +38,8 @@ class EnsembleConfig(Scales):
     def __post_init__(self) -> None:
         if self.diversity == "order" and self.training.order == "shared":
             raise ConfigError(
-                "ensemble: members that differ in the order of their rows alone cannot share it. Set "
-                "diversity=fresh_head, or order=own of the training."
+                "ensemble: members that differ in the order of their rows alone cannot share it. "
+                "Set diversity=fresh_head, or order=own of the training."
             )
         _plan(self)
 
@@ -55,34 +53,12 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train all members on the target's training rows (features (n, p), gaps in eV)."""
-    recipe = PlainRecipe(config.diversity)
-    found = fit_stacked(
+    """Train all members on the training rows (features (n, p), gaps in eV)."""
+    recipe = EqualWeightsRecipe(config.diversity)
+    trained = fit_stacked(
         source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
     )
-    return stacked_posterior(source, found, seed=seed)
-
-
-@dataclass(frozen=True)
-class PlainRecipe:
-    """All rows with their own labels and the same weight."""
-
-    diversity: Diversity = "order"
-
-    def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
-        """Return weights of 2 and the labels themselves."""
-        y, fold = start.y[start.trained], None if start.fold < 0 else start.fold
-        fresh = self.diversity == "fresh_head"
-        head = (
-            fresh_head(start, stream(seed, number, "head", fold=fold))
-            if fresh
-            else start.probe.head
-        )
-        return Sample(np.full(y.size, 2.0), y, head)
-
-    def penalty(self, of: Members) -> Penalty | None:
-        """Return none."""
-        return None
+    return stacked_posterior(source, trained, seed=seed)
 
 
 def _plan(config: EnsembleConfig) -> Plan:

@@ -1,19 +1,19 @@
-r"""A Gaussian process whose kernels source networks make, with one of its own for what they leave open.
+"""A Gaussian process with kernels from the source networks and one on the descriptor.
 
-The gaps are a sum of independent Gaussian processes (`sum_kernel`): linear in the networks' predictions, for
-all of their source sets (the recalibrated source, with as many slopes as sets); linear in the first hidden features;
-the networks linearised in their first weight layer (the tangent kernel of Jacot, Gabriel and Hongler, 2018: a Gaussian
-prior of these weights around the source's, as in BTL-PCP-PE, to first order); and a Laplacian kernel of the descriptor,
-which learns what the source has no features for. Features beyond the source's own are electron levels of the structures
-(`descriptors.tight_binding`): the sum then has two more, linear in them and smooth (`posterior.feature_gp`). Where
-the source has several networks, they are parts of one model: each kernel is the mean over networks. All amplitudes,
+The gaps are a sum of independent Gaussian processes (`sum_kernel`):
+
+- linear in the networks' predictions, for all of their source sets (the recalibrated source, with
+  one slope for each set);
+- linear in the first hidden features;
+- the networks linearised in their first weight layer: the tangent kernel of Jacot, Gabriel and
+  Hongler (2018), which is a Gaussian prior of these weights around the source's, as in BTL-PCP-PE,
+  to first order;
+- a Laplacian kernel of the descriptor, for what the source has no features for;
+- with electron levels as additional features (`descriptors.tight_binding`), two more: linear in
+  them and smooth (`posterior.feature_gp`).
+
+Where the source has several networks, each kernel is the mean over networks. All amplitudes,
 lengths and the noise are integrated by importance sampling; everything else is exact.
-
-Measured on organic crystals (OMDB, networks trained on QM9, conjugated molecules and OE62, six splits): a Bayesian last
-layer alone has an error of 0.65, 0.60, 0.56 and 0.53 eV at n = 100, 250, 500 and 1000, the Laplacian kernel alone 0.68,
-0.59, 0.54 and 0.50, both together 0.61, 0.54, 0.50 and 0.47. With the kernels of the first layer the last hidden
-features gain nothing more. With GFN1-xTB levels of the molecules of these crystals, and four networks, it has an error
-of 0.36, 0.35 and 0.34 eV at n = 100, 250 and 500, without them 0.54, 0.51 and 0.49 (five splits).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from bandgap.transfer.shared.method import Method, TargetData
 
 @dataclass(frozen=True)
 class FeatureGPConfig:
-    """Feature scales (`recalibration`), draws of the kernel's scales that are kept, proposals a round, most rounds."""
+    """Feature scales (`recalibration`), draws of the kernel's scales, proposals and rounds."""
 
     standardise: StatisticsChoice = "auto"
     draws: int = 64
@@ -57,7 +57,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> FeatureGPPosterior:
-    """Integrate the kernel's scales over the target's training rows (features (n, p), gaps in eV); runs on the CPU."""
+    """Integrate the kernel's scales given the rows (features (n, p), gaps in eV), on the CPU."""
     return fit_together(
         [{"": source}], data, config, head="", seed=seed, device=device, progress=progress
     )
@@ -73,17 +73,24 @@ def fit_together(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> FeatureGPPosterior:
-    """Make one posterior of all networks and all of their outputs; `head` is the one that feature scales are for."""
+    """Make one posterior from all networks and all of their outputs.
+
+    Feature scales are those of the output `head`.
+    """
     progress(Update("preparing the kernels"))
-    networks, first = [], members[0][head]
-    shape, levels = np.split(data.features, [first.network.n_features], axis=1)
+    networks = []
+    first = members[0][head]
+    descriptors, levels = np.split(data.features, [first.network.n_features], axis=1)
     for heads in members:
-        own = heads[head]
         scales = standardiser_for(
-            own, shape, data.gaps_eV, statistics=config.standardise, gap_scale="source"
+            heads[head],
+            descriptors,
+            data.gaps_eV,
+            statistics=config.standardise,
+            gap_scale="source",
         )
         networks.append(SourceNetwork.of_heads(list(heads.values()), scales))
-    kernel_mean, kernel_scale, varying = _kernel_scales(shape)
+    kernel_mean, kernel_scale, varying = _kernel_scales(descriptors)
     columns = np.union1d(
         np.flatnonzero(varying), np.concatenate([n.columns for n in networks])
     ).astype(np.int64)
@@ -92,7 +99,7 @@ def fit_together(
         kernel_mean=kernel_mean,
         kernel_scale=kernel_scale,
         columns=columns,
-        inputs=shape[:, columns].astype(np.float32),
+        inputs=descriptors[:, columns].astype(np.float32),
         gaps_eV=data.gaps_eV.astype(np.float64),
         theta=np.empty((0, 0)),
         levels=levels.astype(np.float64),
@@ -107,10 +114,12 @@ def fit_together(
 def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return mean and scale (p,) of the descriptor over the training rows, and which features vary.
 
-    A feature that never varies has the floor as its scale, so that a structure that differs in it is far away.
+    A feature that never varies has the floor as its scale, so that a structure that differs in it
+    is far away.
     """
-    wide = np.asarray(features, dtype=np.float64)
-    mean, sd = wide.mean(axis=0), wide.std(axis=0)
+    double_features = np.asarray(features, dtype=np.float64)
+    mean = double_features.mean(axis=0)
+    sd = double_features.std(axis=0)
     varying = sd > 1e-6 * sd.max(initial=0.0)
     floor = FLOOR * float(np.sqrt(np.mean(sd[varying] ** 2))) if varying.any() else 1.0
     return mean, np.hypot(sd, floor), varying

@@ -1,6 +1,7 @@
-"""Fine-tuning: all layers trained from the source weights by early-stopped Adam (Abba 2023, section 2.5).
+"""Fine-tuning: all layers are trained from the source's weights (Abba 2023, section 2.5).
 
-A point estimate, wrapped as one draw (`point_estimate`).
+Training is early-stopped Adam. The result is a point estimate, stored as one draw
+(`point_estimate`).
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train all layers on the target's training rows (features (n, p), gaps in eV), from the source weights."""
+    """Train all layers on the training rows (features (n, p), gaps in eV)."""
     return train_once(
         source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress
     )

@@ -1,7 +1,7 @@
-"""Freezing: hidden layers stay the source's, the output layer is refitted (Abba 2023, section 2.5).
+"""Freezing: the hidden layers stay fixed and the output layer is refitted (Abba 2023, section 2.5).
 
-The fit is a penalised least squares of the gaps on the activations of the source's last hidden layer, by early-stopped
-Adam. A point estimate, wrapped as one draw (`point_estimate`).
+The fit is a penalised least-squares regression of the gaps on the last hidden activations, by
+early-stopped Adam. The result is a point estimate, stored as one draw (`point_estimate`).
 """
 
 from dataclasses import dataclass
@@ -32,15 +32,13 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Refit the output layer on the target's training rows (features (n, p), gaps in eV), from the source weights."""
-    hidden = range(1, source.network.n_layers)
-    phase = "refitting the output layer"
+    """Refit the output layer to the training rows (features (n, p), gaps in eV)."""
     return train_once(
         source,
         data,
         config,
-        phase=phase,
-        frozen=hidden,
+        phase="refitting the output layer",
+        frozen=range(1, source.network.n_layers),
         seed=seed,
         device=device,
         progress=progress,

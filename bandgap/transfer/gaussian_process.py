@@ -1,12 +1,10 @@
-r"""An exact Gaussian process on the descriptor alone, no transfer; its intervals are its own.
+"""An exact Gaussian process on the descriptor alone, without transfer.
 
-Rasmussen and Williams (2006), chapters 2 and 5, by scikit-learn's GaussianProcessRegressor: y ~ N(0, v K + s^2 I) in
-standardised gaps, K a Matern kernel of smoothness 3/2 in the Euclidean distance of the standardised features. Variance
-v, length and noise s^2 maximise the marginal likelihood, from a fixed start and from random ones, and are then taken as
-known: the intervals do not hold their uncertainty.
-
-Chosen on organic crystals (errors in eV, three splits of n = 250 and of 500): Matern 3/2 0.563 and 0.502, Matern 1/2 in
-the Euclidean distance 0.580 and 0.523, in the city-block distance (Laplacian) 0.588 and 0.538.
+Rasmussen and Williams (2006), chapters 2 and 5, by scikit-learn's GaussianProcessRegressor: y ~
+N(0, v K + s^2 I) in standardised gaps, K a Matern kernel of smoothness 3/2 in the Euclidean
+distance of the standardised features. Variance v, length and noise s^2 maximise the marginal
+likelihood, from a fixed start and from random ones. They then count as known: the intervals do not
+contain their uncertainty.
 """
 
 import warnings
@@ -26,15 +24,19 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 
-# Start and bounds; variances in units of the gaps' variance, the length in those of the typical distance.
-VARIANCE, VARIANCE_BOUNDS = 1.0, (1e-2, 1e3)
-LENGTH, LENGTH_BOUNDS = 2.0, (0.05, 100.0)
-NOISE, NOISE_BOUNDS = 0.1, (1e-4, 4.0)
+# Start and bounds. Variances are in units of the gaps' variance, the length in units of the
+# typical distance.
+VARIANCE = 1.0
+VARIANCE_BOUNDS = (1e-2, 1e3)
+LENGTH = 2.0
+LENGTH_BOUNDS = (0.05, 100.0)
+NOISE = 0.1
+NOISE_BOUNDS = (1e-4, 4.0)
 
 
 @dataclass(frozen=True)
 class GaussianProcessConfig:
-    """How many random starts the search for the kernel's scales has beside the fixed one."""
+    """Number of random starts of the search for the kernel's scales, after the fixed one."""
 
     restarts: int = 2
 
@@ -54,7 +56,10 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> GaussianProcessPosterior:
-    """Fit the kernel's scales to rows (features (n, p), gaps in eV), on the CPU; the seed makes the random starts."""
+    """Fit the kernel's scales to rows (features (n, p), gaps in eV), on the CPU.
+
+    The seed determines the random starts.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
@@ -62,16 +67,16 @@ def fit(
     from bandgap.transfer.shared.distance_kernel import MaternOfDistances
 
     rows = TrainingRows.of(data.features)
-    y_mean, y_sd = float(data.gaps_eV.mean()), float(data.gaps_eV.std())
-    shape = ConstantKernel(VARIANCE, VARIANCE_BOUNDS) * MaternOfDistances(LENGTH, LENGTH_BOUNDS)
+    y_mean = float(data.gaps_eV.mean())
+    y_sd = float(data.gaps_eV.std())
+    signal = ConstantKernel(VARIANCE, VARIANCE_BOUNDS) * MaternOfDistances(LENGTH, LENGTH_BOUNDS)
     with few_blas_threads(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # at a bound: variance and length grow together, v / l^3 kept
+        # At a bound: variance and length grow together with v / l^3 constant.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         distances = rows.own_distances("euclidean")
         typical = typical_distance(distances)
         process = GaussianProcessRegressor(
-            shape + WhiteKernel(NOISE, NOISE_BOUNDS),
+            signal + WhiteKernel(NOISE, NOISE_BOUNDS),
             optimizer=_search(config.restarts + 1, progress),
             n_restarts_optimizer=config.restarts,
             random_state=int(np.random.SeedSequence(seed).generate_state(1)[0]),
@@ -93,8 +98,9 @@ def fit(
 
 
 def _search(starts: int, progress: Progress) -> Callable[..., tuple[Floats, float]]:
-    """Return scikit-learn's optimizer with a progress that counts starts and can cancel between steps."""
-    phase, done = "fitting the Gaussian process", 0
+    """Return an optimiser that reports scikit-learn's starts and can be cancelled at a step."""
+    phase = "fitting the Gaussian process"
+    done = 0
 
     def search(
         objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Any

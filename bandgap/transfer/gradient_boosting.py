@@ -1,9 +1,9 @@
-"""Gradient boosted trees on the descriptor alone, no transfer, with cross-conformal intervals.
+"""Gradient boosted trees on the descriptor alone, without transfer, with cross-conformal intervals.
 
-Friedman (2002), "Stochastic gradient boosting", Comput. Stat. Data Anal. 38, 367-378, as scikit-learn has it: every
-small tree fits what the ones before it left of the gaps, on a random part of the rows and, at every node, of the
-features. One sum of trees without each fold (`cross_conformal`). scikit-learn's histogram version took four times as
-long for the same error (1,000 organic crystals, one thread: 3.1 s and 0.8 s a fold).
+Friedman (2002), "Stochastic gradient boosting", Comput. Stat. Data Anal. 38, 367-378, by
+scikit-learn: every small tree fits the residuals of the trees before it, on a random share of the
+rows and, at every node, of the features. One sum of trees is fitted without each fold
+(`cross_conformal`).
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.cross_conformal import FOLDS, TreeSum, check_folds, fit_trees
+from bandgap.transfer.shared.cross_conformal import FOLDS
 from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.trees import TreeSum, check_tree_settings, fit_trees
 
 
 @dataclass(frozen=True)
 class GradientBoostingConfig:
-    """Folds; trees, their weight and depth; shares of rows and features that are looked at; fewest rows of a leaf."""
+    """Folds; trees, learning rate and depth; shares of rows and features; fewest rows of a leaf.
+
+    `learning_rate` is the weight of each tree, `row_share` the share of the rows that a tree is
+    grown on, `feature_share` the share of the features at a node.
+    """
 
     folds: int = FOLDS
     trees: int = 400
@@ -34,17 +38,16 @@ class GradientBoostingConfig:
     leaf_rows: int = 3
 
     def __post_init__(self) -> None:
-        check_folds(self.folds, method="gradient_boosting")
-        whole = {"trees": self.trees, "depth": self.depth, "leaf_rows": self.leaf_rows}
-        shares = {
-            "learning_rate": self.learning_rate,
-            "row_share": self.row_share,
-            "feature_share": self.feature_share,
-        }
-        for name, value in (whole | shares).items():
-            if not (value >= 1 if name in whole else 0 < value <= 1):
-                accepted = "1 or more" if name in whole else "above 0 and up to 1"
-                raise ConfigError(f"gradient_boosting: {name} = {value}. Accepted: {accepted}.")
+        check_tree_settings(
+            "gradient_boosting",
+            self.folds,
+            counts={"trees": self.trees, "depth": self.depth, "leaf_rows": self.leaf_rows},
+            shares={
+                "learning_rate": self.learning_rate,
+                "row_share": self.row_share,
+                "feature_share": self.feature_share,
+            },
+        )
 
 
 def fit(
@@ -56,10 +59,11 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> ConformalPosterior:
-    """Boost trees without each fold in turn, on the CPU; rows are features (n, p) and gaps in eV."""
+    """Boost trees without each fold on rows (features (n, p), gaps in eV), on the CPU."""
+    # The histogram version took four times as long for the same error (1,000 organic crystals).
     from sklearn.ensemble import GradientBoostingRegressor
 
-    def grow(x: NDArray[np.float32], y: NDArray[np.float64], own: int) -> TreeSum:
+    def grow(x: NDArray[np.float32], y: NDArray[np.float64], fold_seed: int) -> TreeSum:
         boosted = GradientBoostingRegressor(
             n_estimators=config.trees,
             learning_rate=config.learning_rate,
@@ -67,7 +71,7 @@ def fit(
             subsample=config.row_share,
             max_features=config.feature_share,
             min_samples_leaf=config.leaf_rows,
-            random_state=own,
+            random_state=fold_seed,
         ).fit(x, y)
         return TreeSum(
             boosted.estimators_[:, 0], config.learning_rate, float(boosted.init_.constant_.item())

@@ -1,10 +1,11 @@
-r"""Kernel ridge with a Laplacian kernel on the descriptor alone, no transfer, with cross-conformal intervals.
+"""Kernel ridge with a Laplacian kernel on the descriptor alone, with cross-conformal intervals.
 
-f(x) = m + sum_i a_i exp(-|x - x_i|_1 / length), (K + penalty I) a = y - m with m the mean gap: scikit-learn's
-KernelRidge, here from one eigendecomposition a length, so that all penalties come at once. Length and penalty are those
-of the smallest leave-one-out error, whose residuals are a_i / (K + penalty I)^-1_ii (Rasmussen and Williams, 2006,
-section 5.4.2), and are chosen anew for every fold (`cross_conformal`). Laplacian kernels on many-body descriptors:
-Huo and Rupp (2022), Mach. Learn.: Sci. Technol. 3, 045017.
+f(x) = m + sum_i a_i exp(-|x - x_i|_1 / length), (K + penalty I) a = y - m with m the mean gap: the
+model of scikit-learn's KernelRidge, computed from one eigendecomposition for each length, which
+gives all penalties together. Length and penalty minimise the leave-one-out error, whose residuals
+are a_i / (K + penalty I)^-1_ii (Rasmussen and Williams, 2006, section 5.4.2). They are chosen
+separately for every fold (`cross_conformal`). Laplacian kernels on many-body descriptors: Huo and
+Rupp (2022), Mach. Learn.: Sci. Technol. 3, 045017.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,10 @@ from bandgap.transfer.shared.method import Method, TargetData
 
 @dataclass(frozen=True)
 class KernelRidgeConfig:
-    """Folds; lengths to choose from, in units of the median distance of two training rows, and penalties."""
+    """Folds, and the lengths and penalties to choose from.
+
+    Lengths are in units of the median distance between training rows.
+    """
 
     folds: int = FOLDS
     lengths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -50,7 +54,7 @@ class KernelRidgeConfig:
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """One fit: coefficients (n,) in the unit of y, the penalty, and the leave-one-out error that chose it."""
+    """One fit: coefficients (n,) in the unit of y, penalty, and leave-one-out mean square error."""
 
     coefficients: Floats
     penalty: float
@@ -66,41 +70,46 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> ConformalPosterior:
-    """Fit without each fold in turn, on the CPU; rows are features (n, p) and gaps in eV, folds come from the seed."""
-    y, rows = data.gaps_eV, TrainingRows.of(data.features)
+    """Fit without each fold in turn on rows (features (n, p), gaps in eV), on the CPU."""
+    y = data.gaps_eV
+    rows = TrainingRows.of(data.features)
     fold = fold_of_rows(y.size, folds=config.folds, seed=seed)
     k = int(fold.max()) + 1
-    lengths, intercepts, coefficients = np.empty(k), np.empty(k), np.zeros((k, y.size))
+    lengths = np.empty(k)
+    intercepts = np.empty(k)
+    coefficients = np.zeros((k, y.size))
     with few_blas_threads():
         distances = rows.own_distances("cityblock")
         choices = typical_distance(distances) * np.array(config.lengths)
-        for i, used in without_each(
+        for i, train_rows in without_each(
             fold, phase="fitting kernel ridge without each fold", progress=progress
         ):
-            intercepts[i] = y[used].mean()
-            near, left = distances[np.ix_(used, used)], y[used] - intercepts[i]
+            intercepts[i] = y[train_rows].mean()
+            fold_distances = distances[np.ix_(train_rows, train_rows)]
+            residuals = y[train_rows] - intercepts[i]
             fits = [
-                best_ridge(np.exp(-near / length), left, penalties=config.penalties)
+                best_ridge(np.exp(-fold_distances / length), residuals, penalties=config.penalties)
                 for length in choices
             ]
             best = int(np.argmin([f.mean_square for f in fits]))
-            lengths[i], coefficients[i, used] = choices[best], fits[best].coefficients
+            lengths[i] = choices[best]
+            coefficients[i, train_rows] = fits[best].coefficients
         return conformal_posterior(
             LaplacianModels(rows, lengths, coefficients, intercepts), data, fold
         )
 
 
 def best_ridge(kernel: Floats, y: Floats, *, penalties: tuple[float, ...]) -> Ridge:
-    """Return the fit to y (n,) with kernel (n, n) whose penalty has the smallest leave-one-out error."""
+    """Return the fit to y (n,) with kernel (n, n) of the smallest leave-one-out error."""
     values, vectors = np.linalg.eigh(kernel)
-    inside, squares = vectors.T @ y, vectors**2
+    projected = vectors.T @ y
+    squares = vectors**2
     fits = []
     for penalty in penalties:
-        shrunk = 1.0 / (np.maximum(values, 0.0) + penalty)
-        coefficients = vectors @ (shrunk * inside)
-        fits.append(
-            Ridge(coefficients, penalty, float(np.mean((coefficients / (squares @ shrunk)) ** 2)))
-        )
+        inverse = 1.0 / (np.maximum(values, 0.0) + penalty)
+        coefficients = vectors @ (inverse * projected)
+        residuals = coefficients / (squares @ inverse)
+        fits.append(Ridge(coefficients, penalty, float(np.mean(residuals**2))))
     return min(fits, key=lambda f: f.mean_square)
 
 

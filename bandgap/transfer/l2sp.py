@@ -1,9 +1,10 @@
-r"""L2SP: fine-tuning with a pull of the hidden layers to the source's weights, as an ensemble.
+"""L2SP: fine-tuning with a pull of the hidden layers to the source's weights, as an ensemble.
 
-Li, Grandvalet and Davoine (2018): mean loss + (w / 2) |phi - phi*|^2, phi the hidden layers, the output layer left
-free, started at the linear probe. It is the posterior mode under phi ~ N(phi*, 1 / (w n) I) at noise 1. The prior is
-isotropic, so the row space of the training rows is exact for SGD. w is chosen by held-out rows; members differ in the
-order of their mini-batches.
+Li, Grandvalet and Davoine (2018): mean loss + (w / 2) |phi - phi*|^2, phi the hidden layers. The
+output layer is free and starts at the linear probe. The result is the posterior mode under phi ~
+N(phi*, 1 / (w n) I) at noise 1. The prior is isotropic, so training in the row space of the
+training rows is exact for SGD. Held-out rows choose w. Members differ in the order of their
+mini-batches.
 """
 
 from dataclasses import dataclass
@@ -14,11 +15,10 @@ from bandgap.inference.batch.penalties import L2SP
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut
 from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
+from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe, Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -27,7 +27,11 @@ DEFAULT_STRENGTH = 1e-2
 
 @dataclass(frozen=True)
 class L2SPConfig(Scales):
-    """Values of w to choose from (one value fixes it); members, those of each value and fold; scales, training."""
+    """Candidates for w, numbers of networks, held-out rows, scales and training.
+
+    One value in `strengths` fixes w. `members` networks predict, `fold_members` are trained for
+    each value and fold.
+    """
 
     members: int = 10
     strengths: tuple[float, ...] = STRENGTHS
@@ -48,20 +52,20 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train all members on the target's training rows (features (n, p), gaps in eV)."""
-    found = fit_stacked(
+    """Train all members on the training rows (features (n, p), gaps in eV)."""
+    trained = fit_stacked(
         source, data, L2SPRecipe(), _plan(config), seed=seed, device=device, progress=progress
     )
-    return stacked_posterior(source, found, seed=seed)
+    return stacked_posterior(source, trained, seed=seed)
 
 
 @dataclass(frozen=True)
-class L2SPRecipe(PlainRecipe):
-    """All rows with the same weight, and the pull of each sample's value."""
+class L2SPRecipe(EqualWeightsRecipe):
+    """All rows with the same weight, and a pull of the strength of each network."""
 
-    def penalty(self, of: Members) -> L2SP:
+    def penalty(self, members: Members) -> L2SP:
         """Return the pull to the source's hidden layers."""
-        return L2SP(of.values, of.between)
+        return L2SP(members.values, members.between)
 
 
 def _plan(config: L2SPConfig) -> Plan:

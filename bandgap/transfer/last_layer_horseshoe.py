@@ -1,11 +1,12 @@
-r"""Bayesian transfer of the output layer by the horseshoe: few weights change much, the others hardly.
+"""Bayesian transfer of the output layer by the horseshoe: few weights change much, most hardly.
 
-Abba (2023), sections 3.2.1 and 3.5, eqs. 3.22 and 3.23: delta_j ~ N(0, s2 tau^2 lambda_j^2), lambda_j and tau
-half-Cauchy, hidden layers and the source's output weights kept (`last_layer_problem`). `mode` "delta" is the thesis'
-beta2 = b + delta; "joint" (default) also draws the source's error given what the target says of it, which is the
-consistent form.
+Abba (2023), sections 3.2.1 and 3.5, eqs. 3.22 and 3.23: delta_j ~ N(0, s2 tau^2 lambda_j^2),
+lambda_j and tau half-Cauchy, with fixed hidden layers and source output weights
+(`last_layer_problem`). `mode` "delta" is the thesis' beta2 = b + delta. "joint" (default) also
+draws the source's error given the target's rows, which is the consistent form.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +27,7 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class LastLayerHorseshoeConfig(Scales):
-    """Scales (`recalibration`), mode of prediction, least sum of squares of a feature, and the sampler."""
+    """Scales (`recalibration`), mode, smallest sum of squares of a feature, and sampler."""
 
     mode: Mode = "joint"
     min_ss: float = 5.0
@@ -48,19 +49,21 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> LastLayerPosterior:
-    """Sample the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    """Sample the output layer given the training rows (features (n, p), gaps in eV), on the CPU."""
     del device
     progress(Update("preparing the transfer"))
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
-    run = config.sampler
+    sampler = config.sampler
     if not problem.n_changes:
         draws = problem.without_changes(
-            chains=run.chains, draws=run.kept_of_chain, prior=NoisePrior(), seed=seed
+            chains=sampler.chains, draws=sampler.kept_of_chain, prior=NoisePrior(), seed=seed
         )
         return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
-    sampled, info = sample_horseshoe(problem.regression, config=run, seed=seed, progress=progress)
+    sampled, info = sample_horseshoe(
+        problem.regression, config=sampler, seed=seed, progress=progress
+    )
     figures, warnings = converged(info.figures() | problem.judge_fit(sampled.delta))
-    figures |= {"log10_tau": float(info.log_tau.mean()) / 2.302585092994046}
+    figures |= {"log10_tau": float(info.log_tau.mean()) / math.log(10.0)}
     return problem.posterior(
         sampled.delta,
         sampled.sigma2,

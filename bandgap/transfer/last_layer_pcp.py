@@ -1,10 +1,13 @@
-r"""Bayesian transfer of the output layer by the penalized-complexity prior: all weights change, by one scale.
+"""Bayesian transfer of the output layer by the penalized-complexity prior with one scale.
 
-Abba (2023), section 3.2.2: delta ~ N(0, s2 x M), the distance of this from the source exponential (`source_distance`).
-The thesis has M = S1 and normal means; in the regression of section 3.5 `structure` "isotropic" (default) is M = I in
-units of the features' standard deviations, "source" is M = S1, the shape of the source's own error. The rate lam is not
-given there; by default the prior median of x is where changes move a prediction of the training rows by one noise
-variance. The posterior of x is exact and its draws independent; `algorithm` "metropolis" is the thesis' random walk.
+Abba (2023), section 3.2.2: delta ~ N(0, s2 x M), and the distance of this from the source is
+exponential (`source_distance`). The thesis has M = S1 and normal means. In the regression of
+section 3.5 `structure` "isotropic" (default) is M = I in units of the features' standard
+deviations; "source" is M = S1, the shape of the source's own error.
+
+The thesis does not give the rate lam there. By default, at the prior median of x changes move a
+prediction of the training rows by one noise variance. The posterior of x is exact and its draws are
+independent; `algorithm` "metropolis" is the thesis' random walk.
 """
 
 import math
@@ -42,9 +45,10 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class LastLayerPcpConfig(Scales):
-    """Scales (`recalibration`), mode of prediction, shape of the change and rate lam of its prior, and the draws.
+    """Scales (`recalibration`), mode of prediction, prior of the change, and draws.
 
-    `chains` of `draws` draws each; `warmup` steps of the random walk come before, of which one in `thin` is kept.
+    `structure` is the shape of the change and `lam` the rate of its prior. There are `chains`
+    chains of `draws` draws. The random walk has `warmup` steps first, and keeps one step in `thin`.
     """
 
     mode: Mode = "joint"
@@ -60,12 +64,14 @@ class LastLayerPcpConfig(Scales):
     def __post_init__(self) -> None:
         if min(self.chains, self.draws, self.warmup, self.thin) < 1 or not self.min_ss > 0:
             raise ConfigError(
-                f"last_layer_pcp: {self.chains} chains, {self.draws} draws, {self.warmup} warm-up steps, thin "
-                f"{self.thin}, min_ss = {self.min_ss}. Accepted: whole numbers from 1, a min_ss above 0."
+                f"last_layer_pcp: {self.chains} chains, {self.draws} draws, {self.warmup} warm-up "
+                f"steps, thin {self.thin}, min_ss = {self.min_ss}. Accepted: whole numbers from 1, "
+                "a min_ss above 0."
             )
         if self.lam is not None and not 0 < self.lam < math.inf:
             raise ConfigError(
-                f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the default."
+                f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the "
+                "default."
             )
 
 
@@ -78,7 +84,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> LastLayerPosterior:
-    """Draw the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    """Draw the output layer given the training rows (features (n, p), gaps in eV), on the CPU."""
     del device
     progress(Update("preparing the transfer"))
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
@@ -93,7 +99,8 @@ def fit(
     if config.algorithm == "exact":
         exact = integrate_global_scale(regression, prior, centre=prior.typical)
         log_x = [exact.draw_log_x(config.draws, rng) for rng in chains]
-        found, accepted = np.stack(log_x), {}
+        log_x_draws = np.stack(log_x)
+        acceptance = {}
     else:
         steps = config.draws * config.thin
         walks = [
@@ -102,17 +109,21 @@ def fit(
             )
             for rng in chains
         ]
-        found = np.stack([walk[:: config.thin] for walk, _ in walks])
-        accepted = {"accept_mean": float(np.mean([share for _, share in walks]))}
-    deltas, sigma2s = [], []
+        log_x_draws = np.stack([walk[:: config.thin] for walk, _ in walks])
+        acceptance = {"accept_mean": float(np.mean([share for _, share in walks]))}
+    deltas = []
+    sigma2s = []
     for chain, rng in enumerate(chains):
-        delta, sigma2 = regression.draw(np.exp(found[chain]), rng)
+        delta, sigma2 = regression.draw(np.exp(log_x_draws[chain]), rng)
         deltas.append(delta)
         sigma2s.append(sigma2)
         progress(Update("drawing output layers", chain + 1, config.chains))
     delta = np.stack(deltas)
-    figures, warnings = converged(_judge(found) | problem.judge_fit(delta))
-    figures |= accepted | {"log10_x": float(found.mean()) / math.log(10.0), "lam": prior.lam}
+    figures, warnings = converged(_judge(log_x_draws) | problem.judge_fit(delta))
+    figures |= acceptance | {
+        "log10_x": float(log_x_draws.mean()) / math.log(10.0),
+        "lam": prior.lam,
+    }
     noise = np.stack(sigma2s)
     return problem.posterior(
         delta,
@@ -121,9 +132,9 @@ def fit(
         seed=seed,
         figures=figures,
         warnings=warnings,
-        traces={"x": found, "sigma": 0.5 * np.log(noise)},
+        traces={"x": log_x_draws, "sigma": 0.5 * np.log(noise)},
         prior_draws={"x": prior.draw(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
-        kept_share=_kept_share(problem, found) if config.structure == "isotropic" else None,
+        kept_share=_kept_share(problem, log_x_draws) if config.structure == "isotropic" else None,
     )
 
 
@@ -132,25 +143,30 @@ def scale_problem(
 ) -> tuple[SpectralRegression, SourceDistance]:
     """Return the regression in its basis, and the prior of x.
 
-    A source without error has no distance from it; then S1 = I / n1 stands in for it, n1 the source's rows.
+    The distance is not defined for a source without error; then S1 = I / n1 is used, n1 the number
+    of the source's rows.
     """
-    kept, p = problem.kept, problem.n_changes
+    has_change = problem.has_change
+    p = problem.n_changes
     s1 = (
         np.eye(p) / problem.source_rows
         if problem.covariance is None
-        else problem.covariance[np.ix_(kept, kept)]
+        else problem.covariance[np.ix_(has_change, has_change)]
     )
     root = square_root(s1) if structure == "source" else None
-    rows = problem.rows[:, kept] - problem.regression.mean_row[kept]
-    moved = float((rows**2 if root is None else (rows @ root) ** 2).sum()) / len(rows)
+    rows = problem.rows[:, has_change] - problem.regression.mean_row[has_change]
+    mean_square_move = float((rows**2 if root is None else (rows @ root) ** 2).sum()) / len(rows)
     rates = np.ones(p) if structure == "source" else isotropic_rates(s1)
     return spectral_regression(problem.regression, root=root), source_distance(
-        rates, lam=lam, median_x=1.0 / moved
+        rates, lam=lam, median_x=1.0 / mean_square_move
     )
 
 
 def _kept_share(problem: LastLayerProblem, log_x: Floats) -> Floats:
-    """Return the mean of 1 - kappa_j (chain, p) over draws of log x (chain, draw), all features with the same scale."""
+    """Return the mean of 1 - kappa_j (chain, p) over draws of log x (chain, draw).
+
+    All features have the same scale.
+    """
     diagonal = np.diag(problem.regression.gram)
     return np.stack(
         [np.mean([kept_share_of(diagonal, x) for x in np.exp(chain)], axis=0) for chain in log_x]

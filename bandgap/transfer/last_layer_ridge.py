@@ -1,9 +1,10 @@
-r"""Ridge regression of the output layer, toward the source's weights or toward zero; penalty by cross-validation.
+"""Ridge regression of the output layer, toward the source's weights or toward zero.
 
-The plain comparison of Abba (2023), section 3.5. With the penalty k of least generalised cross-validation, intervals
-are those of the conjugate normal model whose mean the ridge estimate is: delta ~ N(0, s2 / k I) in units of the
-features' standard deviations, s2 ~ InvGamma(0.1, 0.1). They hold the error of the weights and of sigma, not that of k,
-nor that of the source's weights. `about` "target" forgets the source's output weights and keeps its features.
+The plain comparison of Abba (2023), section 3.5. The penalty k minimises generalised
+cross-validation. Intervals are those of the conjugate normal model whose mean is the ridge
+estimate: delta ~ N(0, s2 / k I) in units of the features' standard deviations, s2 ~ InvGamma(0.1,
+0.1). They contain the error of the weights and of sigma, but not that of k, nor that of the
+source's weights. `about` "target" discards the source's output weights and keeps its features.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,11 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class LastLayerRidgeConfig(Scales):
-    """Scales (`recalibration`), the weights that the penalty pulls to (`about`), and the draws of `chains` chains."""
+    """Scales (`recalibration`), the weights that the penalty pulls to, and the draws.
+
+    `about` "source" pulls to the source's output weights, "target" to zero. There are `chains`
+    chains of `draws` draws.
+    """
 
     about: About = "source"
     chains: int = 4
@@ -36,7 +41,8 @@ class LastLayerRidgeConfig(Scales):
     def __post_init__(self) -> None:
         if min(self.chains, self.draws) < 1:
             raise ConfigError(
-                f"last_layer_ridge: {self.chains} chains of {self.draws} draws. Accepted: whole numbers from 1."
+                f"last_layer_ridge: {self.chains} chains of {self.draws} draws. Accepted: whole "
+                "numbers from 1."
             )
 
 
@@ -49,7 +55,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> LastLayerPosterior:
-    """Fit the output layer to the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    """Fit the output layer to the training rows (features (n, p), gaps in eV), on the CPU."""
     del device
     progress(Update("preparing the transfer"))
     problem = last_layer_problem(
@@ -67,7 +73,8 @@ def fit(
         return problem.posterior(*draws, seed=seed, figures={})
     regression = spectral_regression(problem.regression)
     penalty = least_cross_validation(regression)
-    deltas, sigma2s = [], []
+    deltas = []
+    sigma2s = []
     for chain in range(config.chains):
         delta, sigma2 = regression.draw(
             np.full(config.draws, penalty.x), np.random.default_rng([seed, chain])

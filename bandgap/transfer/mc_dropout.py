@@ -1,10 +1,12 @@
-r"""Monte-Carlo dropout: fine-tuning with units switched off at random, and predictions with them switched off too.
+"""Monte-Carlo dropout: fine-tuning and predictions with units switched off at random.
 
-Gal and Ghahramani (2016), as Abba (2023), section 3.5, compares to: dropout with probability p before the last hidden
-layer, T = 100 passes. A pass is a mask of that layer's inputs, the rest scaled by 1 / (1 - p); each is kept as one draw
-of the network, so that predictions of all structures share their masks. In a network with one hidden layer its own
-units are switched off. `noise` "none" is the thesis' interval, quantiles of the passes (61 to 71 % coverage of 95 %
-there); "held_out" (default) adds the noise of the rows held out for early stopping.
+Gal and Ghahramani (2016), the comparison of Abba (2023), section 3.5: dropout with probability p
+before the last hidden layer, T = 100 passes. A pass is a mask of that layer's inputs; the remaining
+inputs are scaled by 1 / (1 - p). Each pass is stored as one draw of the network, so that
+predictions of all structures share their masks. In a network with one hidden layer its own units
+are switched off. `noise` "none" is the thesis' interval, quantiles of the passes (61 to 71 %
+coverage of 95 % there). "held_out" (default) adds the noise of the rows held out for early
+stopping.
 """
 
 from dataclasses import dataclass, replace
@@ -25,12 +27,13 @@ from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, draws_above, start_at_source
 
-NO_NOISE = 1e-6  # of the gaps' scale: what stands for no noise, which a mixture of normals needs
+# Relative to the gaps' scale. A mixture of normals needs some noise.
+NO_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
 class McDropoutConfig(Scales):
-    """Scales (`recalibration`), training, probability of dropping a unit, number of passes, and noise."""
+    """Scales (`recalibration`), training, dropout probability, number of passes, and noise."""
 
     dropout: float = 0.1
     passes: int = 100
@@ -40,8 +43,8 @@ class McDropoutConfig(Scales):
     def __post_init__(self) -> None:
         if not 0 < self.dropout < 1 or self.passes < 2:
             raise ConfigError(
-                f"mc_dropout: dropout {self.dropout}, {self.passes} passes. Accepted: a dropout between 0 and 1, at "
-                "least 2 passes."
+                f"mc_dropout: dropout {self.dropout}, {self.passes} passes. Accepted: a dropout "
+                "between 0 and 1, at least 2 passes."
             )
 
 
@@ -54,14 +57,14 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Fine-tune with dropout on the target's training rows (features (n, p), gaps in eV) and draw the masks."""
+    """Fine-tune with dropout on the rows (features (n, p), gaps in eV) and draw the masks."""
     start = start_at_source(source, data, **config.scales, device=device)
     generator = torch.Generator().manual_seed(seed)
     layer = dropped_layer(source.network.n_layers)
     width = start.params[f"weight.{layer}"].shape[1]
 
-    def dropping(params: Params, x: Tensor) -> Tensor:
-        """Evaluate the network with a mask of its own for every row of the batch."""
+    def network_with_dropout(params: Params, x: Tensor) -> Tensor:
+        """Evaluate the network with a different mask for every row of the batch."""
         below = {name: value for name, value in params.items() if layer_of(name) < layer}
         mask = _mask((x.shape[0], width), config.dropout, generator).to(x.device)
         return _after(params, hidden_features(below, x) * mask, layer=layer)
@@ -72,7 +75,7 @@ def fit(
         start.y,
         config=config.training,
         generator=generator,
-        model=dropping,
+        model=network_with_dropout,
         phase="fine-tuning with dropout",
         progress=progress,
     )
@@ -85,7 +88,10 @@ def fit(
 
 
 def dropped_layer(n_layers: int) -> int:
-    """Return the layer (from 1) whose inputs are dropped: the last hidden one, or the output where it is the first."""
+    """Return the layer, counted from 1, whose inputs are dropped.
+
+    It is the last hidden layer, or the output layer of a network with one hidden layer.
+    """
     return max(n_layers - 1, 2)
 
 
@@ -99,13 +105,14 @@ def masked_posterior(
     seed: int,
 ) -> NetworkPosterior:
     """Return one draw for every mask (T, width) of the inputs of `layer`."""
-    first, *rest = layers_of(params)
-    upper = [value.expand(1, len(masks), *value.shape) for value in rest]
-    wide = torch.cat([masks, torch.ones(len(masks), 1)], 1)  # the bias stays
-    upper[layer - 2] = upper[layer - 2] * wide[None, :, None, :]
-    found = draws_above(first, upper, sigma=sigma, standardiser=standardiser, seed=seed)
+    first, *upper_layers = layers_of(params)
+    upper = [value.expand(1, len(masks), *value.shape) for value in upper_layers]
+    # The bias is not dropped.
+    masks_and_bias = torch.cat([masks, torch.ones(len(masks), 1)], 1)
+    upper[layer - 2] = upper[layer - 2] * masks_and_bias[None, :, None, :]
+    posterior = draws_above(first, upper, sigma=sigma, standardiser=standardiser, seed=seed)
     return replace(
-        found, diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())})
+        posterior, diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())})
     )
 
 
@@ -115,12 +122,12 @@ def _mask(shape: tuple[int, int], dropout: float, generator: torch.Generator) ->
 
 def _after(params: Params, h: Tensor, *, layer: int) -> Tensor:
     """Return the network's values (n,) from the inputs of a layer."""
-    rest = {
-        f"{name.split('.')[0]}.{layer_of(name) - layer + 1}": v
-        for name, v in params.items()
+    upper_params = {
+        f"{name.split('.')[0]}.{layer_of(name) - layer + 1}": value
+        for name, value in params.items()
         if layer_of(name) >= layer
     }
-    return forward(rest, h)
+    return forward(upper_params, h)
 
 
 METHOD: Final = Method(

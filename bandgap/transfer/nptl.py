@@ -1,15 +1,17 @@
-r"""NPTL: nonparametric transfer learning by the posterior bootstrap, all samples trained as one batched computation.
+"""NPTL: nonparametric transfer learning by the posterior bootstrap, trained as one stack.
 
-Lee, Nam, Fong and Lee (2024), "Enhancing transfer learning with flexible nonparametric posterior sampling",
-arXiv:2403.07282, algorithm 1: the target distribution has the prior DP(alpha, F_pi), whose base measure F_pi puts the
-linear probe's values on the target's own inputs. Sample m draws block Dirichlet weights w of the n rows and w' of the
-n pseudo rows and minimises, from the source's hidden layers and the probe's output layer,
+Lee, Nam, Fong and Lee (2024), "Enhancing transfer learning with flexible nonparametric posterior
+sampling", arXiv:2403.07282, algorithm 1: the target distribution has the prior DP(alpha, F_pi),
+whose base measure F_pi puts the linear probe's values on the target's own inputs. Sample m draws
+block Dirichlet weights w of the n rows and w' of the n pseudo rows and minimises, from the source's
+hidden layers and the probe's output layer,
 
     (1 / 2n) sum_i [ w_i l(y_i, f(x_i)) + w'_i l(f_probe(x_i), f(x_i)) ],   l half the squared error
 
-The prior's share of the weight is alpha / (n + alpha) on average. Both rows of one input collapse to one of weight
-w + w' (`inference/bootstrap.py`). Networks predict with equal weight. Where the paper is silent: the probe is a ridge
-regression by generalised cross-validation; alpha leaves 1 only for a clear gain on held-out rows; one noise for all.
+The prior's share of the weight is alpha / (n + alpha) on average. Both rows of one input collapse
+to one of weight w + w' (`inference/batch/bootstrap.py`). Networks predict with equal weight.
+Choices where the paper is silent: the probe is a ridge regression by generalised cross-validation;
+alpha differs from 1 only for a clear gain on held-out rows; there is one noise for all rows.
 """
 
 from dataclasses import dataclass, replace
@@ -31,14 +33,8 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, train_more
 
-ALPHAS = (
-    0.0,
-    1.0,
-    10.0,
-    100.0,
-    1000.0,
-    10000.0,
-)  # below 1, a few hundred rows leave the prior less than 0.5 %
+# With alpha below 1 the share of the prior is less than 0.5 % for a few hundred rows.
+ALPHAS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 DEFAULT_ALPHA = 1.0
 
 Pseudo = Literal["point", "noise"]
@@ -47,10 +43,12 @@ HeadStart = Literal["probed", "fresh_head"]
 
 @dataclass(frozen=True)
 class NptlConfig(Scales):
-    """Samples M; values of alpha to choose from (one value fixes it), by `choice_samples` networks each; blocks L.
+    """Numbers of samples, candidates for alpha, blocks, pseudo rows, scales and training.
 
-    `pseudo` "noise" adds the probe's residual noise to its values, anew for each sample; `start` "fresh_head" starts
-    the output layer at random instead of at the probe; `sigma` says which rows choose alpha and the noise (`folds`).
+    There are `samples` networks, and `choice_samples` for each alpha; one value in `alphas` fixes
+    alpha. `pseudo` "noise" adds the probe's residual noise to its values, in each sample
+    differently. `start` "fresh_head" starts the output layer at random instead of at the probe.
+    `sigma` says which rows choose alpha and the noise (`folds`).
     """
 
     samples: int = 20
@@ -65,7 +63,8 @@ class NptlConfig(Scales):
     def __post_init__(self) -> None:
         if self.blocks < 2:
             raise ConfigError(
-                f"nptl: {self.blocks} blocks. Accepted: whole numbers from 2; n or more for single rows."
+                f"nptl: {self.blocks} blocks. Accepted: whole numbers from 2; n or more for single "
+                "rows."
             )
         plan_of(self)
 
@@ -79,8 +78,8 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Draw and train all samples on the target's training rows (features (n, p), gaps in eV)."""
-    found = fit_stacked(
+    """Draw and train all samples on the training rows (features (n, p), gaps in eV)."""
+    trained = fit_stacked(
         source,
         data,
         recipe_of(config),
@@ -89,9 +88,9 @@ def fit(
         device=device,
         progress=progress,
     )
-    n = found.start.n_trained
-    figures = found.figures | {"prior_share": found.value / (n + found.value)}
-    return stacked_posterior(source, replace(found, figures=figures), seed=seed)
+    n = trained.start.n_trained
+    figures = trained.figures | {"prior_share": trained.value / (n + trained.value)}
+    return stacked_posterior(source, replace(trained, figures=figures), seed=seed)
 
 
 def extend(
@@ -104,28 +103,29 @@ def extend(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Return the posterior with samples M + 1 to `samples` added: those that a fit with more samples would have had.
+    """Return the posterior with samples M + 1 to `samples` added.
 
-    Source, data and settings are those of the first fit, whose alpha and noise stay.
+    They are those of a fit with more samples. Source, data and settings are those of the first fit,
+    whose alpha and noise are used.
     """
-    have = posterior.n_draws
-    if samples <= have:
+    n_present = posterior.n_draws
+    if samples <= n_present:
         raise ConfigError(
-            f"nptl: the posterior has {have} samples, {samples} were asked for. Ask for more."
+            f"nptl: the posterior has {n_present} samples, {samples} were requested. Request more."
         )
-    found = train_more(
+    trained = train_more(
         source,
         data,
         recipe_of(config),
         plan_of(config),
-        numbers=range(have, samples),
+        numbers=range(n_present, samples),
         value=posterior.diagnostics.figures["alpha"],
         sigma_eV=float(posterior.sigma_eV[0, 0]),
         seed=posterior.seed,
         device=device,
         progress=progress,
     )
-    more = stacked_posterior(source, found, seed=posterior.seed)
+    more = stacked_posterior(source, trained, seed=posterior.seed)
     return replace(
         posterior,
         coordinates=torch.cat([posterior.coordinates, more.coordinates], 1),
@@ -136,7 +136,7 @@ def extend(
 
 
 def plan_of(config: NptlConfig) -> Plan:
-    """Return the settings of the stack; raises ConfigError for values that it cannot have."""
+    """Return the settings of the stack; raises ConfigError for invalid values."""
     setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
     return Plan(
         config.samples, config.choice_samples, setting, config.sigma, config.scales, config.training
@@ -150,7 +150,7 @@ def recipe_of(config: NptlConfig) -> "BootstrapRecipe":
 
 @dataclass(frozen=True)
 class BootstrapRecipe:
-    """Random weights and labels of sample m at one alpha."""
+    """Random weights and labels of each sample at one alpha."""
 
     blocks: int
     pseudo: Pseudo = "point"
@@ -159,24 +159,22 @@ class BootstrapRecipe:
     def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
         """Draw the weights of sample `number` and collapse rows and pseudo rows."""
         fold = None if start.fold < 0 else start.fold
-        hidden, y = start.hidden[start.trained], start.y[start.trained]
-        drawn = block_weights(
+        hidden = start.hidden[start.trained]
+        y = start.y[start.trained]
+        weights = block_weights(
             y.size, blocks=self.blocks, alpha=value, rng=stream(seed, number, "weights", fold=fold)
         )
         labels = start.probe.predict(hidden)
         if self.pseudo == "noise":
             noise = stream(seed, number, "pseudo_noise", fold=fold).standard_normal(y.size)
             labels = labels + np.sqrt(start.probe.residual_variance) * noise
-        fresh = self.start == "fresh_head"
-        head = (
-            fresh_head(start, stream(seed, number, "head", fold=fold))
-            if fresh
-            else start.probe.head
-        )
-        return Sample(*collapse(y, labels, drawn), head)
+        head = start.probe.head
+        if self.start == "fresh_head":
+            head = fresh_head(start, stream(seed, number, "head", fold=fold))
+        return Sample(*collapse(y, labels, weights), head)
 
-    def penalty(self, of: Members) -> Penalty | None:
-        """Return none."""
+    def penalty(self, members: Members) -> Penalty | None:
+        """Return no penalty."""
         return None
 
 

@@ -1,13 +1,15 @@
-r"""NPTL of the output layer alone: the posterior bootstrap over the source's hidden layers, in closed form.
+"""NPTL of the output layer alone: the posterior bootstrap in closed form.
 
-With the hidden layers frozen, sample m of NPTL (Lee and others 2024, algorithm 1; `nptl.py`) is a weighted ridge
-regression of the collapsed labels t on the hidden features h, with the probe's penalty lambda:
+With frozen hidden layers, sample m of NPTL (Lee and others 2024, algorithm 1; `nptl.py`) is a
+weighted ridge regression of the collapsed labels t on the hidden features h, with the probe's
+penalty lambda:
 
     argmin_(w, b) sum_i omega_i (t_i - h_i'w - b)^2 + 2 lambda |w|^2
 
-(the weights omega have mean 2, so that omega = 2 and t = y is the probe itself). It is the local step of the bootstrap
-with shared parameters (Fong, Lyddon and Holmes, 2019), the shared ones being those of the source. No learning rate, no
-epochs: milliseconds a sample, and a yardstick for what moving the hidden layers adds.
+The weights omega have mean 2, so that omega = 2 and t = y is the probe itself. This is the local
+step of the bootstrap with shared parameters (Fong, Lyddon and Holmes, 2019); the shared parameters
+are the source's. There is no learning rate and no epoch: it takes milliseconds per sample, and
+shows what moving the hidden layers adds.
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,7 @@ from bandgap.transfer.shared.stack_plan import Setting
 
 @dataclass(frozen=True)
 class NptlHeadConfig(Scales):
-    """Samples M, values of alpha to choose from (one value fixes it), blocks L, pseudo labels, scales: as for NPTL."""
+    """Samples, candidates for alpha, blocks, pseudo labels and scales, as for `nptl`."""
 
     samples: int = 200
     alphas: tuple[float, ...] = ALPHAS
@@ -51,8 +53,8 @@ class NptlHeadConfig(Scales):
     def __post_init__(self) -> None:
         if min(self.samples, self.choice_samples) < 1 or self.blocks < 2:
             raise ConfigError(
-                f"nptl_head: {self.samples} samples, {self.choice_samples} to choose by, {self.blocks} blocks. "
-                "Accepted: whole numbers from 1, blocks from 2."
+                f"nptl_head: {self.samples} samples, {self.choice_samples} to choose by, "
+                f"{self.blocks} blocks. Accepted: whole numbers from 1, blocks from 2."
             )
         Setting("alpha", self.alphas, DEFAULT_ALPHA)
 
@@ -66,19 +68,19 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> LastLayerPosterior:
-    """Draw all output layers given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    """Draw all output layers given the rows (features (n, p), gaps in eV), on the CPU."""
     del device
     progress(Update("preparing the transfer"))
     masks = held_out_masks(data.gaps_eV.size, rule=config.sigma, seed=seed)
-    whole = len(masks) > 1
+    is_cross_validated = len(masks) > 1
 
     def start(trained: NDArray[np.bool_], fold: int = -1) -> Start:
         return start_of(
             source, data, trained=trained, fold=fold, **config.scales, coordinates="full"
         )
 
-    folds = [start(mask, k if whole else -1) for k, mask in enumerate(masks)]
-    final = start(np.ones_like(masks[0])) if whole else folds[0]
+    folds = [start(mask, k if is_cross_validated else -1) for k, mask in enumerate(masks)]
+    final = start(np.ones_like(masks[0])) if is_cross_validated else folds[0]
     y = np.concatenate([data.gaps_eV[~mask] for mask in masks])
     setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
     means = []
@@ -90,9 +92,10 @@ def fit(
         means.append(_left_out_eV(folds, heads))
         progress(Update("choosing alpha", done, len(config.alphas)))
     index, sigmas, scores = choose(y, np.stack(means), default=setting.default_index)
-    alpha, sigma_eV = config.alphas[index], float(sigmas[index])
+    alpha = config.alphas[index]
+    sigma_eV = float(sigmas[index])
     output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=seed)
-    if not whole:
+    if not is_cross_validated:
         sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]))
     figures = {
         f"nll_alpha_{a:g}": float(score) for a, score in zip(config.alphas, scores, strict=True)
@@ -112,22 +115,24 @@ def draw_heads(
     start: Start, config: NptlHeadConfig, *, alpha: float, samples: int, seed: int
 ) -> Floats:
     """Return the output layers (samples, q + 1) of a start, the intercept last."""
-    recipe, hidden = BootstrapRecipe(config.blocks, config.pseudo), start.hidden[start.trained]
+    recipe = BootstrapRecipe(config.blocks, config.pseudo)
+    hidden = start.hidden[start.trained]
     heads = []
     for number in range(samples):
-        drawn = recipe.sample(start, number, value=alpha, seed=seed)
+        sample = recipe.sample(start, number, value=alpha, seed=seed)
         heads.append(
-            weighted_ridge(hidden, drawn.labels, drawn.omega, penalty=2 * start.probe.penalty)
+            weighted_ridge(hidden, sample.labels, sample.omega, penalty=2 * start.probe.penalty)
         )
     return np.stack(heads)
 
 
 def _left_out_eV(folds: Sequence[Start], heads: Sequence[Floats]) -> Floats:
-    """Return the gaps in eV of all rows left out, fold after fold, (samples, n)."""
+    """Return predictions (samples, n) in eV for all held-out rows, fold by fold."""
     parts = []
-    for start, own in zip(folds, heads, strict=True):
+    for start, fold_heads in zip(folds, heads, strict=True):
         h = start.hidden[~start.trained]
-        parts.append(start.standardiser.gaps_eV(own[:, :-1] @ h.T + own[:, -1:]))
+        values = fold_heads[:, :-1] @ h.T + fold_heads[:, -1:]
+        parts.append(start.standardiser.gaps_eV(values))
     return np.concatenate(parts, axis=1)
 
 

@@ -1,10 +1,11 @@
-r"""NPTL-Soup: one network, the average of the weights of NPTL's samples.
+"""NPTL-Soup: one network, the average of the weights of NPTL's samples.
 
-Lee and others (2024), section 5.3, with the greedy soup of Wortsman and others (2022): samples are sorted by their
-negative log likelihood on held-out rows; starting with the best, each next one is kept if the network of the averaged
-weights is no worse with it. The uniform soup averages all of them and needs no held-out rows but those of the noise.
-An average of weights means something only where all networks start from the same point, the source and the probe. A
-soup has no spread: its interval is noise alone.
+Lee and others (2024), section 5.3, with the greedy soup of Wortsman and others (2022): samples are
+sorted by their negative log likelihood on held-out rows. Starting with the best, the next sample is
+included if the network of the averaged weights is no worse with it. The uniform soup averages all
+samples and uses held-out rows only for the noise. An average of weights is meaningful only if all
+networks start from the same point, here the source and the probe. A soup has no spread: its
+interval is noise alone.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +28,10 @@ from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_p
 
 @dataclass(frozen=True)
 class NptlSoupConfig(NptlConfig):
-    """NPTL's settings and the kind of soup; "greedy" holds out a tenth of the rows (`sigma` "val")."""
+    """NPTL's settings and the kind of soup.
+
+    "greedy" holds out a tenth of the rows (`sigma` "val").
+    """
 
     soup: Literal["uniform", "greedy"] = "uniform"
 
@@ -35,13 +39,13 @@ class NptlSoupConfig(NptlConfig):
         super().__post_init__()
         if self.start != "probed":
             raise ConfigError(
-                "nptl_soup: start is 'fresh_head'. An average of weights means nothing where networks start from "
-                "different points. Set start=probed."
+                "nptl_soup: start is 'fresh_head'. An average of weights means nothing where "
+                "networks start from different points. Set start=probed."
             )
         if self.soup == "greedy" and self.sigma == "cv":
             raise ConfigError(
-                "nptl_soup: a greedy soup is chosen by rows that no network was trained on, sigma is 'cv'. Set "
-                "sigma=val, or soup=uniform."
+                "nptl_soup: a greedy soup is chosen by rows that no network was trained on, sigma "
+                "is 'cv'. Set sigma=val, or soup=uniform."
             )
 
 
@@ -54,10 +58,10 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train NPTL's samples on the target's training rows (features (n, p), gaps in eV) and average their weights."""
+    """Train NPTL's samples on the rows (features (n, p), gaps in eV) and average their weights."""
     uniform = config.soup == "uniform"
     plan = plan_of(config if uniform else replace(config, sigma="val"))
-    found = fit_stacked(
+    trained = fit_stacked(
         source,
         data,
         recipe_of(config),
@@ -66,42 +70,51 @@ def fit(
         device=device,
         progress=progress,
     )
-    sigma_eV, used = found.sigma_eV, np.arange(config.samples)
+    sigma_eV = trained.sigma_eV
+    members = np.arange(config.samples)
     if not uniform:
-        used, sigma_eV = greedy_soup(
-            found.start, found.weights[0], data.gaps_eV[~found.start.trained]
+        members, sigma_eV = greedy_soup(
+            trained.start, trained.weights[0], data.gaps_eV[~trained.start.trained]
         )
-    soup = mean_weights([layer[used] for layer in found.weights[0]])
-    figures = found.figures | {"networks_in_the_soup": float(used.size)}
+    soup = mean_weights([layer[members] for layer in trained.weights[0]])
+    figures = trained.figures | {"networks_in_the_soup": float(members.size)}
     return stacked_posterior(
         source,
-        replace(found, weights=[soup], sigma_eV=sigma_eV, figures=figures),
+        replace(trained, weights=[soup], sigma_eV=sigma_eV, figures=figures),
         seed=seed,
         warnings=(NO_SPREAD,),
     )
 
 
-NO_SPREAD = "The networks were averaged into one: intervals hold the noise, not what the data leave open about the mean."
+NO_SPREAD: Final = (
+    "The networks were averaged into one: intervals contain the noise, not the uncertainty of the "
+    "mean."
+)
 
 
 def greedy_soup(start: Start, weights: Layers, y_eV: Floats) -> tuple[NDArray[np.int64], float]:
-    """Return which networks the greedy soup averages, and its noise in eV, by held-out rows with gaps (held out,)."""
+    """Return the networks that the greedy soup averages, and its noise in eV.
 
-    def judged(index: NDArray[np.int64]) -> tuple[float, float]:
+    Held-out rows with gaps `y_eV` (held out,) choose them.
+    """
+
+    def score_and_sigma(index: NDArray[np.int64]) -> tuple[float, float]:
         means = start.held_out_eV(mean_weights([layer[index] for layer in weights]))
         sigma = fit_sigma(y_eV, means)
         return float(row_nll(y_eV, means, sigma=sigma).mean()), sigma
 
-    alone = np.array([judged(np.array([k]))[0] for k in range(weights[0].shape[0])])
-    order = np.argsort(alone, kind="stable")
-    used = order[:1]
-    best, sigma_eV = judged(used)
+    single_scores = np.array(
+        [score_and_sigma(np.array([k]))[0] for k in range(weights[0].shape[0])]
+    )
+    order = np.argsort(single_scores, kind="stable")
+    members = order[:1]
+    best, sigma_eV = score_and_sigma(members)
     for candidate in order[1:]:
-        tried = np.append(used, candidate)
-        score, sigma = judged(tried)
+        larger_soup = np.append(members, candidate)
+        score, sigma = score_and_sigma(larger_soup)
         if score <= best:
-            used, best, sigma_eV = tried, score, sigma
-    return used, sigma_eV
+            members, best, sigma_eV = larger_soup, score, sigma
+    return members, sigma_eV
 
 
 METHOD: Final = Method(

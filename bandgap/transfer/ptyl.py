@@ -1,12 +1,13 @@
-r"""PTYL: fine-tuning under a prior that the source's own training gives ("Pre-Train Your Loss"), as an ensemble.
+"""PTYL: an ensemble of fine-tunings under a prior from the source's training.
 
-Shwartz-Ziv and others (2022): mean loss + (1 / 2n) (phi - mu)' S^-1 (phi - mu), phi the hidden layers, mu and
-S = gamma S_swag + eps I from snapshots of the source (`swag.py`); the output layer is left free, started at the linear
-probe. gamma is chosen by held-out rows; members differ in the order of their mini-batches. The prior is not isotropic,
-so that training takes full coordinates whatever the settings say: slower than L2SP by a factor of about five.
+Shwartz-Ziv and others (2022, "Pre-Train Your Loss"): mean loss + (1 / 2n) (phi - mu)' S^-1 (phi -
+mu), phi the hidden layers, mu and S = gamma S_swag + eps I from snapshots of the source
+(`swag.py`). The output layer is free and starts at the linear probe. Held-out rows choose gamma.
+Members differ in the order of their mini-batches. The prior is not isotropic, so training always
+uses full coordinates; L2SP is about five times faster.
 
-eps = 0.1 (Lee and others 2024, appendix B.2) is a prior standard deviation of 0.3 for weights of about 0.03: nearly
-flat. Smaller values pull to the directions in which the source's training moved.
+eps = 0.1 (Lee and others 2024, appendix B.2) is a prior standard deviation of 0.3 for weights of
+about 0.03: nearly flat. Smaller values pull to the directions in which the source's training moved.
 """
 
 from dataclasses import dataclass, replace
@@ -22,11 +23,10 @@ from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots, snapshot_prior
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
+from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe, Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 GAMMAS = (1e-2, 1.0, 1e2, 1e4, 1e6)
@@ -35,7 +35,11 @@ DEFAULT_GAMMA = 1e2
 
 @dataclass(frozen=True)
 class PTYLConfig(Scales):
-    """Values of gamma to choose from (one value fixes it), eps; members, those of each value and fold; scales."""
+    """Candidates for gamma, eps, numbers of networks, held-out rows, scales and training.
+
+    One value in `gammas` fixes gamma. `members` networks predict, `fold_members` are trained for
+    each value and fold.
+    """
 
     members: int = 10
     gammas: tuple[float, ...] = GAMMAS
@@ -65,39 +69,44 @@ def fit(
     """
     if source.snapshots is None:
         raise InputError(
-            "ptyl: the source model has no snapshots of its training, which the prior is made of. Train it with "
-            "`bandgap train-source --snapshots 20` (several sets: `bandgap train-sources --snapshots 20`), or add them "
-            "with `bandgap source-extras --snapshots 20`; of several sets, to the one that the transfer starts from."
+            "ptyl: the source model has no snapshots of its training, from which the prior is "
+            "computed. Train it with `bandgap train-source --snapshots 20` (several sets: `bandgap "
+            "train-sources --snapshots 20`), or add them with `bandgap source-extras --snapshots "
+            "20`; of several sets, to the one that the transfer starts from."
         )
     hidden = tuple(range(1, source.network.n_layers))
     recipe = PTYLRecipe(
         snapshots=source.snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps
     )
-    found = fit_stacked(
+    trained = fit_stacked(
         source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
     )
-    return stacked_posterior(source, found, seed=seed)
+    return stacked_posterior(source, trained, seed=seed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PTYLRecipe(PlainRecipe):
-    """All rows with the same weight, and the prior of each sample's gamma."""
+class PTYLRecipe(EqualWeightsRecipe):
+    """All rows with the same weight, and the prior at the gamma of each network."""
 
     snapshots: Snapshots
     first: Tensor  # theta_hat_1, (p + 1, width)
     hidden: tuple[int, ...]
     eps: float
 
-    def penalty(self, of: Members) -> PTYL:
-        """Return the pull of the snapshots' prior at every gamma that there is."""
-        gammas, which = torch.unique(of.values, return_inverse=True)
+    def penalty(self, members: Members) -> PTYL:
+        """Return the penalty of the snapshots' prior at every gamma."""
+        gammas, which = torch.unique(members.values, return_inverse=True)
         priors = [
             snapshot_prior(
-                self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=of.values.dtype
+                self.snapshots,
+                gamma=gamma,
+                eps=self.eps,
+                layers=self.hidden,
+                dtype=members.values.dtype,
             )
             for gamma in gammas.tolist()
         ]
-        return PTYL.build(priors, first=self.first, which=which, n_rows=of.n_rows)
+        return PTYL.build(priors, first=self.first, which=which, n_rows=members.n_rows)
 
 
 def _plan(config: PTYLConfig) -> Plan:

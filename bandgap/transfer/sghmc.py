@@ -1,13 +1,17 @@
-r"""Stochastic-gradient Hamiltonian Monte Carlo around the source, with the L2SP prior.
+"""Stochastic-gradient Hamiltonian Monte Carlo around the source, with the L2SP prior.
 
-Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020): chains start at the source's
-hidden layers and the linear probe; every cycle follows a cosine from `learning_rate` to 0, has noise in its last
-quarter and leaves one draw. The energy is U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2 at
-temperature T, s^2 the probe's residual variance; `inference/stack_updates.py` has the update, whose learning rate is
-that of the mean loss.
+Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020). Chains start
+at the source's hidden layers and the linear probe. Every cycle follows a cosine from
+`learning_rate` to 0, has noise in its last quarter and ends with one draw. The energy is
 
-The prior and the noise are isotropic, so the row space of the training rows is exact: what is orthogonal to it follows
-the same recursion with no likelihood, a Gaussian whose variance at the end of each cycle is computed here.
+    U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2
+
+at temperature T, with s^2 the probe's residual variance. `inference/batch/updates.py` has the
+update, whose learning rate is that of the mean loss.
+
+The prior and the noise are isotropic, so the row space of the training rows is exact. The component
+orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance at the end
+of each cycle is computed here.
 """
 
 import math
@@ -32,14 +36,18 @@ from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 DIVERGED: Final = (
-    "Chains diverged at a learning rate of {rate:g} and began anew, with {own:g} in the end."
+    "Chains diverged at a learning rate of {rate:g} and were restarted, the last time with "
+    "{last_rate:g}."
 )
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
 
 @dataclass(frozen=True)
 class SghmcConfig(Scales):
-    """Chains and cycles (one draw each), epochs of a cycle, the update's settings, strength w of the prior, scales."""
+    """Chains and cycles (one draw each), settings of the update, prior, held-out rows, scales.
+
+    `epochs` are those of a cycle; `strength` is w of the prior.
+    """
 
     chains: int = 5
     cycles: int = 6
@@ -54,8 +62,9 @@ class SghmcConfig(Scales):
     def __post_init__(self) -> None:
         if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
             raise ConfigError(
-                f"sghmc: {self.chains} chains, {self.cycles} cycles, temperature {self.temperature}, strength "
-                f"{self.strength}. Accepted: whole numbers from 1, numbers from 0."
+                f"sghmc: {self.chains} chains, {self.cycles} cycles, temperature "
+                f"{self.temperature}, strength {self.strength}. Accepted: whole numbers from 1, "
+                "numbers from 0."
             )
         training_of(self)
 
@@ -69,31 +78,34 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Run all chains on the target's training rows (features (n, p), gaps in eV).
+    """Run all chains on the training rows (features (n, p), gaps in eV).
 
-    Where one diverges, all begin anew with a quarter of the learning rate, which a warning says: half of a rate that is
-    too long can be stable by a hair, and such chains are wider than the posterior.
+    Where one diverges, all restart with a quarter of the learning rate, with a warning. Half of a
+    rate that is too large can be barely stable, and such chains are wider than the posterior.
     """
     setting = Setting("strength", (config.strength,), config.strength)
     cycles = Cycles(config.cycles, config.temperature)
 
     def attempt(number: int) -> NetworkPosterior:
-        own = replace(config, learning_rate=config.learning_rate / 4**number)
-        plan = Plan(own.chains, 1, setting, own.sigma, own.scales, training_of(own), cycles)
-        found = fit_stacked(
+        rate = config.learning_rate / 4**number
+        slower = replace(config, learning_rate=rate)
+        plan = Plan(
+            config.chains, 1, setting, config.sigma, config.scales, training_of(slower), cycles
+        )
+        trained = fit_stacked(
             source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress
         )
-        start = found.start
+        start = trained.start
         outside = outside_sd(
-            own, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
+            slower, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
         )
-        said = (
-            ()
-            if not number
-            else (DIVERGED.format(rate=config.learning_rate, own=own.learning_rate),)
-        )
+        restarted = DIVERGED.format(rate=config.learning_rate, last_rate=rate)
         return stacked_posterior(
-            source, found, seed=seed, scale_1=np.tile(outside, (own.chains, 1)), warnings=said
+            source,
+            trained,
+            seed=seed,
+            scale_1=np.tile(outside, (config.chains, 1)),
+            warnings=(restarted,) if number else (),
         )
 
     posterior = first_that_stays(attempt)
@@ -107,16 +119,16 @@ def fit(
 
 @dataclass(frozen=True)
 class SghmcRecipe:
-    """All rows with the noise's variance of the probe, and the pull of the prior."""
+    """All rows with the noise variance of the probe, and the pull of the prior."""
 
     def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
         """Return the rows of a chain."""
-        y, variance = start.y[start.trained], noise_variance(start)
-        return Sample(np.full(y.size, 2.0), y, start.probe.head, variance)
+        y = start.y[start.trained]
+        return Sample(np.full(y.size, 2.0), y, start.probe.head, noise_variance(start))
 
-    def penalty(self, of: Members) -> L2SP:
+    def penalty(self, members: Members) -> L2SP:
         """Return the pull to the source's hidden layers, on the scale of the mean loss."""
-        return L2SP(of.values * of.variances, of.between)
+        return L2SP(members.values * members.variances, members.between)
 
 
 def noise_variance(start: Start) -> float:
@@ -125,13 +137,15 @@ def noise_variance(start: Start) -> float:
 
 
 def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float) -> Floats:
-    """Return the standard deviation (cycle,) of first-layer weights outside the row space, at the end of each cycle.
+    """Return the sd (cycle,) of first-layer weights outside the row space at each cycle's end.
 
-    `n_rows` are trained on, `n_all` make the mini-batches; `variance` is that of the energy's noise. (v, theta) has
-    mean 0 and a covariance that each step maps by the matrix of the update, plus the noise that enters both.
+    `n_rows` are trained on, `n_all` make the mini-batches; `variance` is that of the energy's
+    noise. (v, theta) has mean 0 and a covariance that each step maps by the matrix of the update,
+    plus the noise that enters both.
     """
     steps = config.epochs * math.ceil(n_all / config.batch_size)
-    covariance, ends = np.zeros((2, 2)), []
+    covariance = np.zeros((2, 2))
+    sds = []
     for _ in range(config.cycles):
         for step in range(steps):
             rate = annealed(config.learning_rate, share=step / steps)
@@ -140,15 +154,15 @@ def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float)
             noise = velocity_noise_variance(
                 1 - config.momentum, step=rate, temperature=config.temperature * variance / n_rows
             )
-            covariance = move @ covariance @ move.T + (
-                noise if step / steps >= 1 - NOISY_SHARE else 0.0
-            )
-        ends.append(math.sqrt(covariance[1, 1]))
-    return np.array(ends)
+            covariance = move @ covariance @ move.T
+            if step / steps >= 1 - NOISY_SHARE:
+                covariance = covariance + noise
+        sds.append(math.sqrt(covariance[1, 1]))
+    return np.array(sds)
 
 
 def training_of(config: SghmcConfig) -> StackTraining:
-    """Return how a cycle is trained; raises ConfigError for values that it cannot have."""
+    """Return how a cycle is trained; raises ConfigError for invalid values."""
     return StackTraining(
         optimiser="sgd",
         learning_rate=config.learning_rate,

@@ -1,39 +1,19 @@
-"""SSPBP: probabilistic backpropagation whose messages say with which probability a unit is exactly zero.
+"""SSPBP: probabilistic backpropagation with the probability that each unit is exactly zero.
 
-"Probabilistic neural networks" (thesis, 2022), chapter 3, with the source as prior as in `pbp`. A network with biases,
-as every source has, gets the posterior of `pbp` up to rounding: behind a layer no unit is surely zero, and the layer
-asks for mean and variance alone. What is new is how often each unit, and so each weight, takes part (`inclusion`).
+"Probabilistic neural networks" (thesis, 2022), chapter 3, with the source as prior as in `pbp`. A
+network with biases, as every source has, gets the posterior of `pbp` up to rounding: after the next
+layer no unit is zero with certainty, and a layer uses only mean and variance. SSPBP adds how often
+each unit, and so each weight, is active (`inclusion`).
 """
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from bandgap.foundation.progress import Progress, no_progress
-from bandgap.posterior import FactorisedNetworkPosterior
-from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
-from bandgap.transfer.shared.moment_transfer import Passes, fit_by_moments
+from bandgap.transfer.shared.method import Method
+from bandgap.transfer.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 
-
-@dataclass(frozen=True)
-class SspbpConfig(Passes):
-    """Scales (`recalibration`), prior variances to choose from, and passes (`moment_transfer`)."""
-
-
-def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: SspbpConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-) -> FactorisedNetworkPosterior:
-    """Move normal weights by the moments of the target's training rows (features (n, p), gaps in eV)."""
-    del device
-    return fit_by_moments(source, data, config, atoms=True, seed=seed, progress=progress)
-
+fit: Final = partial(fit_by_moments, zero_probabilities=True)
 
 METHOD: Final = Method(
     name="sspbp",
@@ -46,7 +26,7 @@ METHOD: Final = Method(
     ),
     duration="seconds",
     cost=Cost(0.1, 0.4),
-    config=SspbpConfig,
+    config=MomentTransferConfig,
     fit=fit,
     new_elements=True,
 )

@@ -1,13 +1,14 @@
-r"""Stacking: three methods without transfer, each weighed by what it gave the crystals that it had not seen.
+"""Stacking: three methods without transfer, weighted by their predictions of held-out structures.
 
-No method without transfer is the best of every set: on organic crystals kernel ridge and boosted trees are, where
-descriptors say what matters a Gaussian process is. Here a Gaussian process on the descriptor's parts (`parts_gp`),
-kernel ridge and gradient boosting are fitted to all rows; each gives the density of every row left out, and the weights
-of a pool of all three, with one factor on its spread, are those under which these rows are likeliest
-(`inference.stacking`).
+No method without transfer is the best on every set. Kernel ridge and boosted trees are the best on
+organic crystals, a Gaussian process where descriptors contain what matters. Here a Gaussian process
+on the descriptor's blocks (`parts_gp`), kernel ridge and gradient boosting are fitted to all rows.
+Each gives the density of every held-out row. The weights of a pool of all three, with one factor on
+its spread, maximise the probability of these rows (`inference.stacking`).
 
-Rows left out of the Gaussian process are left out of its factor (Rasmussen and Williams, 2006, section 5.4.2), and the
-draws of its scales reweighed; of the other two they are those of their folds.
+For the Gaussian process held-out rows are left out of its Cholesky factor (Rasmussen and Williams,
+2006, section 5.4.2), and the draws of its scales are reweighted. For the other two they are those
+of their folds.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,11 @@ from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Method, TargetData
 
 @dataclass(frozen=True)
 class StackingConfig:
-    """Settings of the three methods; how many rows the prior of their weights is worth; prior sd of log spread."""
+    """Settings of the three methods, and the prior of weights and spread.
+
+    `prior_rows` is the number of rows that the prior of the weights counts as; `spread_sd` is the
+    prior standard deviation of the log spread.
+    """
 
     parts_gp: PartsGPConfig = PartsGPConfig()
     kernel_ridge: KernelRidgeConfig = KernelRidgeConfig()
@@ -56,7 +61,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> PooledPosterior:
-    """Fit the three methods to rows (features (n, p), gaps in eV) and weigh them; runs on the CPU."""
+    """Fit the three methods to rows (features (n, p), gaps in eV) and weight them, on the CPU."""
     process = parts_gp.fit(source, data, config.parts_gp, seed=seed, progress=progress)
     ridge = kernel_ridge.fit(source, data, config.kernel_ridge, seed=seed, progress=progress)
     trees = gradient_boosting.fit(

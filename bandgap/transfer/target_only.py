@@ -1,8 +1,9 @@
-"""Target only (TL1): a network of the source's shape trained on the target from a fresh start (Abba 2023, section 2.5).
+"""Target only (TL1): a new network trained on the target alone (Abba 2023, section 2.5).
 
-What a transfer must beat: Glorot-uniform weights trained by early-stopped Adam. Of the source it takes the shape of the
-network and the descriptor; features and gaps are standardised by the target's training rows alone. A point estimate,
-wrapped as one draw (`point_estimate`).
+It is the reference for what a transfer gains: Glorot-uniform weights trained by early-stopped Adam.
+From the source it takes only the network's shape and the descriptor. Features and gaps are
+standardised by the target's training rows. The result is a point estimate, stored as one draw
+(`point_estimate`).
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train a fresh network of the source's shape on the target's training rows (features (n, p), gaps in eV)."""
+    """Train a new network on the training rows (features (n, p), gaps in eV)."""
     standardiser, trained = train_fresh(
         data.features,
         data.gaps_eV,

@@ -1,9 +1,10 @@
-"""Two stages (TL2): the output layer is trained alone, then all layers from there (Abba 2023, section 2.5).
+"""Two stages (TL2): the output layer is trained first, then all layers (Abba 2023, section 2.5).
 
-Both stages are early-stopped Adam and hold the same rows out: rows that the second stage held out for itself would have
-been trained on in the first, so its early stopping would not see the overfitting, and the noise, which is the root mean
-square residual of these rows, would be too small. The weights are those of the best validation epoch of both stages. A
-point estimate, wrapped as one draw (`point_estimate`).
+Both stages are early-stopped Adam with the same held-out rows. Otherwise the first stage would
+train on the rows that the second holds out: its early stopping would not detect overfitting, and
+the noise, the root mean square residual of these rows, would be too small. The weights are those of
+the best validation epoch of both stages. The result is a point estimate, stored as one draw
+(`point_estimate`).
 """
 
 from dataclasses import dataclass
@@ -28,17 +29,18 @@ from bandgap.transfer.shared.point_estimate import (
 
 @dataclass(frozen=True)
 class TwoStageConfig(Scales):
-    """Scales (`recalibration`), training of the output layer and then of all layers, with one validation share."""
+    """Scales (`recalibration`), training of the output layer and then of all layers."""
 
     output_layer: TrainingConfig = OUTPUT_LAYER
     all_layers: TrainingConfig = ALL_LAYERS
 
     def __post_init__(self) -> None:
-        first, second = self.output_layer.validation_share, self.all_layers.validation_share
+        first = self.output_layer.validation_share
+        second = self.all_layers.validation_share
         if first != second:
             raise ConfigError(
-                f"two_stage: validation share {first} in output_layer, {second} in all_layers. Both stages hold the "
-                "same rows out: give both the same share."
+                f"two_stage: validation share {first} in output_layer, {second} in all_layers. "
+                "Both stages hold the same rows out: give both the same share."
             )
 
 
@@ -51,7 +53,7 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Train the output layer, then all, on the target's training rows (features (n, p), gaps in eV)."""
+    """Train the output layer, then all layers, on the rows (features (n, p), gaps in eV)."""
     start = start_at_source(source, data, **config.scales, device=device)
     generator = torch.Generator().manual_seed(seed)
     split = split_rows(

@@ -1,9 +1,9 @@
-r"""An exact Gaussian process on the source model's last hidden features whose linear solves are cut at random.
+"""An exact Gaussian process on the source's last hidden features, by randomly truncated solves.
 
-The model is that of `vecchia_gp`; its likelihood is exact, and no matrix is factorised while the scales are sampled:
-the gradient comes from conjugate gradients that end after a random number of terms, without bias (ULISSE). A study, and
-a way beyond 1,000 crystals without neighbours; up to there `vecchia_gp` has the same answer sooner. The trend is drawn
-given the scales, now and then, by complete solves.
+The model is that of `vecchia_gp`. Its likelihood is exact, and no matrix is factorised while the
+scales are sampled: the gradient comes from conjugate gradients that end after a random number of
+terms, without bias (ULISSE). It needs no neighbours above 1,000 crystals; below, `vecchia_gp` gives
+the same result faster. The trend is drawn given the scales by complete solves, at some iterations.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ PREDICT_FROM = 200
 
 @dataclass(frozen=True)
 class UlisseGPConfig(Scales):
-    """Scales (`recalibration`), the chains of unbiased solves, and how many draws are predicted with."""
+    """Scales (`recalibration`), chains of unbiased solves, and number of draws for predictions."""
 
     solves: UlisseConfig = field(default_factory=UlisseConfig)
     keep: int = 16
@@ -50,7 +50,7 @@ def fit(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> DeepKernelPosterior:
-    """Sample the scales given the target's training rows (features (n, p), gaps in eV); runs on the CPU."""
+    """Sample the scales given the rows (features (n, p), gaps in eV), on the CPU."""
     del device
     progress(Update("preparing the kernel"))
     rows = rows_of(source, data, config, seed=seed)
@@ -71,16 +71,17 @@ def fit(
             problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint
         )
     chains, length = draws.eta.shape[:2]
-    chosen = (
+    kept_iterations = (
         np.linspace(0, length - 1, max(1, min(length, config.keep // chains)))
         .round()
         .astype(np.int64)
     )
-    theta = [[theta_at(eta, start) for eta in chain[chosen]] for chain in draws.eta]
+    theta = [[theta_at(eta, start) for eta in chain[kept_iterations]] for chain in draws.eta]
     if draws.precision_beta is None:
-        rng, rank = np.random.default_rng([seed, 0xBE7A]), config.solves.rank
+        rng = np.random.default_rng([seed, 0xBE7A])
+        rank = config.solves.rank
         beta = np.array(
-            [[problem.draw_trend(here, rng, rank=rank) for here in chain] for chain in theta]
+            [[problem.draw_trend(scales, rng, rank=rank) for scales in chain] for chain in theta]
         )
     else:
         beta = draws.beta

@@ -1,10 +1,11 @@
-r"""A Gaussian process on the source model's last hidden features, for a few hundred labels or for many thousands.
+"""A Gaussian process on the source model's last hidden features, for many labels.
 
-Gap = beta_0 + beta_1 f_source + Z(features) + noise, Z with a Matern kernel in the distance of the features (a deep
-kernel with frozen features). Up to 1,000 rows the likelihood is exact and its scales are sampled by Metropolis; above,
-it is Vecchia's (1988), every crystal given its 60 nearest earlier ones, and they are sampled by stochastic-gradient
-Langevin steps whose cost does not grow with the rows. Smoothness is the likeliest of 0.5, 1.5 and 2.5,
-or sampled too (`process` with nu "free"); other samplers of `GPConfig` are there for comparison.
+Gap = beta_0 + beta_1 f_source + Z(features) + noise, Z with a Matern kernel in the distance of the
+features (a deep kernel with frozen features). Up to 1,000 rows the likelihood is exact and its
+scales are sampled by Metropolis. Above, the likelihood is Vecchia's (1988), in which every crystal
+depends on its 60 nearest preceding ones. The scales are then sampled by stochastic-gradient
+Langevin steps, whose cost does not grow with the rows. Smoothness is the most probable of 0.5, 1.5
+and 2.5, or sampled too (`process` with nu "free"). Other samplers of `GPConfig` serve comparisons.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +24,10 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class VecchiaGPConfig(Scales):
-    """Scales (`recalibration`), and the process: smoothness, likelihood, neighbours, sampler, engine (`GPConfig`)."""
+    """Scales (`recalibration`) and the process.
+
+    `GPConfig` has smoothness, likelihood, neighbours, sampler and engine.
+    """
 
     process: GPConfig = field(default_factory=GPConfig)
 
@@ -38,13 +42,13 @@ def fit(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> DeepKernelPosterior:
-    """Sample the scales given the target's training rows (features (n, p), gaps in eV).
+    """Sample the scales given the training rows (features (n, p), gaps in eV).
 
     Vecchia's likelihood runs on the device, the exact one on the CPU.
     """
     progress(Update("preparing the kernel"))
     rows = rows_of(source, data, config, seed=seed)
-    found = fit_process(
+    process = fit_process(
         rows.points,
         rows.gaps,
         config.process,
@@ -54,18 +58,22 @@ def fit(
         progress=progress,
         checkpoint=checkpoint,
     )
-    figures = {"smoothness": found.nu, "log_density": found.mode.value, **found.traces.figures}
+    figures = {
+        "smoothness": process.nu,
+        "log_density": process.mode.value,
+        **process.traces.figures,
+    }
     names = ["sigma2", "rho", *(["nu"] if config.process.nu == "free" else []), "tau2"]
     return with_draws(
         rows,
-        theta=found.theta,
-        beta=found.beta,
-        traces=found.traces.eta,
+        theta=process.theta,
+        beta=process.beta,
+        traces=process.traces.eta,
         names=names,
-        predict_from=found.predict_from,
+        predict_from=process.predict_from,
         figures=figures,
-        warnings=found.traces.warnings,
-        precision=found.traces.precision_beta,
+        warnings=process.traces.warnings,
+        precision=process.traces.precision_beta,
     )
 
 

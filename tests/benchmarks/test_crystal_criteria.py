@@ -23,7 +23,7 @@ CRPS = {
 
 def fit(name: str, seed: int = 0, *, coverage: float = 0.94, **figures: float) -> ComparedFit:
     all_figures = {"rmse_eV": RMSE[name], "crps_eV": CRPS[name], "coverage_95": coverage} | figures
-    return ComparedFit(name, N, seed, all_figures, 1.0)
+    return ComparedFit(name, N, seed, all_figures, 1.0, made_of={})
 
 
 FITS = [fit(name) for name in RMSE]
@@ -108,6 +108,6 @@ def test_methods_that_were_not_compared_are_not_printed(capsys) -> None:
     ours = [fit for fit in FITS if fit.method == "gaussian_process"]
     print_criteria(ours, VALUES, method="stacking")
     assert capsys.readouterr().out == ""
-    failed = ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure")
+    failed = ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure", made_of={})
     print_criteria([*ours, failed], VALUES, method="stacking")
     assert capsys.readouterr().out == ""

@@ -90,7 +90,7 @@ def test_both_samplers_have_the_same_posterior():
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     run = SpeedRun(chains=2, warmup=200, sweeps=1200, repeats=2)
     figures = measure_sweeps(
-        problem.regression, problem.rows[:5, problem.kept], units=30, run=run, seed=0
+        problem.regression, problem.rows[:5, problem.has_change], units=30, run=run, seed=0
     )
     ours = figures["sides"][OURS]
     plain = figures["sides"][PLAIN]
@@ -104,7 +104,7 @@ def test_rates_and_ratios_of_sweeps_are_consistent():
     task = make_task(DESIGN, 12, seed=0)
     problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
     figures = measure_sweeps(
-        problem.regression, problem.rows[:5, problem.kept], units=30, run=RUN, seed=0
+        problem.regression, problem.rows[:5, problem.has_change], units=30, run=RUN, seed=0
     )
     assert figures["form"] == "n x n"
     for row in figures["sides"].values():

@@ -71,7 +71,7 @@ def by_library(problem, centre, monkeypatch):
     sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
     posterior = transferred(
         btl_pcp_pe,
-        btl_pcp_pe.BtlPcpConfig(sampler=sampler),
+        btl_pcp_pe.BtlPcpPeConfig(sampler=sampler),
         source_of(theta_hat),
         x,
         y,

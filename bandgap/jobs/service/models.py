@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from bandgap.datasets.gaps import baselines_of_run
+from bandgap.datasets.gaps import baselines_from_info
 from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import BandgapError, InputError
@@ -122,7 +122,7 @@ class ServedModel:
             return None
         of_structures = np.full(len(request.records), math.nan)
         if any(name in record.info for record in request.records):
-            of_structures = baselines_of_run(request.records, name)
+            of_structures = baselines_from_info(request.records, name)
         of_request = np.array(request.baselines_eV, dtype=np.float64)  # None becomes NaN
         baseline: Floats = np.where(np.isnan(of_request), of_structures, of_request)
         if np.isnan(baseline).all():

@@ -138,7 +138,7 @@ def baseline_of(
         return None
     ids, files, values = names_and_numbers(library, dataset.id, name)
     if np.isfinite(values).any():
-        values = values * TO_EV[baseline_unit(dataset, name, of_stored_run=True)]
+        values = values * TO_EV[baseline_unit(dataset, name)]
     if table is not None:
         gaps = np.array(table["gaps_eV"], dtype=np.float64)
         table_values = match_names(

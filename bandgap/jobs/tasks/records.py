@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandgap.datasets.gaps import unit_of_run_baseline
 from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
@@ -102,17 +101,14 @@ def labelled_set(
     )
 
 
-def baseline_unit(dataset: Dataset, name: str, *, of_stored_run: bool = False) -> Unit:
-    """Return the unit of the number of this name in the store.
+def baseline_unit(dataset: Dataset, name: str) -> Unit:
+    """Return the unit in which the store has the number of this name.
 
-    Columns of a table are stored in eV. A number of the files is in the unit that its name states.
-    For a stored run, a name without a unit means eV. Raises InputError where the name has no unit,
-    or one that is not accepted.
+    Columns of a table are stored in eV, a number of the files in the unit that its name states.
+    Raises InputError where the name states no unit, or one that is not accepted.
     """
     if name in dataset.labels.get("beside", {}):
         return "eV"
-    if of_stored_run:
-        return unit_of_run_baseline(name)
     remedy = " Rename this number in the files, for example to gap_pbe_eV, and upload them again."
     return unit_of_name(name, None, what="the number", remedy=remedy)
 

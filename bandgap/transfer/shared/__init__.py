@@ -1,4 +1,4 @@
-"""What several methods share: their interface, stacks of networks, folds, last layers, trees, noise.
+"""What several methods share: their interface, ensembles of networks, folds, last layers, trees.
 
 Not here: a method.
 """

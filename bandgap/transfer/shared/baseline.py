@@ -1,20 +1,14 @@
-r"""A baseline: a value in eV that every structure has beside its features and that is near its gap.
+"""A baseline: an estimate of the gap in eV that every structure has as an additional feature.
 
-Such as the gap of tight binding, the first of the features behind the descriptor's. Methods that learn from such
-features take them as they are; every other one is given what a straight line in the baseline leaves of the gaps, and
-the line is added back to what it predicts (`posterior.baseline`). The line is fitted beside the source's prediction
-(`sources.recalibration`), not alone: what both know of the gaps would else be the baseline's.
+For example the gap by tight binding, the first feature after the descriptor's. Methods that learn
+from such features use them directly. Every other method learns the residuals of a straight line in
+the baseline, and the line is added to its predictions (`posterior.baseline`). The line is fitted
+together with the source's prediction (`sources.recalibration`); a line fitted alone would also
+explain what the source predicts.
 
-Measured on organic crystals (OMDB, one network trained on QM9, conjugated molecules and OE62, GFN1-xTB gaps of the
-molecules, five splits), error in eV of fine-tuning at n = 100: 0.58 without a baseline, 0.43 with a line fitted alone,
-0.41 with one fitted beside the source; of the ridge output layer 0.61, 0.44 and 0.42. A slope fitted beside all hidden
-features (restricted likelihood) gains nothing more, nor do HOMO and LUMO beside the gap.
-
-The line counts as independent of the rest, which is fitted to one slope. Coverage of 90 % intervals of the ridge output
-layer on made-up data with the slope as uncertain as the posterior says: 0.84, 0.89 and 0.89 at 10, 20 and 40 rows; with
-the true slope 0.86, 0.89 and 0.90; if the slope counted as certain 0.80, 0.87 and 0.88.
-
-Outside the range of the training rows' baselines the slope is as uncertain as before any label (`posterior.baseline`).
+The slope is treated as independent of the residuals' model, which is fitted at one slope. Outside
+the range of the training rows' baselines the slope is as uncertain as before any label
+(`posterior.baseline`).
 """
 
 from dataclasses import replace
@@ -35,25 +29,48 @@ def fit_baseline(
     gaps_eV: Floats,
     *,
     column: int,
-    beside_source: bool,
+    with_source: bool,
 ) -> tuple[Baseline, Floats]:
-    """Return the line in one feature behind the source's, and what it leaves of the gaps (n,) in eV.
+    """Fit the line in one feature after the source's, and return it with the residuals.
 
-    Raw features (n, p); those before the column are for the posterior of the rest. Raises InputError where the line
-    leaves nothing.
+    Parameters
+    ----------
+    source
+        Source model.
+    features
+        Raw features (n, p); those before the column are the descriptor's.
+    gaps_eV
+        Gaps (n,) in eV.
+    column
+        Column of the baseline.
+    with_source
+        Whether the line is fitted together with the source's prediction.
+
+    Returns
+    -------
+    tuple
+        The line, and the residuals (n,) of the gaps in eV.
+
+    Raises
+    ------
+    InputError
+        When the line explains the gaps exactly.
     """
     start = Baseline(column, 0.0, 0.0, float(features[:, column].mean(dtype=np.float64)))
-    values, distances, f = start.values_eV(features), start.distances_eV(features), None
-    if beside_source:
+    values = start.values_eV(features)
+    distances = start.distances_eV(features)
+    f = None
+    if with_source:
         x = features[:, : source.network.n_features]
-        rough = gaps_eV - baseline_slope(gaps_eV, distances)[0] * distances
-        f = source_gaps_eV(source, standardiser_for(source, x, rough, gap_scale="source"), x)
+        rough_residuals = gaps_eV - baseline_slope(gaps_eV, distances)[0] * distances
+        scales = standardiser_for(source, x, rough_residuals, gap_scale="source")
+        f = source_gaps_eV(source, scales, x)
     slope, sd = baseline_slope(gaps_eV, distances, f)
-    left = gaps_eV - slope * distances
-    if not left.std() > 0:
+    residuals_eV = gaps_eV - slope * distances
+    if not residuals_eV.std() > 0:
         raise InputError(
-            f"The gaps are {slope:g} times the baseline and a constant: nothing is left to learn. Leave the baseline "
-            "out, or give other gaps."
+            f"The gaps are {slope:g} times the baseline and a constant: nothing is left to learn. "
+            "Leave the baseline out, or give other gaps."
         )
     line = replace(
         start,
@@ -63,15 +80,15 @@ def fit_baseline(
         highest_eV=float(values.max()),
         outside_sd=SLOPE_SD,
     )
-    return line, left
+    return line, residuals_eV
 
 
-def with_baseline(rest: Posterior, baseline: Baseline, *, seed: int) -> BaselinePosterior:
-    """Return the posterior of the rest with the line added back, which is named among its figures."""
-    found = rest.diagnostics
+def with_baseline(posterior: Posterior, baseline: Baseline, *, seed: int) -> BaselinePosterior:
+    """Return the posterior of the residuals with the line added, and its slope as a figure."""
+    diagnostics = posterior.diagnostics
     figures = {
-        **found.figures,
+        **diagnostics.figures,
         "baseline_slope": baseline.slope,
         "baseline_slope_sd": baseline.slope_sd,
     }
-    return BaselinePosterior(rest, baseline, seed, replace(found, figures=figures))
+    return BaselinePosterior(posterior, baseline, seed, replace(diagnostics, figures=figures))

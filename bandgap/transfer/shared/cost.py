@@ -1,7 +1,7 @@
-"""The time that a fit takes, as a formula in the number of structures; loads nothing heavy.
+"""The duration of a fit, as a formula in the number of structures; imports nothing heavy.
 
-The seconds were measured on one core, on the demo data (1,260 features, hidden layers of 128 and 64 units). For methods
-that sample a network they are those of two cores.
+The seconds were measured on one core, on the demo data (1,260 features, hidden layers of 128 and 64
+units). For methods that sample a network they are those of two cores.
 """
 
 import math
@@ -19,9 +19,9 @@ Sampler = Literal["", "auto", "whitened", "mini-batches", "own"]
 class Cost:
     """Seconds of a fit to 50 and to 200 structures.
 
-    `sampler` tells how the time depends on the length of the chains: "auto" and "whitened" are coordinates of the
-    network sampler, whose time grows with its iterations; "mini-batches" and "own" have settings of their own; ""
-    means no sampler.
+    `sampler` tells how the time depends on the length of the chains. "auto" and "whitened" are
+    coordinates of the network sampler, whose time grows with its iterations. "mini-batches" and
+    "own" are samplers with different settings; "" means no sampler.
     """
 
     small_s: float
@@ -29,9 +29,9 @@ class Cost:
     sampler: Sampler = ""
 
     def seconds(self, n: int, iterations: int | None) -> float:
-        """Return the seconds of a fit to n structures: a power of n through both sizes that never falls with n.
+        """Return the seconds of a fit to n structures: a power of n through both sizes.
 
-        `iterations` is the length of each chain, None for the default length.
+        It never decreases with n. `iterations` is the length of each chain, None for the default.
         """
         growth_rate = math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0])
         growth: float = (n / SIZES[1]) ** max(0.0, growth_rate)

@@ -1,6 +1,7 @@
-"""A Matern kernel for scikit-learn's Gaussian process that takes rows of distances instead of rows of features.
+"""A Matern kernel for scikit-learn's Gaussian process, on distances instead of features.
 
-The distances among the training rows are then computed once, not for every step of the search for the length.
+The distances between training rows are then computed once, instead of at every step of the search
+for the length scale.
 """
 
 from typing import Any
@@ -17,8 +18,12 @@ from bandgap.posterior import Floats
 from bandgap.posterior.gaussian_process import matern
 
 
-class MaternOfDistances(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]  # sklearn is untyped
-    """Matern correlation of smoothness 3/2; X is (m, n), distances of m structures to the n training rows."""
+# scikit-learn has no types.
+class MaternOfDistances(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
+    """Matern correlation of smoothness 3/2.
+
+    X is (m, n), the distances of m structures to the n training rows.
+    """
 
     def __init__(
         self, length_scale: float = 1.0, length_scale_bounds: tuple[float, float] = (1e-5, 1e5)
@@ -28,11 +33,11 @@ class MaternOfDistances(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  
 
     @property
     def hyperparameter_length_scale(self) -> Any:
-        """The length as scikit-learn searches it: its logarithm."""
+        """The logarithm of the length scale, which scikit-learn optimises."""
         return Hyperparameter("length_scale", "numeric", self.length_scale_bounds)
 
     def __call__(self, X: Floats, Y: Floats | None = None, eval_gradient: bool = False) -> Any:
-        """Return the correlations (m, n) and, if asked, their derivative (m, n, 1) by the logarithm of the length."""
+        """Return correlations (m, n) and, if asked, derivatives (m, n, 1) by the log length."""
         k = matern(X, length=self.length_scale)
         if not eval_gradient:
             return k

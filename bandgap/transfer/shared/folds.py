@@ -1,12 +1,15 @@
-r"""Where many networks start from one source, and what rows left out say of their noise and their settings.
+"""Folds of ensembles: starts at the source, and the choice of noise and settings by held-out rows.
 
-Rows that choose a setting or the noise are left out of everything that is fitted: scales, basis and probe of a fold
-come from the rows that it trains on.
+Rows that choose a setting or the noise are left out of everything that is fitted: scales, basis and
+probe of a fold come from the rows that it trains on.
 
-The noise of a mixture is one standard deviation for all. With K networks of equal weight, p(y | x) = (1 / K) sum_k
-N(y; f_k(x), sigma^2); sigma minimises the mean of -log p over the held-out rows (Lee and others 2024 have no noise:
-their examples are classes). It is below the root mean square error, since the spread of the f_k accounts for part of
-that.
+The noise of a mixture is one standard deviation for all rows. With K networks of equal weight,
+
+    p(y | x) = (1 / K) sum_k N(y; f_k(x), sigma^2);
+
+sigma minimises the mean of -log p over the held-out rows (Lee and others 2024 have no noise: their
+examples are classes). It is below the root mean square error, since the spread of the f_k accounts
+for a part of the error.
 """
 
 from collections.abc import Sequence
@@ -32,51 +35,72 @@ from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.method import TargetData
 
 HeldOut = Literal["auto", "cv", "val"]
-N_FOLDS, SHARE, CV_BELOW = 5, 0.1, 1000
-LEAST, MOST, GRID = (
-    1e-3,
-    10.0,
-    33,
-)  # of sigma, relative to the rows' standard deviation; places looked at first
+N_FOLDS = 5
+HELD_OUT_SHARE = 0.1
+CV_BELOW = 1000  # rows
+# Bounds of sigma, relative to the rows' standard deviation, and size of the first grid.
+SMALLEST_SIGMA = 1e-3
+LARGEST_SIGMA = 10.0
+GRID_SIZE = 33
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Source weights, n rows of which some are trained on, and what these rows alone fitted."""
+    """Source weights and n rows, with what the training rows among them determine.
+
+    Attributes
+    ----------
+    standardiser
+        Scales of features and gaps.
+    trained
+        Mask (n,) of the training rows.
+    layer
+        First layer of all n rows.
+    hidden
+        Last hidden features (n, q) at the source's weights.
+    y
+        Standardised gaps (n,).
+    probe
+        Linear probe of the training rows.
+    fold
+        Number of the cross-validation fold that is held out, -1 without cross-validation.
+    """
 
     standardiser: Standardiser
-    trained: NDArray[np.bool_]  # (n,)
-    layer: FirstLayer  # of all n rows
-    hidden: Floats  # features of the last hidden layer at the source's weights, (n, q)
-    y: Floats  # standardised gaps, (n,)
+    trained: NDArray[np.bool_]
+    layer: FirstLayer
+    hidden: Floats
+    y: Floats
     probe: Probe
-    fold: int  # number of the cross-validation fold that is left out, -1 where there is none
+    fold: int
 
     @property
     def n_trained(self) -> int:
+        """Number of training rows."""
         return int(self.trained.sum())
 
     def held_out_eV(self, weights: Layers) -> Floats:
-        """Return the gaps (S, held out) in eV of the rows left out, by networks with these weights."""
-        held, rank = torch.from_numpy(~self.trained), self.layer.inputs.shape[1]
-        wide = [weights[0][:, :rank].double(), *[layer.double() for layer in weights[1:]]]
-        return self.standardiser.gaps_eV(
-            outputs(self.layer.inputs[held], self.layer.base[held], wide).numpy()
-        )
+        """Return predictions (S, held out) in eV for the held-out rows by S networks."""
+        is_held_out = torch.from_numpy(~self.trained)
+        rank = self.layer.inputs.shape[1]
+        layers = [weights[0][:, :rank].double(), *[layer.double() for layer in weights[1:]]]
+        values = outputs(self.layer.inputs[is_held_out], self.layer.base[is_held_out], layers)
+        return self.standardiser.gaps_eV(values.numpy())
 
 
 def held_out_masks(n: int, *, rule: HeldOut, seed: int) -> list[NDArray[np.bool_]]:
-    """Return the rows to train on (n,) of each of 5 folds ("cv"), or of one hold-out of a tenth ("val").
+    """Return masks (n,) of the rows to train on.
 
-    "auto" is "cv" below 1,000 rows: a tenth of 200 rows would leave sigma uncertain by a sixth. The rows of "val" are
-    not given back to the training.
+    There is one mask for each of 5 folds ("cv"), or one with a tenth of the rows held out ("val").
+    "auto" is "cv" below 1,000 rows: a tenth of 200 rows would leave sigma uncertain by a sixth. The
+    rows of "val" are not used for training.
     """
     order = np.random.default_rng(np.random.SeedSequence([seed, 0x0F01D5])).permutation(n)
     if rule == "cv" or (rule == "auto" and n < CV_BELOW):
         parts = np.array_split(order, min(N_FOLDS, n))
     else:
-        parts = [order[: max(1, round(SHARE * n))]]
+        parts = [order[: max(1, round(HELD_OUT_SHARE * n))]]
     masks = [np.ones(n, dtype=np.bool_) for _ in parts]
     for mask, part in zip(masks, parts, strict=True):
         mask[part] = False
@@ -93,7 +117,7 @@ def start_of(
     gap_scale: GapScale,
     coordinates: Coordinates,
 ) -> Start:
-    """Fit scales, first layer and probe to the rows marked in `trained` (n,) of the target's."""
+    """Fit scales, first layer and probe to the rows marked in `trained` (n,)."""
     standardiser = standardiser_for(
         source,
         data.features[trained],
@@ -101,7 +125,8 @@ def start_of(
         statistics=statistics,
         gap_scale=gap_scale,
     )
-    x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
+    x = standardiser.features(data.features)
+    y = standardiser.gaps(data.gaps_eV)
     hidden = last_features(source, x)
     layer = first_layer(first_weights(source), x, trained=trained, coordinates=coordinates)
     return Start(
@@ -110,19 +135,22 @@ def start_of(
 
 
 def last_features(source: SourceModel, x: Floats) -> Floats:
-    """Return the last hidden features (n, q) of standardised rows (n, p) at the source's weights, in float64."""
+    """Return the last hidden features (n, q) of standardised rows (n, p), in float64."""
     hidden = {name: value.double() for name, value in hidden_layers(source.params).items()}
     result: Floats = hidden_features(hidden, torch.from_numpy(x)).numpy()
     return result
 
 
 def first_weights(source: SourceModel) -> Tensor:
-    """Return theta_hat_1, (width, p + 1), the bias being the last column."""
+    """Return theta_hat_1, (width, p + 1), with the bias in the last column."""
     return layers_of(source.params)[0]
 
 
 def between_weights(source: SourceModel) -> Sequence[Tensor]:
-    """Return the source's layers between the first and the last, (in + 1, out) each, the bias being the last row."""
+    """Return the source's layers between the first and the last.
+
+    Each has the shape (in + 1, out), with the bias in the last row.
+    """
     return [layer.T.contiguous() for layer in layers_of(source.params)[1:-1]]
 
 
@@ -134,28 +162,38 @@ def row_nll(y: Floats, means: Floats, *, sigma: float) -> Floats:
 
 
 def fit_sigma(y: Floats, means: Floats) -> float:
-    """Return the sigma that minimises the mean -log p of rows y (n,) under the mixture with means (network, n)."""
+    """Return the sigma that minimises the mean -log p of y (n,) for means (network, n)."""
     unit = max(float(y.std()), 1e-9)
 
     def value(log_sigma: float) -> float:
         return float(row_nll(y, means, sigma=unit * float(np.exp(log_sigma))).mean())
 
-    places = np.linspace(np.log(LEAST), np.log(MOST), GRID)
-    best = int(np.argmin([value(place) for place in places]))
-    around = (places[max(0, best - 1)], places[min(GRID - 1, best + 1)])
-    found = minimize_scalar(value, bounds=around, method="bounded", options={"xatol": 1e-6})
-    return unit * float(np.exp(found.x))
+    grid = np.linspace(np.log(SMALLEST_SIGMA), np.log(LARGEST_SIGMA), GRID_SIZE)
+    best = int(np.argmin([value(log_sigma) for log_sigma in grid]))
+    bounds = (grid[max(0, best - 1)], grid[min(GRID_SIZE - 1, best + 1)])
+    minimum = minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    return unit * float(np.exp(minimum.x))
 
 
 def choose(y: Floats, means: Floats, *, default: int) -> tuple[int, Floats, Floats]:
-    """Choose among settings by held-out rows: y (n,) and means (setting, network, n).
+    """Choose a setting by held-out rows y (n,) and means (setting, network, n).
 
-    Returns the index chosen, and each setting's sigma and mean -log p at it. The default (an index) is left only for a
-    setting whose gain, paired by row, exceeds its standard error.
+    Another setting than the default (an index) is chosen only if its gain, paired by row, exceeds
+    its standard error.
+
+    Returns
+    -------
+    tuple
+        Index of the chosen setting; sigma, and mean -log p at it, of each setting.
     """
-    sigmas = np.array([fit_sigma(y, own) for own in means])
-    scores = np.stack([row_nll(y, own, sigma=s) for own, s in zip(means, sigmas, strict=True)])
+    sigmas = np.array([fit_sigma(y, network_means) for network_means in means])
+    scores = np.stack(
+        [
+            row_nll(y, network_means, sigma=sigma)
+            for network_means, sigma in zip(means, sigmas, strict=True)
+        ]
+    )
     best = int(np.argmin(scores.mean(1)))
     gain = scores[default] - scores[best]
-    left = gain.mean() > gain.std(ddof=1) / np.sqrt(y.size) if y.size > 1 else False
-    return (best if left else default), sigmas, scores.mean(1)
+    is_clear = y.size > 1 and gain.mean() > gain.std(ddof=1) / np.sqrt(y.size)
+    return (best if is_clear else default), sigmas, scores.mean(1)

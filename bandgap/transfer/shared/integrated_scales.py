@@ -1,4 +1,4 @@
-"""Importance sampling of a kernel's scales: what it asks, the call, and what it tells of itself in words."""
+"""Importance sampling of a kernel's scales: its settings, the call, and its diagnostics."""
 
 from typing import Protocol, TypeVar
 
@@ -24,7 +24,7 @@ S = TypeVar("S", bound=ScaleDraws)
 
 
 class Settings(Protocol):
-    """Draws of the scales that are kept, proposals of a round, most rounds."""
+    """Number of draws of the scales, proposals per round, largest number of rounds."""
 
     @property
     def draws(self) -> int: ...
@@ -37,7 +37,7 @@ class Settings(Protocol):
 def integrated(
     start: S, first: Floats, settings: Settings, *, seed: int, progress: Progress = no_progress
 ) -> S:
-    """Return the posterior with draws of its scales, from the scales `first` (k,), and how well they cover it."""
+    """Return the posterior with draws of its scales, started at the scales `first` (k,)."""
     theta, info = importance_draws(
         start.problem.log_density,
         first,
@@ -53,22 +53,22 @@ def integrated(
 
 
 def check_settings(method: str, *, draws: int, proposals: int, rounds: int) -> None:
-    """Raise ConfigError where there are too few draws that are kept, proposals of a round, or rounds."""
+    """Raise ConfigError for too few draws, proposals per round, or rounds."""
     if draws < MIN_DRAWS or proposals < MIN_PROPOSALS or rounds < MIN_ROUNDS:
         raise ConfigError(
-            f"{method}: {draws} draws, {proposals} proposals, {rounds} rounds. Accepted: at least {MIN_DRAWS} draws, "
-            f"{MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
+            f"{method}: {draws} draws, {proposals} proposals, {rounds} rounds. Accepted: at least "
+            f"{MIN_DRAWS} draws, {MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
         )
 
 
 def diagnose(info: ImportanceInfo) -> Diagnostics:
-    """Say in words when the proposals do not cover the posterior of the scales."""
+    """Return the sampling's figures, and a warning where proposals do not cover the posterior."""
     figures = {"ess_scales": info.ess, "k_hat": info.k_hat, "proposals": float(info.n_proposals)}
     warnings = []
     if not (info.k_hat < K_HAT_LIMIT and info.ess >= MIN_ESS):
         warnings.append(
-            f"The draws of the kernel's scales do not cover their posterior well (Pareto k {info.k_hat:.2f}, want "
-            f"below {K_HAT_LIMIT}; {info.ess:.0f} effective draws, want {MIN_ESS:.0f}). Intervals may be too narrow. "
-            "Raise rounds."
+            "The draws of the kernel's scales do not cover their posterior well (Pareto k "
+            f"{info.k_hat:.2f}, want below {K_HAT_LIMIT}; {info.ess:.0f} effective draws, want "
+            f"{MIN_ESS:.0f}). Intervals may be too narrow. Raise rounds."
         )
     return Diagnostics(figures, tuple(warnings))

@@ -1,4 +1,4 @@
-"""What every transfer method is given and what the registry knows of it."""
+"""The interface of a transfer method: its data, its settings of scales, and its entry `Method`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +35,17 @@ MIN_ROWS = 5
 
 @dataclass(frozen=True, eq=False)
 class TargetData:
-    """Labelled training rows of a target: raw features (n, p) and gaps (n,) in eV.
+    """Labelled training rows of a target.
 
-    With `baseline` the last feature is a value near the gap that every method learns the difference to.
+    Attributes
+    ----------
+    features
+        Raw features (n, p).
+    gaps_eV
+        Gaps (n,) in eV.
+    baseline
+        Whether the last feature is an estimate of the gap in eV; methods then learn the difference
+        to it.
     """
 
     features: NDArray[np.floating[Any]]
@@ -48,7 +56,8 @@ class TargetData:
         n = self.gaps_eV.shape[0]
         if n < MIN_ROWS:
             raise InputError(
-                f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, better 50."
+                f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, "
+                "better 50."
             )
         if self.features.shape[0] != n:
             rows = self.features.shape[0]
@@ -57,7 +66,8 @@ class TargetData:
             )
         if not np.isfinite(self.features).all() or not np.isfinite(self.gaps_eV).all():
             raise InputError(
-                "features or gaps of the training rows are not finite. Leave out refused structures first."
+                "features or gaps of the training rows are not finite. Leave out refused "
+                "structures first."
             )
         if float(np.std(self.gaps_eV)) <= 0:
             raise InputError(
@@ -66,7 +76,7 @@ class TargetData:
 
 
 class ScaleChoice(TypedDict):
-    """The settings of `standardiser_for`, by its names."""
+    """The arguments of `standardiser_for`."""
 
     statistics: StatisticsChoice
     gap_scale: GapScale
@@ -74,19 +84,27 @@ class ScaleChoice(TypedDict):
 
 @dataclass(frozen=True)
 class Scales:
-    """Settings of a method that works on the source's scales: whose feature statistics, whether gaps are mapped."""
+    """Settings of a method that works on the source's scales.
+
+    Attributes
+    ----------
+    standardise
+        Whose feature statistics are used: the source's or the target's.
+    gap_scale
+        Whether the source's gaps are mapped to the target's by a straight line.
+    """
 
     standardise: StatisticsChoice = "auto"
     gap_scale: GapScale = "calibrated"
 
     @property
     def scales(self) -> ScaleChoice:
-        """These settings as arguments."""
+        """These settings as arguments of `standardiser_for`."""
         return {"statistics": self.standardise, "gap_scale": self.gap_scale}
 
 
 class Fit(Protocol):
-    """Fit a method; the same seed on the same device gives the same posterior."""
+    """Fits a method; the same seed on the same device gives the same posterior."""
 
     def __call__(
         self,
@@ -101,7 +119,10 @@ class Fit(Protocol):
 
 
 class FitTogether(Protocol):
-    """Make one posterior from all networks of a source (each a source model for every output), centred at `head`."""
+    """Makes one posterior from all networks of a source.
+
+    Each member contains a source model for every output; `head` is the output of the target.
+    """
 
     def __call__(
         self,
@@ -117,7 +138,7 @@ class FitTogether(Protocol):
 
 
 class ResumableFit(Protocol):
-    """Fit a method, or go on from the files of `checkpoint` where there are any, to the same posterior."""
+    """Fits a method, or resumes from the files of `checkpoint`; the posterior is the same."""
 
     def __call__(
         self,
@@ -134,7 +155,7 @@ class ResumableFit(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Everything that the package knows of one transfer method.
+    """The entry of one transfer method in the registry.
 
     Attributes
     ----------
@@ -145,9 +166,9 @@ class Method:
     standing
         Whether it is recommended, an alternative, or for research.
     title, summary
-        What it is called on pages, and one sentence on what it does.
+        Its name in the dashboard, and one sentence on what it does.
     duration, cost
-        How long a fit takes, in words for a user and as a formula for estimates.
+        How long a fit takes, as text and as a formula for estimates.
     config
         Dataclass of its settings.
     fit
@@ -155,14 +176,16 @@ class Method:
     resumable
         The same fit with checkpoints, None for a method that cannot resume.
     fit_together
-        Fits one model from all networks of a source. Without it, the posteriors from each network are mixed.
+        Fits one model from all networks of a source. Without it, the posteriors from each network
+        are mixed.
     needs
         Extra that a source must have for it, "" for none.
     levels
-        Whether it learns from electron levels as from other features. Otherwise the first of them is its baseline.
+        Whether it learns from electron levels as from other features. Otherwise the first of them
+        is its baseline.
     new_elements
-        Whether it learns from the target what elements are worth that the source has never seen
-        (`sources.new_elements`). Other methods leave such structures out, or use no source.
+        Whether it can learn elements that the source lacks (`sources.new_elements`). Other methods
+        leave out structures with such elements, or use no source.
     """
 
     name: str
@@ -191,16 +214,17 @@ class Method:
         progress: Progress = no_progress,
         checkpoint: Checkpoint | None = None,
     ) -> Posterior:
-        """Fit, with what is behind the descriptor's features as a baseline where the method does not learn from it.
+        """Fit, or resume from the checkpoint if the method can.
 
-        A method that can go on from a checkpoint is given this one.
+        A feature after the descriptor's is used as a baseline unless the method learns from it.
         """
-        baseline, n_features = None, source.network.n_features
+        baseline = None
+        n_features = source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
-            baseline, left = fit_baseline(
-                source, data.features, data.gaps_eV, column=n_features, beside_source=self.transfers
+            baseline, residuals_eV = fit_baseline(
+                source, data.features, data.gaps_eV, column=n_features, with_source=self.transfers
             )
-            data = TargetData(data.features[:, :n_features], left)
+            data = TargetData(data.features[:, :n_features], residuals_eV)
         if self.resumable is None:
             posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)
         else:
@@ -217,14 +241,14 @@ class Method:
 
     @property
     def transfers(self) -> bool:
-        """Whether it learns from a source model; the others do without one."""
+        """Whether it learns from a source model."""
         return self.family != WITHOUT_TRANSFER
 
     @property
     def moves_hidden_layers(self) -> bool:
-        """Whether it moves weights of a source model below the output layer."""
+        """Whether it changes weights of a source model below the output layer."""
         return self.transfers and self.family != OUTPUT_LAYER_ALONE
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
-        """Build the method's config from plain settings; raises ConfigError that names an unknown one."""
+        """Build the method's config from plain settings; raises ConfigError for an unknown one."""
         return from_dict(self.config, settings, where=self.name)

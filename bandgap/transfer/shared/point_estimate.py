@@ -1,9 +1,7 @@
-"""What the methods that train one network share: their start at the source, and its end as a posterior of one draw.
+"""What methods that train one network share: the start at the source, and a posterior of one draw.
 
-The noise of a trained network is the root mean square residual of the rows held out for early stopping.
-
-The output layer alone is a convex problem and takes ten times the learning rate: with 1e-3, 300 epochs on 200 crystals
-of the demo (seed 0) were over before the held-out error stopped falling, with 1e-2 it is lower after 65.
+The noise of a trained network is the root mean square residual of the rows held out for early
+stopping.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,12 +22,24 @@ from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardis
 from bandgap.transfer.shared.method import Scales, TargetData
 
 ALL_LAYERS = TrainingConfig(batch_size=32, max_epochs=300, patience=30)
+# The output layer alone is a convex problem and takes ten times the learning rate: with 1e-3, 300
+# epochs on 200 crystals of the demo ended before the held-out error stopped falling.
 OUTPUT_LAYER = TrainingConfig(learning_rate=1e-2, batch_size=32, max_epochs=300, patience=30)
 
 
 @dataclass(frozen=True, eq=False)
 class SourceStart:
-    """Source weights and a target's standardised rows x (n, p), y (n,), float32 on one device, and their scales."""
+    """Source weights and standardised training rows, float32 on one device.
+
+    Attributes
+    ----------
+    standardiser
+        Scales of features and gaps.
+    params
+        The source's weights.
+    x, y
+        Standardised features (n, p) and gaps (n,).
+    """
 
     standardiser: Standardiser
     params: Params
@@ -45,22 +55,25 @@ def start_at_source(
     gap_scale: GapScale,
     device: str,
 ) -> SourceStart:
-    """Put the source weights and the target's training rows on the device, on the scales of the settings."""
+    """Put the source's weights and the standardised training rows on the device."""
     standardiser = standardiser_for(
         source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale
     )
-    place = choose_device(device)
+    torch_device = choose_device(device)
     return SourceStart(
         standardiser,
-        {name: value.to(place) for name, value in source.params.items()},
-        torch.from_numpy(standardiser.features(data.features)).float().to(place),
-        torch.from_numpy(standardiser.gaps(data.gaps_eV)).float().to(place),
+        {name: value.to(torch_device) for name, value in source.params.items()},
+        torch.from_numpy(standardiser.features(data.features)).float().to(torch_device),
+        torch.from_numpy(standardiser.gaps(data.gaps_eV)).float().to(torch_device),
     )
 
 
 @dataclass(frozen=True)
 class TrainedOnce(Scales):
-    """Scales (`recalibration`) and training; the batch size is capped at the number of training rows."""
+    """Scales (`recalibration`) and training.
+
+    The batch size is at most the number of training rows.
+    """
 
     training: TrainingConfig = ALL_LAYERS
 
@@ -76,7 +89,10 @@ def train_once(
     device: str,
     progress: Progress,
 ) -> NetworkPosterior:
-    """Train from the source weights on rows (features (n, p), gaps in eV), layers in `frozen` (from 1) staying."""
+    """Train from the source's weights on rows (features (n, p), gaps in eV).
+
+    Layers in `frozen`, counted from 1, stay fixed. `phase` is the label of the progress.
+    """
     start = start_at_source(source, data, **config.scales, device=device)
     trained = train(
         start.params,
@@ -92,7 +108,7 @@ def train_once(
 
 
 def point_posterior(trained: Trained, *, standardiser: Standardiser, seed: int) -> NetworkPosterior:
-    """Return the trained network as one chain with one draw, its noise from the held-out residuals."""
+    """Return the trained network as one draw, with the noise of the held-out residuals."""
     first, *upper = [layer.cpu() for layer in layers_of(trained.params)]
     sigma = float(np.sqrt(trained.validation_mse))
     return draws_above(
@@ -107,8 +123,9 @@ def point_posterior(trained: Trained, *, standardiser: Standardiser, seed: int) 
 def draws_above(
     first: Tensor, upper: Sequence[Tensor], *, sigma: float, standardiser: Standardiser, seed: int
 ) -> NetworkPosterior:
-    """Return draws of the layers (1, draw, out, in + 1) above a first one (width, in + 1) that they all share."""
-    (width, n_inputs), draws = first.shape, upper[0].shape[1]
+    """Return draws of the layers (1, draw, out, in + 1) above one first layer (width, in + 1)."""
+    width, n_inputs = first.shape
+    draws = upper[0].shape[1]
     return NetworkPosterior(
         standardiser=standardiser,
         theta_hat_1=first,

@@ -1,4 +1,4 @@
-"""What the methods that sample a network's weights share: centre, rows, posterior, and a verdict on the chains."""
+"""Methods that sample a network's weights: centre, training rows, posterior and diagnostics."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -32,7 +32,7 @@ AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
 
 @dataclass(frozen=True, eq=False)
 class TargetRows:
-    """Standardised training rows of a target: x (n, p) and y (n,) in float64, and their scales."""
+    """Standardised training rows, x (n, p) and y (n,) in float64, and their scales."""
 
     standardiser: Standardiser
     x: Tensor
@@ -45,14 +45,15 @@ class TargetRows:
 
 def standardised(data: TargetData, standardiser: Standardiser) -> TargetRows:
     """Return the training rows (features (n, p), gaps in eV) on these scales."""
-    x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
+    x = standardiser.features(data.features)
+    y = standardiser.gaps(data.gaps_eV)
     return TargetRows(standardiser, torch.from_numpy(x), torch.from_numpy(y))
 
 
 def rows_for_source(
     source: SourceModel, data: TargetData, *, statistics: StatisticsChoice, gap_scale: GapScale
 ) -> TargetRows:
-    """Return the training rows on the scales on which this source transfers (`recalibration`)."""
+    """Return the training rows on the scales of a transfer from this source (`recalibration`)."""
     scale = standardiser_for(
         source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale
     )
@@ -63,18 +64,22 @@ def variational_posterior(source: SourceModel) -> VariationalFit:
     """Return the source's variational posterior; raises InputError where it has none."""
     if source.variational is None:
         raise InputError(
-            "the source has no variational posterior, which this method needs. Train it with `bandgap train-source "
-            "--variational` (several sets: `bandgap train-sources --variational`), or add one to it with `bandgap "
-            "source-extras --variational`; of several sets, to the one that the transfer starts from."
+            "the source has no variational posterior, which this method needs. Train it with "
+            "`bandgap train-source --variational` (several sets: `bandgap train-sources "
+            "--variational`), or add one to it with `bandgap source-extras --variational`; of "
+            "several sets, to the one that the transfer starts from."
         )
     return source.variational
 
 
 def centred(source: SourceModel, centre: Centre) -> SourceModel:
-    """Return the source with the weights of this centre; raises InputError where it has no variational posterior."""
-    return (
-        source if centre == "point" else replace(source, params=variational_posterior(source).mean)
-    )
+    """Return the source with the weights of this centre.
+
+    Raises InputError for a source without a variational posterior, if the centre is its mean.
+    """
+    if centre == "point":
+        return source
+    return replace(source, params=variational_posterior(source).mean)
 
 
 def sample_posterior(
@@ -87,46 +92,61 @@ def sample_posterior(
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
-    """Sample the weights of a network and their scales; return the kept draws as a posterior."""
+    """Sample the weights of a network and their scales; return draws as a posterior."""
     draws, info = sample_network(
         net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint
     )
-    found = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
-    return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=found, seed=seed)
+    diagnostics = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
+    return _posterior(
+        net, prior, draws, standardiser=standardiser, diagnostics=diagnostics, seed=seed
+    )
 
 
 def recorded(
     diagnostics: Diagnostics, info: SamplerInfo, prior: ScalePrior, *, unit_eV: float, seed: int
 ) -> Diagnostics:
-    """Return the diagnostics with what pages draw: traces, energies, and draws of the scales from their prior.
+    """Return the diagnostics with a record: traces, energies, and prior draws of the scales.
 
     `unit_eV` is the standard deviation of the gaps by which sigma is standardised.
     """
-    every = thinned(info.energy.shape[1])
-    traces = {f"trace.{name}": values[:, every] for name, values in info.judged.items()}
+    recorded_draws = thinned(info.energy.shape[1])
+    traces = {f"trace.{name}": values[:, recorded_draws] for name, values in info.judged.items()}
     state = prior.draw(PRIOR_DRAWS, generator=torch.Generator().manual_seed(seed))
     sigma = torch.exp(prior.log_sigma(state)) * unit_eV
     tau, c = prior.tau_and_weights(state)
-    named = {"prior.sigma_eV": sigma, "prior.tau": tau, "prior.c": c}
-    from_prior = {name: value.cpu().numpy()[None] for name, value in named.items()}
-    return replace(diagnostics, record={**traces, "energy": info.energy[:, every], **from_prior})
+    prior_draws = {"prior.sigma_eV": sigma, "prior.tau": tau, "prior.c": c}
+    from_prior = {name: value.cpu().numpy()[None] for name, value in prior_draws.items()}
+    return replace(
+        diagnostics, record={**traces, "energy": info.energy[:, recorded_draws], **from_prior}
+    )
 
 
 def with_sensitivity(posterior: AnyNetwork, sensitivity: Tensor) -> AnyNetwork:
-    """Return the posterior with what each layer does to the function, (L,): of its draws, and of those of its prior."""
-    alpha, found = sensitivity.cpu().numpy(), posterior.diagnostics
-    record = {**found.record, "prior.kappa": function_share(found.record["prior.c"], alpha)}
-    return replace(posterior, layer_sensitivity=alpha, diagnostics=replace(found, record=record))
+    """Return the posterior with the sensitivity (L,) of the function to each layer.
+
+    The record then also has prior draws of each layer's share of the function's change.
+    """
+    alpha = sensitivity.cpu().numpy()
+    diagnostics = posterior.diagnostics
+    record = {
+        **diagnostics.record,
+        "prior.kappa": function_share(diagnostics.record["prior.c"], alpha),
+    }
+    return replace(
+        posterior, layer_sensitivity=alpha, diagnostics=replace(diagnostics, record=record)
+    )
 
 
 def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPosterior:
     """Return the posterior with more figures in its diagnostics."""
-    found = posterior.diagnostics
-    return replace(posterior, diagnostics=replace(found, figures={**found.figures, **figures}))
+    diagnostics = posterior.diagnostics
+    return replace(
+        posterior, diagnostics=replace(diagnostics, figures={**diagnostics.figures, **figures})
+    )
 
 
 def diagnose(info: SamplerInfo) -> Diagnostics:
-    """Turn the sampler's figures into sentences: whether the chains agree, and what to do when they do not."""
+    """Return the sampler's figures, and warnings where chains disagree or diverge."""
     figures = info.figures()
     rhat = {
         name.removeprefix("rhat_"): value
@@ -134,12 +154,12 @@ def diagnose(info: SamplerInfo) -> Diagnostics:
         if name.startswith("rhat_")
     }
     del rhat["max"]
-    said = disagreement(rhat)
-    warnings = [] if said is None else [said]
+    disagreements = disagreement(rhat)
+    warnings = [] if disagreements is None else [disagreements]
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
         warnings.append(
-            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "
-            "missing. Raise target_accept of the sampler."
+            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the "
+            "posterior may be missing. Raise target_accept of the sampler."
         )
     return Diagnostics(figures, tuple(warnings))
 
@@ -153,19 +173,19 @@ def _posterior(
     diagnostics: Diagnostics,
     seed: int,
 ) -> NetworkPosterior:
-    chains, kept = draws.state.shape[:2]
+    chains, draws_of_chain = draws.state.shape[:2]
     scales = prior.scales(draws.state.flatten(0, 1))
-    narrow = scales.s.reshape(chains, kept, -1).float()[..., None, None]
-    upper = [net.theta_hat[i].cpu() + narrow[:, :, i] * draws.z[i] for i in range(1, len(draws.z))]
+    scale = scales.s.reshape(chains, draws_of_chain, -1).float()[..., None, None]
+    upper = [net.theta_hat[i].cpu() + scale[:, :, i] * draws.z[i] for i in range(1, len(draws.z))]
     tau, c = prior.tau_and_weights(draws.state)
     return NetworkPosterior(
         standardiser=standardiser,
         theta_hat_1=net.theta_hat[0].cpu(),
         basis=net.basis.cpu(),
-        coordinates=narrow[:, :, 0] * draws.z[0],
-        scale_1=narrow[:, :, 0, 0, 0],
+        coordinates=scale[:, :, 0] * draws.z[0],
+        scale_1=scale[:, :, 0, 0, 0],
         upper=(*upper, draws.output.float().unsqueeze(2)),
-        sigma=scales.sigma.reshape(chains, kept).numpy(),
+        sigma=scales.sigma.reshape(chains, draws_of_chain).numpy(),
         seed=seed,
         layer_weights=c.numpy(),
         tau=tau.numpy(),

@@ -1,8 +1,9 @@
-r"""What methods share that train many networks from the source: one stack, one choice of a setting, one noise.
+"""Training of an ensemble from the source: one stack, one choice of a setting, one noise.
 
-The networks of all values of a setting (alpha, a penalty) and of all folds are one stack and share their random
-numbers, so that values are compared with everything else equal. The value that the networks on all rows get, and the
-noise of their mixture, come from the rows that the folds left out (`folds.py`).
+The networks of all values of a setting (alpha, a penalty) and of all folds are one stack with
+common random numbers, so that values are compared with everything else equal. The rows that the
+folds hold out (`folds`) choose the value for the networks on all rows, and the noise of their
+mixture.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Recipe
 
 @dataclass(frozen=True, eq=False)
 class StackedFit:
-    """Trained networks of the chosen value; `weights` are those at the end of every cycle, on the CPU."""
+    """Trained networks of the chosen value; `weights` are those at each cycle's end, on the CPU."""
 
     start: Start
     weights: list[Layers]
@@ -54,22 +55,28 @@ def fit_stacked(
     device: str,
     progress: Progress,
 ) -> StackedFit:
-    """Choose the setting and the noise by held-out rows, and train the plan's samples on all others or on all rows."""
+    """Choose the setting and the noise by held-out rows, and train the plan's samples.
+
+    They are trained on all rows after cross-validation, else on the rows that are not held out.
+    """
     progress(Update("preparing the transfer"))
     work = _Work(source, data, recipe, plan, seed, device, progress)
     folds = work.folds()
-    whole = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
+    all_rows = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
     y = np.concatenate([data.gaps_eV[~fold.trained] for fold in folds])
-    values, name = plan.setting.values, plan.setting.name
-    value, figures = values[0], {}
+    values = plan.setting.values
+    name = plan.setting.name
+    value = values[0]
+    figures = {}
     inner = [_Job(fold, v, range(plan.choice_samples)) for v in values for fold in folds]
-    final = _Job(whole, value, range(plan.samples))
+    final = _Job(all_rows, value, range(plan.samples))
     if len(values) > 1:
         trained = work.train(inner, phase=f"choosing {name}")
         means = np.stack([_left_out_eV(inner, trained, v, averaged=plan.averaged) for v in values])
         index, sigmas, scores = choose(y, means, default=plan.setting.default_index)
-        value, sigma = values[index], float(sigmas[index])
-        final = _Job(whole, value, range(plan.samples))
+        value = values[index]
+        sigma = float(sigmas[index])
+        final = _Job(all_rows, value, range(plan.samples))
         weights = work.train([final], phase="training")[0]
         figures = {f"nll_{name}_{v:g}": float(s) for v, s in zip(values, scores, strict=True)}
     elif len(folds) > 1:
@@ -80,7 +87,7 @@ def fit_stacked(
     if len(folds) == 1:
         sigma = fit_sigma(y, _left_out_eV([final], [weights], value, averaged=plan.averaged))
     return StackedFit(
-        whole,
+        all_rows,
         weights,
         value,
         sigma,
@@ -101,12 +108,16 @@ def train_more(
     device: str,
     progress: Progress,
 ) -> StackedFit:
-    """Train the samples of these numbers alone, with a value and a noise that are known already."""
+    """Train the samples of these numbers, with a known value and noise."""
     work = _Work(source, data, recipe, plan, seed, device, progress)
     folds = work.folds()
-    whole = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
+    all_rows = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
     return StackedFit(
-        whole, work.train([_Job(whole, value, numbers)], phase="training")[0], value, sigma_eV, {}
+        all_rows,
+        work.train([_Job(all_rows, value, numbers)], phase="training")[0],
+        value,
+        sigma_eV,
+        {},
     )
 
 
@@ -118,17 +129,18 @@ def stacked_posterior(
     scale_1: Floats | None = None,
     warnings: tuple[str, ...] = (),
 ) -> NetworkPosterior:
-    """Return the networks as draws of equal weight: one chain, or with cycles a chain a sample and a draw a cycle.
+    """Return the networks as draws of equal weight.
 
-    `scale_1` (chain, draw) is the spread of the first layer outside the row space, none by default.
+    They are one chain; with cycles there is one chain for each sample and one draw for each cycle.
+    `scale_1` (chain, draw) is the spread of the first layer outside the row space, by default zero.
     """
-    cycles, start = len(fit.weights), fit.start
+    cycles = len(fit.weights)
+    start = fit.start
     rank = start.layer.inputs.shape[1]
 
-    def draws(level: int) -> Tensor:
-        stacked = torch.stack(
-            [weights[level] for weights in fit.weights], 1
-        ).float()  # (S, cycle, in, out)
+    def draws(layer: int) -> Tensor:
+        # (S, cycle, in, out)
+        stacked = torch.stack([weights[layer] for weights in fit.weights], 1).float()
         ordered = stacked if cycles > 1 else stacked.transpose(0, 1)
         return ordered.transpose(2, 3).contiguous()
 
@@ -144,7 +156,7 @@ def stacked_posterior(
         basis=basis,
         coordinates=coordinates,
         scale_1=torch.zeros(shape) if scale_1 is None else torch.from_numpy(scale_1).float(),
-        upper=tuple(draws(level) for level in range(1, len(fit.weights[0]))),
+        upper=tuple(draws(layer) for layer in range(1, len(fit.weights[0]))),
         sigma=np.full(shape, fit.sigma_eV / start.standardiser.y_sd_eV),
         seed=seed,
         diagnostics=Diagnostics(fit.figures, warnings),
@@ -152,13 +164,13 @@ def stacked_posterior(
 
 
 def mean_weights(weights: Layers) -> Layers:
-    """Return the mean of the networks' weights, (1, in, out) a layer."""
+    """Return the mean of the networks' weights, (1, in, out) for each layer."""
     return [layer.mean(0, keepdim=True) for layer in weights]
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """Samples of one value on one start."""
+    """Networks of one value on one start."""
 
     start: Start
     value: float
@@ -168,7 +180,7 @@ class _Job:
 def _left_out_eV(
     jobs: Sequence[_Job], trained: Sequence[list[Layers]], value: float, *, averaged: bool
 ) -> Floats:
-    """Return the gaps in eV of all rows left out, fold after fold, by the networks of one value, (network, n)."""
+    """Return predictions (network, n) in eV for all held-out rows, fold by fold, at one value."""
     parts = []
     for job, cycles in zip(jobs, trained, strict=True):
         if job.value == value:
@@ -179,7 +191,7 @@ def _left_out_eV(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What every stack of one fit has in common."""
+    """What all stacks of one fit have in common."""
 
     source: SourceModel
     data: TargetData
@@ -190,7 +202,7 @@ class _Work:
     progress: Progress
 
     def folds(self) -> list[Start]:
-        """Return the start of every fold, or of the hold-out where there is one only."""
+        """Return the start of every fold, or of the single hold-out."""
         masks = held_out_masks(self.data.gaps_eV.size, rule=self.plan.held_out, seed=self.seed)
         return [self.start(mask, fold=k if len(masks) > 1 else -1) for k, mask in enumerate(masks)]
 
@@ -207,17 +219,18 @@ class _Work:
         )
 
     def train(self, jobs: Sequence[_Job], *, phase: str) -> list[list[Layers]]:
-        """Train the samples of all jobs as one stack; return the weights of each job at the end of every cycle."""
+        """Train the networks of all jobs as one stack; return their weights by job and cycle."""
         starts = list({id(job.start): job.start for job in jobs}.values())
-        between, place = between_weights(self.source), choose_device(self.device)
+        between = between_weights(self.source)
+        torch_device = choose_device(self.device)
         rows = [(job, number) for job in jobs for number in job.numbers]
         samples = self._samples(rows, starts)
         dtype = self.plan.training.dtype
         members = Members(
-            values=torch.tensor([job.value for job, _ in rows], device=place, dtype=dtype),
-            n_rows=torch.from_numpy(samples.n_rows).to(place),
-            variances=torch.from_numpy(samples.variances).to(place, dtype),
-            between=[layer.to(place, dtype) for layer in between],
+            values=torch.tensor([job.value for job, _ in rows], device=torch_device, dtype=dtype),
+            n_rows=torch.from_numpy(samples.n_rows).to(torch_device),
+            variances=torch.from_numpy(samples.variances).to(torch_device, dtype),
+            between=[layer.to(torch_device, dtype) for layer in between],
         )
         ends = train_stack(
             [start.layer for start in starts],
@@ -225,7 +238,7 @@ class _Work:
             samples,
             config=self.plan.training,
             seed=self.seed,
-            device=place,
+            device=torch_device,
             penalty=self.recipe.penalty(members),
             cycles=self.plan.cycles,
             phase=phase,
@@ -236,20 +249,19 @@ class _Work:
         return [[[layer[k] for layer in weights] for weights in split] for k in range(len(jobs))]
 
     def _samples(self, rows: Sequence[tuple[_Job, int]], starts: Sequence[Start]) -> Samples:
-        """Lay the samples out over all n rows; rows that are left out weigh nothing."""
+        """Arrange the samples over all n rows; held-out rows have weight zero."""
         n, q = starts[0].hidden.shape
-        omega, labels, heads = (
-            np.zeros((len(rows), n)),
-            np.zeros((len(rows), n)),
-            np.empty((len(rows), q + 1)),
-        )
+        omega = np.zeros((len(rows), n))
+        labels = np.zeros((len(rows), n))
+        heads = np.empty((len(rows), q + 1))
         variances = np.empty(len(rows))
         for i, (job, number) in enumerate(rows):
             start = job.start
-            made = self.recipe.sample(start, number, value=job.value, seed=self.seed)
-            omega[i, start.trained] = made.omega * (n / start.n_trained)
-            labels[i, start.trained] = made.labels
-            heads[i], variances[i] = made.head, made.variance
+            sample = self.recipe.sample(start, number, value=job.value, seed=self.seed)
+            omega[i, start.trained] = sample.omega * (n / start.n_trained)
+            labels[i, start.trained] = sample.labels
+            heads[i] = sample.head
+            variances[i] = sample.variance
         return Samples(
             layer=np.array([starts.index(job.start) for job, _ in rows]),
             omega=omega,

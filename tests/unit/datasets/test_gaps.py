@@ -6,7 +6,6 @@ from ase import Atoms
 
 from bandgap.datasets.gaps import (
     baselines_from_info,
-    baselines_of_run,
     distinct_levels,
     gaps_from_numbers,
     labels_from_info,
@@ -81,7 +80,6 @@ def test_labels_from_info_unusable_values_are_named(records, text):
 def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
     assert labels_from_info([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
     assert baselines_from_info([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
-    assert baselines_of_run([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +117,6 @@ def test_labels_under_a_key_in_another_unit_than_the_given_one_are_refused() -> 
         InputError, match="the key 'gap_Ha' states Hartree, but the unit was given as eV"
     ):
         labels_from_info([record("a", gap_Ha=0.1)], "gap_Ha", unit="eV")
-
-
-def test_baseline_of_a_stored_run_under_a_key_without_a_unit_is_in_ev() -> None:
-    assert baselines_of_run([record("a", gap_pbe=1.5)], "gap_pbe").tolist() == [1.5]
 
 
 def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:

@@ -12,7 +12,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.recalibration import SLOPE_SD
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline
-from tests.unit.transfer.test_every_method import made
+from tests.unit.transfer.test_every_method import rows_of
 from tests.unit.transfer.test_every_method_baseline import fit, source  # noqa: F401 - a fixture
 
 LINE = Baseline(
@@ -96,11 +96,11 @@ def test_intervals_cover_inside_and_outside_when_slopes_are_of_their_prior(noise
 def fitted_line(g, gaps):
     """Return the line in baselines (n,) and what it leaves of the gaps, fitted without a source."""
     features = np.column_stack([np.zeros(len(g)), g])
-    return fit_baseline(None, features, gaps, column=1, beside_source=False)
+    return fit_baseline(None, features, gaps, column=1, with_source=False)
 
 
 def test_method_fitted_with_a_baseline_knows_its_range(source):  # noqa: F811
-    x, _ = made(40, seed=1)
+    x, _ = rows_of(40, seed=1)
     g = np.random.default_rng(2).uniform(0.4, 6.2, 40)
     method = METHODS["last_layer_ridge"]
     posterior = fit(method, source, TargetData(np.column_stack([x, g]), 0.1 + 1.54 * g))

@@ -32,9 +32,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     address = next(
         m.group() for line in scheduler.stderr if (m := re.search(r"tcp://127\.0\.0\.1:\d+", line))
     )
-    found = Cluster(address, scheduler, [], folder)
-    yield found
-    for process in (*found.workers, scheduler):
+    new_cluster = Cluster(address, scheduler, [], folder)
+    yield new_cluster
+    for process in (*new_cluster.workers, scheduler):
         process.kill()
         process.wait()
     scheduler.stderr.close()
@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """The cluster with two workers, as the engine of this process; every test must have computed something there."""
+    """The cluster with two workers as the engine; every test must compute something on it."""
     import distributed
 
     cluster.forget_dead_workers()

@@ -1,4 +1,4 @@
-"""Molecules with sulfur beside those of the other tests, whose source has never seen it, and quick runs on both."""
+"""Molecules with sulfur, which the source lacks, and quick runs with them."""
 
 import numpy as np
 
@@ -18,7 +18,10 @@ QUICK = {
 
 
 def with_sulfur(world):
-    """Return the target's molecules and six with sulfur, whose gaps are 2 eV below what hydrogen says; gaps in eV."""
+    """Return the target's molecules and six with sulfur, and their gaps in eV.
+
+    The gaps of molecules with sulfur are 2 eV below those of the same hydrogen counts.
+    """
     sulfur = make_records(6, seed=11, prefix="sulfur", names=SULFUR)
     gaps = [4.0 + 0.7 * int((r.atoms.numbers == 1).sum()) - 2.0 for r in sulfur]
     return [*world.records, *sulfur], np.concatenate([world.gaps_eV, gaps])

@@ -1,4 +1,4 @@
-"""A run with a baseline says of every new structure whether its baseline is inside what the run learned from."""
+"""The domain of a run with a baseline: whether a new baseline is in the learned range."""
 
 import json
 from dataclasses import replace
@@ -49,27 +49,29 @@ def test_baseline_inside_and_outside_is_told_apart_in_domain_and_status(
         r for r in world.records if r.id in learned_ids and set(r.atoms.symbols) == {"C", "H"}
     )
     records = [next(common)] * 4
-    found = predict_run(run, records, baseline_eV=baselines)
-    assert [text == "ok" for text in found.domain] == [True, False, True, True]
+    predictions = predict_run(run, records, baseline_eV=baselines)
+    assert [text == "ok" for text in predictions.domain] == [True, False, True, True]
     ends = f"{learned.lowest_eV:.3g} to {learned.highest_eV:.3g} eV of the training set"
-    assert found.domain[1] == f"Has a gap_pbe_eV of 50 eV, outside the {ends}"
-    assert list(found.status) == ["ok", "warning", "ok", "ok"]
-    lower, upper = found.interval(0.95, "prediction")
+    assert predictions.domain[1] == f"Has a gap_pbe_eV of 50 eV, outside the {ends}"
+    assert list(predictions.status) == ["ok", "warning", "ok", "ok"]
+    lower, upper = predictions.interval(0.95, "prediction")
     assert (upper - lower)[1] > 0.5 * (50.0 - learned.highest_eV)
-    assert "1 with a baseline or levels outside its range" in domain_sentence(counts_of(found))
+    assert "1 with a baseline or levels outside its range" in domain_sentence(
+        counts_of(predictions)
+    )
 
 
 def test_chunks_as_the_page_and_the_command_predict_them_say_the_same(
     run: Path, world: World
 ) -> None:
     records, baselines = world.records[:4], np.array([50.0, 2.0, -30.0, 3.0])
-    whole = predict_run(run, records, baseline_eV=baselines)
+    all_rows = predict_run(run, records, baseline_eV=baselines)
     parts = list(
         predict_chunks(
             records, ChunkPlan(run, PredictRequest(chunk_size=3)), n=4, baseline_eV=baselines
         )
     )
-    assert [text for chunk in parts for text in chunk.predictions.domain] == list(whole.domain)
+    assert [text for chunk in parts for text in chunk.predictions.domain] == list(all_rows.domain)
 
 
 def test_run_stored_before_ranges_were_is_loaded_and_predicts(run: Path, world: World) -> None:
@@ -125,6 +127,6 @@ def test_field_case_of_50_eV_is_not_answered_with_confidence(
         out=tmp_path,
         device="cpu",
     )
-    found = predict_run(folder, new, baseline_eV=labels_from_info(new, "gap_pbe_eV"))
-    assert all("Has a gap_pbe_eV of 50 eV, outside the" in text for text in found.domain)
-    assert set(found.status) == {"warning"} and (found.sd_new_eV > 10.0).all()
+    predictions = predict_run(folder, new, baseline_eV=labels_from_info(new, "gap_pbe_eV"))
+    assert all("Has a gap_pbe_eV of 50 eV, outside the" in text for text in predictions.domain)
+    assert set(predictions.status) == {"warning"} and (predictions.sd_new_eV > 10.0).all()

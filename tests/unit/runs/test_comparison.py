@@ -1,6 +1,7 @@
-"""Methods beside each other: the same rows for all, figures that are a run's own, going on after an interruption."""
+"""Comparison of methods: the same rows for all, figures of a run, reuse of stored fits."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -90,28 +91,33 @@ def test_what_is_done_is_not_computed_again(fits, members, table, tmp_path):
         append_fit(path, fit)
     done = read_fits(path)
     assert [dataclasses.asdict(f) for f in done] == [dataclasses.asdict(f) for f in fits[:10]]
-    rest = list(compare(members, table, PLAN, device="cpu", done=done))
-    assert [(f.method, f.n, f.seed) for f in rest] == [(f.method, f.n, f.seed) for f in fits[10:]]
+    later_fits = list(compare(members, table, PLAN, device="cpu", done=done))
+    assert [(f.method, f.n, f.seed) for f in later_fits] == [
+        (f.method, f.n, f.seed) for f in fits[10:]
+    ]
 
 
-def test_nothing_is_done_where_there_is_no_file(tmp_path):
+def test_read_fits_without_a_file_is_empty(tmp_path):
     assert read_fits(tmp_path / "fits.jsonl") == []
 
 
 def test_damaged_line_is_refused_by_number(tmp_path):
     path = tmp_path / "fits.jsonl"
-    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0))
+    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0, made_of={}))
     path.write_text(path.read_text() + '{"method": 3}\n')
     with pytest.raises(InputError, match=r"fits.jsonl, line 2: no compared fit .* Remove the line"):
         read_fits(path)
 
 
 def test_summary_is_mean_and_standard_error_over_seeds():
-    fits = [ComparedFit("a", 10, s, {"rmse_eV": v}, 0.0) for s, v in enumerate((1.0, 2.0, 3.0))]
-    fits += [ComparedFit("b", 10, 0, {}, 0.0)]
-    found = summary(fits, "rmse_eV")
-    assert found["a"][10] == (2.0, pytest.approx(1.0 / np.sqrt(3)))
-    assert np.isnan(found["b"][10][0])
+    fits = [
+        ComparedFit("a", 10, s, {"rmse_eV": v}, 0.0, made_of={})
+        for s, v in enumerate((1.0, 2.0, 3.0))
+    ]
+    fits += [ComparedFit("b", 10, 0, {}, 0.0, made_of={})]
+    result = summary(fits, "rmse_eV")
+    assert result["a"][10] == (2.0, pytest.approx(1.0 / np.sqrt(3)))
+    assert np.isnan(result["b"][10][0])
 
 
 def test_more_rows_than_there_are_is_refused(members, table):
@@ -138,12 +144,12 @@ def test_method_at_one_network_takes_the_first_alone(members, table):
     ]
     plan = Comparison({"fine_tune@1": FINE, "fine_tune": FINE}, (14,), (0,), 6)
     alone = Comparison({"fine_tune": FINE}, (14,), (0,), 6)
-    found = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
+    result = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
     (expected,) = [
         f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"
     ]
-    assert found["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
-    assert found["fine_tune"] != pytest.approx(found["fine_tune@1"], rel=1e-3)
+    assert result["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
+    assert result["fine_tune"] != pytest.approx(result["fine_tune@1"], rel=1e-3)
 
 
 def halved(params):
@@ -166,24 +172,24 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
     wild = {"members": 2, "fold_members": 2, "training": {"learning_rate": 1e30}}
     plan = Comparison({"ensemble": wild, "last_layer_ridge": {}}, (14,), (0, 1), 6)
     path = tmp_path / "fits.jsonl"
-    found = list(compare(members, table, plan, device="cpu"))
-    for fit in found:
+    result = list(compare(members, table, plan, device="cpu"))
+    for fit in result:
         append_fit(path, fit)
-    failed = [fit for fit in found if fit.failed]
+    failed = [fit for fit in result if fit.failed]
     assert [(fit.method, fit.seed, dict(fit.figures)) for fit in failed] == [
         ("ensemble", s, {}) for s in (0, 1)
     ]
     assert all("diverge" in fit.failed for fit in failed)
-    assert np.isfinite(summary(found, "rmse_eV")["last_layer_ridge"][14][0])
-    assert np.isnan(summary(found, "rmse_eV")["ensemble"][14][0])
+    assert np.isfinite(summary(result, "rmse_eV")["last_layer_ridge"][14][0])
+    assert np.isnan(summary(result, "rmse_eV")["ensemble"][14][0])
     again = compare(members, table, plan, device="cpu", done=read_fits(path))
     assert [(fit.method, fit.seed) for fit in again] == [("ensemble", 0), ("ensemble", 1)]
 
 
 def test_mean_is_over_the_splits_with_a_fit():
     fits = [
-        ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0),
-        ComparedFit("a", 10, 1, {}, 0.0, failed="diverged"),
+        ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0, made_of={}),
+        ComparedFit("a", 10, 1, {}, 0.0, failed="diverged", made_of={}),
     ]
     assert summary(fits, "rmse_eV")["a"][10][0] == 1.0
 
@@ -223,22 +229,22 @@ def halved_source(members):
 )
 def test_kept_fit_of_something_else_is_computed_again(change, words, members, table):
     first = list(compare(members, table, QUICK, device="cpu"))
-    others, rows, plan = change(members, table)
-    again = list(compare(others, rows, plan, device="cpu", done=first))
+    other_members, rows, plan = change(members, table)
+    again = list(compare(other_members, rows, plan, device="cpu", done=first))
     new = {fit.method: fit for fit in again}
     (old,) = [fit for fit in first if fit.method == "last_layer_ridge"]
     assert "last_layer_ridge" in new
-    fresh = list(compare(others, rows, plan, device="cpu"))
+    fresh = list(compare(other_members, rows, plan, device="cpu"))
     assert [fit.figures for fit in fresh if fit.method == "last_layer_ridge"] == [
         new["last_layer_ridge"].figures
     ]
-    facts = facts_by_method(compared_of(others, rows), plan)
+    facts = facts_by_method(compared_of(other_members, rows), plan)
     assert words in recomputed_sentence([old], facts, where="C")
     assert recomputed_sentence([old, *again], facts, where="C") == ""
     assert old not in reusable_fits([*first, *again], facts)
 
 
-def test_kept_fit_of_another_version_is_computed_again(members, table):
+def test_stored_fit_of_another_version_is_recomputed(members, table):
     first = [
         dataclasses.replace(fit, made_of={**fit.made_of, "version": "0.0.1"})
         for fit in compare(members, table, QUICK, device="cpu")
@@ -251,18 +257,24 @@ def test_kept_fit_of_another_version_is_computed_again(members, table):
     )
 
 
-def test_kept_fit_that_does_not_say_what_it_was_made_of_is_computed_again(members, table):
-    first = [
-        dataclasses.replace(fit, made_of={}) for fit in compare(members, table, QUICK, device="cpu")
-    ]
-    assert len(list(compare(members, table, QUICK, device="cpu", done=first))) == len(first)
-    facts = facts_by_method(compared_of(members, table), QUICK)
-    assert "They do not say what they were made of" in recomputed_sentence(first, facts, where="C")
+def test_read_fits_line_without_inputs_is_refused(tmp_path):
+    path = tmp_path / "fits.jsonl"
+    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0, made_of={"n_test": 6}))
+    line = json.loads(path.read_text())
+    del line["made_of"]
+    path.write_text(json.dumps(line))
+    with pytest.raises(InputError, match=r"line 1: no compared fit .*made_of"):
+        read_fits(path)
 
 
-def test_kept_fit_of_a_method_that_is_not_asked_for_stays_beside_those_of_the_same_data(
-    members, table
-):
+def test_recomputed_sentence_fit_of_another_method_and_other_data_names_the_data(members, table):
+    first = list(compare(members, table, QUICK, device="cpu"))
+    plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
+    facts = facts_by_method(compared_of(members, relabelled(table)), plan)
+    assert recomputed_sentence(first, facts, where="C").endswith("They were made with other data.")
+
+
+def test_stored_fit_of_another_method_is_reusable_for_the_same_data(members, table):
     first = list(compare(members, table, QUICK, device="cpu"))
     plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
     same = reusable_fits(first, facts_by_method(compared_of(members, table), plan))

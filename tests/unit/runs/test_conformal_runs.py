@@ -1,4 +1,4 @@
-"""Runs that hold structures back for conformal intervals: the fit never sees them, their scores travel with the run."""
+"""Runs that hold structures back for conformal intervals: the fit does not use them."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def manifest_of(folder):
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def run(request, source_folder, records, gaps_eV, tmp_path_factory):
-    """Runs of a method of each kind: 10 test rows, 30 to learn from, 20 held back; tests must not change them."""
+    """Runs with 10 test rows, 30 training rows and 20 held back; tests must not change them."""
     return transfer(
         source_folder, records, gaps_eV, tmp_path_factory.mktemp("run"), method=request.param
     )
@@ -86,9 +86,11 @@ def test_scores_are_the_errors_of_the_stored_run_in_units_of_its_spread(run, rec
     stored = load_run(run).conformal
     number = {record.id: i for i, record in enumerate(records)}
     rows = [number[i] for i in stored.ids]
-    found = predict_run(run, [records[i] for i in rows])
+    predictions = predict_run(run, [records[i] for i in rows])
     np.testing.assert_allclose(
-        stored.scores, np.abs(gaps_eV[rows] - found.mean_eV) / found.sd_new_eV, rtol=1e-3
+        stored.scores,
+        np.abs(gaps_eV[rows] - predictions.mean_eV) / predictions.sd_new_eV,
+        rtol=1e-3,
     )
 
 
@@ -96,9 +98,12 @@ def test_gaps_of_held_back_structures_change_their_scores_and_nothing_of_the_fit
     run, source_folder, records, gaps_eV, tmp_path
 ):
     manifest = manifest_of(run)
-    held = {i: position for position, i in enumerate(manifest["conformal"]["ids"])}
+    position_of_id = {i: position for position, i in enumerate(manifest["conformal"]["ids"])}
     altered = np.array(
-        [gap + 10.0 * (record.id in held) for record, gap in zip(records, gaps_eV, strict=True)]
+        [
+            gap + 10.0 * (record.id in position_of_id)
+            for record, gap in zip(records, gaps_eV, strict=True)
+        ]
     )
     other = transfer(source_folder, records, altered, tmp_path, method=manifest["method"])
     first, second = (load_predictions(folder / "quantiles.safetensors") for folder in (run, other))
@@ -110,10 +115,10 @@ def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metric
     run, records, gaps_eV
 ):
     metrics, stored = manifest_of(run)["metrics"], load_predictions(run / "quantiles.safetensors")
-    known = dict(zip((record.id for record in records), gaps_eV, strict=True))
+    gap_of_id = dict(zip((record.id for record in records), gaps_eV, strict=True))
     lower, upper = stored.interval(0.95, "conformal")
     inside = [
-        low <= known[i] <= high for i, low, high in zip(stored.ids, lower, upper, strict=True)
+        low <= gap_of_id[i] <= high for i, low, high in zip(stored.ids, lower, upper, strict=True)
     ]
     assert metrics["coverage_conformal_95"] == pytest.approx(np.mean(inside))
     assert metrics["width_conformal_95_eV"] == pytest.approx(np.mean(upper - lower))
@@ -134,7 +139,10 @@ def test_too_few_held_back_structures_are_a_warning_and_refused_for_that_level_a
     short, records
 ):
     manifest = manifest_of(short)
-    text = "5 held-back structures are too few for 95 % conformal intervals, which need 19: read those of 83 % or less"
+    text = (
+        "5 held-back structures are too few for 95 % conformal intervals, which need 19: read "
+        "those of 83 % or less"
+    )
     assert any(warning.startswith(text) for warning in manifest["warnings"])
     assert manifest["diagnostics"]["warnings"] == manifest["warnings"]
     assert "coverage_conformal_95" not in manifest["metrics"]

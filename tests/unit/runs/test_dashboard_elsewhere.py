@@ -1,4 +1,4 @@
-"""Work of the dashboard on a Dask cluster, and what is said of a scheduler that cannot be used."""
+"""The dashboard on a Dask cluster, and messages about an unusable scheduler."""
 
 import io
 import os
@@ -35,7 +35,10 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Pages and worker share BANDGAP_HOME; those of the engine get items and give back results, and write nothing."""
+    """Workers of the engine write nothing to BANDGAP_HOME.
+
+    The dashboard and its worker share it; those of the engine receive items and return results.
+    """
     monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
     files = {}
     for place, engine in (("elsewhere", "dask"), ("local", "")):

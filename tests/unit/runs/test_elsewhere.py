@@ -51,42 +51,45 @@ QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 
 def killing(cluster: Cluster, when: Callable[[Update], bool]) -> tuple[Progress, list[Update]]:
-    """A progress that kills one worker the first time that `when` holds, and what it was told."""
-    told: list[Update] = []
+    """Return a progress that kills one worker when `when` is first true, and its updates."""
+    updates: list[Update] = []
 
     def note(update: Update, /) -> None:
-        told.append(update)
+        updates.append(update)
         if not cluster.killed and when(update):
             cluster.kill_one()
 
-    return note, told
+    return note, updates
 
 
 @contextmanager
 def killing_at_work(
     cluster: Cluster, when: Callable[[Update], bool]
 ) -> Iterator[tuple[Progress, list[Update]]]:
-    """A progress that kills one worker right after the first time that `when` holds, as it computes what comes next."""
-    told: list[Update] = []
-    asked, ended = threading.Event(), threading.Event()
+    """Yield a progress that kills one worker after `when` is first true, and its updates.
+
+    The worker is killed while it computes the next item.
+    """
+    updates: list[Update] = []
+    requested, ended = threading.Event(), threading.Event()
 
     def kill() -> None:
-        asked.wait()
+        requested.wait()
         while not (cluster.killed or ended.wait(0.02)):
             cluster.kill_one()
 
     def note(update: Update, /) -> None:
-        told.append(update)
+        updates.append(update)
         if when(update):
-            asked.set()
+            requested.set()
 
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        yield note, told
+        yield note, updates
     finally:
         ended.set()
-        asked.set()
+        requested.set()
         killer.join()
 
 
@@ -96,14 +99,14 @@ def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
     monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 40)
     records = [*make_records(400, seed=31, prefix="new"), world.broken, world.foreign]
-    note, told = killing(two_workers, lambda update: update.done > 100)
-    found = featurize(records, world.descriptor, progress=note)
-    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 401
+    note, updates = killing(two_workers, lambda update: update.done > 100)
+    result = featurize(records, world.descriptor, progress=note)
+    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 401
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = featurize(records, world.descriptor)
-    assert found.features.tobytes() == alone.features.tobytes()
-    assert (found.problems, found.n_computed) == (alone.problems, alone.n_computed)
+    assert result.features.tobytes() == alone.features.tobytes()
+    assert (result.problems, result.n_computed) == (alone.problems, alone.n_computed)
 
 
 def transferred(
@@ -138,13 +141,15 @@ def test_chains_are_the_same_bytes_though_a_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
-    note, told = killing(two_workers, lambda update: update.phase == "warm-up" and update.done > 20)
-    found = transferred(world, source_folder, tmp_path / "elsewhere", note)
+    note, updates = killing(
+        two_workers, lambda update: update.phase == "warm-up" and update.done > 20
+    )
+    result = transferred(world, source_folder, tmp_path / "elsewhere", note)
     assert two_workers.killed == 1
-    assert any(update.phase == "sampling" and "acceptance" in update.values for update in told)
+    assert any(update.phase == "sampling" and "acceptance" in update.values for update in updates)
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    assert found == transferred(world, source_folder, tmp_path / "local")
+    assert result == transferred(world, source_folder, tmp_path / "local")
 
 
 @pytest.mark.parametrize(
@@ -161,13 +166,13 @@ def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_i
     phases = ("sampling the output layer", "sampling the covariance")
     with killing_at_work(
         two_workers, lambda update: update.phase in phases and update.done > 0
-    ) as (note, told):
-        found = transferred(world, source_folder, tmp_path / "elsewhere", note, method=method)
-    last = [update for update in told if update.phase in phases][-1]
+    ) as (note, updates):
+        result = transferred(world, source_folder, tmp_path / "elsewhere", note, method=method)
+    last = [update for update in updates if update.phase in phases][-1]
     assert two_workers.killed == 1 and last.done == last.total
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    assert found == transferred(world, source_folder, tmp_path / "local", method=method)
+    assert result == transferred(world, source_folder, tmp_path / "local", method=method)
 
 
 def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
@@ -177,28 +182,30 @@ def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def chains_of(told: list[Update]) -> list[int]:
+    def chains_of(updates: list[Update]) -> list[int]:
         return [
             update.done
-            for update in told
+            for update in updates
             if update.phase == "sampling the covariance" and update.done
         ]
 
-    there: list[Update] = []
-    here: list[Update] = []
+    remote_updates: list[Update] = []
+    local_updates: list[Update] = []
 
     def note(update: Update, /) -> None:
-        there.append(update)
+        remote_updates.append(update)
         if 1000 < max(chains_of([update]), default=0) < 4100:
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled, match="enough"):
         transferred(world, source_folder, tmp_path / "run", note, method="vecchia_gp")
-    assert np.diff(chains_of(there)).max() > 25, "a stretch is one block for ever"
+    assert np.diff(chains_of(remote_updates)).max() > 25, "a stretch is one block for ever"
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    again = transferred(world, source_folder, tmp_path / "run", here.append, method="vecchia_gp")
-    assert chains_of(here)[0] == chains_of(there)[-1] + 25
+    again = transferred(
+        world, source_folder, tmp_path / "run", local_updates.append, method="vecchia_gp"
+    )
+    assert chains_of(local_updates)[0] == chains_of(remote_updates)[-1] + 25
     assert again == transferred(world, source_folder, tmp_path / "local", method="vecchia_gp")
 
 
@@ -211,16 +218,16 @@ def test_cancelled_chains_end_at_once(
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setitem(SAMPLER, "sampler", {**SAMPLER["sampler"], "warmup": 1_000_000})
-    asked: list[float] = []
+    requested: list[float] = []
 
     def note(update: Update, /) -> None:
         if update.phase == "warm-up" and update.done:
-            asked.append(time.monotonic())
+            requested.append(time.monotonic())
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled, match="enough"):
         transferred(world, source_folder, tmp_path / "cancelled", note)
-    assert time.monotonic() - asked[0] < 10
+    assert time.monotonic() - requested[0] < 10
 
 
 def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
@@ -230,15 +237,15 @@ def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    note, told = killing(
+    note, updates = killing(
         two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0
     )
-    found = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
+    result = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
     assert two_workers.killed == 1
-    assert [update.done for update in told if update.phase == "training"][-3:] == [40, 80, 120]
+    assert [update.done for update in updates if update.phase == "training"][-3:] == [40, 80, 120]
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    assert found == transferred(world, source_folder, tmp_path / "local", method="nptl")
+    assert result == transferred(world, source_folder, tmp_path / "local", method="nptl")
 
 
 def test_predictions_are_the_same_rows_though_a_worker_is_killed(
@@ -261,18 +268,18 @@ def test_predictions_are_the_same_rows_though_a_worker_is_killed(
     model = transfer_labelled(
         source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how
     )
-    note, told = killing(two_workers, lambda update: update.done > 20)
+    note, updates = killing(two_workers, lambda update: update.done > 20)
     plan = ChunkPlan(Path(model), PredictRequest(chunk_size=4))
-    found = list(predict_chunks(records, plan, n=len(records), progress=note))
-    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 62
-    assert [record.id for chunk in found for record in chunk.records] == [
+    result = list(predict_chunks(records, plan, n=len(records), progress=note))
+    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 62
+    assert [record.id for chunk in result for record in chunk.records] == [
         record.id for record in records
     ]
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = predict_run(model, records).to_csv()
     assert (
-        "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found)
+        "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in result)
         == alone.partition("\n")[2]
     )
 
@@ -287,12 +294,12 @@ def test_splits_of_a_comparison_are_the_same_though_a_worker_is_killed(
     table = learnable(world.records, world.gaps_eV, descriptor=world.descriptor)
     members = open_sources(source_folder).load()
     plan = Comparison({"fine_tune": QUICK, "kernel_ridge": {}}, (10, 14), (0, 1, 2), 6)
-    note, told = killing(two_workers, lambda update: update.done > 0)
-    found = list(compare(members, table, plan, device="cpu", progress=note))
-    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 24
+    note, updates = killing(two_workers, lambda update: update.done > 0)
+    result = list(compare(members, table, plan, device="cpu", progress=note))
+    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 24
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
-    assert figures(found) == figures(list(compare(members, table, plan, device="cpu")))
+    assert figures(result) == figures(list(compare(members, table, plan, device="cpu")))
 
 
 def test_electron_levels_are_the_same_bytes_though_a_worker_is_killed(
@@ -303,12 +310,16 @@ def test_electron_levels_are_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_CHUNK_ATOMS", 20)
     records = [*make_records(40, seed=33, prefix="new"), world.broken]
     levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
-    note, told = killing(two_workers, lambda update: update.done > 8)
-    found = featurize(records, levels, progress=note)
-    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 40
+    note, updates = killing(two_workers, lambda update: update.done > 8)
+    result = featurize(records, levels, progress=note)
+    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 40
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = featurize(records, levels)
-    assert found.features.tobytes() == alone.features.tobytes() and found.problems == alone.problems
-    assert found.features.shape[1] == featurize(records[:1], world.descriptor).features.shape[1] + 3
-    assert np.isfinite(found.features[:40, -3:]).all() and (found.features[:40, -3] > 0).all()
+    assert (
+        result.features.tobytes() == alone.features.tobytes() and result.problems == alone.problems
+    )
+    assert (
+        result.features.shape[1] == featurize(records[:1], world.descriptor).features.shape[1] + 3
+    )
+    assert np.isfinite(result.features[:40, -3:]).all() and (result.features[:40, -3] > 0).all()

@@ -1,4 +1,4 @@
-"""Items on Dask whose worker is killed or that raise something; work of every kind is in `test_elsewhere.py`."""
+"""Items on Dask whose worker is killed or that raise; see also `test_elsewhere.py`."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def power(x: float) -> np.ndarray:
 
 
 def lost_once(x: float, marks: str) -> np.ndarray:
-    """Return a power; the first worker that is given the tenth item is killed at it, as by the system."""
+    """Return a power; the first worker that receives the tenth item is killed."""
     mark = Path(marks) / "lost"
     if x == 10.0 and not mark.exists():
         mark.touch()
@@ -34,9 +34,9 @@ def refused(x: float) -> float:
 
 
 def test_item_of_a_killed_worker_is_computed_again(two_workers: Cluster, tmp_path: Path) -> None:
-    found = list(mapped(lost_once, [(float(x), str(tmp_path)) for x in range(40)]))
+    powers = list(mapped(lost_once, [(float(x), str(tmp_path)) for x in range(40)]))
     assert (tmp_path / "lost").exists()
-    assert [row.tobytes() for row in found] == [power(float(x)).tobytes() for x in range(40)]
+    assert [row.tobytes() for row in powers] == [power(float(x)).tobytes() for x in range(40)]
 
 
 def test_error_of_an_item_is_raised_as_it_was_on_the_worker(two_workers: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Runs from sources on a graph network and on CHGNet: again in a new process, again by the seed, and cancelled."""
+"""Runs from a graph network and from CHGNet: new process, repetition by seed, cancel."""
 
 import functools
 import pickle
@@ -27,6 +27,7 @@ TRAINING = {
     "graph": functools.partial(train_graph_source_run, graph=GRAPH),
     "chgnet": functools.partial(train_source_folder, descriptor=PRESETS["chgnet"]),
 }
+# Of every kind.
 METHODS = [
     "btl_pcp_pe",
     "fine_tune",
@@ -34,15 +35,18 @@ METHODS = [
     "freeze",
     "last_layer_ridge",
     "ensemble",
-]  # of every kind
+]
 NEW_PROCESS = """
 import pickle, sys
 import numpy as np
 from bandgap.runs.prediction import predict_run
-records, places = pickle.load(open(sys.argv[1], "rb"))
-for run, out in places:
-    found = predict_run(run, records)
-    np.savez(out, mean=found.mean_eV, prediction=found.interval(0.9), credible=found.interval(0.9, "credible"))
+records, runs = pickle.load(open(sys.argv[1], "rb"))
+for run, out in runs:
+    predictions = predict_run(run, records)
+    credible = predictions.interval(0.9, "credible")
+    np.savez(
+        out, mean=predictions.mean_eV, prediction=predictions.interval(0.9), credible=credible
+    )
 """
 
 
@@ -70,22 +74,23 @@ def transfer(folder, world, method, out, **more):
 
 def test_run_predicts_the_same_in_a_new_process(folder, world, tmp_path):
     runs = {name: transfer(folder, world, name, tmp_path / name) for name in METHODS}
-    given = tmp_path / "given.pickle"
-    given.write_bytes(
+    arguments = tmp_path / "given.pickle"
+    arguments.write_bytes(
         pickle.dumps(
             (world.records, [(run, tmp_path / f"{name}.npz") for name, run in runs.items()])
         )
     )
     done = subprocess.run(
-        [sys.executable, "-c", NEW_PROCESS, given], capture_output=True, text=True, check=False
+        [sys.executable, "-c", NEW_PROCESS, arguments], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     for name, run in runs.items():
-        here, there = predict_run(run, world.records), np.load(tmp_path / f"{name}.npz")
-        assert np.isfinite(here.mean_eV).all() and np.ptp(here.mean_eV) > 0
-        np.testing.assert_array_equal(there["mean"], here.mean_eV)
-        np.testing.assert_array_equal(there["prediction"], here.interval(0.9))
-        np.testing.assert_array_equal(there["credible"], here.interval(0.9, "credible"))
+        predictions = predict_run(run, world.records)
+        arrays = np.load(tmp_path / f"{name}.npz")
+        assert np.isfinite(predictions.mean_eV).all() and np.ptp(predictions.mean_eV) > 0
+        np.testing.assert_array_equal(arrays["mean"], predictions.mean_eV)
+        np.testing.assert_array_equal(arrays["prediction"], predictions.interval(0.9))
+        np.testing.assert_array_equal(arrays["credible"], predictions.interval(0.9, "credible"))
 
 
 def stored(run: Path) -> dict[str, bytes]:

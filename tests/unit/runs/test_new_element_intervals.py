@@ -1,4 +1,4 @@
-"""Intervals of structures with an element that the source has never seen: which methods know less there."""
+"""Intervals of structures with an element that the source lacks."""
 
 import re
 from pathlib import Path
@@ -24,16 +24,17 @@ def mixed(world):
 
 @pytest.mark.parametrize("method", WIDER)
 def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, tmp_path, method):
-    """Sulfur between two carbon atoms: of that neither the source nor the labelled molecules say anything.
+    """Neither source nor labelled molecules contain sulfur between two carbon atoms.
 
-    Of two seeds of the fits the smallest ratios were 1.65 for a new observation and 2.07 for the mean.
+    Of two seeds of the fits the smallest ratios were 1.65 for a new observation and 2.07 for the
+    mean.
     """
     run = transfer(source_folder, mixed, tmp_path, method)
-    known = make_records(12, seed=31, prefix="known")
+    familiar = make_records(12, seed=31, prefix="known")
     new = make_records(12, seed=32, prefix="new", names=["CH3SCH3"])
-    found = predict_run(run, [*known, *new])
+    predictions = predict_run(run, [*familiar, *new])
     for kind, factor in (("prediction", 1.3), ("credible", 1.5)):
-        lower, upper = found.interval(0.9, kind)
+        lower, upper = predictions.interval(0.9, kind)
         widths = upper - lower
         assert np.median(widths[12:]) > factor * np.median(widths[:12]), kind
 
@@ -51,7 +52,7 @@ def test_documentation_names_the_methods_whose_intervals_are_wider_where_an_elem
 def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(
     source_folder, mixed, tmp_path, method
 ):
-    """It has one draw and one noise: nothing that could know less of sulfur, as the documentation says."""
+    """It has one draw and one noise, which cannot depend on the element, as documented."""
     run = transfer(source_folder, mixed, tmp_path, method)
     new = make_records(2, seed=32, prefix="new", names=["CH3SCH3"])
     lower, upper = predict_run(run, [*make_records(2, seed=31, prefix="known"), *new]).interval(0.9)

@@ -1,4 +1,4 @@
-"""Structures with elements that the source has never seen: who learns of them, and who leaves them out."""
+"""Structures with elements that the source lacks: who learns them, who leaves them out."""
 
 import json
 
@@ -36,8 +36,8 @@ def mixed(world):
     return with_sulfur(world)
 
 
-def test_grown_source_says_what_it_said(source_folder, world):
-    """Its gaps and last hidden features of known molecules are the same, whatever the new features are."""
+def test_grown_source_predicts_the_same_for_known_elements(source_folder, world):
+    """Its gaps and last hidden features of known molecules do not depend on new features."""
     source = load_source(source_folder)
     wide = grown_descriptor(source.descriptor, ["S", "C", "N"])
     assert wide.species == ("H", "C", "N", "O", "S")
@@ -65,9 +65,8 @@ def test_grown_source_says_what_it_said(source_folder, world):
         source_gaps_eV(model, model.standardiser, wide_x),
     )
     scales = model.standardiser.features(rows)
-    assert (
-        np.abs(scales).max() < 50
-    )  # on scales of the target's rows, as the source has none of sulfur
+    # On scales of the target's rows, as the source has none of sulfur.
+    assert np.abs(scales).max() < 50
 
 
 def _standardised(model, features):
@@ -97,28 +96,31 @@ def test_method_learns_of_elements_that_the_source_lacks(
         "S",
     ]
     load_run(run)  # predicts its references again
-    found = predict_run(run, [*make_records(6, seed=21, prefix="new", names=SULFUR), world.foreign])
-    assert found.status[-1] == "refused" and "Si" in found.problem[-1]
-    assert np.isfinite(found.mean_eV[:-1]).all()
+    predictions = predict_run(
+        run, [*make_records(6, seed=21, prefix="new", names=SULFUR), world.foreign]
+    )
+    assert predictions.status[-1] == "refused" and "Si" in predictions.problem[-1]
+    assert np.isfinite(predictions.mean_eV[:-1]).all()
     assert (
-        "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+        "Contains S, never seen by the source model; training structures: S in 6"
+        in predictions.domain[0]
     )
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["no source", "a source that lacks it"])
+@pytest.mark.parametrize("has_source", [False, True], ids=["no source", "a source that lacks it"])
 def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
-    source_folder, world, tmp_path, monkeypatch, beside
+    source_folder, world, tmp_path, monkeypatch, has_source
 ):
     monkeypatch.setattr(Potential, "is_installed", True)
     odd = make_records(1, seed=5, prefix="odd", names=("CH4",))[0]
     odd.atoms.symbols[0] = "Po"
-    given = [*world.records, odd], np.append(world.gaps_eV, 4.0)
-    run = transfer(source_folder if beside else None, given, tmp_path, "kernel_ridge")
+    data = [*world.records, odd], np.append(world.gaps_eV, 4.0)
+    run = transfer(source_folder if has_source else None, data, tmp_path, "kernel_ridge")
     manifest = json.loads((run / "manifest.json").read_text())
-    (said,) = [text for text in manifest["warnings"] if "does not know Po" in text]
-    assert "(in 1 of 25 structures: odd" in said and manifest["left_out"] == []
-    compared = tables_for(["kernel_ridge"], source_folder if beside else None, *given)
-    assert said in compared.of("kernel_ridge").warnings
+    (warning,) = [text for text in manifest["warnings"] if "does not know Po" in text]
+    assert "(in 1 of 25 structures: odd" in warning and manifest["left_out"] == []
+    compared = tables_for(["kernel_ridge"], source_folder if has_source else None, *data)
+    assert warning in compared.of("kernel_ridge").warnings
 
 
 def test_every_method_without_transfer_is_one_of_the_two_kinds():
@@ -137,7 +139,7 @@ def test_method_without_transfer_does_as_without_the_source_that_lacks_an_elemen
     source_folder, mixed, tmp_path, method
 ):
     """None of the structures is left out, and the run is the one that no source gives."""
-    run = transfer(source_folder, mixed, tmp_path / "beside", method)
+    run = transfer(source_folder, mixed, tmp_path / "with_source", method)
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["n"] == 30 and manifest["left_out"] == []
     assert {"H", "C", "O", "S"} <= set(load_run(run).descriptor.elements)
@@ -148,10 +150,10 @@ def test_method_without_transfer_does_as_without_the_source_that_lacks_an_elemen
     )
     alone = transfer(None, mixed, tmp_path / "alone", method)
     new = make_records(4, seed=21, prefix="new", names=SULFUR)
-    beside, none = (predict_run(folder, new) for folder in (run, alone))
-    assert "refused" not in beside.status
-    np.testing.assert_array_equal(beside.mean_eV, none.mean_eV)
-    np.testing.assert_array_equal(beside.interval(0.9), none.interval(0.9))
+    with_source, without = (predict_run(folder, new) for folder in (run, alone))
+    assert "refused" not in with_source.status
+    np.testing.assert_array_equal(with_source.mean_eV, without.mean_eV)
+    np.testing.assert_array_equal(with_source.interval(0.9), without.interval(0.9))
 
 
 @pytest.mark.parametrize("method", ["gaussian_process", "kernel_ridge"])
@@ -179,7 +181,9 @@ def test_output_that_was_named_of_a_source_of_several_sets_is_not_asked_for(
 
 
 @pytest.mark.parametrize("method", ["last_layer_ridge", "freeze"])
-def test_method_that_keeps_the_first_layer_leaves_them_out(source_folder, mixed, tmp_path, method):
+def test_method_with_a_fixed_first_layer_leaves_out_new_elements(
+    source_folder, mixed, tmp_path, method
+):
     manifest = json.loads(
         (transfer(source_folder, mixed, tmp_path, method) / "manifest.json").read_text()
     )
@@ -198,9 +202,8 @@ def test_networks_and_outputs_of_a_source_all_grow(joint_folder, mixed, tmp_path
         joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other"
     )
     same = json.loads((plain / "manifest.json").read_text())["source"]
-    assert (
-        same["fingerprint"] == manifest["source"]["fingerprint"]
-    )  # of what is stored, not of what it grew to
+    # Of what is stored, not of what it grew to.
+    assert same["fingerprint"] == manifest["source"]["fingerprint"]
 
 
 COMPARED = {
@@ -226,13 +229,25 @@ def heldout_rmse_eV(run, mixed):
 def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
     source_folder, mixed, tmp_path
 ):
-    """Every figure is that of a run with `test_known`; the method that leaves sulfur out would have these test rows."""
+    """Every figure is that of a run with `test_known`.
+
+    The method that leaves sulfur out would have these test rows.
+    """
     tables, fits = compared_on(source_folder, mixed, list(COMPARED))
     assert set(tables.common) == {r.id for r in mixed[0][:24]} and tables.lacking == {"S": 6}
     by_method = {fit.method: fit for fit in fits}
     for method, settings in COMPARED.items():
-        run = transfer(source_folder, mixed, tmp_path / method, method, n=14, n_test=6, seed=1, test_known=True,
-                       settings=settings)  # fmt: skip
+        run = transfer(
+            source_folder,
+            mixed,
+            tmp_path / method,
+            method,
+            n=14,
+            n_test=6,
+            seed=1,
+            test_known=True,
+            settings=settings,
+        )
         assert by_method[method].figures["rmse_eV"] == pytest.approx(
             heldout_rmse_eV(run, mixed), rel=1e-5
         )
@@ -245,10 +260,10 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
     assert warning.startswith("The source model has no S. This method does without one")
     assert tables.left_out(30)[0].startswith("6 of 30 labelled structures were left out: sulfur-00")
     assert tables.sentence == (
-        "Every method was tested on the same structures in each split, drawn from the 24 of 30 labelled ones that all "
-        "of them take. The source model has no S (in 6). Structures with such elements are learned from by feature_gp; "
-        "taken without the source model, in a descriptor for all elements, by gaussian_process; left out by "
-        "last_layer_ridge."
+        "Every method was tested on the same structures in each split, drawn from the 24 of 30 "
+        "labelled ones that all of them take. The source model has no S (in 6). Structures with "
+        "such elements are learned from by feature_gp; taken without the source model, in a "
+        "descriptor for all elements, by gaussian_process; left out by last_layer_ridge."
     )
 
 
@@ -276,8 +291,8 @@ def test_methods_that_take_every_structure_are_judged_on_all(source_folder, mixe
     assert [fit.method for fit in fits[:2]] == [CONSTANT, SOURCE_ALONE]
 
 
-def test_fit_on_other_test_rows_is_not_taken_for_this_one(source_folder, mixed):
-    """Beside a method that leaves structures out, what was compared on all of them is computed anew."""
+def test_fit_on_other_test_rows_is_not_reused(source_folder, mixed):
+    """With a method that leaves structures out, fits on all structures are recomputed."""
     _, first = compared_on(source_folder, mixed, ["feature_gp"])
     tables, again = compared_on(
         source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=first
@@ -298,7 +313,7 @@ def test_fit_on_other_test_rows_is_not_taken_for_this_one(source_folder, mixed):
     )
 
 
-def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mixed):
+def test_source_that_no_method_uses_is_still_a_reference(source_folder, mixed):
     tables, fits = compared_on(source_folder, mixed, ["gaussian_process"])
     assert [fit.method for fit in fits] == [CONSTANT, SOURCE_ALONE, "gaussian_process"]
     assert "S" in tables.reference.descriptor.species and tables.sentence.endswith(
@@ -310,11 +325,12 @@ def test_methods_that_take_too_few_structures_are_left_out_where_that_is_asked_f
     source_folder, mixed
 ):
     records, gaps = mixed
-    tables = tables_for(list(COMPARED), source_folder, records, gaps, at_least=25)
+    tables = tables_for(list(COMPARED), source_folder, records, gaps, min_structures=25)
     assert tables.unable == ("last_layer_ridge",) and len(tables.common) == 30
-    assert tables_for(list(COMPARED), source_folder, records, gaps, at_least=24).unable == ()
+    assert tables_for(list(COMPARED), source_folder, records, gaps, min_structures=24).unable == ()
     assert (
-        tables_for(list(COMPARED), source_folder, records[:24], gaps[:24], at_least=25).unable == ()
+        tables_for(list(COMPARED), source_folder, records[:24], gaps[:24], min_structures=25).unable
+        == ()
     )
 
 
@@ -327,8 +343,18 @@ def test_more_rows_than_every_method_takes_are_refused(source_folder, mixed):
 
 
 def test_split_by_formula_among_known_elements_keeps_formulas_whole(source_folder, mixed, tmp_path):
-    run = transfer(source_folder, mixed, tmp_path, "feature_gp", n=12, n_test=9, seed=1, test_known=True,
-                   by_formula=True, settings=COMPARED["feature_gp"])  # fmt: skip
+    run = transfer(
+        source_folder,
+        mixed,
+        tmp_path,
+        "feature_gp",
+        n=12,
+        n_test=9,
+        seed=1,
+        test_known=True,
+        by_formula=True,
+        settings=COMPARED["feature_gp"],
+    )
     split = json.loads((run / "manifest.json").read_text())["split"]
     formula = {r.id: r.atoms.get_chemical_formula() for r in mixed[0]}
     assert len(split["train"]) == 12 and 0 < len(split["test"]) <= 9
@@ -346,11 +372,20 @@ def test_too_large_a_test_set_among_known_elements_is_refused(source_folder, mix
 
 def test_known_elements_of_no_source_are_all(mixed, tmp_path):
     """Without a source model `test_known` changes nothing."""
-    plain, known = (
+    plain, on_known_elements = (
         transfer(
-            None, mixed, tmp_path / str(asked), "kernel_ridge", n=14, n_test=6, test_known=asked
+            None,
+            mixed,
+            tmp_path / str(is_asked),
+            "kernel_ridge",
+            n=14,
+            n_test=6,
+            test_known=is_asked,
         )
-        for asked in (False, True)
+        for is_asked in (False, True)
     )
-    splits = [json.loads((run / "manifest.json").read_text())["split"] for run in (plain, known)]
+    splits = [
+        json.loads((run / "manifest.json").read_text())["split"]
+        for run in (plain, on_known_elements)
+    ]
     assert splits[0]["test"] == splits[1]["test"] and splits[0]["train"] == splits[1]["train"]

@@ -1,4 +1,4 @@
-"""A run replaces an older run as a whole, and never a source model, another result or what it reads."""
+"""A run replaces an existing run as a whole, and never another result or its inputs."""
 
 from pathlib import Path
 

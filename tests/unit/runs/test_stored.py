@@ -1,4 +1,4 @@
-"""A stored run is the posterior that was fitted, whatever its draws share."""
+"""A stored run is the fitted posterior, also if its draws share memory."""
 
 import torch
 
@@ -12,12 +12,21 @@ SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "s
 def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(
     source_folder, world, tmp_path
 ):
-    """Its self-check compares predictions of the reference structures with those before it was stored."""
+    """Its self-check compares predictions of the reference structures before and after."""
     settings = {"prune_share": 0.7, "sampler": SHORT}
     out = transfer_labelled(
-        source_folder, world.records, world.gaps_eV, out=tmp_path, method="btl_pcp_sg", settings=settings, seed=5,
-        device="cpu", level_of_theory="made up", n=14, n_test=6,
-    )  # fmt: skip
+        source_folder,
+        world.records,
+        world.gaps_eV,
+        out=tmp_path,
+        method="btl_pcp_sg",
+        settings=settings,
+        seed=5,
+        device="cpu",
+        level_of_theory="made up",
+        n=14,
+        n_test=6,
+    )
     stored = load_tensors(out / DRAWS, {})
     assert {"packed.once.coordinates.1", "packed.moving.theta.2"} <= set(
         stored

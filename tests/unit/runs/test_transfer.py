@@ -1,4 +1,4 @@
-"""The whole jobs on small molecules: labelled structures in, a run folder out, one row for every one predicted."""
+"""Runs on small molecules: labelled structures in, a folder out, a row for every one."""
 
 import csv
 import dataclasses
@@ -45,11 +45,12 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["config"]["lam"] == 1.0
     assert manifest["config"]["sampler"]["warmup"] == 20
     assert manifest["source"]["card"]["level_of_theory"] == "made up"
+    # The same six, with other displacements.
     assert manifest["source"]["overlap"] == {
         "n": 20,
         "structures": 0,
         "molecules": 20,
-    }  # the same six, displaced anew
+    }
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
     assert manifest["peak_memory_bytes"]["process"] > 50_000_000  # torch alone takes more
@@ -64,8 +65,8 @@ def test_source_knows_the_structures_that_it_was_trained_on(source_folder, world
         gaps_eV=np.concatenate([world.source_gaps_eV[:8], world.gaps_eV]),
     )
     run = transfer(source_folder, both, tmp_path)
-    found = json.loads((run / "manifest.json").read_text())["source"]["overlap"]
-    assert found == {"n": 32, "structures": 8, "molecules": 32}
+    content = json.loads((run / "manifest.json").read_text())["source"]["overlap"]
+    assert content == {"n": 32, "structures": 8, "molecules": 32}
 
 
 def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(
@@ -131,19 +132,18 @@ def test_test_predictions_are_written_as_table_and_with_all_quantiles(bayes, man
 
 
 def test_run_carries_the_known_gaps_of_its_test_structures(bayes, manifest, world):
-    held = load_heldout(bayes, manifest)
+    held_out = load_heldout(bayes, manifest)
     by_id = dict(zip([record.id for record in world.records], world.gaps_eV, strict=True))
-    assert held.gaps_eV.tolist() == [by_id[i] for i in manifest["split"]["test"]]
-    found = figures_at(held, 0.95)
+    assert held_out.gaps_eV.tolist() == [by_id[i] for i in manifest["split"]["test"]]
+    content = figures_at(held_out, 0.95)
     for name, stored in (
         ("rmse_eV", "rmse_eV"),
         ("coverage", "coverage_95"),
         ("width_eV", "width_95_eV"),
     ):
-        assert found[name] == pytest.approx(manifest["metrics"][stored], rel=1e-9)
-    assert found["crps_eV"] == pytest.approx(
-        manifest["metrics"]["crps_eV"], rel=0.02
-    )  # from quantiles, not draws
+        assert content[name] == pytest.approx(manifest["metrics"][stored], rel=1e-9)
+    # From quantiles, not draws.
+    assert content["crps_eV"] == pytest.approx(manifest["metrics"]["crps_eV"], rel=0.02)
 
 
 def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world, tmp_path):
@@ -200,11 +200,12 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
     records = [*world.records, world.broken, world.foreign]
     gaps = np.concatenate([world.gaps_eV, [3.0, 3.0]])
     gaps[0] = np.nan
+    # It keeps the source's first layer.
     settings = {
         "method": "last_layer_ridge",
         "n_test": 3,
         "device": "cpu",
-    }  # it keeps the source's first layer
+    }
     out = transfer_labelled(source_folder, records, gaps, out=tmp_path, **settings)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["data"]["n_labelled"] == 23
@@ -306,11 +307,16 @@ def test_loaded_run_carries_its_warnings(bayes, manifest):
 
 
 def test_named_test_structures_are_held_out_whatever_the_seed(source_folder, world, tmp_path):
-    named = sorted(record.id for record in world.records)[3:8]
+    test_ids = sorted(record.id for record in world.records)[3:8]
     for seed in (0, 1):
-        made = transfer(source_folder, world, tmp_path / str(seed), test_ids=named, n=12, seed=seed)
-        found = json.loads((made / "manifest.json").read_text())
-        assert found["split"]["test"] == named and len(found["split"]["train"]) == found["n"] == 12
-        assert not set(found["split"]["train"]) & set(named)
+        folder = transfer(
+            source_folder, world, tmp_path / str(seed), test_ids=test_ids, n=12, seed=seed
+        )
+        content = json.loads((folder / "manifest.json").read_text())
+        assert (
+            content["split"]["test"] == test_ids
+            and len(content["split"]["train"]) == content["n"] == 12
+        )
+        assert not set(content["split"]["train"]) & set(test_ids)
         gaps = {record.id: gap for record, gap in zip(world.records, world.gaps_eV, strict=True)}
-        assert found["test_gaps_eV"] == [gaps[id] for id in named]
+        assert content["test_gaps_eV"] == [gaps[id] for id in test_ids]

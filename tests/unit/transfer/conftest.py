@@ -25,7 +25,7 @@ DESCRIPTOR = DescriptorConfig(
 
 @pytest.fixture
 def source_of():
-    """Make a source model of given weights, or of random ones of a seed, on scales that change nothing."""
+    """Make a source model of given or random weights, on scales that change nothing."""
 
     def make(params=None, *, seed=0, hidden=(6, 4)):
         network = NetworkConfig(P, hidden)
@@ -51,7 +51,7 @@ def target():
 
 @pytest.fixture
 def knowing_source(source_of):
-    """A source with a variational posterior beside its weights, and with their Fisher information."""
+    """A source with a variational posterior and Fisher information of its weights."""
     source = source_of(seed=3)
     generator = torch.Generator().manual_seed(4)
     mean = {

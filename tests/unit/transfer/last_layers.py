@@ -1,4 +1,4 @@
-"""A source whose hidden layer is a lookup of the features, so that the output layer's regression is plain to see."""
+"""A source whose hidden layer is a lookup of the features."""
 
 import dataclasses
 
@@ -19,7 +19,10 @@ def hidden_of(x):
 
 
 def lookup_source(source_of, *, weights=None, bias=0.4, n=400, residual_variance=0.09, seed=0):
-    """A source with these output weights (Q,), and moments of its hidden units on n rows; n = 0 leaves them out."""
+    """A source with these output weights (Q,), and moments of its hidden units on n rows.
+
+    n = 0 leaves the moments out.
+    """
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=Q) if weights is None else weights
     params = {

@@ -1,4 +1,4 @@
-"""Transfer by mini-batches: settings, files to go on from, pruning, and every sampler by its name."""
+"""Transfer by mini-batches: settings, checkpoints, pruning, and every sampler."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS
 from bandgap.networks.perceptron import layers_of
 from bandgap.transfer import METHODS
-from bandgap.transfer.btl_pcp_pe import BtlPcpConfig
+from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.transfer.shared.stochastic_start import SgSampler, sampler_for
 
@@ -34,8 +34,8 @@ def test_every_sampler_serves_by_its_name(source_of, target, name):
     posterior = run(source_of(), target, sampler=sampler)
     means = posterior.mean_draws_eV(target.features[:5])
     assert means.shape == (2, 4, 5) and np.isfinite(means).all()
-    said = " ".join(posterior.diagnostics.warnings)
-    assert ("biased by construction" in said) == (name == "asgld")
+    warnings_text = " ".join(posterior.diagnostics.warnings)
+    assert ("biased by construction" in warnings_text) == (name == "asgld")
 
 
 class Killed(RuntimeError):
@@ -57,9 +57,11 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
         run(source, target, checkpoint=checkpoint, progress=kill)
     updates = []
     again = run(source, target, checkpoint=checkpoint, progress=updates.append)
-    whole = run(source, target)
-    assert (again.mean_draws_eV(target.features) == whole.mean_draws_eV(target.features)).all()
-    assert (again.sigma == whole.sigma).all() and (again.tau == whole.tau).all()
+    uninterrupted = run(source, target)
+    assert (
+        again.mean_draws_eV(target.features) == uninterrupted.mean_draws_eV(target.features)
+    ).all()
+    assert (again.sigma == uninterrupted.sigma).all() and (again.tau == uninterrupted.tau).all()
     searched = any(u.phase == "searching for a start" for u in updates)
     assert searched == (phase == "searching for a start")
 
@@ -67,7 +69,7 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
 HALVED = SgSampler(chains=4, warmup=12, draws=24, keep=8, batch_size=10, search=12, halve=True)
 
 
-def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(
+def test_halved_step_resumes_bit_for_bit_and_reports_its_effect(
     source_of, target, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
@@ -82,18 +84,20 @@ def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(
         run(source_of(), target, sampler=HALVED, checkpoint=checkpoint, progress=kill)
     assert {"sampling", "warm-up with half the step"} <= phases
     again = run(source_of(), target, sampler=HALVED, checkpoint=checkpoint)
-    whole = run(source_of(), target, sampler=HALVED)
+    uninterrupted = run(source_of(), target, sampler=HALVED)
     assert (
-        again.sigma == whole.sigma
-    ).all() and again.diagnostics.warnings == whole.diagnostics.warnings
+        again.sigma == uninterrupted.sigma
+    ).all() and again.diagnostics.warnings == uninterrupted.diagnostics.warnings
 
 
-def test_step_that_is_too_long_is_said_where_it_is_halved(source_of, target):
+def test_halve_with_too_long_a_step_warns(source_of, target):
     """Eight times the step that the widening asks for."""
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
     sampler = replace(HALVED, warmup=60, draws=1500, step=8 * step)
-    said = " ".join(run(source_of(), target, sampler=sampler).diagnostics.warnings)
-    assert "With half the step" in said and "Shorten the step until it stays" in said
+    warnings_text = " ".join(run(source_of(), target, sampler=sampler).diagnostics.warnings)
+    assert (
+        "With half the step" in warnings_text and "Shorten the step until it stays" in warnings_text
+    )
 
 
 def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, target):
@@ -125,7 +129,10 @@ LONGER = SgSampler(chains=2, warmup=60, draws=24, keep=8, batch_size=10, search=
 
 
 def test_pruned_share_is_exact_after_rebirth_and_stays_with_the_source(source_of, target):
-    """Of every hidden layer, to one weight; other weights than those that a pruning at once would have sent back."""
+    """Weights of every hidden layer are pruned, down to one weight.
+
+    They differ from those of a single pruning.
+    """
     source = source_of()
     posterior = run(source, target, prune_share=0.5, sampler=LONGER)
     moved = posterior.upper[0] - layers_of(source.params)[1]
@@ -160,12 +167,14 @@ def test_killed_pruning_goes_on_bit_for_bit(source_of, target, tmp_path, monkeyp
             progress=kill,
         )
     again = run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint)
-    whole = run(source_of(), target, prune_share=0.5, sampler=LONGER)
-    assert (again.coordinates == whole.coordinates).all() and (again.sigma == whole.sigma).all()
+    uninterrupted = run(source_of(), target, prune_share=0.5, sampler=LONGER)
+    assert (again.coordinates == uninterrupted.coordinates).all() and (
+        again.sigma == uninterrupted.sigma
+    ).all()
 
 
 def test_step_follows_from_the_widening_and_from_stability():
-    """Batch noise c = 79: h c / 2 = widening, eta = friction h; with little noise a quarter of the stable step."""
+    """Batch noise c = 79: h c / 2 = widening; with little noise a quarter of the stable step."""
     sampler = SgSampler(widening=0.05)
     assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(
         0.05 * 2 * 0.05 / 79
@@ -177,9 +186,8 @@ def test_step_follows_from_the_widening_and_from_stability():
     adaptive = sampler_for(
         SgSampler("psgld", widening=0.05), curvature=50.0, noise=79.0, slope=0.01
     )
-    assert adaptive.step / adaptive.damping == pytest.approx(
-        plain.step
-    )  # its metric is at most 1 / damping
+    # Its metric is at most 1 / damping.
+    assert adaptive.step / adaptive.damping == pytest.approx(plain.step)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +213,7 @@ def test_share_to_prune_beyond_all_is_refused():
 
 
 def test_method_has_the_prior_settings_of_the_exact_one():
-    ours, exact = BtlPcpSgConfig(), BtlPcpConfig()
+    ours, exact = BtlPcpSgConfig(), BtlPcpPeConfig()
     for name in ("lam", "corr", "c0", "centre", "noise_share", "standardise", "gap_scale"):
         assert getattr(ours, name) == getattr(exact, name)
     assert METHODS["btl_pcp_sg"].resumable is fit

@@ -1,4 +1,4 @@
-"""What a step of transfer by mini-batches costs, and how SGHMC makes up for the noise of a batch."""
+"""The cost of a step by mini-batches, and how SGHMC corrects for batch noise."""
 
 import tracemalloc
 
@@ -25,10 +25,11 @@ def target_of(n, *, few_for_all=False):
 
 
 class Counted:
-    """A target that keeps the number of rows of every gradient it is asked for."""
+    """A target that records the number of rows of every gradient."""
 
     def __init__(self, target):
-        self.target, self.asked = target, []
+        self.target = target
+        self.row_counts = []
 
     @property
     def n_rows(self):
@@ -38,7 +39,7 @@ class Counted:
         return self.target.prior_gradient(position)
 
     def row_gradient(self, position, rows):
-        self.asked.append(rows.shape[1])
+        self.row_counts.append(rows.shape[1])
         return self.target.row_gradient(position, rows)
 
 
@@ -54,27 +55,27 @@ def test_a_step_at_100000_rows_evaluates_one_batch(name):
     start, run = begin(target), RunConfig(3, 5, 5, 64, longest_move=1e9)
     counted = Counted(target)
     sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0)
-    assert counted.asked == [64] * 8
+    assert counted.row_counts == [64] * 8
     counted, centre = Counted(target), control_variate(target, start[0])
     sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0, extras=Extras(control=centre))
-    assert counted.asked == [64] * 16
+    assert counted.row_counts == [64] * 16
 
 
 def test_a_step_that_collects_a_pair_evaluates_two_batches_and_one_afterwards():
     counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
     sample(counted, CONFIGS["hamcmc_sa"](1e-12), begin(counted.target), config=run, seed=0)
-    assert counted.asked == [64] * (3 * 2 + 5)
+    assert counted.row_counts == [64] * (3 * 2 + 5)
 
 
 @pytest.mark.parametrize("walkers, gradients", [(2, 3), (3, 3), (4, 4)])
 def test_a_step_of_walkers_evaluates_the_one_that_moves_and_both_of_the_newest_pair(
     walkers, gradients
 ):
-    """On one batch; from four walkers on, the far end of the pair across the gap is none of these."""
+    """On one batch; from four walkers on, the far end of a pair is none of these."""
     counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
     start = begin(counted.target, chains=2 * walkers).reshape(2, walkers, -1)
     sample(counted, CONFIGS["hamcmc"](1e-12, walkers=walkers), start, config=run, seed=0)
-    assert counted.asked == [64] * (8 * gradients)
+    assert counted.row_counts == [64] * (8 * gradients)
 
 
 def allocated(n, *, steps):
@@ -88,9 +89,9 @@ def allocated(n, *, steps):
     go()
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as told:
+    ) as is_told:
         go()
-    return sum(max(0, event.self_cpu_memory_usage) for event in told.key_averages())
+    return sum(max(0, event.self_cpu_memory_usage) for event in is_told.key_averages())
 
 
 def test_tensors_of_a_step_do_not_grow_with_the_rows():
@@ -112,13 +113,16 @@ def most_held(target):
 @pytest.mark.slow
 def test_arrays_of_a_step_do_not_grow_with_the_rows():
     """With the prior by all rows there is a number a row, at least."""
-    few, many = (most_held(target_of(n, few_for_all=True)) for n in (10_000, 30_000))
-    assert many < few + 10_000 < 100_000
+    small_share, many = (most_held(target_of(n, few_for_all=True)) for n in (10_000, 30_000))
+    assert many < small_share + 10_000 < 100_000
     assert most_held(target_of(30_000)) > 240_000
 
 
-def test_sghmc_makes_up_for_batch_noise_that_is_told():
-    """On N(mean, 1) by 400 rows of widely spread slopes, batches of 20: untold, the variance is 1 + h V / 2."""
+def test_sghmc_corrects_for_known_batch_noise():
+    """On N(mean, 1) with 400 rows of different slopes, batches of 20.
+
+    Without correction the variance is 1 + h V / 2.
+    """
     rng = np.random.default_rng(0)
     numbers = torch.from_numpy(8.0 * rng.normal(size=400))
 
@@ -131,11 +135,17 @@ def test_sghmc_makes_up_for_batch_noise_that_is_told():
         def row_gradient(self, position, rows):
             return (numbers[rows].mean(1, keepdim=True) - position) * rows.shape[1] / 400
 
-    def variance(told):
+    def variance(is_told):
         run = RunConfig(200, 1500, 10, 20)
-        extras = Extras(variance=None if told is None else torch.tensor([told]))
-        draws, _ = sample(Mean(), SghmcConfig(0.02, friction=0.2), torch.zeros(200, 1).double(), config=run, seed=0,
-                          extras=extras)  # fmt: skip
+        extras = Extras(variance=None if is_told is None else torch.tensor([is_told]))
+        draws, _ = sample(
+            Mean(),
+            SghmcConfig(0.02, friction=0.2),
+            torch.zeros(200, 1).double(),
+            config=run,
+            seed=0,
+            extras=extras,
+        )
         return float(draws.position.var())
 
     noise = float(numbers.var()) / 20 * (1 - 20 / 400)  # of the mean of a batch, the gradient's own

@@ -1,4 +1,4 @@
-"""Steps of a transfer by mini-batches: by the curvature where chains come to be, shorter where they still run away."""
+"""Steps by mini-batches: from the curvature at the chains, shorter after a divergence."""
 
 from dataclasses import replace
 
@@ -36,9 +36,10 @@ def run(
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_chains_stay_on_few_labels_with_little_noise(seed):
-    """60 rows of 40 features, noise 2 % of the labels' spread, hidden layers of 32 and 16: away from the modes the
-    posterior bends up to a hundred times as much as there. With frames and steps found at modes alone a chain of each
-    of these seeds ran away while settling, as all did on 100 perovskites.
+    """60 rows of 40 features, noise 2 % of the labels' spread, hidden layers of 32 and 16.
+
+    Away from the modes the curvature of the posterior is up to a hundred times as large. With
+    frames and steps from the modes alone, a chain of each of these seeds diverged while settling.
     """
     theta_hat, x, _ = raw(60, 40, hidden=(32, 16), seed=seed)
     rng = np.random.default_rng(seed + 1000)
@@ -57,19 +58,19 @@ def test_chains_stay_on_few_labels_with_little_noise(seed):
     assert np.sqrt(np.mean((fitted - data.gaps_eV) ** 2)) < 0.8 * data.gaps_eV.std()
 
 
-def test_chains_that_run_away_begin_anew_with_half_the_step(
-    source_of, target, tmp_path, monkeypatch
-):
-    """And a run that is killed then goes on from the attempt that it was at, to the same draws."""
+def test_chains_that_diverge_restart_with_half_the_step(source_of, target, tmp_path, monkeypatch):
+    """A run that is killed then resumes from its last attempt, to the same draws."""
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source = source_of()
     curvature = run(source, target, SHORT, seed=1).diagnostics.figures["largest_curvature"]
     # One halving is enough for this seed, so that the result does not depend on rounding.
     far = replace(SHORT, step=4.0 / curvature)
-    whole = run(source, target, far, seed=1)
-    halvings = np.log2(far.step / whole.diagnostics.figures["step"])
-    assert any("began anew, with" in words for words in whole.diagnostics.warnings)
-    assert halvings in (1, 2, 3) and np.isfinite(whole.mean_draws_eV(target.features)).all()
+    uninterrupted = run(source, target, far, seed=1)
+    halvings = np.log2(far.step / uninterrupted.diagnostics.figures["step"])
+    assert any(
+        "were restarted, the last time" in words for words in uninterrupted.diagnostics.warnings
+    )
+    assert halvings in (1, 2, 3) and np.isfinite(uninterrupted.mean_draws_eV(target.features)).all()
 
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
 
@@ -86,11 +87,13 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(
         and min(u.done for u in updates if u.phase == "sampling") >= 60
     )
     assert not {"searching for a start", "settling"} & {u.phase for u in updates}
-    assert (again.mean_draws_eV(target.features) == whole.mean_draws_eV(target.features)).all()
-    assert again.diagnostics.figures["step"] == whole.diagnostics.figures["step"]
+    assert (
+        again.mean_draws_eV(target.features) == uninterrupted.mean_draws_eV(target.features)
+    ).all()
+    assert again.diagnostics.figures["step"] == uninterrupted.diagnostics.figures["step"]
 
 
-def test_pruned_chains_that_run_away_begin_anew_too(source_of, target, monkeypatch):
+def test_pruned_chains_that_diverge_restart(source_of, target, monkeypatch):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
     source, updates = source_of(), []
     curvature = run(source, target, SHORT, share=0.4).diagnostics.figures["largest_curvature"]
@@ -113,8 +116,11 @@ def test_step_that_is_too_long_by_far_is_refused(source_of, target):
 def test_chains_settle_with_half_the_step_where_they_run_away(
     source_of, target, monkeypatch, far, halved
 ):
-    """`MOST_STABLE` is the share of the largest stable step: three times that runs away, a million times for good."""
-    monkeypatch.setattr("bandgap.transfer.shared.stochastic_start.MOST_STABLE", far)
+    """`LARGEST_STABLE_SHARE` is the share of the largest stable step.
+
+    Three times that step diverges at first, a million times always.
+    """
+    monkeypatch.setattr("bandgap.transfer.shared.stochastic_start.LARGEST_STABLE_SHARE", far)
     sampler = replace(SHORT, warmup=400, batch_size=40)
     if halved:
         assert np.isfinite(run(source_of(), target, sampler).mean_draws_eV(target.features)).all()
@@ -128,7 +134,7 @@ def test_chains_settle_with_half_the_step_where_they_run_away(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_chains_run_on_a_gpu(source_of, target):
-    """On other paths: eigenvectors, in whose directions random numbers are drawn, have their own signs there."""
+    """Paths differ: eigenvectors, along which random numbers are drawn, have other signs."""
     posterior = run(source_of(), target, replace(SHORT, warmup=400, draws=400), device="cuda")
     assert (
         posterior.diagnostics.figures["chains"] == 2 and posterior.coordinates.device.type == "cpu"

@@ -22,26 +22,26 @@ def fit(source, target, **settings):
 def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(
     knowing_source, target, monkeypatch
 ):
-    """The first layer is put together again from what was kept of it, the output layer from scaled coordinates."""
-    seen = []
+    """The first layer is restored from its coordinates, the output layer from scaled ones."""
+    evaluated = []
 
     def spy(*args, **kwargs):
-        seen.append(network_sampler.sample_network(*args, **kwargs))
-        return seen[0]
+        evaluated.append(network_sampler.sample_network(*args, **kwargs))
+        return evaluated[0]
 
     monkeypatch.setattr(btl_pcp_vi, "sample_network", spy)
     posterior = fit(knowing_source, target)
     f = (
         posterior.mean_draws_eV(target.features) - posterior.standardiser.y_mean_eV
     ) / posterior.standardiser.y_sd_eV
-    kept = np.linspace(0, 19, num=4).round().astype(int)
-    np.testing.assert_allclose(f, seen[0][1].fitted[:, kept], rtol=0, atol=2e-4)
+    kept_draws = np.linspace(0, 19, num=4).round().astype(int)
+    np.testing.assert_allclose(f, evaluated[0][1].fitted[:, kept_draws], rtol=0, atol=2e-4)
 
 
 def test_prior_is_the_sources_posterior(knowing_source, target):
-    posterior, known = fit(knowing_source, target), knowing_source.variational
-    assert torch.equal(posterior.theta_hat_1, layers_of(known.mean)[0])
-    assert torch.equal(posterior.sd_1, layers_of(known.sd)[0])
+    posterior, source_posterior = fit(knowing_source, target), knowing_source.variational
+    assert torch.equal(posterior.theta_hat_1, layers_of(source_posterior.mean)[0])
+    assert torch.equal(posterior.sd_1, layers_of(source_posterior.sd)[0])
     expected = torch.sqrt(
         1.0 + torch.from_numpy(posterior.tau * posterior.layer_weights[..., 0])
     ).float()
@@ -52,10 +52,13 @@ def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradie
     knowing_source, target
 ):
     """By automatic differentiation, one input after the other."""
-    posterior, known = fit(knowing_source, target, gap_scale="source"), knowing_source.variational
+    posterior, source_posterior = (
+        fit(knowing_source, target, gap_scale="source"),
+        knowing_source.variational,
+    )
     expected = np.zeros(3)
     for row in torch.from_numpy(target.features).double():
-        leaves = {n: v.double().requires_grad_(True) for n, v in known.mean.items()}
+        leaves = {n: v.double().requires_grad_(True) for n, v in source_posterior.mean.items()}
         h = row
         for i in (1, 2, 3):
             h = leaves[f"weight.{i}"] @ h + leaves[f"bias.{i}"]
@@ -65,7 +68,7 @@ def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradie
         ):
             assert leaf.shape == gradient.shape
             expected[int(name[-1]) - 1] += (
-                float(((known.sd[name].double() * gradient) ** 2).sum()) / 40
+                float(((source_posterior.sd[name].double() * gradient) ** 2).sum()) / 40
             )
     np.testing.assert_allclose(posterior.layer_sensitivity, expected, rtol=1e-6)
 
@@ -82,7 +85,7 @@ def test_rate_by_the_rule_is_refused_where_the_source_is_less_certain_than_that(
     )
 
 
-def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
+def test_source_without_a_variational_posterior_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError,
         match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
@@ -91,6 +94,6 @@ def test_source_without_a_variational_posterior_is_refused_with_what_to_do(sourc
 
 
 @pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
-def test_config_refuses_what_no_prior_can_have(name):
+def test_config_invalid_prior_setting_is_refused(name):
     with pytest.raises(ConfigError, match=rf"btl_pcp_vi: .*{name} = 0.*Accepted: numbers above 0"):
         btl_pcp_vi.BtlPcpViConfig(**{name: 0})

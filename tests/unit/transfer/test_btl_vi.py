@@ -68,8 +68,8 @@ def test_kappa_is_the_one_under_which_held_out_rows_are_most_likely(knowing_sour
     )
 
 
-def test_what_the_target_does_not_see_keeps_its_prior(knowing_source, target):
-    """A feature that is zero in every training row: mean and standard deviation of its weights, and their draws."""
+def test_weights_without_information_in_the_target_keep_their_prior(knowing_source, target):
+    """A feature that is zero in every training row: mean, sd and draws of its weights."""
     features = target.features.copy()
     features[:, 2] = 0.0
     posterior = fit(knowing_source, replace(target, features=features), kappas=[0.3])
@@ -80,10 +80,10 @@ def test_what_the_target_does_not_see_keeps_its_prior(knowing_source, target):
     floor = 1.0 / prior_sds(knowing_source.params)["weight.1"] ** 2
     torch.testing.assert_close(posterior.theta_hat_1[:, 2], start)
     torch.testing.assert_close(posterior.sd_1[:, 2], (0.3 * fisher + floor).rsqrt())
-    seen = torch.arange(6) != 2
+    varies = torch.arange(6) != 2
     assert (
         float(
-            (posterior.theta_hat_1[:, seen] - layers_of(knowing_source.params)[0][:, seen])
+            (posterior.theta_hat_1[:, varies] - layers_of(knowing_source.params)[0][:, varies])
             .abs()
             .min()
         )
@@ -100,7 +100,7 @@ def test_draws_of_the_upper_layers_are_independent_normals(knowing_source, targe
     assert posterior.sigma.shape == (1, 2000) and len(set(posterior.sigma[0])) == 1
 
 
-def test_source_without_fisher_information_is_refused_with_what_to_do(source_of, target):
+def test_source_without_fisher_information_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError, match=r"no Fisher information.*`bandgap train-source`.*`bandgap source-extras`"
     ):
@@ -111,7 +111,7 @@ def test_source_without_fisher_information_is_refused_with_what_to_do(source_of,
     "settings",
     [{"kappas": []}, {"kappas": [0.0]}, {"delta": 0.0}, {"noise_share": 0}, {"draws": 0}],
 )
-def test_config_refuses_what_cannot_be(settings):
+def test_config_invalid_setting_is_refused(settings):
     with pytest.raises(
         ConfigError,
         match=r"btl_vi: kappas = .*Accepted: at least one kappa, all of them numbers above 0",

@@ -1,4 +1,4 @@
-"""Ensembles: members differ by the order of their rows or by their output layers; L2SP keeps them near the source."""
+"""Ensembles: members differ by the order of rows or by their output layers; L2SP."""
 
 from dataclasses import replace
 
@@ -10,10 +10,11 @@ from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots
 from bandgap.transfer import ensemble, l2sp, ptyl
-from bandgap.transfer.ensemble import EnsembleConfig, PlainRecipe
+from bandgap.transfer.ensemble import EnsembleConfig
 from bandgap.transfer.l2sp import L2SPConfig
 from bandgap.transfer.ptyl import PTYLConfig
 from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe
 
 TRAINING = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
 CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
@@ -30,7 +31,7 @@ def test_rows_have_their_labels_and_the_weight_of_ordinary_fine_tuning(source_of
         gap_scale="calibrated",
         coordinates="full",
     )
-    sample = PlainRecipe().sample(at, 5, value=0.0, seed=0)
+    sample = EqualWeightsRecipe().sample(at, 5, value=0.0, seed=0)
     assert (
         (sample.omega == 2).all()
         and (sample.labels == at.y).all()
@@ -164,7 +165,7 @@ def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, targe
     assert torch.equal(posterior.basis, torch.eye(6))
 
 
-def test_source_without_snapshots_is_refused_with_what_to_do(source_of, target):
+def test_source_without_snapshots_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError,
         match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them",

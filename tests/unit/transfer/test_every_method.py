@@ -41,7 +41,7 @@ SOURCE = SourceConfig(
     SnapshotConfig(count=6, rank=5),
 )
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-# Methods that work on the source's scales, or on these mapped to the target: their settings say which.
+# Methods with settings of scales: the source's, or these mapped to the target.
 SCALED = {
     name: method
     for name, method in METHODS.items()
@@ -49,7 +49,7 @@ SCALED = {
 }
 NO_TRANSFER = {name for name, method in METHODS.items() if method.family == "without transfer"}
 SEEDLESS = {"gaussian_process"}  # the search for its scales ends at the same place from every start
-# Methods that transfer the mean of the source's variational posterior, to which the gaps are then mapped.
+# Methods that transfer the mean of the source's variational posterior.
 FROM_THE_MEAN = {"btl_pcp_vi"}
 # Methods that fit slopes and levels of the networks' predictions themselves.
 OWN_GAP_SCALE = {"feature_gp"}
@@ -61,7 +61,7 @@ def truth(x, shift=0.0):
     return 3.0 + np.tanh(x[:, 0]) + 0.6 * x[:, 1] + shift * x[:, 2]
 
 
-def made(n, *, seed, shift=0.0):
+def rows_of(n, *, seed, shift=0.0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, P)).astype(np.float32)
     return x, truth(x, shift) + 0.1 * rng.normal(size=n)
@@ -69,14 +69,14 @@ def made(n, *, seed, shift=0.0):
 
 @pytest.fixture(scope="module")
 def source():
-    features, gaps = made(300, seed=0)
+    features, gaps = rows_of(300, seed=0)
     about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
     return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
 
 
 @pytest.fixture(scope="module")
 def data():
-    return TargetData(*made(40, seed=1, shift=0.8))
+    return TargetData(*rows_of(40, seed=1, shift=0.8))
 
 
 def fit(method, source, data, *, settings, seed=0, **more):
@@ -118,7 +118,7 @@ def fitted(source, data):
 
 
 @every_method
-def test_method_says_what_it_does_and_what_it_costs(method):
+def test_method_has_title_summary_and_duration(method):
     assert METHODS[method.name] is method
     assert method.title and method.summary.endswith(".") and method.duration
 
@@ -132,7 +132,7 @@ def test_settings_come_back_from_plain_values(method):
 
 @every_method
 def test_fit_beats_a_constant_on_new_rows(method, fitted):
-    x, y = made(200, seed=2, shift=0.8)
+    x, y = rows_of(200, seed=2, shift=0.8)
     posterior = fitted[method.name].posterior
     means = posterior.mean_draws_eV(x)
     assert means.shape == (posterior.n_chains, posterior.n_draws, 200)
@@ -141,8 +141,8 @@ def test_fit_beats_a_constant_on_new_rows(method, fitted):
 
 
 @every_method
-def test_a_row_gets_the_same_bits_whatever_stands_beside_it(method, fitted):
-    posterior, x = fitted[method.name].posterior, made(40, seed=4)[0]
+def test_prediction_of_a_row_is_bitwise_independent_of_the_other_rows(method, fitted):
+    posterior, x = fitted[method.name].posterior, rows_of(40, seed=4)[0]
 
     def numbers(rows):
         draws = posterior.predictive_draws(x[rows])
@@ -157,14 +157,14 @@ def test_a_row_gets_the_same_bits_whatever_stands_beside_it(method, fitted):
         )
         return np.concatenate([part.reshape(-1, len(rows)) for part in parts])
 
-    whole = numbers(range(40))
+    all_rows = numbers(range(40))
     for rows in ([0], [39], [17], range(7), range(33, 40), range(35), range(39, -1, -1)):
-        np.testing.assert_array_equal(numbers(rows), whole[:, rows], err_msg=str(list(rows)))
+        np.testing.assert_array_equal(numbers(rows), all_rows[:, rows], err_msg=str(list(rows)))
 
 
 @every_method
 def test_intervals_are_ordered_and_widen_with_the_level(method, fitted):
-    x, _ = made(20, seed=3)
+    x, _ = rows_of(20, seed=3)
     posterior = fitted[method.name].posterior
     draws = posterior.predictive_draws(x)
     texts = {k: [""] * 20 for k in ("ids", "files", "formulas", "domain", "problem")}
@@ -180,8 +180,8 @@ def test_intervals_are_ordered_and_widen_with_the_level(method, fitted):
 
 @every_method
 def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data):
-    """Source and data must come out of a fit as they went in, or the second could not repeat the first."""
-    x, _ = made(5, seed=4)
+    """A fit must not change source and data, or the second could not repeat the first."""
+    x, _ = rows_of(5, seed=4)
     first, second, other = (
         brief(method, source, data, seed=seed).mean_draws_eV(x) for seed in (0, 0, 1)
     )
@@ -210,7 +210,7 @@ def test_method_without_transfer_takes_nothing_from_the_source_but_the_descripto
     }
     scale = Standardiser(np.ones(P), np.full(P, 3.0), 7.0, 2.0)
     other = replace(source, params=params, standardiser=scale, features=None)
-    x, _ = made(5, seed=4)
+    x, _ = rows_of(5, seed=4)
     first, second = (brief(METHODS[name], s, data).mean_draws_eV(x) for s in (source, other))
     assert (first == second).all()
 
@@ -237,7 +237,7 @@ def test_statistics_are_chosen_and_gaps_recalibrated_by_default(method, source, 
 @every_method
 def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
     """Training gaps moved by -3 eV and halved give the same predictions, moved and halved."""
-    x, _ = made(20, seed=4)
+    x, _ = rows_of(20, seed=4)
     other = TargetData(data.features, 0.5 * data.gaps_eV - 3.0)
     settings = QUICK.get(method.name, {}) | (
         {"standardise": "source"} if method.name in SCALED else {}
@@ -256,13 +256,14 @@ import numpy as np
 from bandgap.runs.stored import load_run
 folder, features, out = sys.argv[1:]
 x = np.load(features)
-np.savez(out, **{run.name: load_run(run).posterior.predictive_draws(x).means_eV for run in Path(folder).iterdir()})
+runs = Path(folder).iterdir()
+np.savez(out, **{r.name: load_run(r).posterior.predictive_draws(x).means_eV for r in runs})
 """
 
 
 @pytest.fixture(scope="module")
 def predicted_elsewhere(fitted, data, tmp_path_factory):
-    """Draws of the mean at ten rows by every stored method, from one new process; and these rows."""
+    """Draws of the mean at ten rows by every stored method, from one new process."""
     folder, n = tmp_path_factory.mktemp("stored"), len(data.gaps_eV)
     domain = fit_domain(
         data.features,
@@ -275,7 +276,7 @@ def predicted_elsewhere(fitted, data, tmp_path_factory):
         save_run(
             run, fit_of.posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[]
         )
-    x, _ = made(10, seed=5)
+    x, _ = rows_of(10, seed=5)
     np.save(folder / "x.npy", x)
     command = [sys.executable, "-c", LOAD, folder / "runs", folder / "x.npy", folder / "means.npz"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -286,8 +287,8 @@ def predicted_elsewhere(fitted, data, tmp_path_factory):
 @every_method
 def test_stored_posterior_predicts_the_same_in_a_new_process(method, fitted, predicted_elsewhere):
     means, x = predicted_elsewhere
-    here = fitted[method.name].posterior.mean_draws_eV(x)
-    np.testing.assert_allclose(means[method.name], here, rtol=0, atol=1e-6)
+    expected = fitted[method.name].posterior.mean_draws_eV(x)
+    np.testing.assert_allclose(means[method.name], expected, rtol=0, atol=1e-6)
 
 
 @every_method

@@ -1,4 +1,4 @@
-"""What holds for every transfer method beside a baseline: a value in eV behind the features of every structure."""
+"""Tests of every transfer method with a baseline, a value in eV after the features."""
 
 from dataclasses import replace
 
@@ -12,22 +12,22 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.method_settings import BRIEF, QUICK
-from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, made, truth
+from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
 
-BESIDE = {name: method for name, method in METHODS.items() if not method.levels}
-every_other_method = pytest.mark.parametrize("method", BESIDE.values(), ids=BESIDE)
+WITHOUT_LEVELS = {name: method for name, method in METHODS.items() if not method.levels}
+every_other_method = pytest.mark.parametrize("method", WITHOUT_LEVELS.values(), ids=WITHOUT_LEVELS)
 
 
 @pytest.fixture(scope="module")
 def source():
-    features, gaps = made(300, seed=0)
+    features, gaps = rows_of(300, seed=0)
     about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
     return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
 
 
-def beside(n, *, seed, noise=0.2):
-    """Rows with a baseline that knows what the source does not, and gaps that are partly either's."""
-    x, _ = made(n, seed=seed)
+def rows_with_baseline(n, *, seed, noise=0.2):
+    """Rows with a baseline; gaps depend on it and on what the source predicts."""
+    x, _ = rows_of(n, seed=seed)
     rng = np.random.default_rng([seed, 1])
     g = (truth(x) + 0.8 * rng.normal(size=n)).astype(np.float32)
     return np.column_stack([x, g]), 1.0 + 0.7 * g + 0.4 * truth(x) + noise * rng.normal(size=n)
@@ -40,8 +40,8 @@ def fit(method, source, data, *, settings=BRIEF, seed=0, **more):
 
 @every_other_method
 def test_gaps_that_are_a_line_of_the_baseline_are_found_exactly(method, source):
-    x, _ = beside(40, seed=1)
-    new, _ = beside(10, seed=2)
+    x, _ = rows_with_baseline(40, seed=1)
+    new, _ = rows_with_baseline(10, seed=2)
     posterior = fit(method, source, TargetData(x, 2.0 + 0.8 * x[:, P].astype(float)))
     np.testing.assert_allclose(
         posterior.mean_draws_eV(new).mean((0, 1)), 2.0 + 0.8 * new[:, P], atol=2e-5
@@ -50,10 +50,10 @@ def test_gaps_that_are_a_line_of_the_baseline_are_found_exactly(method, source):
 
 
 @every_other_method
-def test_baseline_is_a_line_about_the_fit_of_what_it_leaves(method, source):
-    """The method itself is given nothing but the rest, and comes back from its arrays with the line."""
-    x, y = beside(40, seed=1)
-    new, _ = beside(10, seed=2)
+def test_baseline_is_a_line_plus_the_fit_of_its_residuals(method, source):
+    """The method gets the residuals, and is restored from its arrays with the line."""
+    x, y = rows_with_baseline(40, seed=1)
+    new, _ = rows_with_baseline(10, seed=2)
     posterior = fit(method, source, TargetData(x, y))
     line = posterior.baseline
     distances = x[:, P].astype(float) - line.centre_eV
@@ -75,7 +75,7 @@ def test_baseline_is_a_line_about_the_fit_of_what_it_leaves(method, source):
 
 @every_other_method
 def test_baseline_lowers_the_error_on_new_rows(method, source):
-    (x, y), (new, gaps) = beside(60, seed=3), beside(200, seed=4)
+    (x, y), (new, gaps) = rows_with_baseline(60, seed=3), rows_with_baseline(200, seed=4)
     rmse = {}
     for width in (P, P + 1):
         means = fit(method, source, TargetData(x[:, :width], y), settings=QUICK).mean_draws_eV(
@@ -88,10 +88,13 @@ def test_baseline_lowers_the_error_on_new_rows(method, source):
 @pytest.mark.parametrize("n", [20, 40])
 @pytest.mark.parametrize("name", ["last_layer_ridge", "last_layer_pcp", "nptl_head"])
 def test_intervals_about_a_baseline_cover(name, n, source):
-    """Thirty training sets of n rows, 50 new rows each; the hidden features are those that the gaps are made of."""
+    """Thirty training sets of n rows, 50 new rows each; gaps depend on the hidden features."""
     inside = []
     for seed in range(30):
-        (x, y), (new, gaps) = beside(n, seed=100 + seed), beside(50, seed=200 + seed)
+        (x, y), (new, gaps) = (
+            rows_with_baseline(n, seed=100 + seed),
+            rows_with_baseline(50, seed=200 + seed),
+        )
         settings = {
             name: {"samples": 40, "choice_samples": 4}
             if name == "nptl_head"
@@ -106,8 +109,8 @@ def test_intervals_about_a_baseline_cover(name, n, source):
 
 
 def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(source):
-    x, y = beside(40, seed=1)
-    assert set(METHODS) - set(BESIDE) == {
+    x, y = rows_with_baseline(40, seed=1)
+    assert set(METHODS) - set(WITHOUT_LEVELS) == {
         "feature_gp",
         "kernel_ridge",
         "gaussian_process",
@@ -116,7 +119,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         "random_forest",
         "gradient_boosting",
     }
-    for name in set(METHODS) - set(BESIDE):
+    for name in set(METHODS) - set(WITHOUT_LEVELS):
         posterior = fit(METHODS[name], source, TargetData(x, y))
         assert not isinstance(posterior, BaselinePosterior)
         moved = x + np.eye(P + 1, dtype=np.float32)[P]
@@ -124,28 +127,26 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
 
 
 @pytest.mark.parametrize(
-    "method", [m for m in BESIDE.values() if m.resumable], ids=lambda m: m.name
+    "method", [m for m in WITHOUT_LEVELS.values() if m.resumable], ids=lambda m: m.name
 )
-def test_fit_beside_a_baseline_goes_on_from_a_checkpoint_to_the_same_posterior(
-    method, source, tmp_path
-):
-    x, y = beside(40, seed=1)
-    data, kept = TargetData(x, y), Checkpoint(tmp_path / "chains.safetensors", 5)
-    whole = fit(method, source, data)
+def test_fit_with_a_baseline_resumes_to_the_same_posterior(method, source, tmp_path):
+    x, y = rows_with_baseline(40, seed=1)
+    data, checkpoint = TargetData(x, y), Checkpoint(tmp_path / "chains.safetensors", 5)
+    uninterrupted = fit(method, source, data)
 
     def cancel(update):
         if update.done and update.done >= 15:
             raise Cancelled("cancelled by the test")
 
     with pytest.raises(Cancelled):
-        fit(method, source, data, progress=cancel, checkpoint=kept)
+        fit(method, source, data, progress=cancel, checkpoint=checkpoint)
     assert list(tmp_path.iterdir())
-    resumed = fit(method, source, data, checkpoint=kept)
-    np.testing.assert_array_equal(resumed.mean_draws_eV(x), whole.mean_draws_eV(x))
+    resumed = fit(method, source, data, checkpoint=checkpoint)
+    np.testing.assert_array_equal(resumed.mean_draws_eV(x), uninterrupted.mean_draws_eV(x))
 
 
 def test_gaps_that_are_the_baseline_itself_are_refused(source):
-    x, _ = beside(40, seed=1)
+    x, _ = rows_with_baseline(40, seed=1)
     x[:, P] = np.arange(40) / 8.0
     with pytest.raises(
         InputError,
@@ -155,8 +156,8 @@ def test_gaps_that_are_the_baseline_itself_are_refused(source):
 
 
 def test_source_without_a_slope_is_no_obstacle(source):
-    """A source that says the same of all structures leaves the line to the baseline alone."""
-    x, y = beside(40, seed=1)
+    """With a source that predicts the same for all structures the line is that of the baseline."""
+    x, y = rows_with_baseline(40, seed=1)
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
     posterior = fit(METHODS["target_only"], flat, TargetData(x, y))
     np.testing.assert_allclose(

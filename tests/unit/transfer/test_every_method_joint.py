@@ -1,4 +1,4 @@
-"""What holds for every transfer method from a source of two sets and two networks that carries all extras."""
+"""Tests of every transfer method from a source of two sets, two networks and all extras."""
 
 import json
 from dataclasses import dataclass
@@ -44,9 +44,18 @@ def transferred(joint_folder, world, tmp_path_factory):
     for name in METHODS:
         out = tmp_path_factory.mktemp(name)
         transfer_labelled(
-            joint_folder, world.records, world.gaps_eV, method=name, settings=settings_of(name), n=16, n_test=6,
-            seed=SEED, head=HEAD, out=out, device="cpu",
-        )  # fmt: skip
+            joint_folder,
+            world.records,
+            world.gaps_eV,
+            method=name,
+            settings=settings_of(name),
+            n=16,
+            n_test=6,
+            seed=SEED,
+            head=HEAD,
+            out=out,
+            device="cpu",
+        )
         manifest = json.loads((out / "manifest.json").read_text())
         rows = [by_id[i] for i in manifest["split"]["train"]]
         x = featurize([world.records[i] for i in rows], world.descriptor).features

@@ -1,4 +1,4 @@
-"""The Gaussian process around a source: what it is with no data near, what its intervals are, and its warnings."""
+"""The Gaussian process around a source: far from data, its intervals, its warnings."""
 
 import dataclasses
 
@@ -25,18 +25,21 @@ def posterior(source_of, target):
 
 def test_gaps_that_are_the_sources_own_are_met_almost_exactly(source_of, target):
     source = source_of()
-    own = dataclasses.replace(
+    source_target = dataclasses.replace(
         target, gaps_eV=source_gaps_eV(source, source.standardiser, target.features)
     )
-    posterior = fit(source, own, QUICK, seed=0, device="cpu")
+    posterior = fit(source, source_target, QUICK, seed=0, device="cpu")
     new = np.random.default_rng(9).normal(size=(50, 5)).astype(np.float32)
     expected = source_gaps_eV(source, source.standardiser, new)
     error = posterior.mean_draws_eV(new).mean((0, 1)) - expected
-    assert np.sqrt(np.mean(error**2)) < 0.1 * own.gaps_eV.std()
+    assert np.sqrt(np.mean(error**2)) < 0.1 * source_target.gaps_eV.std()
 
 
 def test_interval_covers_new_observations(posterior):
-    """80 % intervals of 2,000 new rows; the tolerance is what 40 training rows leave open, not Monte-Carlo error."""
+    """80 % intervals of 2,000 new rows.
+
+    The tolerance is the uncertainty from 40 training rows, not the Monte-Carlo error.
+    """
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 5)).astype(np.float32)
     y = np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=2000)
@@ -47,9 +50,8 @@ def test_interval_covers_new_observations(posterior):
 
 def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
-    one = dataclasses.replace(
-        posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0)
-    )  # then it is a normal
+    # Then it is a normal.
+    one = dataclasses.replace(posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0))
     draws = one.predictive_draws(x)
     noise = np.exp(one.theta[0, -1]) * one.y_sd_eV
     latent = np.sqrt(draws.sds_eV[0] ** 2 - noise**2)
@@ -89,13 +91,13 @@ def test_many_rows_are_predicted_as_few_are(posterior, target):
     )
 
 
-def test_scales_that_are_not_covered_are_told():
+def test_diagnose_scales_that_are_not_covered_warns():
     poor = diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.9, 400))
     assert (
         "Pareto k 0.90, want below 0.7" in poor.warnings[0] and "Raise rounds" in poor.warnings[0]
     )
-    few = diagnose(ImportanceInfo(np.zeros(4), 8.0, 0.3, 400))
-    assert "8 effective draws, want 20" in few.warnings[0]
+    few_draws = diagnose(ImportanceInfo(np.zeros(4), 8.0, 0.3, 400))
+    assert "8 effective draws, want 20" in few_draws.warnings[0]
     assert diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.3, 400)).warnings == ()
 
 
@@ -108,7 +110,7 @@ def test_too_few_draws_are_refused(settings):
 
 
 def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target):
-    """k(x, x') = grad f(x) . grad f(x') over the first layer's weights and biases, by automatic differentiation."""
+    """k(x, x') = grad f(x) . grad f(x') over the first layer, by automatic differentiation."""
     posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
     network = posterior.networks[0]
     x = torch.from_numpy(network.view(target.features).z).float()
@@ -133,14 +135,17 @@ def test_size_has_a_length_of_its_own(source_of, target):
         for s in (source, dataclasses.replace(source, descriptor=descriptor))
     )
     assert apart.theta.shape[1] == plain.theta.shape[1] + 1 == 7
-    (both,), (rest, size) = plain.problem.kernels.distances, apart.problem.kernels.distances
+    (both,), (other_distances, size) = (
+        plain.problem.kernels.distances,
+        apart.problem.kernels.distances,
+    )
     assert (
         np.corrcoef(
             size.ravel(), np.abs(target.features[:, None, -1] - target.features[:, -1]).ravel()
         )[0, 1]
         > 0.999
     )
-    assert not np.allclose(both, rest)
+    assert not np.allclose(both, other_distances)
 
 
 def two_heads(source_of, *, seed):
@@ -165,7 +170,10 @@ def test_networks_and_outputs_are_parts_of_one_model(source_of, target):
 
 
 def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, target):
-    """Without noise and with kernels that hardly decay, a training row is known: its latent variance is about zero."""
+    """Without noise and with kernels that hardly decay, a training row is known.
+
+    Its latent variance is about zero.
+    """
     posterior = fit_together([two_heads(source_of, seed=0)], target, QUICK, head="b", seed=0)
     quiet = posterior.theta.copy()
     quiet[:, -1] = -6.0
@@ -189,10 +197,10 @@ def test_more_networks_come_back_from_storage(source_of, target):
 def test_feature_scales_are_those_of_the_settings(source_of, target, statistics):
     source = source_of()
     config = dataclasses.replace(QUICK, standardise=statistics)
-    found = fit(source, target, config, seed=0).networks[0].scales
+    scales = fit(source, target, config, seed=0).networks[0].scales
     expected = source.standardiser.for_target(target.features, statistics=statistics)
     np.testing.assert_array_equal(
-        (found.x_mean, found.x_scale), (expected.x_mean, expected.x_scale)
+        (scales.x_mean, scales.x_scale), (expected.x_mean, expected.x_scale)
     )
 
 
@@ -223,11 +231,11 @@ def with_levels(target, seed=4):
 
 
 def test_levels_behind_the_features_are_learned_from(source_of, target):
-    given = with_levels(target)
-    posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
+    data = with_levels(target)
+    posterior = fit(source_of(), data, QUICK, seed=0, device="cpu")
     blind = fit(
         source_of(),
-        dataclasses.replace(given, features=target.features),
+        dataclasses.replace(data, features=target.features),
         QUICK,
         seed=0,
         device="cpu",
@@ -242,17 +250,12 @@ def test_levels_behind_the_features_are_learned_from(source_of, target):
     assert 0.85 < np.mean((u > 0.025) & (u < 0.975)) <= 1.0
 
 
-def test_posterior_with_levels_comes_back_from_its_arrays_and_one_of_an_older_version_too(
-    source_of, target
-):
+def test_posterior_with_and_without_levels_is_restored_from_its_arrays(source_of, target):
     x = np.random.default_rng(8).normal(size=(4, 8)).astype(np.float32)
-    for given in (with_levels(target), target):
-        posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
-        arrays = posterior.to_arrays()
-        if given is target:
-            del arrays["levels"]
+    for data in (with_levels(target), target):
+        posterior = fit(source_of(), data, QUICK, seed=0, device="cpu")
         back = FeatureGPPosterior.from_arrays(
-            arrays, scalars=posterior.scalars(), diagnostics=posterior.diagnostics
+            posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
         )
-        new = x[:, : given.features.shape[1]]
+        new = x[:, : data.features.shape[1]]
         np.testing.assert_array_equal(back.mean_draws_eV(new), posterior.mean_draws_eV(new))

@@ -1,4 +1,4 @@
-"""Fine-tuning is one draw of a network whose noise is that of the rows held out for early stopping."""
+"""Fine-tuning is one draw; its noise is that of the rows held out for early stopping."""
 
 import numpy as np
 import pytest
@@ -36,15 +36,15 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
     posterior = fit(
         source, data, FineTuneConfig(training=TrainingConfig(max_epochs=20)), seed=7, device="cpu"
     )
-    held = torch.randperm(24, generator=torch.Generator().manual_seed(7))[:5].numpy()
-    errors = data.gaps_eV[held] - posterior.mean_draws_eV(data.features[held])[0, 0]
+    held_out = torch.randperm(24, generator=torch.Generator().manual_seed(7))[:5].numpy()
+    errors = data.gaps_eV[held_out] - posterior.mean_draws_eV(data.features[held_out])[0, 0]
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
 
 
-def test_with_no_learning_it_predicts_what_the_source_predicts(source, data):
+def test_without_learning_predictions_are_those_of_the_source(source, data):
     training = TrainingConfig(max_epochs=1, learning_rate=1e-12)
     posterior = fit(
         source, data, FineTuneConfig("source", "source", training), seed=0, device="cpu"
     )
-    found = posterior.mean_draws_eV(data.features)[0, 0]
-    np.testing.assert_allclose(found, source_predictions_eV(source, data.features), atol=1e-4)
+    predicted = posterior.mean_draws_eV(data.features)[0, 0]
+    np.testing.assert_allclose(predicted, source_predictions_eV(source, data.features), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Freezing leaves the hidden layers as they are and ends at the penalised least squares of the output layer."""
+"""Freezing keeps the hidden layers and fits a penalised least-squares output layer."""
 
 import numpy as np
 import torch
@@ -11,20 +11,20 @@ from bandgap.transfer.freeze import FreezeConfig, fit
 def test_hidden_layers_are_the_sources_bit_for_bit_and_the_output_layer_is_not(source_of, target):
     source = source_of()
     posterior = fit(source, target, FreezeConfig(), seed=0, device="cpu")
-    found = [posterior.theta_hat_1, *(layer[0, 0] for layer in posterior.upper)]
-    kept = [
+    layers = [posterior.theta_hat_1, *(layer[0, 0] for layer in posterior.upper)]
+    source_layers = [
         torch.equal(
             layer, torch.cat([source.params[f"weight.{i}"], source.params[f"bias.{i}"][:, None]], 1)
         )
-        for i, layer in enumerate(found, start=1)
+        for i, layer in enumerate(layers, start=1)
     ]
-    assert kept == [True, True, False]
+    assert source_layers == [True, True, False]
 
 
 def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source_of):
-    """Hidden units x and -x; the minimum of mean (h w - y)^2 + l2 |w|^2, bias included, is (h'h / n + l2)^-1 h'y / n.
+    """Hidden units x and -x against the closed form.
 
-    The held-out gaps are those that this minimum predicts, so that early stopping must wait for it.
+    The minimum of mean (h w - y)^2 + l2 |w|^2, bias included, is (h'h / n + l2)^-1 h'y / n.
     """
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 5)).astype(np.float32)
@@ -34,12 +34,12 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
         + 0.3 * rng.normal(size=60)
     )
     order = torch.randperm(60, generator=torch.Generator().manual_seed(4)).numpy()
-    held, rows = order[:12], order[12:]
+    held_out, rows = order[:12], order[12:]
     h = np.hstack([np.maximum(x, 0), np.maximum(-x, 0), np.ones((60, 1))]).astype(np.float64)
     expected = np.linalg.solve(
         h[rows].T @ h[rows] / 48 + 0.05 * np.eye(11), h[rows].T @ y[rows] / 48
     )
-    y[held] = h[held] @ expected
+    y[held_out] = h[held_out] @ expected
 
     source = source_of(
         {
@@ -62,7 +62,6 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
     posterior = fit(
         source, TargetData(x, y), FreezeConfig("source", "source", training), seed=4, device="cpu"
     )
-    np.testing.assert_allclose(
-        posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4
-    )  # float32
+    # Float32.
+    np.testing.assert_allclose(posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4)
     assert posterior.sigma[0, 0] < 1e-4

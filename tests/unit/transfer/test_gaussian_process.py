@@ -1,4 +1,4 @@
-"""The Gaussian process: scikit-learn's mean and sd, quantiles that are a normal's, and a noise that is found again."""
+"""The Gaussian process: mean and sd of scikit-learn, normal quantiles, and the noise."""
 
 import json
 
@@ -24,7 +24,7 @@ def posterior(source_of, target):
 
 
 def scikit_learns(target, kernel, **settings):
-    """Scikit-learn's Gaussian process on the same standardised rows, and the features to ask it for."""
+    """Scikit-learn's Gaussian process on the same standardised rows, and new features."""
     from sklearn.gaussian_process import GaussianProcessRegressor
 
     scale = fit_standardiser(target.features, target.gaps_eV)
@@ -86,7 +86,7 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_latent_normal(posterior):
 
 
 def test_noise_is_found_again(source_of):
-    """Noise of 0.3 eV in 300 gaps: the relative standard error of a standard deviation is 1 / sqrt(600) = 4 %."""
+    """Noise of 0.3 eV in 300 gaps: the relative standard error is 1 / sqrt(600) = 4 %."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(300, 2)).astype(np.float32)
     y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=300)
@@ -95,7 +95,7 @@ def test_noise_is_found_again(source_of):
     )
 
 
-def test_far_from_the_training_rows_it_knows_the_variance_alone(posterior):
+def test_far_from_the_training_rows_the_prior_variance_remains(posterior):
     mean, sd = posterior.mean_and_sd_eV(NEW + 1e4)
     np.testing.assert_allclose(mean, posterior.y_mean_eV, atol=1e-6)
     np.testing.assert_allclose(sd, posterior.y_sd_eV * np.sqrt(posterior.variance), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Kernel ridge: scikit-learn's predictions, and leave-one-out errors that are those of as many fits."""
+"""Kernel ridge: scikit-learn's predictions, and leave-one-out errors against refits."""
 
 import numpy as np
 import pytest
@@ -24,16 +24,15 @@ def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
     )
     scaled = fit_standardiser(target.features, target.gaps_eV).features(target.features)
     new = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
-    wanted = fit_standardiser(target.features, target.gaps_eV).features(new)
+    scaled_new = fit_standardiser(target.features, target.gaps_eV).features(new)
     predicted = posterior.models.predict_eV(new)
     for k in range(4):
         used = posterior.fold != k
         y = target.gaps_eV[used]
         ridge = KernelRidge(alpha=0.05, kernel="laplacian", gamma=1.0 / posterior.models.lengths[k])
-        expected = y.mean() + ridge.fit(scaled[used], y - y.mean()).predict(wanted)
-        np.testing.assert_allclose(
-            predicted[k], expected, atol=1e-5
-        )  # rows and features are kept as float32
+        expected = y.mean() + ridge.fit(scaled[used], y - y.mean()).predict(scaled_new)
+        # Rows and features are kept as float32.
+        np.testing.assert_allclose(predicted[k], expected, atol=1e-5)
 
 
 def test_length_is_in_units_of_the_median_distance(source_of, target):
@@ -42,13 +41,13 @@ def test_length_is_in_units_of_the_median_distance(source_of, target):
     assert posterior.models.lengths == pytest.approx(np.full(2, 1.5 * np.median(distances)))
 
 
-def test_leave_one_out_error_is_that_of_as_many_fits(kernel):
+def test_leave_one_out_error_equals_that_of_refits(kernel):
     k, y = kernel
     squares = []
     for i in range(25):
-        rest = np.arange(25) != i
-        a = np.linalg.solve(k[np.ix_(rest, rest)] + 0.1 * np.eye(24), y[rest])
-        squares.append((y[i] - k[i, rest] @ a) ** 2)
+        other_rows = np.arange(25) != i
+        a = np.linalg.solve(k[np.ix_(other_rows, other_rows)] + 0.1 * np.eye(24), y[other_rows])
+        squares.append((y[i] - k[i, other_rows] @ a) ** 2)
     assert best_ridge(k, y, penalties=(0.1,)).mean_square == pytest.approx(np.mean(squares))
 
 
@@ -56,9 +55,9 @@ def test_penalty_is_the_one_of_the_smallest_leave_one_out_error(kernel):
     k, y = kernel
     tried = (1e-4, 1e-2, 0.1, 10.0)
     errors = [best_ridge(k, y, penalties=(p,)).mean_square for p in tried]
-    found = best_ridge(k, y, penalties=tried)
-    assert found.penalty == tried[int(np.argmin(errors))] and found.mean_square == min(errors)
-    np.testing.assert_allclose((k + found.penalty * np.eye(25)) @ found.coefficients, y, atol=1e-8)
+    best = best_ridge(k, y, penalties=tried)
+    assert best.penalty == tried[int(np.argmin(errors))] and best.mean_square == min(errors)
+    np.testing.assert_allclose((k + best.penalty * np.eye(25)) @ best.coefficients, y, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["lengths", "penalties"])

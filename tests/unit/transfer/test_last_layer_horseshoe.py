@@ -31,9 +31,8 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
         figures
     )
     assert posterior.n_chains == 2 and posterior.n_draws == 200
-    assert np.median(posterior.sigma_eV) == pytest.approx(
-        0.3, rel=0.15
-    )  # 200 rows: 5 %, three times
+    # 200 rows: 5 %, three times.
+    assert np.median(posterior.sigma_eV) == pytest.approx(0.3, rel=0.15)
     record = posterior.diagnostics.record
     share = record["features.kept_share"].mean(0)
     assert share[3] > 0.95 and np.delete(share, 3).max() < 0.6
@@ -42,7 +41,7 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
 
 
 def test_intervals_cover_new_observations(source_of):
-    """Of 20 targets with 100 rows each, 50 new rows each: 95 % within 3 %, four standard errors between targets."""
+    """20 targets with 100 rows, 50 new rows each: 95 % within 3 %, four standard errors."""
     inside = []
     brief = LastLayerHorseshoeConfig(**UNCHANGED, sampler=HorseshoeConfig(2, 100, 150, 150))
     for seed in range(20):
@@ -73,9 +72,8 @@ def test_a_dead_unit_has_no_change_of_its_own(source_of):
     assert posterior.diagnostics.figures["n_dropped"] == 1
     lively = np.zeros((1, P), dtype=np.float32)
     lively[0, 2] = 4.0
-    assert (
-        posterior.mean_draws_eV(lively).std() < 1.0
-    )  # the unit would add its prior, a Cauchy, four times
+    # The unit would add its prior, a Cauchy, four times.
+    assert posterior.mean_draws_eV(lively).std() < 1.0
 
 
 def test_rows_that_move_nothing_give_a_level(source_of):
@@ -87,7 +85,7 @@ def test_rows_that_move_nothing_give_a_level(source_of):
 
 
 def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source_of):
-    """Without source weights, whose own scale the noise would be compared to; the prior of sigma has no scale then."""
+    """Without source weights, to whose scale the noise would be compared, sigma has no prior."""
     source = lookup_source(source_of, weights=np.zeros(Q), bias=0.0, n=0)
     rng = np.random.default_rng(7)
     x = rng.normal(size=(40, P)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Least squares of the output layer: classical intervals where there are any, and what happens where there are none."""
+"""Least squares of the output layer: classical intervals, and too few rows for them."""
 
 import numpy as np
 import pytest
@@ -22,17 +22,18 @@ def test_intervals_are_the_classical_ones(source_of):
     wide = np.hstack([np.ones((25, 1)), hidden_of(data.features)])
     new = np.hstack([np.ones((6, 1)), hidden_of(x)])
     beta = np.linalg.lstsq(wide, data.gaps_eV, rcond=None)[0]
-    left = 25 - Q - 1
-    s = np.sqrt(((data.gaps_eV - wide @ beta) ** 2).sum() / left)
+    degrees = 25 - Q - 1
+    s = np.sqrt(((data.gaps_eV - wide @ beta) ** 2).sum() / degrees)
     leverage = np.einsum("ij,jk,ik->i", new, np.linalg.inv(wide.T @ wide), new)
-    half = stats.t.ppf(0.975, left) * s * np.sqrt(1 + leverage)
-    np.testing.assert_allclose(
-        0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max()
-    )  # 20,000 draws
+    half = stats.t.ppf(0.975, degrees) * s * np.sqrt(1 + leverage)
+    # 20,000 draws.
+    np.testing.assert_allclose(0.5 * (low + high), new @ beta, rtol=0, atol=0.06 * half.max())
     np.testing.assert_allclose(0.5 * (high - low), half, rtol=0.03)
     figures = posterior.diagnostics.figures
     assert (
-        figures["rank"] == Q and figures["rows_left"] == left and not posterior.diagnostics.warnings
+        figures["rank"] == Q
+        and figures["rows_left"] == degrees
+        and not posterior.diagnostics.warnings
     )
 
 
@@ -41,24 +42,24 @@ def test_columns_that_say_the_same_count_once(source_of):
     h = rng.normal(size=(20, 4))
     h[:, 3] = h[:, 0]
     y = rng.normal(size=20)
-    found = least_squares(h, y, rcond=1e-10)
+    solution = least_squares(h, y, rcond=1e-10)
     single = least_squares(h[:, :3], y, rcond=1e-10)
-    assert found.spread.shape == (4, 3) and found.left == 16
-    assert found.weights[0] == pytest.approx(found.weights[3]) and found.residual == pytest.approx(
-        single.residual
-    )
+    assert solution.spread.shape == (4, 3) and solution.degrees_of_freedom == 16
+    assert solution.weights[0] == pytest.approx(
+        solution.weights[3]
+    ) and solution.residual == pytest.approx(single.residual)
 
 
 def test_small_singular_values_can_be_left_out():
     h = np.random.default_rng(4).normal(size=(20, 3)) * np.array([1.0, 1.0, 1e-4])
-    assert least_squares(h, np.arange(20.0), rcond=1e-10).left == 16
-    assert least_squares(h, np.arange(20.0), rcond=1e-2).left == 17
+    assert least_squares(h, np.arange(20.0), rcond=1e-10).degrees_of_freedom == 16
+    assert least_squares(h, np.arange(20.0), rcond=1e-2).degrees_of_freedom == 17
 
 
 def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows_left_out(
     source_of,
 ):
-    """The noise is that of refitting without each row, by the pseudoinverse of the rows that remain."""
+    """The noise is that of refits without each row, by the pseudoinverse."""
     source = lookup_source(source_of)
     data = target_of(source, n=8)
     posterior = fit(source, data, CONFIG, seed=0, device="cpu")
@@ -68,12 +69,12 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
     np.testing.assert_allclose(posterior.mean_draws_eV(data.features)[0, 0], y, rtol=0, atol=1e-4)
     errors = []
     for i in range(8):
-        others = np.arange(8) != i
-        centre, level = h[others].mean(0), y[others].mean()
+        other_rows = np.arange(8) != i
+        centre, level = h[other_rows].mean(0), y[other_rows].mean()
         errors.append(
             y[i]
             - level
-            - (h[i] - centre) @ np.linalg.pinv(h[others] - centre) @ (y[others] - level)
+            - (h[i] - centre) @ np.linalg.pinv(h[other_rows] - centre) @ (y[other_rows] - level)
         )
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-3)
     assert (
@@ -83,9 +84,9 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
 
 
 def test_rows_that_are_all_the_same_give_their_mean():
-    found = least_squares(np.ones((6, 3)), np.arange(6.0), rcond=1e-10)
-    assert not found.weights.any() and found.level == 2.5 and found.left == 5
-    assert found.residual == pytest.approx(17.5)
+    solution = least_squares(np.ones((6, 3)), np.arange(6.0), rcond=1e-10)
+    assert not solution.weights.any() and solution.level == 2.5 and solution.degrees_of_freedom == 5
+    assert solution.residual == pytest.approx(17.5)
 
 
 @pytest.mark.parametrize("wrong", [{"rcond": 0.0}, {"rcond": 1.0}, {"chains": 0}, {"draws": 0}])

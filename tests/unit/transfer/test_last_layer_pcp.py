@@ -1,4 +1,4 @@
-"""The transfer by the penalized-complexity prior against the posterior of the weights written down directly."""
+"""Penalized-complexity transfer against the posterior of the weights by quadrature."""
 
 import dataclasses
 
@@ -21,9 +21,9 @@ SCALES = {"statistics": "source", "gap_scale": "source"}
 
 
 def direct(problem, structure, x):
-    """Mean and standard deviation of f at rows x (n, Q, hidden units): beta2 ~ N(b, s2 (S1 + x M)), x on a fine grid.
+    """Mean and standard deviation of f at rows x (n, Q hidden units).
 
-    A regression of Z on the whole change of the weights, with a flat intercept, for every x; nothing is reduced.
+    beta2 ~ N(b, s2 (S1 + x M)), x on a fine grid.
     """
     rows, z, s1 = problem.rows, problem.response, problem.covariance
     n, m = len(z), (np.eye(Q) if structure == "isotropic" else s1)
@@ -78,9 +78,8 @@ def test_random_walk_and_grid_agree_on_the_scale(source_of):
         ).diagnostics.figures
         for name in ("exact", "metropolis")
     )
-    assert exact["log10_x"] == pytest.approx(
-        walk["log10_x"], abs=0.06
-    )  # its sd of 0.3 by 1,000 effective draws: 0.01
+    # Its sd of 0.3 by 1,000 effective draws: 0.01.
+    assert exact["log10_x"] == pytest.approx(walk["log10_x"], abs=0.06)
     assert "accept_mean" in walk and "accept_mean" not in exact
     assert exact["rhat_x"] < 1.01 < 1.05 > walk["rhat_x"]
 
@@ -99,7 +98,7 @@ def test_source_error_widens_intervals_and_delta_leaves_it_out(source_of):
 
 
 def test_intervals_cover_new_observations(source_of):
-    """Of 30 targets with 60 rows each, 60 new rows each: 95 % within 2.5 %, four standard errors between targets."""
+    """30 targets with 60 rows, 60 new rows each: 95 % within 2.5 %, four standard errors."""
     inside, config = [], dataclasses.replace(CONFIG, draws=100)
     for seed in range(30):
         source = lookup_source(source_of, seed=seed)
@@ -126,9 +125,8 @@ def test_default_rate_is_one_noise_variance_of_predicted_change(source_of):
     below = np.cumsum(np.exp(prior.log_density(grid))) * (grid[1] - grid[0])
     rows = problem.rows - problem.rows.mean(0)
     median = np.exp(np.interp(0.5, below, grid))
-    assert median * (rows**2).sum(1).mean() == pytest.approx(
-        1.0, rel=5e-3
-    )  # half a step of the grid
+    # Half a step of the grid.
+    assert median * (rows**2).sum(1).mean() == pytest.approx(1.0, rel=5e-3)
 
 
 def test_a_source_without_moments_has_one_of_n_rows_as_its_distance(source_of):

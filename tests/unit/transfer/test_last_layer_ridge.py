@@ -1,4 +1,4 @@
-"""The ridge transfer is the ridge estimate with its conjugate intervals, about the source or about zero."""
+"""Ridge transfer: the ridge estimate with conjugate intervals, to the source or to zero."""
 
 import dataclasses
 
@@ -71,7 +71,7 @@ def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
     for seed in range(6):
         source = lookup_source(source_of, seed=seed)
         data = target_of(source, n=215, change=0.2 * CHANGE, seed=seed)
-        for about, found in errors.items():
+        for about, method_errors in errors.items():
             config = LastLayerRidgeConfig(**UNCHANGED, about=about, draws=100)
             posterior = fit(
                 source,
@@ -80,7 +80,7 @@ def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
                 seed=0,
                 device="cpu",
             )
-            found.append(
+            method_errors.append(
                 np.mean(
                     (posterior.mean_draws_eV(data.features[15:]).mean((0, 1)) - data.gaps_eV[15:])
                     ** 2
@@ -90,7 +90,7 @@ def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
 
 
 def test_intervals_cover_new_observations(source_of):
-    """Of 30 targets with 60 rows each, 60 new rows each: 95 % within 2.5 %, four standard errors between targets."""
+    """30 targets with 60 rows, 60 new rows each: 95 % within 2.5 %, four standard errors."""
     inside = []
     for seed in range(30):
         source = lookup_source(source_of, seed=seed)

@@ -1,4 +1,4 @@
-"""Monte-Carlo dropout: draws are masked networks, training meets masks, and the noise is a choice."""
+"""Monte-Carlo dropout: draws are masked networks, training uses masks, noise is a choice."""
 
 import dataclasses
 
@@ -30,9 +30,9 @@ def test_every_draw_is_the_network_with_its_mask_on_the_inputs_of_the_layer(hidd
     scale = Standardiser(np.zeros(P), np.ones(P), 2.0, 3.0)
     posterior = masked_posterior(params, masks, layer=layer, sigma=0.5, standardiser=scale, seed=0)
     x = np.random.default_rng(2).normal(size=(9, P)).astype(np.float32)
-    found = posterior.mean_draws_eV(x)
-    assert found.shape == (1, 7, 9)
-    for mask, values in zip(masks, found[0], strict=True):
+    predicted = posterior.mean_draws_eV(x)
+    assert predicted.shape == (1, 7, 9)
+    for mask, values in zip(masks, predicted[0], strict=True):
         masked = params | {f"weight.{layer}": params[f"weight.{layer}"] * mask}
         expected = 2.0 + 3.0 * forward(masked, torch.from_numpy(x)).double().numpy()
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
@@ -46,9 +46,8 @@ def test_masks_drop_the_share_that_was_asked_for(source_of, target):
         seed=0,
         device="cpu",
     )
-    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(
-        0.7, abs=0.05
-    )  # of 1,600: 0.011, four times
+    # Of 1,600: 0.011, four times.
+    assert posterior.diagnostics.figures["kept_share"] == pytest.approx(0.7, abs=0.05)
     columns = posterior.upper[0][0, :, 0, :-1]
     assert ((columns == 0).float().mean() - 0.3).abs() < 0.05
     assert (posterior.upper[0][0, :, :, -1] == posterior.upper[0][0, 0, :, -1]).all()  # biases stay
@@ -56,7 +55,7 @@ def test_masks_drop_the_share_that_was_asked_for(source_of, target):
 
 @pytest.mark.parametrize("hidden", [(6,), (6, 4)])
 def test_training_meets_masks(source_of, target, hidden):
-    """The same seed without dropout ends elsewhere; with hardly any dropout it ends at the same place."""
+    """The same seed gives other weights without dropout, the same with hardly any."""
     source = source_of(hidden=hidden)
     plain = fine_tune.fit(
         source, target, fine_tune.FineTuneConfig("source", "source", TRAINING), seed=0, device="cpu"

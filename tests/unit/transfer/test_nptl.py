@@ -1,4 +1,4 @@
-"""NPTL: what a sample is, that it stands alone, its limits in alpha, and what held-out rows choose."""
+"""NPTL: samples, their independence, limits in alpha, and the choice by held-out rows."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def test_alpha_of_zero_never_looks_at_the_probes_values(source_of, target):
 
 
 def test_noisy_pseudo_labels_have_the_probes_residual_variance(source_of, target):
-    """At a large alpha labels are pseudo labels: 40 x 100 normal variates, variance within 4 standard errors."""
+    """At a large alpha labels are pseudo labels: variance within 4 standard errors."""
     at = start(source_of(), target)
     labels = np.stack(
         [BootstrapRecipe(10, "noise").sample(at, m, value=1e8, seed=7).labels for m in range(100)]
@@ -90,14 +90,14 @@ def test_sample_is_the_same_whatever_the_number_of_samples(source_of, target, al
             )
         )
     assert stacks[0].value == stacks[1].value
-    for few, many in zip(stacks[0].weights[0], stacks[1].weights[0], strict=True):
-        torch.testing.assert_close(few, many[:3], rtol=0, atol=1e-9)
+    for small, many in zip(stacks[0].weights[0], stacks[1].weights[0], strict=True):
+        torch.testing.assert_close(small, many[:3], rtol=0, atol=1e-9)
 
 
 def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, target):
     x = target.features[:6]
-    few, many = (fitted(source_of(), target, replace(QUICK, samples=s)) for s in (2, 5))
-    extended = nptl.extend(few, source_of(), target, QUICK, samples=5, device="cpu")
+    small, many = (fitted(source_of(), target, replace(QUICK, samples=s)) for s in (2, 5))
+    extended = nptl.extend(small, source_of(), target, QUICK, samples=5, device="cpu")
     assert extended.n_draws == 5
     np.testing.assert_allclose(extended.mean_draws_eV(x), many.mean_draws_eV(x), rtol=0, atol=1e-6)
     assert (extended.sigma == many.sigma).all()
@@ -106,13 +106,13 @@ def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, targ
 def test_extending_to_no_more_samples_is_refused(source_of, target):
     posterior = fitted(source_of(), target, QUICK)
     with pytest.raises(
-        ConfigError, match="nptl: the posterior has 3 samples, 3 were asked for. Ask for more"
+        ConfigError, match="nptl: the posterior has 3 samples, 3 were requested. Request more"
     ):
         nptl.extend(posterior, source_of(), target, QUICK, samples=3)
 
 
 def test_very_large_alpha_keeps_every_sample_at_the_probe(source_of, target):
-    """SGD, since Adam turns the smallest gradient into a full step; the labels left weigh 1e-6 of the probe's."""
+    """SGD, since Adam turns the smallest gradient into a full step."""
     training = replace(EXACT, optimiser="sgd", epochs=20)
     source = source_of()
     posterior = fitted(source, target, replace(QUICK, alphas=(1e8,), training=training))
@@ -139,8 +139,8 @@ def test_small_alpha_leaves_more_spread_than_a_large_one(source_of, target):
 
 def test_rows_that_choose_alpha_and_noise_are_not_trained_on(source_of, target):
     config = replace(QUICK, alphas=(0.0, 10.0), sigma="val")
-    held = ~held_out_masks(40, rule="val", seed=7)[0]
-    moved = TargetData(target.features, np.where(held, target.gaps_eV + 3.0, target.gaps_eV))
+    is_held_out = ~held_out_masks(40, rule="val", seed=7)[0]
+    moved = TargetData(target.features, np.where(is_held_out, target.gaps_eV + 3.0, target.gaps_eV))
     # alpha must not change with the labels, or the networks would: one value fixes it
     fixed = replace(config, alphas=(10.0,))
     first, second = (fitted(source_of(), data, fixed) for data in (target, moved))
@@ -155,7 +155,7 @@ def test_rows_that_choose_alpha_and_noise_are_not_trained_on(source_of, target):
 
 
 def test_noise_is_that_of_the_labels(source_of):
-    """400 rows of a function that the source knows: sigma within 4 standard errors of a standard deviation."""
+    """400 rows of a function that the source predicts: sigma within 4 standard errors."""
     source, rng = source_of(seed=3), np.random.default_rng(0)
     x = rng.normal(size=(400, 5)).astype(np.float32)
     at = start_of(

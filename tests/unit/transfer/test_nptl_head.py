@@ -1,4 +1,4 @@
-"""The output layer's posterior bootstrap is weighted least squares on rows and pseudo rows, exactly."""
+"""The output layer's bootstrap is weighted least squares on rows and pseudo rows."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_even_weights_are_the_probe(source_of, target):
 
 
 def test_very_large_alpha_gives_the_probe_shrunk_no_further(source_of, target):
-    """The probe's own values are met by the probe up to its penalty: draws agree among themselves."""
+    """The probe fits its own values up to its penalty, so that draws agree."""
     at = start(source_of(), target)
     heads = draw_heads(at, NptlHeadConfig(), alpha=1e8, samples=5, seed=0)
     loose = draw_heads(at, NptlHeadConfig(), alpha=0.0, samples=5, seed=0)

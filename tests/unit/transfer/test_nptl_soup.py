@@ -1,4 +1,4 @@
-"""Soups average weights: of equal networks nothing changes, of worse ones the greedy soup takes none."""
+"""Soups average weights: equal networks are unchanged, a greedy soup excludes worse ones."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ def test_uniform_soup_has_the_mean_of_the_samples_weights(source_of, target):
     )
     assert (soup.n_chains, soup.n_draws) == (1, 1)
     torch.testing.assert_close(soup.coordinates, posterior.coordinates.mean(1, keepdim=True))
-    for own, upper in zip(soup.upper, posterior.upper, strict=True):
-        torch.testing.assert_close(own, upper.mean(1, keepdim=True))
+    for soup_layer, upper in zip(soup.upper, posterior.upper, strict=True):
+        torch.testing.assert_close(soup_layer, upper.mean(1, keepdim=True))
     assert soup.diagnostics.warnings == (NO_SPREAD,)
 
 
@@ -35,11 +35,11 @@ def test_soup_of_one_sample_is_that_sample(source_of, target, soup):
     alone = nptl.fit(
         source_of(), target, NptlConfig(samples=1, sigma="val", **SETTINGS), seed=7, device="cpu"
     )
-    found = nptl_soup.fit(source_of(), target, config, seed=7, device="cpu")
+    one_sample_soup = nptl_soup.fit(source_of(), target, config, seed=7, device="cpu")
     x = target.features
-    np.testing.assert_allclose(found.mean_draws_eV(x), alone.mean_draws_eV(x), atol=1e-6)
-    np.testing.assert_allclose(found.sigma, alone.sigma, rtol=1e-6)
-    assert found.diagnostics.figures["networks_in_the_soup"] == 1
+    np.testing.assert_allclose(one_sample_soup.mean_draws_eV(x), alone.mean_draws_eV(x), atol=1e-6)
+    np.testing.assert_allclose(one_sample_soup.sigma, alone.sigma, rtol=1e-6)
+    assert one_sample_soup.diagnostics.figures["networks_in_the_soup"] == 1
 
 
 def networks(start, distances):
@@ -50,7 +50,7 @@ def networks(start, distances):
     return weights, head
 
 
-def test_greedy_soup_takes_what_does_not_harm_and_starts_with_the_best(source_of, target):
+def test_greedy_soup_starts_with_the_best_and_adds_harmless_networks(source_of, target):
     """Output biases off by 1 and -1 cancel in an average; one off by 5 never helps."""
     source, trained = source_of(), np.arange(40) % 4 > 0
     start = start_of(
@@ -61,9 +61,8 @@ def test_greedy_soup_takes_what_does_not_harm_and_starts_with_the_best(source_of
     stack = [*first, between[None].repeat(4, 1, 1), head]
     y = start.standardiser.gaps_eV(start.y)[~trained]
     level = float(y.mean() - start.held_out_eV([*first[:1], stack[1], head])[3].mean())
-    stack[2][:, -1, 0] += (
-        level / start.standardiser.y_sd_eV
-    )  # so that the fourth is level on the rows left out
+    # So that the fourth is level on the rows left out.
+    stack[2][:, -1, 0] += level / start.standardiser.y_sd_eV
     used, sigma = greedy_soup(start, stack, y)
     assert used[0] == 3 and 0 not in used
     residuals = y - start.held_out_eV([layer[3:] for layer in stack])[0]

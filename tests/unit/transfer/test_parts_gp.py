@@ -1,4 +1,4 @@
-"""The Gaussian process on parts: quadrature over its scales, a part that says nothing, new elements, the round trip."""
+"""The Gaussian process on blocks: quadrature, uninformative blocks, new elements, storage."""
 
 import itertools
 import json
@@ -26,17 +26,17 @@ def posterior(source_of, target):
 
 
 def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
-    """One part, so three scales: a grid of 15 points in each against 4,000 draws, whose error is 1 to 2 %."""
+    """One block, so three scales: a grid of 15 points in each against 4,000 draws."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(12, 5)).astype(np.float32)
     x[:, 3:] = 0.0  # the second term of the descriptor
     y = 2.0 + np.sin(x[:, 0]) + 0.2 * rng.normal(size=12)
     config = PartsGPConfig(draws=4000, proposals=2000, rounds=4)
     source = source_of()
-    found = fit(source, TargetData(x, y), config, seed=0)
-    assert len(found.ends) == 1
-    own, far = found.rows.scaled(), found.rows.scaled(NEW[:4])
-    typical = np.median(cdist(own, own)[np.triu_indices(12, 1)])
+    fitted = fit(source, TargetData(x, y), config, seed=0)
+    assert len(fitted.ends) == 1
+    train_rows, far = fitted.rows.scaled(), fitted.rows.scaled(NEW[:4])
+    typical = np.median(cdist(train_rows, train_rows)[np.triu_indices(12, 1)])
     z, weights, means, squares = (y - y.mean()) / y.std(), [], [], []
     for theta in itertools.product(
         *(m + s * np.linspace(-4, 4, 15) for m, s in ((0, 1), (1, 1), (-1.2, 0.7)))
@@ -44,7 +44,9 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
         a, length, noise = np.exp(theta)
         near, cross = (
             4.0 + a**2 * (1 + r) * np.exp(-r)
-            for r in (np.sqrt(3) / (typical * length) * cdist(u, own) for u in (own, far))
+            for r in (
+                np.sqrt(3) / (typical * length) * cdist(u, train_rows) for u in (train_rows, far)
+            )
         )
         k = near + (noise**2 + 1e-8) * np.eye(12)
         prior = stats.norm([0, 1, -1.2], [1, 1, 0.7]).logpdf(theta).sum()
@@ -56,7 +58,7 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
     share /= share.sum()
     mean = share @ np.array(means)
     sd = np.sqrt(share @ np.array(squares) - mean**2)
-    draws = found.predictive_draws(NEW[:4])
+    draws = fitted.predictive_draws(NEW[:4])
     centres = (draws.centres_eV - y.mean()) / y.std()
     np.testing.assert_allclose(centres.mean(axis=0), mean, atol=0.03)
     spread = np.sqrt(
@@ -66,14 +68,14 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
 
 
 def test_part_that_says_nothing_gets_the_longer_length_and_harms_little():
-    """A part of 40 features of noise beside one that holds the gap: one distance over all is mostly noise."""
+    """A block of 40 features of noise next to one that determines the gap."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(160, 42)).astype(np.float32)
     y = np.sin(x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=160)
 
     def rmse(parts):
         start = PartsGPPosterior.before_draws(x[:80], y[:80], parts=parts, seed=0)
-        found, _ = importance_draws(
+        scale_draws, _ = importance_draws(
             start.problem.log_density,
             prior_of(len(parts))[0],
             n_draws=16,
@@ -82,9 +84,9 @@ def test_part_that_says_nothing_gets_the_longer_length_and_harms_little():
             log_value=start.problem.log_value,
             rng=np.random.default_rng(0),
         )
-        after = start.with_draws(found, start.diagnostics)
+        after = start.with_draws(scale_draws, start.diagnostics)
         errors = after.predictive_draws(x[80:]).centres_eV.mean(axis=0) - y[80:]
-        return float(np.sqrt(np.mean(errors**2))), found
+        return float(np.sqrt(np.mean(errors**2))), scale_draws
 
     apart, theta = rmse([slice(0, 2), slice(2, 42)])
     together, _ = rmse([slice(0, 42)])
@@ -92,7 +94,7 @@ def test_part_that_says_nothing_gets_the_longer_length_and_harms_little():
     assert apart < 0.5 * together
 
 
-def test_parts_are_those_of_the_descriptor_and_what_lies_behind_it(source_of):
+def test_parts_are_the_descriptor_blocks_and_additional_features(source_of):
     source = source_of()
     n = n_features(source.descriptor)
     rng = np.random.default_rng(0)
@@ -103,24 +105,24 @@ def test_parts_are_those_of_the_descriptor_and_what_lies_behind_it(source_of):
     assert fit(source, data, BRIEF, seed=0).ends.tolist()[-1] == n
 
 
-def test_far_from_the_training_rows_it_knows_the_prior_alone(posterior):
+def test_far_from_the_training_rows_the_prior_remains(posterior):
     draws = posterior.predictive_draws(NEW + 1e4)
-    wanted = np.exp(2 * posterior.theta[:, 0]) + 4.0 + np.exp(2 * posterior.theta[:, -1])
+    expected = np.exp(2 * posterior.theta[:, 0]) + 4.0 + np.exp(2 * posterior.theta[:, -1])
     assert (
-        draws.sds_eV**2 < posterior.y_sd_eV**2 * wanted[:, None]
+        draws.sds_eV**2 < posterior.y_sd_eV**2 * expected[:, None]
     ).all()  # the intercept is learned
-    assert (draws.sds_eV**2 > posterior.y_sd_eV**2 * (wanted[:, None] - 4.0)).all()
+    assert (draws.sds_eV**2 > posterior.y_sd_eV**2 * (expected[:, None] - 4.0)).all()
 
 
 def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
-    draws, found = posterior.mean_draws_eV(NEW)[0], posterior.predictive_draws(NEW)
+    draws, mixture = posterior.mean_draws_eV(NEW)[0], posterior.predictive_draws(NEW)
     np.testing.assert_allclose(
-        draws.mean(axis=0), found.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV
+        draws.mean(axis=0), mixture.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV
     )
     noise = posterior.summaries()["sigma_eV"][0]
     latent = np.sqrt(
-        (found.sds_eV**2 - noise[:, None] ** 2 + found.centres_eV**2).mean(0)
-        - found.centres_eV.mean(0) ** 2
+        (mixture.sds_eV**2 - noise[:, None] ** 2 + mixture.centres_eV**2).mean(0)
+        - mixture.centres_eV.mean(0) ** 2
     )
     np.testing.assert_allclose(draws.std(axis=0), latent, rtol=0.15)
 
@@ -143,21 +145,24 @@ def test_too_few_draws_are_refused():
 
 
 def test_log_densities_left_out_are_near_those_of_refits(source_of, target):
-    """Reweighed draws of the scales against fits without row i, 64 draws each: the mean log density to 0.05."""
+    """Reweighted draws of the scales against refits: the mean log density to 0.05."""
     config = PartsGPConfig(draws=64, proposals=200, rounds=4)
-    whole = fit(source_of(), target, config, seed=0)
-    found = whole.left_out_log_densities(np.array([1.0]))[:, 0]
-    wanted = []
+    fit_of_all = fit(source_of(), target, config, seed=0)
+    log_densities = fit_of_all.left_out_log_densities(np.array([1.0]))[:, 0]
+    expected = []
     for i in range(0, 40, 5):
-        rest = np.arange(40) != i
-        own = fit(
-            source_of(), TargetData(target.features[rest], target.gaps_eV[rest]), config, seed=1
+        other_rows = np.arange(40) != i
+        refit = fit(
+            source_of(),
+            TargetData(target.features[other_rows], target.gaps_eV[other_rows]),
+            config,
+            seed=1,
         )
-        draws = own.predictive_draws(target.features[i : i + 1])
-        wanted.append(
+        draws = refit.predictive_draws(target.features[i : i + 1])
+        expected.append(
             np.log(
                 stats.norm.pdf(target.gaps_eV[i], draws.centres_eV[:, 0], draws.sds_eV[:, 0]).mean()
             )
         )
-    np.testing.assert_allclose(found[::5].mean(), np.mean(wanted), atol=0.05)
-    np.testing.assert_allclose(found[::5], wanted, atol=0.35)
+    np.testing.assert_allclose(log_densities[::5].mean(), np.mean(expected), atol=0.05)
+    np.testing.assert_allclose(log_densities[::5], expected, atol=0.35)

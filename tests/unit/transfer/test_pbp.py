@@ -1,4 +1,4 @@
-"""PBP and SSPBP as transfers: the source as prior, the choice of its variance, one count of every row, honest words."""
+"""PBP and SSPBP: the source as prior, the choice of its variance, one count of every row."""
 
 from dataclasses import replace
 
@@ -9,21 +9,29 @@ import torch
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import forward
 from bandgap.transfer import METHODS, TargetData, pbp, sspbp
+from bandgap.transfer.shared.moment_transfer import MomentTransferConfig
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}
 
 
 def fitted(source, target, *, method=pbp, seed=0, **settings):
-    config = (pbp.PbpConfig if method is pbp else sspbp.SspbpConfig)(**settings)
+    config = MomentTransferConfig(**settings)
     return method.fit(source, target, config, seed=seed)
 
 
 def test_prior_without_variance_is_the_source_itself(source_of, target):
     """A vanishing prior variance leaves the source's weights, and its own output to 1e-6."""
     source = source_of(seed=3)
-    posterior = fitted(source, target, variances=(1e-14,), output_alone=False, passes=1, standardise="source",
-                       gap_scale="source")  # fmt: skip
+    posterior = fitted(
+        source,
+        target,
+        variances=(1e-14,),
+        output_alone=False,
+        passes=1,
+        standardise="source",
+        gap_scale="source",
+    )
     x = np.random.default_rng(0).normal(size=(20, P))
     mean, sd = posterior.mean_and_sd_eV(x)
     np.testing.assert_allclose(
@@ -47,12 +55,12 @@ def test_data_that_the_source_explains_choose_a_small_variance_and_others_a_larg
     source = source_of(seed=3)
     x = np.random.default_rng(1).normal(size=(60, P)).astype(np.float32)
     noise = 0.05 * np.random.default_rng(2).normal(size=60)
-    own = forward(source.params, torch.from_numpy(x)).numpy().astype(float)
-    kept = fitted(source, TargetData(x, own + noise)).diagnostics.figures
+    source_gaps = forward(source.params, torch.from_numpy(x)).numpy().astype(float)
+    unchanged = fitted(source, TargetData(x, source_gaps + noise)).diagnostics.figures
     changed = fitted(
-        source, TargetData(x, own + 2.0 * np.maximum(x[:, 2], 0) + noise)
+        source, TargetData(x, source_gaps + 2.0 * np.maximum(x[:, 2], 0) + noise)
     ).diagnostics.figures
-    assert kept["prior_variance"] < changed["prior_variance"]
+    assert unchanged["prior_variance"] < changed["prior_variance"]
 
 
 def test_sspbp_has_the_posterior_of_pbp_and_says_which_weights_take_part(source_of, target):
@@ -70,7 +78,7 @@ def test_sspbp_has_the_posterior_of_pbp_and_says_which_weights_take_part(source_
     assert (np.diff(record["inclusion.weights"], axis=1) >= 0).all()
 
 
-def test_passes_of_the_default_leave_what_the_weights_say_open_and_filtering_does_not(
+def test_repeated_sep_passes_keep_the_weight_uncertainty_and_adf_passes_reduce_it(
     source_of, target
 ):
     """Ten passes: filtering has counted each row ten times."""
@@ -95,20 +103,20 @@ def test_filtering_in_several_passes_says_that_it_counts_rows_again(source_of, t
     source = source_of(seed=3)
     (warning,) = fitted(source, target, **ONE, passes=4, likelihood="adf").diagnostics.warnings
     assert warning.startswith(
-        "4 passes counted every crystal 4 times: what the weights leave open is understated"
+        "4 passes counted every crystal 4 times: the uncertainty of the weights is understated"
     )
     assert not fitted(source, target, **ONE, passes=1, likelihood="adf").diagnostics.warnings
     assert not fitted(source, target, **ONE, passes=4).diagnostics.warnings
 
 
-def test_structures_far_beyond_the_scale_are_counted_and_said(source_of, target):
+def test_structures_far_beyond_the_scale_are_counted_with_a_warning(source_of, target):
     features = target.features.copy()
     features[:3, 0] = 1e4
-    found = fitted(
+    diagnostics = fitted(
         source_of(seed=3), replace(target, features=features), standardise="source"
     ).diagnostics
-    assert found.figures["clipped_rows"] == 3.0
-    assert found.warnings[0].startswith(
+    assert diagnostics.figures["clipped_rows"] == 3.0
+    assert diagnostics.warnings[0].startswith(
         "3 of 40 training structures have features beyond 10 standard deviations"
     )
 
@@ -132,7 +140,7 @@ def test_several_rows_at_once_come_to_nearly_the_same_predictions(source_of, tar
         ({"variances": [0.0]}, r"variances = \[0.0\]. Accepted: numbers above 0"),
         (
             {"passes": 0},
-            "0 passes, batch_size = 10. Accepted: at least one pass, and 1 to 10 rows at once",
+            "0 passes, batch_size = 10. Accepted: at least one pass, and 1 to 10 rows together",
         ),
         ({"batch_size": 32}, "1 passes, batch_size = 32"),
     ],

@@ -1,4 +1,4 @@
-"""Scales against their priors: what methods record of them, and when a posterior that equals its prior is told."""
+"""Scales and their priors: what methods record, and the warning of an unchanged prior."""
 
 import numpy as np
 import pytest
@@ -37,22 +37,22 @@ def fit(source, data, name, **settings):
 def test_method_with_a_scale_records_draws_of_its_posterior_and_of_its_prior(
     name, knowing_source, target
 ):
-    found = prior_comparisons(fit(knowing_source, target, name))
-    assert [comparison.scale for comparison in found] == SCALES[name]
-    assert all(0.0 <= comparison.distance <= 1.0 and comparison.error > 0.0 for comparison in found)
+    comparisons = prior_comparisons(fit(knowing_source, target, name))
+    assert [comparison.scale for comparison in comparisons] == SCALES[name]
+    assert all(
+        0.0 <= comparison.distance <= 1.0 and comparison.error > 0.0 for comparison in comparisons
+    )
 
 
-def test_scale_that_the_labels_cannot_move_is_told_and_one_that_they_move_is_not(
-    knowing_source, target
-):
-    """A rate so high that no change is large enough for the labels to see, and the default; draws are independent."""
+def test_scale_that_equals_its_prior_warns_and_one_that_moves_does_not(knowing_source, target):
+    """A rate at which no change is large enough for the labels, and the default."""
     (still,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", lam=1e5, **EXACT))
     (moved,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", **EXACT))
     assert still.equals_prior and "The posterior of the scale x equals its prior" in still.sentence
     assert not moved.equals_prior and moved.sentence == ""
 
 
-def test_mixture_of_networks_is_told_only_where_no_network_moved(knowing_source, source_of, target):
+def test_mixture_warns_only_if_the_scale_of_no_network_moved(knowing_source, source_of, target):
     still = fit(knowing_source, target, "last_layer_pcp", lam=1e5, **EXACT)
     moved = fit(knowing_source, target, "last_layer_pcp", **EXACT)
     (both,) = prior_comparisons(mix([still, still]))
@@ -85,6 +85,6 @@ def test_default_rate_of_the_variational_prior_is_the_rule_where_it_can_be_reach
 def test_default_rate_of_the_variational_prior_is_one_where_the_rule_has_none_and_says_so(
     knowing_source, target
 ):
-    found = fit(knowing_source, target, "btl_pcp_vi", corr=0.05).diagnostics
-    assert found.figures["lam"] == 1.0
-    assert found.warnings[0].startswith("No rate lam of the prior gives the correlation 0.05")
+    comparisons = fit(knowing_source, target, "btl_pcp_vi", corr=0.05).diagnostics
+    assert comparisons.figures["lam"] == 1.0
+    assert comparisons.warnings[0].startswith("No rate lam of the prior gives the correlation 0.05")

@@ -1,4 +1,4 @@
-"""Stacking of three methods: it takes the one that knows the law, says its weights, and refuses senseless settings."""
+"""Stacking: it weights the better method, reports weights, and refuses invalid settings."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def source(source_of):
     return source_of()
 
 
-def test_weight_goes_to_the_method_that_knows_the_law(source):
+def test_weight_goes_to_the_method_that_fits_the_function(source):
     trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
     config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
     figures = fit(source, TargetData(*stepped(150, seed=0)), config, seed=0).diagnostics.figures
@@ -39,13 +39,13 @@ def test_weight_goes_to_the_method_that_knows_the_law(source):
     assert figures["weight_parts_gp"] > 0.7
 
 
-@pytest.mark.parametrize("made", [stepped, smooth])
-def test_it_is_nearly_as_good_as_its_best_member(source, made):
+@pytest.mark.parametrize("rows_of", [stepped, smooth])
+def test_it_is_nearly_as_good_as_its_best_member(source, rows_of):
     """Root mean square error at most 10 % above the best of three, of new rows of two laws."""
     trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
     config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
-    pool = fit(source, TargetData(*made(120, seed=1)), config, seed=0)
-    new, gaps = made(400, seed=2)
+    pool = fit(source, TargetData(*rows_of(120, seed=1)), config, seed=0)
+    new, gaps = rows_of(400, seed=2)
 
     def rmse(posterior):
         return float(np.sqrt(np.mean((posterior.mean_draws_eV(new)[0].mean(axis=0) - gaps) ** 2)))
@@ -66,8 +66,8 @@ def test_figures_say_weights_spread_and_those_of_every_member(source, target):
 
 
 def test_warnings_name_the_method_that_they_are_of(source, target):
-    few = TargetData(target.features[:10], target.gaps_eV[:10])
-    warnings = fit(source, few, CONFIG, seed=0).diagnostics.warnings
+    small_target = TargetData(target.features[:10], target.gaps_eV[:10])
+    warnings = fit(source, small_target, CONFIG, seed=0).diagnostics.warnings
     assert any(
         text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few")
         for text in warnings

@@ -1,4 +1,4 @@
-"""Without a transfer only the shape of the source's network matters: not its weights, not its scales."""
+"""Without transfer only the shape of the source's network matters."""
 
 import dataclasses
 

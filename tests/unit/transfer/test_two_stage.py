@@ -1,4 +1,4 @@
-"""Two stages share their held-out rows: the first is freezing, the second is kept where it is better on them."""
+"""Two stages with common held-out rows; the better stage is the result."""
 
 import dataclasses
 
@@ -27,12 +27,12 @@ def frozen(source, target, *, seed=0):
     return fit_freeze(source, target, FreezeConfig(training=OUTPUT), seed=seed, device="cpu")
 
 
-def test_second_stage_that_only_does_harm_leaves_what_freezing_gives(source_of, target):
+def test_harmful_second_stage_gives_the_result_of_freezing(source_of, target):
     source = source_of()
-    found, expected = two_stage(source, target, all_layers=RUINOUS), frozen(source, target)
-    assert torch.equal(found.theta_hat_1, expected.theta_hat_1)
-    assert all(torch.equal(a, b) for a, b in zip(found.upper, expected.upper, strict=True))
-    assert (found.sigma == expected.sigma).all()
+    stages, expected = two_stage(source, target, all_layers=RUINOUS), frozen(source, target)
+    assert torch.equal(stages.theta_hat_1, expected.theta_hat_1)
+    assert all(torch.equal(a, b) for a, b in zip(stages.upper, expected.upper, strict=True))
+    assert (stages.sigma == expected.sigma).all()
 
 
 def test_held_out_rows_are_never_predicted_worse_than_by_freezing(source_of, target):
@@ -47,14 +47,14 @@ def test_held_out_rows_are_never_predicted_worse_than_by_freezing(source_of, tar
 
 def test_second_stage_trains_all_layers(source_of, target):
     source = source_of()
-    found, first = two_stage(source, target), frozen(source, target)
-    assert found.sigma < first.sigma
-    assert not torch.equal(found.theta_hat_1, first.theta_hat_1)
-    assert not any(torch.equal(a, b) for a, b in zip(found.upper, first.upper, strict=True))
+    stages, first = two_stage(source, target), frozen(source, target)
+    assert stages.sigma < first.sigma
+    assert not torch.equal(stages.theta_hat_1, first.theta_hat_1)
+    assert not any(torch.equal(a, b) for a, b in zip(stages.upper, first.upper, strict=True))
 
 
 def test_both_stages_hold_the_same_rows_out(source_of, target):
-    """A second stage that does not move begins with the validation error at which the first ended."""
+    """A second stage that does not move starts with the last validation error of the first."""
     updates = []
     two_stage(source_of(), target, all_layers=STILL, progress=updates.append)
     errors = {
@@ -69,14 +69,17 @@ def test_both_stages_hold_the_same_rows_out(source_of, target):
 def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source_of, target):
     """The held-out fifth is the first of the permutation that the generator draws."""
     posterior = two_stage(source_of(), target, seed=7)
-    held = torch.randperm(40, generator=torch.Generator().manual_seed(7))[:8].numpy()
-    errors = target.gaps_eV[held] - posterior.mean_draws_eV(target.features[held])[0, 0]
+    held_out = torch.randperm(40, generator=torch.Generator().manual_seed(7))[:8].numpy()
+    errors = target.gaps_eV[held_out] - posterior.mean_draws_eV(target.features[held_out])[0, 0]
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
 
 
 def test_stages_with_different_validation_shares_are_refused():
     with pytest.raises(
         ConfigError,
-        match="two_stage: validation share 0.3 in output_layer, 0.2 in all_layers. Both stages hold the same rows out",
+        match=(
+            "two_stage: validation share 0.3 in output_layer, 0.2 in all_layers. Both stages hold "
+            "the same rows out"
+        ),
     ):
         TwoStageConfig(output_layer=dataclasses.replace(OUTPUT, validation_share=0.3))

@@ -1,4 +1,4 @@
-"""Gaussian processes on the source's last features: what they keep, large targets, the bar on the demo."""
+"""Gaussian processes on the source's last features: storage, large targets, the demo."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.inference.vecchia.samples import covariance_of
-from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
+from tests.unit.transfer.test_every_method import rows_of, source  # noqa: F401 - a fixture
 
 VECCHIA, ULISSE = METHODS["vecchia_gp"], METHODS["ulisse_gp"]
 BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws": 50}}}
@@ -28,29 +28,28 @@ BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws
 
 @pytest.fixture(scope="module")
 def fitted(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), seed=0), data
 
 
-def test_draws_of_the_mean_are_normal_scores_of_what_kriging_says(fitted):
+def test_draws_of_the_mean_are_normal_scores_of_kriging(fitted):
     posterior, _ = fitted
-    x, _ = made(7, seed=9)
+    x, _ = rows_of(7, seed=9)
     draws = posterior.predictive_draws(x)
     points, trend = posterior.seen(x)
     betas = posterior.beta.reshape(-1, posterior.beta.shape[-1])
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
-    found = predict(observed, posterior.thetas, betas, points, trend)
+    predictions = predict(observed, posterior.thetas, betas, points, trend)
     scale = posterior.standardiser
-    np.testing.assert_allclose(
-        draws.centres_eV, scale.gaps_eV(found.mean), rtol=1e-6
-    )  # features are of float32
+    # Features are of float32.
+    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(predictions.mean), rtol=1e-6)
     flat = draws.flat_means_eV
-    np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(found.mean.mean(0)), atol=0.02)
-    spread = np.sqrt(found.latent.mean(0) + found.mean.var(0)) * scale.y_sd_eV
+    np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(predictions.mean.mean(0)), atol=0.02)
+    spread = np.sqrt(predictions.latent.mean(0) + predictions.mean.var(0)) * scale.y_sd_eV
     np.testing.assert_allclose(flat.std(0), spread, rtol=0.1)
 
 
-def test_record_holds_the_chains_of_length_spread_and_noise(fitted):
+def test_record_contains_the_chains_of_length_spread_and_noise(fitted):
     posterior, _ = fitted
     record = posterior.diagnostics.record
     scales = ("spread", "length", "noise")
@@ -68,19 +67,19 @@ def test_structures_far_from_all_training_rows_say_so(fitted):
     assert near.max() < 0.8 < far.mean()
 
 
-def test_far_shares_are_those_of_what_a_mixture_or_a_baseline_holds(fitted):
+def test_far_shares_of_a_mixture_or_baseline_are_those_of_its_posteriors(fitted):
     posterior, data = fitted
     features = np.vstack([data.features, 40.0 * data.features])
-    own = posterior.far_share(features)
-    np.testing.assert_array_equal(far_shares(posterior, features), own)
+    posterior_shares = posterior.far_share(features)
+    np.testing.assert_array_equal(far_shares(posterior, features), posterior_shares)
     wider = replace(posterior, theta=posterior.theta * [1.0, 100.0, 1.0, 1.0])
     both = far_shares(PosteriorMixture((posterior, wider)), features)
-    np.testing.assert_array_equal(both, np.minimum(own, wider.far_share(features)))
-    assert both[60:].mean() < own[60:].mean()
+    np.testing.assert_array_equal(both, np.minimum(posterior_shares, wider.far_share(features)))
+    assert both[60:].mean() < posterior_shares[60:].mean()
     line = Baseline(n_features=features.shape[1], slope=1.0, slope_sd=0.1, centre_eV=2.0)
-    beside = np.hstack([features, np.full((len(features), 1), 3.0)])
+    with_constant = np.hstack([features, np.full((len(features), 1), 3.0)])
     np.testing.assert_array_equal(
-        far_shares(BaselinePosterior(posterior, line, seed=0), beside), own
+        far_shares(BaselinePosterior(posterior, line, seed=0), with_constant), posterior_shares
     )
 
 
@@ -105,7 +104,7 @@ def test_stored_posterior_comes_back_the_same(fitted):
 
 
 def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
-    data = TargetData(*made(40, seed=1, shift=0.8))
+    data = TargetData(*rows_of(40, seed=1, shift=0.8))
     posterior = VECCHIA.fit(
         source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0
     )
@@ -114,25 +113,27 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
         scalars=posterior.scalars() | {"kind": posterior.kind},
         diagnostics=posterior.diagnostics,
     )
-    x, (theta,) = 3.0 * made(7, seed=9)[0], posterior.thetas
+    x, (theta,) = 3.0 * rows_of(7, seed=9)[0], posterior.thetas
     points, trend = posterior.seen(x)
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
     wide, narrow = (
         np.sqrt(
-            predict(observed, [theta], posterior.beta[0], points, trend, precision_beta=each).latent
+            predict(
+                observed, [theta], posterior.beta[0], points, trend, precision_beta=precision
+            ).latent
             + theta.tau2
         )
-        for each in (p4, None)
+        for precision in (p4, None)
     )
-    for each in (posterior, back):
-        sds = each.predictive_draws(x).sds_eV / posterior.standardiser.y_sd_eV
+    for version in (posterior, back):
+        sds = version.predictive_draws(x).sds_eV / posterior.standardiser.y_sd_eV
         np.testing.assert_allclose(sds, wide, rtol=1e-5)
     assert (wide > 1.0001 * narrow).all()
 
 
 def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
-    data = TargetData(*made(1100, seed=1, shift=0.8))
+    data = TargetData(*rows_of(1100, seed=1, shift=0.8))
     brief = {
         "process": {
             "nu": 1.5,
@@ -142,12 +143,12 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     }
     posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), seed=0)
     assert posterior.diagnostics.figures["divergences"] == 0.0
-    x, y = made(200, seed=2, shift=0.8)
+    x, y = rows_of(200, seed=2, shift=0.8)
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
 
 
 def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
     brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
     posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), seed=0)
@@ -166,7 +167,7 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
 
 
 def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     brief = {
         "nu": 1.5,
         "likelihood": "vecchia",
@@ -203,7 +204,7 @@ def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F
 
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
-    data = TargetData(*made(40, seed=1))
+    data = TargetData(*rows_of(40, seed=1))
     posterior = VECCHIA.fit(flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), seed=0)
     assert posterior.trend.shape == (40, 1)
     assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(
@@ -212,32 +213,32 @@ def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
 
 
 def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noqa: F811
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     exact = VECCHIA.fit(
         source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0
     )
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), seed=0)
-    x, y = made(100, seed=2, shift=0.8)
+    x, y = rows_of(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
 
 
-def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(
+def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
     source,  # noqa: F811
     monkeypatch,
 ):
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
-    data = TargetData(*made(60, seed=1, shift=0.8))
+    data = TargetData(*rows_of(60, seed=1, shift=0.8))
     solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
-    known = {
+    known_scales = {
         "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
     }
-    exact = VECCHIA.fit(source, data, VECCHIA.configure(known), seed=0)
+    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), seed=0)
     assert any(
         "All chains diverged, down to a step of 0.0125" in text
         for text in solves.diagnostics.warnings
     )
-    x, _ = made(30, seed=2, shift=0.8)
+    x, _ = rows_of(30, seed=2, shift=0.8)
     one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
     np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
     np.testing.assert_allclose(one.sds_eV, other.sds_eV, rtol=0.05)
@@ -262,13 +263,16 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
         errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
         sd = mixture_sd(draws.centres_eV, draws.sds_eV)
         inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
-        seen, new = (
+        train_features, new = (
             np.hstack([posterior.points, posterior.trend]),
             np.hstack(posterior.seen(test.features)),
         )
         penalties = 10.0 ** np.arange(-4, 3)
         ridges.append(
-            min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, each) for each in penalties)
+            min(
+                _ridge_error(train_features, train.gaps_eV, new, test.gaps_eV, penalty)
+                for penalty in penalties
+            )
         )
     assert np.mean(errors) <= 1.05 * np.mean(ridges)
     assert 0.87 <= np.mean(inside) <= 0.94

@@ -18,7 +18,7 @@ from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise
-from bandgap.transfer.shared.stochastic_start import most_bent
+from bandgap.transfer.shared.stochastic_start import rows_of_largest_curvature
 from tests.unit.inference.network.problems import CPU, prior_of, raw
 from tests.unit.inference.stochastic_gradient.linear_laws import variance_ratio
 from tests.unit.inference.stochastic_gradient.test_gradients import Regression, logistic
@@ -135,7 +135,7 @@ def test_curvature_of_a_row_is_that_of_its_slopes(network, turn):
 def test_rows_of_largest_curvature_are_fixed_unless_the_batch_has_all_rows(network):
     target, position = network.reframed(positions(network, 2), torch.arange(40))
     bent = target.row_curvature(position).amax(0)
-    fixed = most_bent(target, position, 16)
+    fixed = rows_of_largest_curvature(target, position, 16)
     assert len(fixed) == 2 and 7 in fixed.tolist()
     assert bent[fixed].min() >= bent[free_rows(fixed, 40)].max()
-    assert len(most_bent(target, position, 40)) == 0
+    assert len(rows_of_largest_curvature(target, position, 40)) == 0

@@ -1,4 +1,4 @@
-"""Folds, and that no row has a say in the model that judges it; the same for kernels and for trees."""
+"""Folds, and that no row influences the model that predicts it, for kernels and trees."""
 
 import numpy as np
 import pytest
@@ -51,17 +51,18 @@ def test_gap_of_a_row_has_no_say_in_the_model_that_judges_it(name, source_of, ta
         fit(name, source_of(), TargetData(target.features, y)).models.predict_eV(target.features)
         for y in (target.gaps_eV, other)
     )
-    own = fold_of_rows(40, folds=4, seed=0)[7]
-    assert (first[own] == second[own]).all()
-    assert all((first[k] != second[k]).any() for k in range(4) if k != own)
+    fold_of_row = fold_of_rows(40, folds=4, seed=0)[7]
+    assert (first[fold_of_row] == second[fold_of_row]).all()
+    assert all((first[k] != second[k]).any() for k in range(4) if k != fold_of_row)
 
 
 @every_one
 def test_few_rows_are_warned_of(name, source_of, target):
-    few = TargetData(target.features[:12], target.gaps_eV[:12])
-    (warning,) = fit(name, source_of(), few).diagnostics.warnings
+    small_target = TargetData(target.features[:12], target.gaps_eV[:12])
+    (warning,) = fit(name, source_of(), small_target).diagnostics.warnings
     assert warning == (
-        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those of 92 % or less."
+        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those "
+        "of 92 % or less."
     )
     assert fit(name, source_of(), target).diagnostics.warnings == ()
 

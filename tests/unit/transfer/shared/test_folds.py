@@ -21,11 +21,11 @@ def test_five_folds_leave_every_row_out_once(n):
 
 
 @pytest.mark.parametrize(
-    "rule, n, folds, held", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)]
+    "rule, n, folds, n_held_out", [("auto", 999, 5, 999), ("auto", 1000, 1, 100), ("val", 40, 1, 4)]
 )
-def test_rule_says_how_many_rows_are_left_out(rule, n, folds, held):
+def test_rule_says_how_many_rows_are_left_out(rule, n, folds, n_held_out):
     masks = held_out_masks(n, rule=rule, seed=0)
-    assert (len(masks), int(sum((~mask).sum() for mask in masks))) == (folds, held)
+    assert (len(masks), int(sum((~mask).sum() for mask in masks))) == (folds, n_held_out)
 
 
 def test_masks_follow_the_seed():
@@ -64,11 +64,12 @@ def test_rows_left_out_are_predicted_by_the_whole_network(source_of, target, coo
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     rank = start.layer.inputs.shape[1]
+    # The stack's rank may be larger than a fold's.
     weights = [
         drawn(2, rank + 3, 6),
         drawn(2, 7, 4),
         drawn(2, 5, 1),
-    ]  # the stack's rank may be larger than a fold's
+    ]
     basis = torch.eye(6, dtype=torch.float64) if start.layer.basis is None else start.layer.basis
     change = (basis @ weights[0][:, :rank]).mT
     params = {

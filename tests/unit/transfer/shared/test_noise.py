@@ -39,13 +39,16 @@ def test_networks_that_meet_every_row_leave_the_least_sigma():
     assert fit_sigma(y, y[None]) == pytest.approx(1e-3 * y.std(), rel=1e-3)
 
 
-@pytest.mark.parametrize("gain, chosen", [(0.3, 1), (0.0, 0)])
-def test_default_is_left_only_for_a_gain_beyond_its_standard_error(gain, chosen):
-    """The second setting is nearer to the truth by `gain`; at 0 it is as good, and never exactly equal by chance."""
+@pytest.mark.parametrize("gain, expected_index", [(0.3, 1), (0.0, 0)])
+def test_default_is_left_only_for_a_gain_beyond_its_standard_error(gain, expected_index):
+    """The second setting is nearer to the truth by `gain`.
+
+    At 0 it is as good, and never exactly equal by chance.
+    """
     y, means = rows(n=200, spread=0.4)
     other = (1 - gain) * means + gain * y + 1e-3 * np.random.default_rng(5).normal(size=means.shape)
     index, sigmas, scores = choose(y, np.stack([means, other]), default=0)
-    assert index == chosen
+    assert index == expected_index
     assert sigmas[0] == fit_sigma(y, means)
     assert scores[0] == pytest.approx(row_nll(y, means, sigma=sigmas[0]).mean())
-    assert choose(y, np.stack([means, other])[::-1], default=1)[0] == 1 - chosen
+    assert choose(y, np.stack([means, other])[::-1], default=1)[0] == 1 - expected_index

@@ -1,4 +1,4 @@
-"""What methods that sample a network share: layers of a source, and the sentences that diagnostics turn into."""
+"""Methods that sample a network: layers of a source, and warnings of diagnostics."""
 
 import dataclasses
 

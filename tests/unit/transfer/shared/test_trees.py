@@ -1,4 +1,4 @@
-"""Trees as flat arrays give what scikit-learn gives, also where a feature lies exactly at a threshold."""
+"""Trees as flat arrays predict what scikit-learn predicts, also at thresholds."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,16 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from bandgap.foundation.errors import ConfigError
 from bandgap.posterior import fold_models
 from bandgap.transfer import get_method
-from bandgap.transfer.shared.cross_conformal import TreeSum, flat_trees
+from bandgap.transfer.shared.trees import TreeSum, flat_trees
 
 COLUMNS = np.array([1, 3, 4])  # of six features
 
 
 def rows(n, *, seed):
-    """Gaps of about 3 eV; the first feature is a small whole number, so that thresholds lie halfway between."""
+    """Gaps of about 3 eV.
+
+    The first feature is a small whole number, so that thresholds are halfway between numbers.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 6)).astype(np.float32)
     x[:, 1] = rng.integers(0, 5, n)
@@ -43,9 +46,8 @@ def test_prediction_is_scikit_learns(make):
     x, _ = rows(500, seed=1)
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     expected = [model.predict(x[:, COLUMNS]) for model in models]
-    np.testing.assert_allclose(
-        flat.predict_eV(x), expected, rtol=0, atol=1e-6
-    )  # leaves are kept as float32
+    # Leaves are kept as float32.
+    np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [forests, boosted])
@@ -65,34 +67,29 @@ def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
 
 
 def test_threshold_between_two_float32_is_rounded_down():
-    from bandgap.transfer.shared.cross_conformal import _rounded_down
+    from bandgap.transfer.shared.trees import _rounded_down
 
     low = np.float32(0.1)
     high = np.nextafter(low, np.float32(1.0))
     between = (np.float64(low) + np.float64(high)) / 2.0
-    found = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
-    assert found.dtype == np.float32 and found.tolist() == [low, low, high]
+    rounded = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
+    assert rounded.dtype == np.float32 and rounded.tolist() == [low, low, high]
 
 
 def test_blocks_of_structures_make_no_difference(monkeypatch):
     _, sums = forests()
     flat, (x, _) = flat_trees(sums, columns=COLUMNS, n_features=6), rows(50, seed=1)
-    whole = flat.predict_eV(x)
+    all_rows = flat.predict_eV(x)
     monkeypatch.setattr(fold_models, "ROWS_PER_BLOCK", 7)
-    assert (flat.predict_eV(x) == whole).all()
+    assert (flat.predict_eV(x) == all_rows).all()
 
 
 @pytest.mark.parametrize(
     ("method", "setting", "value", "accepted"),
     [
-        ("random_forest", "trees", 0, "1 or more trees and rows, a share above 0 and up to 1"),
-        (
-            "random_forest",
-            "feature_share",
-            1.5,
-            "1 or more trees and rows, a share above 0 and up to 1",
-        ),
-        ("random_forest", "leaf_rows", 0, "1 or more trees and rows, a share above 0 and up to 1"),
+        ("random_forest", "trees", 0, "1 or more"),
+        ("random_forest", "feature_share", 1.5, "above 0 and up to 1"),
+        ("random_forest", "leaf_rows", 0, "1 or more"),
         ("gradient_boosting", "trees", 0, "1 or more"),
         ("gradient_boosting", "depth", 0, "1 or more"),
         ("gradient_boosting", "leaf_rows", 0, "1 or more"),
@@ -103,6 +100,6 @@ def test_blocks_of_structures_make_no_difference(monkeypatch):
 )
 def test_setting_outside_its_range_is_refused(method, setting, value, accepted):
     with pytest.raises(
-        ConfigError, match=rf"{method}: .*{setting} = {value}.*Accepted: {accepted}\."
+        ConfigError, match=rf"{method}: {setting} = {value}\. Accepted: {accepted}\."
     ):
         get_method(method).configure({setting: value})

@@ -5,7 +5,8 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
-from bandgap.transfer.btl_pcp_pe import BtlPcpConfig, correlated_rate, fit
+from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig, fit
+from bandgap.transfer.shared.point_prior import rate_by_correlation
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 4}
 
@@ -19,9 +20,9 @@ def config(**settings):
 
 
 @pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
-def test_config_refuses_what_no_prior_can_have(name):
+def test_config_invalid_prior_setting_is_refused(name):
     with pytest.raises(ConfigError, match=rf"btl_pcp_pe: .*{name} = 0.*Accepted: numbers above 0"):
-        BtlPcpConfig(**{name: 0})
+        BtlPcpPeConfig(**{name: 0})
 
 
 @pytest.mark.parametrize("lam", ["often", True, -1.0, float("nan")])
@@ -30,7 +31,7 @@ def test_config_refuses_a_rate_that_is_neither_number_nor_rule(lam):
         ConfigError,
         match=rf"btl_pcp_pe: lam = {lam}, .*Accepted: numbers above 0, for lam also 'corr'",
     ):
-        BtlPcpConfig(lam=lam)
+        BtlPcpPeConfig(lam=lam)
 
 
 @pytest.mark.parametrize("corr", [0.0, 1.0])
@@ -38,7 +39,7 @@ def test_config_refuses_a_correlation_that_cannot_be(corr):
     with pytest.raises(
         ConfigError, match=rf"btl_pcp_pe: corr = {corr}. Accepted: a number between 0 and 1"
     ):
-        BtlPcpConfig(lam="corr", corr=corr)
+        BtlPcpPeConfig(lam="corr", corr=corr)
 
 
 def test_config_refuses_a_centre_that_does_not_exist():
@@ -48,23 +49,23 @@ def test_config_refuses_a_centre_that_does_not_exist():
         config(centre="mean")
 
 
-def test_rate_by_the_rule_is_that_of_the_training_rows_and_is_reported(source_of, target):
-    source, wanted = source_of(), config(lam="corr", corr=0.4, gap_scale="source")
-    posterior = fit(source, target, wanted, seed=3, device="cpu")
+def test_rate_by_correlation_is_computed_from_the_training_rows_and_reported(source_of, target):
+    source, settings = source_of(), config(lam="corr", corr=0.4, gap_scale="source")
+    posterior = fit(source, target, settings, seed=3, device="cpu")
     alpha = layer_gradient_norms(source.params, torch.from_numpy(target.features).double())
-    expected = correlated_rate(alpha, wanted, seed=3)
+    expected = rate_by_correlation(alpha, corr=0.4, c0=settings.c0, seed=3)
     assert posterior.diagnostics.figures["lam"] == pytest.approx(expected, rel=1e-6)
     assert fit(source, target, config(), seed=3, device="cpu").diagnostics.figures["lam"] == 1.0
 
 
 @pytest.mark.parametrize("centre", ["point", "variational"])
-def test_transfer_is_centred_where_it_was_told(knowing_source, target, centre):
+def test_transfer_is_centred_at_the_requested_weights(knowing_source, target, centre):
     posterior = fit(knowing_source, target, config(centre=centre), seed=0, device="cpu")
     weights = knowing_source.params if centre == "point" else knowing_source.variational.mean
     assert torch.equal(posterior.theta_hat_1, layers_of(weights)[0])
 
 
-def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
+def test_source_without_a_variational_posterior_is_refused_with_the_remedy(source_of, target):
     with pytest.raises(
         InputError,
         match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",

@@ -1,0 +1,109 @@
+r"""The penalized-complexity prior around the source's weights (`btl_pcp_pe`, `btl_pcp_sg`).
+
+Abba (2023), sections 2.3.3 and 2.4, eqs. 2.6 to 2.8: theta_l ~ N(theta_hat_l, tau c_l I),
+c ~ Dirichlet(c0, ..., c0), tau | c, sigma with density lam exp(-lam d(tau)) d'(tau),
+d(tau)^2 = mean over training inputs of phi(tau c'alpha(x) / sigma^2), y ~ N(f(x; theta), sigma^2),
+sigma^2 ~ InvGamma(2, b) with b = `noise_share` times the variance of the training gaps. alpha_l(x)
+is the squared norm of the gradient of f(x) by the weights of layer l.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
+from bandgap.priors.correlation import OutputVariance, rate_for_correlation
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.sampled_network import Centre, TargetRows, centred, rows_for_source
+
+Rate = float | Literal["corr"]
+
+
+@dataclass(frozen=True)
+class PointPriorConfig(Scales):
+    """Prior around the source's weights, scales (`recalibration`) and noise.
+
+    `lam` is the rate of the prior on the distance. "corr" takes the rate at which the network's
+    output has the correlation `corr` with a label (`priors.correlation`). `c0` is the Dirichlet
+    parameter of the layer weights. `centre` is the source's point estimate or the mean of its
+    variational posterior.
+    """
+
+    # As accurate as the correlation rule, with better coverage where the source fit has an error.
+    lam: Rate = 1.0
+    corr: float = 0.5
+    c0: float = 1.0
+    centre: Centre = "point"
+    noise_share: float = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class PointPriorProblem:
+    """What is sampled.
+
+    Attributes
+    ----------
+    layers
+        The source's layers.
+    rows
+        Standardised training rows.
+    alpha
+        Squared gradient norms (n, L).
+    lam
+        Rate of the prior.
+    """
+
+    layers: list[torch.Tensor]
+    rows: TargetRows
+    alpha: torch.Tensor
+    lam: float
+
+
+def point_prior_problem(
+    source: SourceModel, data: TargetData, config: PointPriorConfig, *, seed: int
+) -> PointPriorProblem:
+    """Return what is sampled, given the training rows (features (n, p), gaps in eV)."""
+    source = centred(source, config.centre)
+    rows = rows_for_source(source, data, **config.scales)
+    alpha = layer_gradient_norms(source.params, rows.x)
+    lam = config.lam
+    if lam == "corr":
+        lam = rate_by_correlation(alpha, corr=config.corr, c0=config.c0, seed=seed)
+    return PointPriorProblem(layers_of(source.params), rows, alpha, lam)
+
+
+def rate_by_correlation(alpha: torch.Tensor, *, corr: float, c0: float, seed: int) -> float:
+    """Return the rate by the correlation rule from squared gradient norms alpha (n, L)."""
+    n = alpha.shape[0]
+    return rate_for_correlation(
+        corr,
+        alpha,
+        alpha.new_full((n,), 1.0 / n),
+        OutputVariance(alpha.new_zeros(n), alpha, 1.0),
+        c0=c0,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def check_prior(
+    method: str,
+    *,
+    lam: Rate | str,
+    corr: float,
+    c0: float,
+    noise_share: float,
+    rules: Sequence[str] = ("corr",),
+) -> None:
+    """Raise ConfigError on invalid settings of a prior; `rules` are the texts that lam may be."""
+    is_rate = isinstance(lam, (int, float)) and not isinstance(lam, bool) and lam > 0
+    if not ((is_rate or lam in rules) and c0 > 0 and noise_share > 0):
+        raise ConfigError(
+            f"{method}: lam = {lam}, c0 = {c0}, noise_share = {noise_share}. Accepted: numbers "
+            f"above 0, for lam also {' and '.join(map(repr, rules))}."
+        )
+    if not 0 < corr < 1:
+        raise ConfigError(f"{method}: corr = {corr}. Accepted: a number between 0 and 1.")
