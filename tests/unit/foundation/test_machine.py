@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from bandgap.inference.network import lean_kernels, lean_output
+from bandgap.inference.network import compiled_kernels, compiled_output
 
 
 def matrices(n, seed):
@@ -17,7 +17,7 @@ def matrices(n, seed):
 @pytest.mark.parametrize("n", [1, 2, 7, 65])
 def test_inverse_is_that_of_lapack(n):
     a, inverse = matrices(n, n), np.empty((n, n))
-    assert lean_output.invert(a.copy(), inverse)
+    assert compiled_output.invert(a.copy(), inverse)
     np.testing.assert_allclose(inverse, np.linalg.inv(a), rtol=1e-8, atol=1e-12)
 
 
@@ -25,13 +25,13 @@ def test_inverse_is_that_of_lapack(n):
 def test_matrix_without_a_factor_is_told(bad):
     a = matrices(4, 0)
     a[2, 2] = bad
-    assert not lean_output.factorise(a)
+    assert not compiled_output.factorise(a)
 
 
 def test_gates_and_features_are_those_of_rounded_relu():
     y = np.array([[-0.3, 0.0, 0.1, 0.4, 2.0]], np.float32)  # x + w with w = 0.2
     gate, wide = np.empty_like(y), np.empty((1, 6), np.float32)
-    lean_kernels.rectify(y, 0.4, gate, wide)
+    compiled_kernels.rectify(y, 0.4, gate, wide)
     np.testing.assert_allclose(gate / 0.4, [[0.0, 0.0, 0.25, 1.0, 1.0]], rtol=1e-6)
     np.testing.assert_allclose(wide[:, :5] / 0.4, [[0.0, 0.0, 0.0125, 0.2, 1.8]], rtol=1e-6)
 

@@ -121,20 +121,6 @@ def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "kind, chosen", [("inverse gamma", "whitened"), ("variational", "partially centred")]
-)
-def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_file(
-    tmp_path, problems, kind, chosen
-):
-    """An earlier version chose others."""
-    before = dataclasses.replace(CONFIG, coordinates=chosen)
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=21)
-    with pytest.raises(Killed):
-        run(problems[kind], config=before, checkpoint=checkpoint, progress=ended_after(21, Killed))
-    assert_same(run(problems[kind], checkpoint=checkpoint), run(problems[kind], config=before))
-
-
-@pytest.mark.parametrize(
     ("kind", "wanted"),
     [
         ("point estimate", "partially centred"),

@@ -57,11 +57,11 @@ def test_spans_are_what_one_radian_adds_to_a_units_input():
     """Scales times the root mean square over draws of the change of the pre-activations, in both kinds of network."""
     theta_hat, x, y = raw(7, 5)
     scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
-    usual = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
+    layer_scales = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
     for net in (problem()[0], scaled):
         scales = problem()[1].scales(STATE[:1])
         z = draw_z(net, 1)
-        spans = unit_spans(net, z, scales, usual=usual, leading=net.inputs.shape[1])
+        spans = unit_spans(net, z, scales, layer_scales=layer_scales, leading=net.inputs.shape[1])
         inputs, many = hidden_features(net, z, scales).inputs, draw_z(net, 4000, seed=3)
         one = torch.ones(4000, 1, 1, dtype=torch.float64)
         moved = inputs[1] @ (net.weights(1, one, many[1]) - net.theta_hat[1]).mT
@@ -71,7 +71,9 @@ def test_spans_are_what_one_radian_adds_to_a_units_input():
         ]
         assert spans == pytest.approx([float(e) for e in expected], rel=0.05)
     net, prior = problem()
-    first = unit_spans(net, draw_z(net, 1), prior.scales(STATE[:1]), usual=usual, leading=2)[0]
+    first = unit_spans(
+        net, draw_z(net, 1), prior.scales(STATE[:1]), layer_scales=layer_scales, leading=2
+    )[0]
     assert first == pytest.approx(0.5 * float(net.inputs[:, :2].square().sum(-1).mean().sqrt()))
 
 
@@ -92,7 +94,7 @@ def test_absurd_trailing_path_is_rejected_and_leaves_the_chain_where_it_was(step
 def test_network_of_some_inputs_is_the_same_network_with_the_other_weights_fixed(chosen):
     net, prior = problem()
     z = draw_z(net, 2)
-    part, at = net.at_inputs(chosen, z[0]), [z[0][:, :, chosen], *z[1:]]
+    part, at = net.with_inputs(chosen, z[0]), [z[0][:, :, chosen], *z[1:]]
     scales = prior.scales(STATE)
     torch.testing.assert_close(
         hidden_features(part, at, scales).features, hidden_features(net, z, scales).features
@@ -102,14 +104,17 @@ def test_network_of_some_inputs_is_the_same_network_with_the_other_weights_fixed
     torch.testing.assert_close(found.by_z[0], whole.by_z[0][:, :, chosen])
     torch.testing.assert_close(found.by_state, whole.by_state)
     torch.testing.assert_close(
-        part.repeated(3).rest, torch.stack([part.rest[i // 3] for i in range(6)]), rtol=0, atol=0
+        part.repeated(3).fixed_preactivation,
+        torch.stack([part.fixed_preactivation[i // 3] for i in range(6)]),
+        rtol=0,
+        atol=0,
     )
 
 
 def test_rounded_force_of_some_inputs_is_that_of_central_differences():
     net, prior = problem()
     z, widths = draw_z(net, 2), (0.4, 0.3)
-    part, at = net.at_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], *z[1:]]
+    part, at = net.with_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], *z[1:]]
 
     def value(state):
         scales = prior.scales(state)

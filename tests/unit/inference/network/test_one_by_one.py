@@ -12,6 +12,11 @@ import pytest
 import torch
 from scipy import stats
 
+from bandgap.inference.network.compiled_density import (
+    CompiledDensity,
+    has_compiled_code,
+    network_of_chain,
+)
 from bandgap.inference.network.input_split import step_trailing
 from bandgap.inference.network.joint_density import (
     LARGEST_LOG,
@@ -21,7 +26,6 @@ from bandgap.inference.network.joint_density import (
     signal,
 )
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
-from bandgap.inference.network.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.partial_centring import find_frames
 from bandgap.inference.network.scale_moves import step_scales
 from bandgap.inference.network.whitened_network import hidden_features, whiten
@@ -54,8 +58,8 @@ def simulated(name):
 
 
 def long_path(net, z, state, prior, frames, generator):
-    part = net.at_inputs(slice(None, LEADING), z[0])
-    assert can_be_lean(part)
+    part = net.with_inputs(slice(None, LEADING), z[0])
+    assert has_compiled_code(part)
     moved, state, _ = step_joint(
         part,
         [z[0][:, :, :LEADING].contiguous(), *z[1:]],
@@ -138,15 +142,15 @@ def test_density_in_frames_is_the_general_one(hidden, leading):
     frames = find_frames(net, prior, [(z, state)], leading=leading)
     if leading < 6:
         net, z = (
-            net.at_inputs(slice(None, leading), z[0]),
+            net.with_inputs(slice(None, leading), z[0]),
             [z[0][:, :, :leading].contiguous(), *z[1:]],
         )
     expected = exact_value(net, z, state, prior, frames)
     for chain in (0, 1):
-        density = FramedDensity(of_chain(net, chain), prior, frames)
+        density = CompiledDensity(network_of_chain(net, chain), prior, frames)
         for _ in range(2):
-            found = density([q[chain].numpy() for q in z], state[chain].numpy())
-            assert found == pytest.approx(float(expected[chain]), rel=1e-12)
+            value = density.in_frames([q[chain].numpy() for q in z], state[chain].numpy())
+            assert value == pytest.approx(float(expected[chain]), rel=1e-12)
 
 
 @pytest.mark.parametrize("log_t, rough", [(0.0, False), (3.0, True)])
@@ -170,8 +174,8 @@ def test_scale_beyond_float32_has_no_density_and_ends_a_path_quietly():
         float(extreme.abs().max()) < LARGEST_LOG
         and float(log_density(net, z, extreme, prior)) == -np.inf
     )
-    density = LeanDensity(net, prior)
-    density.place([q[0].numpy() for q in z])
+    density = CompiledDensity(net, prior)
+    density.set_weights([q[0].numpy() for q in z])
     assert density(extreme[0].numpy()) == -np.inf
     start = Phase(
         z,

@@ -11,10 +11,10 @@ from bandgap.inference.network.joint_density import log_force
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.network.partial_centring import (
     LINEARISED,
-    enter,
     find_frames,
+    from_frames,
     gradient_pairs,
-    place,
+    to_frames,
 )
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.network.problems import (
@@ -55,7 +55,7 @@ def problem(request):
 def log_density(net, prior, frames, zeta, state):
     """Of (zeta, scales) without exp(-|zeta|^2 / 2): the plain one at z, and the Jacobian by automatic differences."""
     scales = prior.scales(state)
-    z = place(frames, zeta, scales).z
+    z = from_frames(frames, zeta, scales).z
     value = integrate_output(
         net, hidden_features(net, z, scales), scales
     ).log_likelihood + prior.log_density(state)
@@ -67,7 +67,7 @@ def log_density(net, prior, frames, zeta, state):
             def moved(flat, i=i, q=q, chain=chain, of_one=of_one):
                 at = [p[chain : chain + 1] for p in zeta]
                 at[i] = flat.reshape(1, *q.shape[1:])
-                return place(frames, at, of_one).z[i].flatten()
+                return from_frames(frames, at, of_one).z[i].flatten()
 
             matrix = torch.autograd.functional.jacobian(moved, q[chain].flatten())
             jacobian[chain] += torch.linalg.slogdet(matrix).logabsdet
@@ -77,9 +77,9 @@ def log_density(net, prior, frames, zeta, state):
 def test_entering_and_placing_are_inverse(problem):
     net, prior, frames, state = problem
     z, scales = draw_z(net, 2), prior.scales(state)
-    zeta = enter(frames, z, scales)
+    zeta = to_frames(frames, z, scales)
     assert all(float((a - b).abs().max()) > 0.01 for a, b in zip(zeta, z, strict=True))
-    torch.testing.assert_close(place(frames, zeta, scales).z, z, rtol=0, atol=1e-12)
+    torch.testing.assert_close(from_frames(frames, zeta, scales).z, z, rtol=0, atol=1e-12)
 
 
 def test_value_of_the_force_counts_the_jacobian_up_to_a_constant(problem):
@@ -178,14 +178,19 @@ def plain_variances(net, prior, z, state, frames):
         columns = []
         for i, (frame, (g, h)) in enumerate(zip(frames, pairs, strict=True)):
             right = (
-                torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
+                torch.eye(h.shape[1], dtype=torch.float64)
+                if frame.input_directions is None
+                else frame.input_directions
             )
             grown = float(torch.exp(frame.log_scale - torch.log(scales.s[chain, i])))
-            columns.append(grown * torch.einsum("no,ni->noi", g @ frame.left, h @ right).flatten(1))
+            columns.append(
+                grown
+                * torch.einsum("no,ni->noi", g @ frame.output_directions, h @ right).flatten(1)
+            )
         wide = torch.cat(columns, 1)
         inverse = torch.linalg.inv(torch.eye(wide.shape[1], dtype=torch.float64) + wide.T @ wide)
         sizes = [
-            frame.left.shape[0] * pair[1].shape[1]
+            frame.output_directions.shape[0] * pair[1].shape[1]
             for frame, pair in zip(frames, pairs, strict=True)
         ]
         found.append(inverse.diagonal().split(sizes))
@@ -198,8 +203,12 @@ def test_directions_of_frames_are_those_of_the_kronecker_factors_of_the_fisher_i
     z = draw_z(net, 2)
     pairs = gradient_pairs(net, z, prior.scales(INFORMED))
     for frame, (g, h) in zip(find_frames(net, prior, [(z, INFORMED)]), pairs, strict=True):
-        right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
-        for columns, gram in ((frame.left, g.T @ g), (right, h.T @ h)):
+        right = (
+            torch.eye(h.shape[1], dtype=torch.float64)
+            if frame.input_directions is None
+            else frame.input_directions
+        )
+        for columns, gram in ((frame.output_directions, g.T @ g), (right, h.T @ h)):
             torch.testing.assert_close(
                 columns.T @ columns, torch.eye(len(gram), dtype=torch.float64)
             )
@@ -249,7 +258,7 @@ def test_frames_of_leading_inputs_are_those_of_a_model_without_the_others():
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
     z = draw_z(net, 2)
     first, second = find_frames(net, prior, [(z, INFORMED)], leading=3)
-    part, lead = net.at_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], z[1]]
+    part, lead = net.with_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], z[1]]
     expected = find_frames(part, prior, [(lead, INFORMED)])
     torch.testing.assert_close(first.information, expected[0].information)
     torch.testing.assert_close(second.information, expected[1].information)

@@ -157,4 +157,4 @@ def test_prior_of_alpha_that_is_zero_everywhere_is_refused():
 )
 def test_gradient_by_operations_of_any_device_is_the_one_by_a_compiled_loop(prior):
     state = prior.draw(200, generator=torch.Generator().manual_seed(2))
-    torch.testing.assert_close(prior.log_density_and_gradient(state), prior._gradient(state))
+    torch.testing.assert_close(prior.log_density_and_gradient(state), prior._torch_gradient(state))

@@ -88,10 +88,10 @@ def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_fi
         tmp_path / "not-here" / "board",
         Checkpoint(tmp_path / "kept" / "chains.safetensors", 5),
     )
-    planned = BRIEF.planned(can_frame=problem[0].isotropic)
+    planned = BRIEF.planned(isotropic=problem[0].isotropic)
     found = _run_in_process(*problem, planned, place, path, None, file)
     board = _open_board(None, problem[1], planned, groups=2)
-    alone = run_group(*problem, planned, place, board=board, look=lambda: None)
+    alone = run_group(*problem, planned, place, board=board, report=lambda: None)
     assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(
         found.draws.output, alone.draws.output
     )
@@ -121,7 +121,7 @@ def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypa
     torch.set_num_threads(2)
     try:
         with threadpool_limits(limits=2, user_api="blas"):
-            planned = BRIEF.planned(can_frame=net.isotropic)
+            planned = BRIEF.planned(isotropic=net.isotropic)
             _run_in_process(
                 net, watched, planned, GroupPlace(0, 1, 0, 2, (0, 0)), tmp_path / "none", None, None
             )

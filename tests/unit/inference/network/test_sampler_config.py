@@ -9,30 +9,30 @@ from bandgap.inference.network.sampler_config import SamplerConfig
 
 
 @pytest.mark.parametrize(
-    ("can_frame", "coordinates", "warmup", "draws"),
+    ("isotropic", "coordinates", "warmup", "draws"),
     [(True, "partially centred", 200, 400), (False, "whitened", 300, 1500)],
 )
-def test_auto_follows_the_prior(can_frame: bool, coordinates: str, warmup: int, draws: int) -> None:
-    planned = SamplerConfig().planned(can_frame=can_frame)
+def test_auto_follows_the_prior(isotropic: bool, coordinates: str, warmup: int, draws: int) -> None:
+    planned = SamplerConfig().planned(isotropic=isotropic)
     assert (planned.coordinates, planned.n_warmup, planned.n_draws) == (coordinates, warmup, draws)
 
 
 def test_given_coordinates_and_lengths_stay() -> None:
     for coordinates in ("whitened", "partially centred"):
         given = SamplerConfig(coordinates=coordinates, warmup=30, draws=50)
-        planned = given.planned(can_frame=True)
+        planned = given.planned(isotropic=True)
         assert planned == given and (planned.n_warmup, planned.n_draws) == (30, 50)
 
 
 def test_planning_twice_changes_nothing() -> None:
-    planned = SamplerConfig(draws=70).planned(can_frame=True)
-    assert planned.planned(can_frame=False) == planned
+    planned = SamplerConfig(draws=70).planned(isotropic=True)
+    assert planned.planned(isotropic=False) == planned
 
 
-@pytest.mark.parametrize("framed", [False, True])
-def test_given_path_holds_in_both_coordinates(framed: bool) -> None:
+@pytest.mark.parametrize("centred", [False, True])
+def test_given_path_holds_in_both_coordinates(centred: bool) -> None:
     given = SamplerConfig(angle=1.25, target_accept=0.9)
-    assert (given.radians(framed=framed), given.acceptance(framed=framed)) == (1.25, 0.9)
+    assert (given.radians(centred=centred), given.acceptance(centred=centred)) == (1.25, 0.9)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_equal_standard_deviations_are_the_isotropic_network():
         integrated(full, z, scales).log_likelihood,
         integrated(reduced, coordinates, scales).log_likelihood,
     )
-    torch.testing.assert_close(full.kept(z), coordinates)
+    torch.testing.assert_close(full.stored(z), coordinates)
 
 
 @HIDDEN
@@ -124,7 +124,7 @@ def test_kept_draws_hold_what_the_first_layer_adds_at_the_training_rows(hidden):
     theta_hat, sd, x, _, net = made(hidden, n=6, p=9)
     z = draw_z(net, 2)
     wide = torch.cat([x, torch.ones(6, 1)], 1)
-    kept = net.kept(z)
+    kept = net.stored(z)
     assert kept[0].shape == (2, hidden[0], 6)
     torch.testing.assert_close(kept[0] @ (wide @ net.basis).T, (sd[0] * z[0]) @ wide.T)
     assert all(torch.equal(a, b) for a, b in zip(kept[1:], z[1:], strict=True))

@@ -9,7 +9,7 @@ from scipy import stats
 
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import point_estimate_scales, variational_scales
-from bandgap.inference.network.scales import FreeScalePrior, ScaleGradient
+from bandgap.inference.network.scales import ScaleGradient
 from tests.unit.inference.network.problems import CPU, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
@@ -27,7 +27,7 @@ PRIORS = {
     "inverse gamma, shape 3": InverseGammaScales(0.3, torch.ones(3).double(), shape=3.0, scale=0.4),
 }
 every_prior = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-FREE = {name: prior for name, prior in PRIORS.items() if isinstance(prior, FreeScalePrior)}
+FREE = {name: prior for name, prior in PRIORS.items() if prior.scales_are_free}
 
 
 def draws_of(prior, n=4000, seed=0):

@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from bandgap.inference.network.compiled_density import (
+    CompiledDensity,
+    has_compiled_code,
+    network_of_chain,
+)
+from bandgap.inference.network.compiled_force import CompiledForce
 from bandgap.inference.network.joint_density import (
     LARGEST_SIGNAL,
     ROUGH_SIGNAL,
@@ -14,8 +20,6 @@ from bandgap.inference.network.joint_density import (
     signal,
 )
 from bandgap.inference.network.joint_hmc import Phase, path
-from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain
-from bandgap.inference.network.lean_force import LeanForce
 from bandgap.inference.network.partial_centring import find_frames
 from bandgap.inference.network.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, whiten
@@ -41,11 +45,11 @@ def test_lean_force_is_the_general_one(framed, leading):
     z = draw_z(net, 2)
     frames = find_frames(net, prior, [(z, STATE)], leading=leading) if framed else []
     if leading < 6:
-        net = net.at_inputs(slice(None, leading), z[0])
+        net = net.with_inputs(slice(None, leading), z[0])
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
     expected = log_force(net, z, STATE, prior, frames, widths=WIDTHS)
     for chain in (0, 1):
-        force = LeanForce(of_chain(net, chain), prior, frames, WIDTHS)
+        force = CompiledForce(network_of_chain(net, chain), prior, frames, WIDTHS)
         for _ in range(2):  # the arrays of a first call must not be seen in a second one
             by_state = force([q[chain].numpy() for q in z], STATE[chain].numpy())
             torch.testing.assert_close(tensors(force), [g[chain] for g in expected.by_z])
@@ -66,7 +70,7 @@ def test_lean_force_of_large_outputs_is_the_general_one(framed):
     )
     frames = find_frames(net, prior, [(z, state)]) if framed else []
     expected = log_force(net, z, state, prior, frames, widths=WIDTHS)
-    force = LeanForce(net, prior, frames, WIDTHS)
+    force = CompiledForce(net, prior, frames, WIDTHS)
     by_state = force([q[0].numpy() for q in z], state[0].numpy())
     for found, of_all in zip(tensors(force), expected.by_z, strict=True):
         assert float((found - of_all[0]).norm()) < 1e-4 * float(
@@ -82,34 +86,34 @@ def test_force_on_the_first_layer_alone_is_the_same(leading):
     net, prior = problem()
     z = draw_z(net, 1)
     if leading < 6:
-        net = net.at_inputs(slice(None, leading), z[0])
+        net = net.with_inputs(slice(None, leading), z[0])
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
     expected = log_force(net, z, STATE[:1], prior, widths=WIDTHS)
-    force = LeanForce(net, prior, [], WIDTHS)
+    force = CompiledForce(net, prior, [], WIDTHS)
     found = force.by_first_layer([q[0].numpy() for q in z], prior.plain_scales(STATE[0].numpy()))
     torch.testing.assert_close(torch.from_numpy(found), expected.by_z[0][0])
 
 
 @pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 3)])
-def test_lean_density_is_the_general_one(hidden):
+def test_compiled_density_is_the_general_one(hidden):
     net, prior = problem(hidden)
     state = state_of([-2.0, -0.7, *[0.1 * i for i in range(len(hidden) + 1)]])
     state = torch.cat([state, state + 0.3])
     z = draw_z(net, 2)
-    net, first = net.at_inputs(slice(None, 3), z[0]), z[0][:, :, :3].contiguous()
+    net, first = net.with_inputs(slice(None, 3), z[0]), z[0][:, :, :3].contiguous()
     expected = log_density(net, [first, *z[1:]], state, prior)
     for chain in (0, 1):
-        density = LeanDensity(of_chain(net, chain), prior)
+        density = CompiledDensity(network_of_chain(net, chain), prior)
         for _ in range(2):
-            density.place([q[chain].numpy() for q in (first, *z[1:])])
+            density.set_weights([q[chain].numpy() for q in (first, *z[1:])])
             assert density(state[chain].numpy()) == pytest.approx(float(expected[chain]), rel=1e-12)
 
 
 @pytest.mark.parametrize("bad", [70.0, float("nan"), 50.0])
-def test_lean_density_outside_the_range_of_numbers_is_minus_infinity(bad):
+def test_compiled_density_outside_the_range_of_numbers_is_minus_infinity(bad):
     net, prior = problem()
-    density = LeanDensity(net, prior)
-    density.place([q[0].numpy() for q in draw_z(net, 1)])
+    density = CompiledDensity(net, prior)
+    density.set_weights([q[0].numpy() for q in draw_z(net, 1)])
     state = STATE[0].numpy().copy()
     assert np.isfinite(density(state))
     state[0] = bad
@@ -122,7 +126,7 @@ def test_networks_of_one_and_three_hidden_layers_too():
         state = state_of([-2.0, -0.7, *[0.1 * i for i in range(len(hidden) + 1)]])
         z = draw_z(net, 1)
         expected = log_force(net, z, state, prior, widths=widths)
-        force = LeanForce(net, prior, [], widths)
+        force = CompiledForce(net, prior, [], widths)
         by_state = force([q[0].numpy() for q in z], state[0].numpy())
         torch.testing.assert_close(tensors(force), [g[0] for g in expected.by_z])
         torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0])
@@ -131,22 +135,26 @@ def test_networks_of_one_and_three_hidden_layers_too():
 def test_where_its_products_are_too_coarse_it_gives_no_force():
     net, prior = problem()
     z, state = draw_z(net, 1), state_of([50.0, -0.7, 0.0, 0.0, 0.0])
-    assert LeanForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], state[0].numpy()) is None
+    assert (
+        CompiledForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], state[0].numpy()) is None
+    )
 
 
 def test_weights_that_are_not_finite_have_no_lean_force():
     net, prior = problem()
     z = draw_z(net, 1)
     z[0][0, 0, 0] = float("nan")
-    assert LeanForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], STATE[0].numpy()) is None
+    assert (
+        CompiledForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], STATE[0].numpy()) is None
+    )
 
 
 def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
     net, _ = problem()
     theta_hat, x, y = raw(7, 5)
     scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
-    assert can_be_lean(net)
-    assert not can_be_lean(scaled) and not can_be_lean(
+    assert has_compiled_code(net)
+    assert not has_compiled_code(scaled) and not has_compiled_code(
         dataclasses.replace(net, y=net.y.expand(2, -1))
     )
 
@@ -171,11 +179,13 @@ def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
 def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     net, prior = problem()
     z = draw_z(net, 2)
-    net = net.at_inputs(slice(None, 3), z[0])
+    net = net.with_inputs(slice(None, 3), z[0])
     z = [z[0][:, :, :3].contiguous(), *z[1:]]
     state = torch.cat([STATE[:1], state_of([14.0, -0.7, 0.0, 0.0, 0.0])])
     assert (
-        LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1].numpy() for q in z], state[1].numpy())
+        CompiledForce(network_of_chain(net, 1), prior, [], WIDTHS)(
+            [q[1].numpy() for q in z], state[1].numpy()
+        )
         is None
     )
     still = Phase(
@@ -190,7 +200,7 @@ def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     both, *_ = path(net, still, widths=WIDTHS, **settings)
     for chain in (0, 1):
         one = slice(chain, chain + 1)
-        alone = dataclasses.replace(net, rest=net.rest[one])
+        alone = dataclasses.replace(net, fixed_preactivation=net.fixed_preactivation[one])
         start = Phase([q[one] for q in z], state[one], [v[one] for v in still.v], still.u[one])
         end, *_ = path(alone, start, widths=WIDTHS, **settings)
         assert torch.equal(both.state[one], end.state)

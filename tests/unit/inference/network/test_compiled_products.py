@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bandgap.inference.network.lean_kernels import by_numpy, by_torch, multiply, silent
+from bandgap.inference.network.compiled_kernels import by_numpy, by_torch, multiply, silent
 
 GENERATOR = np.random.default_rng(4)
 
