@@ -28,7 +28,7 @@ def first_that_stays(attempt: Callable[[int], T]) -> T | None:
     return None
 
 
-def own_or_part(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
+def part_of_checkpoint(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
     """Return the file of one of several runs or attempts.
 
     Number 0 has the file itself, numbers 1, 2, ... have parts of it (`Checkpoint.of_part`).

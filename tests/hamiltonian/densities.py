@@ -45,7 +45,8 @@ def assert_moments(draws, mean, covariance):
 
 def funnel(q):
     """Neal's funnel: log scale v ~ N(0, 9), nine x ~ N(0, exp(v))."""
-    v, x = q[:, 0], q[:, 1:]
+    v = q[:, 0]
+    x = q[:, 1:]
     return -(v**2) / 18 - 4.5 * v - 0.5 * (x**2).sum(-1) * torch.exp(-v)
 
 

@@ -86,7 +86,8 @@ def leapfrog(log_density, q, p, *, step, n_steps):
 
 
 def test_leapfrog_is_reversible_and_each_chain_has_its_own_step():
-    start, momentum = start_of(2, 3), start_of(2, 3, seed=5)
+    start = start_of(2, 3)
+    momentum = start_of(2, 3, seed=5)
     step = torch.tensor([0.1, 0.3]).double()
     q, p, value = leapfrog(standard_normal, start, momentum, step=step, n_steps=9)
     back, turned, _ = leapfrog(standard_normal, q, -p, step=step, n_steps=9)

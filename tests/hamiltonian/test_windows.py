@@ -142,7 +142,8 @@ def test_first_step_is_next_to_the_target_acceptance_in_every_chain(start, exact
         end = leapfrog_step(density, start_phase, step=factor * step, inverse_mass=mass)
         return torch.exp(energy(start_phase, mass) - energy(end, mass)) > 0.8
 
-    grown, shrunk = good(0.5) & ~good(1.0), good(1.0) & ~good(2.0)
+    grown = good(0.5) & ~good(1.0)
+    shrunk = good(1.0) & ~good(2.0)
     assert bool((grown | shrunk).all())
     assert not exact_mass or float(step.max() / step.min()) <= 4.0
 

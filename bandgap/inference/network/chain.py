@@ -356,7 +356,7 @@ class Chain:
             self._visited = []
 
     def _refresh(self, *, find_new_frames: bool) -> None:
-        """Estimate the scales' widths from the latest iterations and, if asked, find frames."""
+        """Estimate the scales' widths from the latest iterations and, if asked for, frames."""
         recent = torch.cat(self._history[-math.ceil(RECENT * len(self._history)) :])
         values, vectors = torch.linalg.eigh(torch.cov(recent.T))
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()

@@ -209,8 +209,10 @@ def _run_in_process(
     board = _open_board(path if has_board else None, prior, config, groups=place.groups)
 
     def stop_if_abandoned() -> None:
-        board_is_gone = has_board and not path.exists()
-        if board_is_gone if parent is None else os.getppid() != parent:
+        if parent is None:
+            if has_board and not path.exists():
+                board.stop_all()
+        elif os.getppid() != parent:
             board.stop_all()
 
     with few_blas_threads():

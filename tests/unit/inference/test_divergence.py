@@ -6,7 +6,12 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, own_or_part
+from bandgap.inference.divergence import (
+    ATTEMPTS,
+    DivergedError,
+    first_that_stays,
+    part_of_checkpoint,
+)
 
 
 @pytest.mark.parametrize("n_diverging", range(ATTEMPTS))
@@ -38,7 +43,7 @@ def test_attempts_that_all_diverge_give_none_and_other_errors_are_raised():
 
 def test_every_attempt_has_a_separate_file():
     file = Checkpoint(Path("chains.safetensors"), every=7)
-    parts = [own_or_part(file, number) for number in range(ATTEMPTS)]
+    parts = [part_of_checkpoint(file, number) for number in range(ATTEMPTS)]
     assert parts[0] == file
     assert len({part.path for part in parts}) == ATTEMPTS and {part.every for part in parts} == {7}
-    assert own_or_part(None, 2) is None
+    assert part_of_checkpoint(None, 2) is None

@@ -54,7 +54,8 @@ def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) 
 
 def test_increasing_function_of_both_changes_nothing() -> None:
     rng = np.random.default_rng(5)
-    posterior, prior = chains_of(rng, shift=0.3), rng.normal(size=1000)
+    posterior = chains_of(rng, shift=0.3)
+    prior = rng.normal(size=1000)
     plain = compare_with_prior("x", posterior, prior)
     transformed = compare_with_prior("x", np.exp(posterior), np.exp(prior))
     assert plain is not None and transformed is not None

@@ -1,4 +1,4 @@
-"""The lean force is the general one with rounded ReLU, and says where it cannot be."""
+"""The compiled force and density equal those in torch, and give None where they cannot."""
 
 import dataclasses
 
@@ -40,7 +40,7 @@ def tensors(force):
 
 @pytest.mark.parametrize("framed", [False, True])
 @pytest.mark.parametrize("leading", [6, 3])
-def test_lean_force_is_the_general_one(framed, leading):
+def test_compiled_force_is_that_of_torch(framed, leading):
     net, prior = problem()
     z = draw_z(net, 2)
     frames = find_frames(net, prior, [(z, STATE)], leading=leading) if framed else []
@@ -50,32 +50,30 @@ def test_lean_force_is_the_general_one(framed, leading):
     expected = log_force(net, z, STATE, prior, frames, widths=WIDTHS)
     for chain in (0, 1):
         force = CompiledForce(network_of_chain(net, chain), prior, frames, WIDTHS)
-        for _ in range(2):  # the arrays of a first call must not be seen in a second one
+        for _ in range(2):  # a second call must not depend on the arrays of the first
             by_state = force([q[chain].numpy() for q in z], STATE[chain].numpy())
             torch.testing.assert_close(tensors(force), [g[chain] for g in expected.by_z])
             torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[chain])
 
 
 @pytest.mark.parametrize("framed", [False, True])
-def test_lean_force_of_large_outputs_is_the_general_one(framed):
-    """Where float32 is too coarse for the products of the features, as under a prior that lets weights go far."""
+def test_compiled_force_of_large_outputs_is_that_of_torch(framed):
+    """Here float32 is too coarse for the products of the features."""
     theta_hat, x, y = raw(40, 5)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
-    z, state = [q.float() for q in draw_z(net, 1)], state_of([3.0, -0.7, 0.0, 0.0, 0.0])
+    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32)
+    prior = prior_of(theta_hat, x)
+    z = [q.float() for q in draw_z(net, 1)]
+    state = state_of([3.0, -0.7, 0.0, 0.0, 0.0])
     scales = prior.scales(state)
-    assert (
-        ROUGH_SIGNAL
-        < float(signal(hidden_features(net, z, scales, widths=WIDTHS), scales.rho))
-        < LARGEST_SIGNAL
-    )
+    strength = float(signal(hidden_features(net, z, scales, widths=WIDTHS), scales.rho))
+    assert ROUGH_SIGNAL < strength < LARGEST_SIGNAL
     frames = find_frames(net, prior, [(z, state)]) if framed else []
     expected = log_force(net, z, state, prior, frames, widths=WIDTHS)
     force = CompiledForce(net, prior, frames, WIDTHS)
     by_state = force([q[0].numpy() for q in z], state[0].numpy())
-    for found, of_all in zip(tensors(force), expected.by_z, strict=True):
-        assert float((found - of_all[0]).norm()) < 1e-4 * float(
-            of_all.norm()
-        )  # features in float32, products not
+    for by_z, expected_by_z in zip(tensors(force), expected.by_z, strict=True):
+        # features are in float32
+        assert float((by_z - expected_by_z[0]).norm()) < 1e-4 * float(expected_by_z.norm())
     torch.testing.assert_close(
         torch.from_numpy(by_state), expected.by_state[0], rtol=1e-4, atol=1e-3
     )
@@ -90,17 +88,19 @@ def test_force_on_the_first_layer_alone_is_the_same(leading):
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
     expected = log_force(net, z, STATE[:1], prior, widths=WIDTHS)
     force = CompiledForce(net, prior, [], WIDTHS)
-    found = force.by_first_layer([q[0].numpy() for q in z], prior.plain_scales(STATE[0].numpy()))
-    torch.testing.assert_close(torch.from_numpy(found), expected.by_z[0][0])
+    scales = prior.plain_scales(STATE[0].numpy())
+    by_z = force.by_first_layer([q[0].numpy() for q in z], scales)
+    torch.testing.assert_close(torch.from_numpy(by_z), expected.by_z[0][0])
 
 
 @pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 3)])
-def test_compiled_density_is_the_general_one(hidden):
+def test_compiled_density_is_that_of_torch(hidden):
     net, prior = problem(hidden)
     state = state_of([-2.0, -0.7, *[0.1 * i for i in range(len(hidden) + 1)]])
     state = torch.cat([state, state + 0.3])
     z = draw_z(net, 2)
-    net, first = net.with_inputs(slice(None, 3), z[0]), z[0][:, :, :3].contiguous()
+    net = net.with_inputs(slice(None, 3), z[0])
+    first = z[0][:, :, :3].contiguous()
     expected = log_density(net, [first, *z[1:]], state, prior)
     for chain in (0, 1):
         density = CompiledDensity(network_of_chain(net, chain), prior)
@@ -120,7 +120,7 @@ def test_compiled_density_outside_the_range_of_numbers_is_minus_infinity(bad):
     assert density(state) == -np.inf
 
 
-def test_networks_of_one_and_three_hidden_layers_too():
+def test_compiled_force_of_one_and_three_hidden_layers_is_that_of_torch():
     for hidden, widths in (((4,), (0.4,)), ((4, 3, 3), (0.4, 0.3, 0.2))):
         net, prior = problem(hidden)
         state = state_of([-2.0, -0.7, *[0.1 * i for i in range(len(hidden) + 1)]])
@@ -132,15 +132,16 @@ def test_networks_of_one_and_three_hidden_layers_too():
         torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0])
 
 
-def test_where_its_products_are_too_coarse_it_gives_no_force():
+def test_too_large_signal_has_no_compiled_force():
     net, prior = problem()
-    z, state = draw_z(net, 1), state_of([50.0, -0.7, 0.0, 0.0, 0.0])
+    z = draw_z(net, 1)
+    state = state_of([50.0, -0.7, 0.0, 0.0, 0.0])
     assert (
         CompiledForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], state[0].numpy()) is None
     )
 
 
-def test_weights_that_are_not_finite_have_no_lean_force():
+def test_weights_that_are_not_finite_have_no_compiled_force():
     net, prior = problem()
     z = draw_z(net, 1)
     z[0][0, 0, 0] = float("nan")
@@ -149,7 +150,7 @@ def test_weights_that_are_not_finite_have_no_lean_force():
     )
 
 
-def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
+def test_compiled_code_is_for_networks_of_one_prior_width_and_one_set_of_labels():
     net, _ = problem()
     theta_hat, x, y = raw(7, 5)
     scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
@@ -159,7 +160,7 @@ def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
     )
 
 
-def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
+def test_rounded_path_is_reversible_with_exact_energies():
     net, prior = problem()
     flights = 0.3 * torch.eye(4, dtype=torch.float64)
     u = torch.randn(STATE.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -176,7 +177,7 @@ def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-9)
 
 
-def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
+def test_chain_without_a_compiled_force_does_not_change_other_chains():
     net, prior = problem()
     z = draw_z(net, 2)
     net = net.with_inputs(slice(None, 3), z[0])
