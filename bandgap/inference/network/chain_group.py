@@ -192,8 +192,8 @@ class _GroupRun:
         for name, values in self._records().items():
             if values:
                 arrays[f"drawn.{name}"] = torch.stack(values, 1)
-        for part, values in enumerate(self._stacked_parts()):
-            arrays[f"stored.{part}"] = values
+        for part, stacked in enumerate(self._stacked_parts()):
+            arrays[f"stored.{part}"] = stacked
         facts = {"iteration": self.chain.iteration, "acceptance": self._acceptance}
         checkpoints.write(file.path, arrays, self._expected | facts)
 
