@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
-from bandgap.inference.network.lean_kernels import Reals, by_numpy, by_torch, multiply
+from bandgap.inference.network.compiled_kernels import Reals, by_numpy, by_torch, multiply
 
 SIDES = {"torch": by_torch, "numpy": by_numpy}
 

@@ -1,7 +1,8 @@
-"""Files from which a run of chains goes on at any iteration: named tensors and a few words, as safetensors.
+"""Checkpoints: files from which a run of chains resumes at any iteration.
 
-Nothing is unpickled. A file is written beside its old version and then takes its place, so that an interruption leaves
-one or the other.
+A file contains named tensors and a few facts, as safetensors, and nothing is unpickled. A new file
+is written under another name and then replaces the old one, so that an interruption leaves one or
+the other.
 """
 
 import contextlib
@@ -23,16 +24,16 @@ from torch import Tensor
 from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError, ConfigError
 
-SCHEMA = "5"
-CHECKPOINT = "checkpoint"  # folder of an unfinished run, in its own
+SCHEMA = "1"
+CHECKPOINT = "checkpoint"  # name of the folder of checkpoints in the folder of an unfinished run
 CHECKPOINT_EVERY = 100  # iterations
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run is kept and how often: every `every` iterations, when it is cancelled, and at its end.
+    """File of a run: written every `every` iterations, when the run is cancelled, and at its end.
 
-    The file holds all draws so far.
+    It contains all draws so far. Raises ConfigError for `every` below 1.
     """
 
     path: Path
@@ -45,7 +46,7 @@ class Checkpoint:
             )
 
     def of_part(self, number: int) -> "Checkpoint":
-        """Return where one part of the run is kept, such as a group of chains (from 0): a file beside the others.
+        """Return the file of one part of the run, such as a group of chains (from 0).
 
         >>> Checkpoint(Path("chains.safetensors")).of_part(1).path.name
         'chains-2.safetensors'
@@ -54,55 +55,57 @@ class Checkpoint:
 
 
 class ForeignCheckpointError(ArtifactError):
-    """A checkpoint from which this run cannot go on: damaged, of another version, or of another run."""
+    """A checkpoint from which this run cannot resume: damaged, or of another version or run."""
 
 
 def write(path: Path, arrays: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors and `facts`, plain values that JSON can hold."""
+    """Write tensors and `facts`, values that JSON can represent."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     metadata = {"schema": SCHEMA, "facts": json.dumps(dict(facts), sort_keys=True)}
     try:
-        save_file(_apart(arrays), beside, metadata=metadata)
-        beside.replace(path)
+        save_file(_without_shared_memory(arrays), temporary, metadata=metadata)
+        temporary.replace(path)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
+            temporary.unlink()
 
 
 def read(
     path: Path, *, expected: Mapping[str, Any], device: torch.device
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors, on `device`, and the facts; the facts named in `expected` must have these values.
+    """Return the tensors, on `device`, and the facts.
 
-    Raises ForeignCheckpointError on a file that is damaged, of another version, or of another run.
+    Raises ForeignCheckpointError on a file that is damaged, of another version, or of another run,
+    which is one whose facts differ from `expected`.
     """
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            # a copy: what safetensors returns is the file itself, mapped into memory
-            arrays = {name: file.get_tensor(name).clone().to(device) for name in file.keys()}  # noqa: SIM118
+            names = list(file.keys())
+            # copies, because safetensors returns the file itself, mapped into memory
+            arrays = {name: file.get_tensor(name).clone().to(device) for name in names}
         facts = _facts(metadata)
     except DAMAGE as error:
         raise ForeignCheckpointError(
-            f"{path}: not a checkpoint, or damaged ({error}). Delete it to start anew."
+            f"{path}: not a checkpoint, or damaged ({error}). Delete it to restart."
         ) from error
     if metadata.get("schema") != SCHEMA:
         raise ForeignCheckpointError(
-            f"{path}: a checkpoint of version {metadata.get('schema', 'unknown')}; this program reads version "
-            f"{SCHEMA}. Delete it to start anew."
+            f"{path}: a checkpoint of version {metadata.get('schema', 'unknown')}; this program "
+            f"reads version {SCHEMA}. Delete it to restart."
         )
     for name, value in expected.items():
         if facts.get(name) != value:
             raise ForeignCheckpointError(
-                f"{path}: belongs to another run: {name} is {facts.get(name)!r} there and {value!r} here. Give another "
-                "file, or delete this one to start anew."
+                f"{path}: belongs to another run: {name} is {facts.get(name)!r} there and "
+                f"{value!r} here. Give another file, or delete this one to restart."
             )
     return arrays, facts
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return the facts of a file of this version, none where there is no such file."""
+    """Return the facts of a file of this version, {} if there is no such file."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -113,10 +116,10 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def _facts(metadata: Mapping[str, str]) -> dict[str, Any]:
-    found = parse_json(metadata.get("facts", "{}"), what="facts")
-    if not isinstance(found, dict):
-        raise TypeError(f"facts are a {type(found).__name__}")
-    return found
+    facts = parse_json(metadata.get("facts", "{}"), what="facts")
+    if not isinstance(facts, dict):
+        raise TypeError(f"facts are a {type(facts).__name__}")
+    return facts
 
 
 def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -129,7 +132,10 @@ def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def content_of(*parts: Any) -> str:
-    """Return 16 hexadecimal digits of SHA-256 over the fields of dataclasses: tensors and arrays by their bits."""
+    """Return 16 hexadecimal digits of SHA-256 over the fields of dataclasses.
+
+    Tensors and arrays enter by their bits.
+    """
     digest = hashlib.sha256()
     for piece in _pieces(parts):
         digest.update(piece)
@@ -155,12 +161,13 @@ def _pieces(value: Any) -> Iterator[bytes]:
         yield repr(value).encode()
 
 
-def _apart(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU, no two of them in the same memory, as safetensors wants them."""
-    result, places = {}, set()
+def _without_shared_memory(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors on the CPU, no two in the same memory, as safetensors requires."""
+    result = {}
+    addresses = set()
     for name, tensor in arrays.items():
-        here = tensor.cpu().contiguous()
-        place = here.untyped_storage().data_ptr()
-        result[name] = here.clone() if place in places else here
-        places.add(place)
+        on_cpu = tensor.cpu().contiguous()
+        address = on_cpu.untyped_storage().data_ptr()
+        result[name] = on_cpu.clone() if address in addresses else on_cpu
+        addresses.add(address)
     return result

@@ -1,4 +1,4 @@
-"""What is done where chains, or networks in training, run away: the same from the beginning, with a shorter step."""
+"""Restarts with a shorter step where chains, or networks in training, diverge."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,13 +11,14 @@ ATTEMPTS = 4  # of `first_that_stays`
 
 
 class DivergedError(ConfigError):
-    """Chains or networks that went further than a step of theirs may go."""
+    """Chains or networks that moved further than one step may move."""
 
 
 def first_that_stays(attempt: Callable[[int], T]) -> T | None:
-    """Return what the first attempt gives, numbered from 0, that raises no DivergedError: each with a shorter step.
+    """Return the result of the first attempt that does not diverge.
 
-    None where all of `ATTEMPTS` raise it.
+    `attempt` is called with 0, 1, ... and takes a shorter step for every larger number. None if all
+    `ATTEMPTS` raise DivergedError.
     """
     for number in range(ATTEMPTS):
         try:
@@ -27,6 +28,11 @@ def first_that_stays(attempt: Callable[[int], T]) -> T | None:
     return None
 
 
-def own_or_part(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
-    """Return the file of one of several runs or attempts: the first has it alone, the others parts 1, 2, ... of it."""
-    return checkpoint if checkpoint is None or not number else checkpoint.of_part(number)
+def part_of_checkpoint(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
+    """Return the file of one of several runs or attempts.
+
+    Number 0 has the file itself, numbers 1, 2, ... have parts of it (`Checkpoint.of_part`).
+    """
+    if checkpoint is None or number == 0:
+        return checkpoint
+    return checkpoint.of_part(number)

@@ -1,14 +1,15 @@
-r"""ReLU with its corner rounded off, for the forces of Hamiltonian paths.
+r"""ReLU with a rounded corner, for the forces of Hamiltonian paths.
 
-A path along the exact gradient of a ReLU network meets a kink wherever a unit switches on or off for one of the rows,
-thousands of times in a radian, and the energy errors there add up at random: that, not stiffness, limits the step. A
-force that is the gradient of a network with
+A path along the exact gradient of a ReLU network meets a kink wherever a unit switches on or off
+for one of the rows, thousands of times in a radian. The energy errors there add up at random and
+limit the step. The gradient of a network with
 
     r_w(x) = max(x - w, 0) + w u^2,   gate r_w'(x) = u = min(max((x + w) / (2 w), 0), 1)
 
-(x where x > w, zero where x < -w, at most w / 4 above ReLU between) follows a smooth energy instead, which stays within
-a bounded distance of the exact one however long the path is. The exact energy decides on acceptance: any force that is
-a function of the position keeps the path reversible and of constant volume, so that the posterior is the exact one.
+follows a smooth energy instead. r_w is x for x > w, zero for x < -w, and at most w / 4 above ReLU
+in between. The smooth energy stays within a bounded distance of the exact one, however long the
+path is. The exact energy decides on acceptance. Any force that is a function of the position keeps
+the path reversible and of constant volume, so that the posterior is exact.
 """
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 def rectified(pre: Tensor, constant: float, width: float = 0.0) -> tuple[Tensor, Tensor | None]:
     """Return (r_w(pre), constant) of shape (chain, n, units + 1) and the gates (chain, n, units).
 
-    With `width` 0 it is ReLU, and its gates, which the features tell, are None.
+    `width` 0 gives ReLU and no gates, because the features determine them.
     """
     if not width:
         return torch.nn.functional.pad(pre, (0, 1), value=constant).relu_(), None
@@ -32,6 +33,9 @@ def rectified(pre: Tensor, constant: float, width: float = 0.0) -> tuple[Tensor,
 
 
 def through_relu(g: Tensor, wide: Tensor) -> Tensor:
-    """Return g where the rectified features (chain, n, units + 1) are above zero, else zero: ReLU's backward pass."""
+    """Return g where the rectified features (chain, n, units + 1) are above zero, else zero.
+
+    This is ReLU's backward pass.
+    """
     result: Tensor = torch.ops.aten.threshold_backward(g, wide[..., :-1], 0)
     return result

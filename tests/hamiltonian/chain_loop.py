@@ -1,14 +1,14 @@
-"""The loop around one transition of a general-purpose sampler: warm-up, adaptation, records, checkpoints."""
+"""The loop around one transition of a sampler: warm-up, adaptation, records, checkpoints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bandgap.foundation.config import to_dict
-from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
@@ -19,24 +19,49 @@ from tests.hamiltonian.windows import Adaptation, AdaptationConfig
 Statistics = dict[str, Tensor]  # figures of one transition, each (chain,); "accept" is one of them
 
 
-class Settings(Protocol):
-    """What the settings of every sampler here say: length, first step, acceptance wanted and what is adapted."""
+@dataclass(frozen=True)
+class SamplingConfig:
+    """Settings of a run.
 
-    @property
-    def warmup(self) -> int: ...
-    @property
-    def draws(self) -> int: ...
-    @property
-    def start_step(self) -> float: ...
-    @property
-    def target_accept(self) -> float: ...
-    @property
-    def adaptation(self) -> AdaptationConfig: ...
+    Parameters
+    ----------
+    sampler : "hmc" or "nuts"
+    length : leapfrog steps of a path of HMC, varied by a fifth up and down; or the largest depth of
+        a tree of NUTS (2^depth - 1 leapfrog steps)
+    warmup, draws : iterations of every chain
+    start_step : first step
+    target_accept : acceptance that the step is adapted to
+    adaptation : what warm-up adapts
+    """
+
+    sampler: Literal["hmc", "nuts"]
+    length: int
+    warmup: int = 250
+    draws: int = 400
+    start_step: float = 0.1
+    target_accept: float = 0.8
+    adaptation: AdaptationConfig = AdaptationConfig()
+
+    def __post_init__(self) -> None:
+        if (
+            self.sampler not in ("hmc", "nuts")
+            or min(self.warmup, self.draws, self.length) < 1
+            or not 0 < self.target_accept < 1
+            or self.start_step <= 0
+        ):
+            raise ConfigError(
+                f"{self.sampler}: {self}. Accepted: sampler hmc or nuts, at least one warm-up "
+                "iteration and draw, a length of at least 1, a start step above 0 and a target "
+                "acceptance between 0 and 1."
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What a transition is given: step (chain,), inverse mass (chain, dimension), generators on device and host."""
+    """Input of a transition.
+
+    Step (chain,), inverse mass (chain, dimension), and generators on the device and on the host.
+    """
 
     step: Tensor
     inverse_mass: Tensor
@@ -49,7 +74,7 @@ Move = Callable[[Point, Tuning], tuple[Point, Statistics]]
 
 @dataclass(frozen=True, eq=False)
 class ChainRun:
-    """Draws (chain, draw, dimension), figures of every draw (chain, draw) by name, and the adaptation's last state."""
+    """Draws (chain, draw, dimension), figures (chain, draw) by name, and the last adaptation."""
 
     draws: Tensor
     statistics: Statistics
@@ -60,32 +85,31 @@ def run_chains(
     log_density: LogDensity,
     initial: Tensor,
     *,
-    name: str,
-    settings: Settings,
+    config: SamplingConfig,
     move: Move,
     seed: int,
     progress: Progress,
     checkpoint: Checkpoint | None,
 ) -> ChainRun:
-    """Run every chain from its row of `initial` (chain, dimension), or go on from the file of `checkpoint`.
+    """Run every chain from its row of `initial` (chain, dimension) or from the checkpoint's file.
 
-    A run that goes on gives the draws that it would have given without the break. Its settings must be those of the
-    file, but for `draws`, which may be more. Raises InputError where a start has no density, ArtifactError on a file
-    that does not fit, and what `progress` raises.
+    A resumed run gives the draws of a run without a break. Its settings must be those of the file,
+    but for `draws`, which may be more. Raises InputError where a start has no density,
+    ArtifactError on a file of another run, and what `progress` raises.
     """
-    loop = _Loop(log_density, initial.detach(), name, settings, seed)
+    loop = _Loop(log_density, initial.detach(), config, seed)
     if checkpoint is not None and checkpoint.path.exists():
         loop.resume(checkpoint)
     else:
         loop.start()
-    total = settings.warmup + settings.draws
+    total = config.warmup + config.draws
     while loop.iteration < total:
         statistics = loop.iterate(move)
         if checkpoint is not None and (
             loop.iteration % checkpoint.every == 0 or loop.iteration == total
         ):
             loop.save(checkpoint)
-        phase = "warm-up" if loop.iteration <= settings.warmup else "sampling"
+        phase = "warm-up" if loop.iteration <= config.warmup else "sampling"
         try:
             values = {"acceptance": float(statistics["accept"].mean())}
             progress(Update(phase, loop.iteration, total, values=values))
@@ -97,55 +121,54 @@ def run_chains(
 
 
 class _Loop:
-    """The only mutable state, alive for one run: position, adaptation, generators and draws so far."""
+    """The only mutable state, for one run: position, adaptation, generators and draws so far."""
 
     def __init__(
-        self, log_density: LogDensity, initial: Tensor, name: str, settings: Settings, seed: int
+        self, log_density: LogDensity, initial: Tensor, config: SamplingConfig, seed: int
     ) -> None:
-        self._log_density, self._initial, self._name, self._settings = (
-            log_density,
-            initial,
-            name,
-            settings,
-        )
+        self._log_density = log_density
+        self._initial = initial
+        self._config = config
         self._generator = torch.Generator(device=initial.device).manual_seed(seed)
         self._host = torch.Generator().manual_seed(seed)
-        self._marks = (
-            windows.slow_windows(settings.warmup) if settings.adaptation.mass == "diagonal" else ()
-        )
+        has_windows = config.adaptation.mass == "diagonal"
+        self._marks = windows.slow_windows(config.warmup) if has_windows else ()
         self._draws: list[Tensor] = []
         self._records: list[Statistics] = []
+        settings = to_dict(config)
         self._expected: dict[str, Any] = {
-            "sampler": name,
-            "settings": {key: value for key, value in to_dict(settings).items() if key != "draws"},
+            "sampler": settings.pop("sampler"),
+            "settings": {key: value for key, value in settings.items() if key != "draws"},
             "seed": seed,
             "shape": list(initial.shape),
         }
         self.iteration = 0
 
     def start(self) -> None:
-        """Begin at the initial positions."""
+        """Start at the initial positions."""
         self._at = evaluate(self._log_density, self._initial)
         bad = ~(torch.isfinite(self._at.value) & torch.isfinite(self._at.gradient).all(-1))
         if bool(bad.any()):
             chain = int(bad.nonzero()[0])
             raise InputError(
-                f"{self._name}: chain {chain} starts where the log density is {float(self._at.value[chain]):g} or its "
-                "gradient is not finite. Start every chain at a point of positive density."
+                f"{self._config.sampler}: chain {chain} starts where the log density is "
+                f"{float(self._at.value[chain]):g} or its gradient is not finite. Start every "
+                "chain at a point of positive density."
             )
-        self._adaptation = windows.begin(self._initial, step=self._settings.start_step)
+        self._adaptation = windows.begin(self._initial, step=self._config.start_step)
         if self._marks:
             self._search_step()
 
     def iterate(self, move: Move) -> Statistics:
         """Make one transition of every chain and return its figures."""
-        adaptation, warm = self._adaptation, self.iteration < self._settings.warmup
-        step = adaptation.step if warm else adaptation.final
+        adaptation = self._adaptation
+        in_warmup = self.iteration < self._config.warmup
+        step = adaptation.step if in_warmup else adaptation.final
         tuning = Tuning(
             step.to(self._initial.dtype), adaptation.inverse_mass, self._generator, self._host
         )
         self._at, statistics = move(self._at, tuning)
-        if warm:
+        if in_warmup:
             self._adapt(statistics["accept"])
         else:
             self._draws.append(self._at.q)
@@ -154,33 +177,33 @@ class _Loop:
         return statistics
 
     def _adapt(self, accept: Tensor) -> None:
-        wanted = self._settings.adaptation
-        if wanted.step == "adapted":
-            target = self._settings.target_accept
+        config = self._config.adaptation
+        if config.step == "adapted":
+            target = self._config.target_accept
             self._adaptation = windows.follow_acceptance(
-                self._adaptation, accept, target=target, pooled=wanted.pooled
+                self._adaptation, accept, target=target, pooled=config.pooled
             )
         if not self._marks or not self._marks[0] <= self.iteration < self._marks[-1]:
             return
         self._adaptation = windows.follow_positions(self._adaptation, self._at.q)
         if self.iteration + 1 in self._marks[1:]:
-            self._adaptation = windows.end_window(self._adaptation, pooled=wanted.pooled)
+            self._adaptation = windows.end_window(self._adaptation, pooled=config.pooled)
             self._search_step()
 
     def _search_step(self) -> None:
-        wanted = self._settings.adaptation
-        if wanted.step == "fixed":
+        config = self._config.adaptation
+        if config.step == "fixed":
             return
-        found = reasonable_step(
+        step = reasonable_step(
             self._log_density,
             self._at,
             step=self._adaptation.step.to(self._initial.dtype),
             inverse_mass=self._adaptation.inverse_mass,
             generator=self._generator,
         ).double()
-        if wanted.pooled:
-            found = torch.exp(torch.log(found).mean()).expand_as(found)
-        self._adaptation = windows.with_step(self._adaptation, found)
+        if config.pooled:
+            step = torch.exp(torch.log(step).mean()).expand_as(step)
+        self._adaptation = windows.with_step(self._adaptation, step)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write everything that the next iteration and the result depend on."""
@@ -200,7 +223,7 @@ class _Loop:
         checkpoints.write(checkpoint.path, arrays, self._expected | {"iteration": self.iteration})
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Take the state from the file."""
+        """Restore the state from the file."""
         device = self._initial.device
         arrays, facts = checkpoints.read(checkpoint.path, expected=self._expected, device=device)
         self.iteration = int(facts["iteration"])
@@ -209,11 +232,12 @@ class _Loop:
         self._host.set_state(arrays["host"].cpu())
         self._adaptation = Adaptation.from_arrays(checkpoints.under("adaptation.", arrays))
         if "draws" in arrays:
-            wanted = self._settings.draws
-            self._draws = list(arrays["draws"].unbind(1))[:wanted]
-            named = checkpoints.under("statistics.", arrays)
-            each = zip(*(value.unbind(1) for value in named.values()), strict=True)
-            self._records = [dict(zip(named, values, strict=True)) for values in each][:wanted]
+            n_draws = self._config.draws
+            self._draws = list(arrays["draws"].unbind(1))[:n_draws]
+            statistics = checkpoints.under("statistics.", arrays)
+            by_draw = zip(*(value.unbind(1) for value in statistics.values()), strict=True)
+            records = [dict(zip(statistics, values, strict=True)) for values in by_draw]
+            self._records = records[:n_draws]
 
     def _stacked(self) -> Statistics:
         return {
@@ -222,5 +246,5 @@ class _Loop:
         }
 
     def result(self) -> ChainRun:
-        """Return what was drawn."""
+        """Return the draws and their figures."""
         return ChainRun(torch.stack(self._draws, 1), self._stacked(), self._adaptation)

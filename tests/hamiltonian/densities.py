@@ -1,6 +1,6 @@
-"""Densities whose moments are known, and how the moments of draws are judged.
+"""Densities with known moments, and tests of the moments of draws.
 
-By chains: many independent chains from different starts, the standard error of a mean being that of the chains' means.
+The standard error of a mean is that of the means of many independent chains from different starts.
 """
 
 import math
@@ -27,7 +27,7 @@ def normal(mean, covariance):
 
 
 def assert_mean(values, expected):
-    """Values (chain, draw, quantity): the mean over chains is the expected one, by a t-test of each quantity."""
+    """Compare means of values (chain, draw, quantity) over chains, by a t-test of each quantity."""
     by_chain = values.mean(1)
     chains, quantities = by_chain.shape
     score = (by_chain.mean(0) - expected) / (by_chain.std(0) / math.sqrt(chains))
@@ -44,13 +44,17 @@ def assert_moments(draws, mean, covariance):
 
 
 def funnel(q):
-    """Neal's: log scale v ~ N(0, 9), nine x ~ N(0, exp(v))."""
-    v, x = q[:, 0], q[:, 1:]
+    """Neal's funnel: log scale v ~ N(0, 9), nine x ~ N(0, exp(v))."""
+    v = q[:, 0]
+    x = q[:, 1:]
     return -(v**2) / 18 - 4.5 * v - 0.5 * (x**2).sum(-1) * torch.exp(-v)
 
 
 def regression():
-    """Log density, mean and covariance of a linear regression: weights ~ N(0, I), noise sd 0.5, 15 rows."""
+    """Log density, mean and covariance of a linear regression.
+
+    Weights ~ N(0, I), noise of standard deviation 0.5, 15 rows.
+    """
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(15, 2, generator=generator).double()
     y = x @ torch.tensor([1.0, -0.5]).double() + 0.5 * torch.randn(15, generator=generator).double()
@@ -63,7 +67,7 @@ def regression():
 
 
 def banana(q):
-    """X ~ N(0, 1), y ~ N(x^2, 0.25), z ~ N(x, 0.04): curved, and two directions of different width."""
+    """X ~ N(0, 1), y ~ N(x^2, 0.25), z ~ N(x, 0.04): curved, with directions of two widths."""
     x, y, z = q.unbind(-1)
     return -0.5 * (x**2 + 4.0 * (y - x**2) ** 2 + 25.0 * (z - x) ** 2)
 

@@ -1,7 +1,8 @@
-r"""What the general-purpose Hamiltonian samplers share: positions with their density, leapfrog steps, energies.
+r"""Positions with their density, leapfrog steps and energies, for all Hamiltonian samplers here.
 
-H(q, p) = -log density(q) + p' M^-1 p / 2 with a diagonal mass M of each chain's own (Neal, 2011, sections 2 and 4.1).
-Chains are rows of one batch, and nothing here asks a GPU for a number. Energies are float64 whatever the positions are.
+H(q, p) = -log density(q) + p' M^-1 p / 2 with a separate diagonal mass M for each chain (Neal,
+2011, sections 2 and 4.1). Chains are rows of one batch. Energies are float64 for positions of any
+precision.
 """
 
 from collections.abc import Callable
@@ -12,14 +13,14 @@ from torch import Tensor
 
 DIVERGENCE_ENERGY = 1000.0
 DOUBLINGS = 50  # at most, of the first step
-GOOD_ACCEPT = 0.8  # of one leapfrog step, at which the first step is found
+FIRST_ACCEPT = 0.8  # of one leapfrog step, by which the first step is found
 
 LogDensity = Callable[[Tensor], Tensor]  # (chain, dimension) -> (chain,)
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Positions q (chain, dimension), the log density there (chain,), in float64, and its gradient."""
+    """Positions q (chain, dimension), log density (chain,) in float64, and its gradient."""
 
     q: Tensor
     value: Tensor
@@ -65,7 +66,7 @@ def energy(phase: Phase, inverse_mass: Tensor) -> Tensor:
 
 
 def select_point(mask: Tensor, yes: Point, no: Point) -> Point:
-    """Return `yes` for the marked chains (chain,), `no` for the others."""
+    """Return `yes` for the marked chains (chain,), else `no`."""
     wide = mask[:, None]
     return Point(
         torch.where(wide, yes.q, no.q),
@@ -75,7 +76,7 @@ def select_point(mask: Tensor, yes: Point, no: Point) -> Point:
 
 
 def select_phase(mask: Tensor, yes: Phase, no: Phase) -> Phase:
-    """Return `yes` for the marked chains (chain,), `no` for the others."""
+    """Return `yes` for the marked chains (chain,), else `no`."""
     return Phase(select_point(mask, yes.at, no.at), torch.where(mask[:, None], yes.p, no.p))
 
 
@@ -87,22 +88,20 @@ def reasonable_step(
     inverse_mass: Tensor,
     generator: torch.Generator,
 ) -> Tensor:
-    """Return the step (chain,) at which one leapfrog step crosses an acceptance of 0.8, to a factor of two.
+    """Return the step (chain,) at which one leapfrog step is accepted with 0.8, to a factor of two.
 
-    Each chain's `step` is doubled while it is accepted that well, else halved until it is (Hoffman and Gelman, 2014,
-    algorithm 4). Asks the device once a round; used at the start and when the mass changes.
+    Each chain's `step` is doubled while its acceptance is above, else halved until it is (Hoffman
+    and Gelman, 2014, algorithm 4). Used at the start and when the mass changes.
     """
     start = Phase(at, draw_momentum(at.q, inverse_mass, generator=generator))
-    before = energy(start, inverse_mass)
-    grow, searching = (
-        torch.zeros_like(step, dtype=torch.bool),
-        torch.ones_like(step, dtype=torch.bool),
-    )
+    start_energy = energy(start, inverse_mass)
+    grow = torch.zeros_like(step, dtype=torch.bool)
+    searching = torch.ones_like(step, dtype=torch.bool)
     for i in range(DOUBLINGS):
-        after = energy(
-            leapfrog_step(log_density, start, step=step, inverse_mass=inverse_mass), inverse_mass
-        )
-        good = torch.exp(before - after) > GOOD_ACCEPT  # false where not finite
+        end = leapfrog_step(log_density, start, step=step, inverse_mass=inverse_mass)
+        good = (
+            torch.exp(start_energy - energy(end, inverse_mass)) > FIRST_ACCEPT
+        )  # false where not finite
         grow = good if i == 0 else grow
         searching = searching & (good == grow)
         if not bool(searching.any()):

@@ -1,7 +1,8 @@
-"""One NUTS trajectory of one chain by recursion, as Stan builds it: the independent twin of the iterative sampler.
+"""One NUTS trajectory of one chain by recursion, as Stan builds it.
 
-Written from Betancourt (2017), appendix A, with numpy and a gradient by hand; it shares no line with the library. The
-random numbers are given, so that two implementations can be compared trajectory by trajectory.
+This is an independent implementation of `nuts.py`, written from Betancourt (2017), appendix A, with
+numpy and an analytic gradient. The random numbers are arguments, so that both implementations can
+be compared trajectory by trajectory.
 """
 
 from dataclasses import dataclass, field
@@ -18,13 +19,13 @@ class Leaf:
 
 @dataclass
 class Walk:
-    """Everything that a trajectory needs and what it counts."""
+    """Inputs and counters of a trajectory."""
 
     value_and_gradient: object
     inverse_mass: np.ndarray
     step: float
     start_energy: float
-    leaves: list = field(default_factory=list)  # those of the branch in hand
+    leaves: list = field(default_factory=list)  # of the current branch
     accept: float = 0.0
     n_steps: int = 0
     divergent: bool = False
@@ -46,7 +47,7 @@ class Walk:
         return leaf
 
     def build(self, at, depth, sign):
-        """Return the states of a branch of 2^depth from `at` on, in the order made, or None where it ended early."""
+        """Return the 2^depth states of a branch from `at` on, or None if it ended early."""
         if depth == 0:
             leaf = self.leap(at, sign)
             return None if leaf is None else [leaf]
@@ -59,7 +60,7 @@ class Walk:
         return None if self.turns(inner, outer) else inner + outer
 
     def turns(self, inner, outer):
-        """Whether the whole turns, or either part with the neighbouring state of the other."""
+        """Whether both parts together turn, or either with the adjacent state of the other."""
         pieces = (inner + outer, [*inner, outer[0]], [inner[-1], *outer])
         return any(self.turned(piece) for piece in pieces)
 
@@ -73,30 +74,42 @@ def transition(
 ):
     """Return (q, energy, mean acceptance, divergent, depth, number of steps).
 
-    `directions[k]` and `choices[k]` are the uniform numbers of doubling k, `leaves[k]` those of its 2^k states.
+    `directions[k]` and `choices[k]` are the uniform numbers of doubling k, `leaves[k]` those of
+    its 2^k states.
     """
     start = Leaf(
         q, momentum, 0.5 * float((momentum**2 * inverse_mass).sum()) - value_and_gradient(q)[0]
     )
     walk = Walk(value_and_gradient, inverse_mass, step, start.energy)
-    states, chosen, weight, depth = [start], start, 0.0, 0
+    states = [start]
+    selected = start
+    weight = 0.0
+    depth = 0
     while depth < max_depth:
         forward = directions[depth] < 0.5
         walk.leaves = []
         branch = walk.build(states[-1] if forward else states[0], depth, 1 if forward else -1)
         if branch is None:
             break
-        candidate, total = None, -np.inf
+        candidate = None
+        total = -np.inf
         for leaf, number in zip(branch, leaves[depth], strict=True):
             total = np.logaddexp(total, start.energy - leaf.energy)
             if number < np.exp(start.energy - leaf.energy - total):
                 candidate = leaf
         if np.log(choices[depth]) < total - weight:
-            chosen = candidate
+            selected = candidate
         weight = np.logaddexp(weight, total)
         turned = walk.turns(states, branch) if forward else walk.turns(states[::-1], branch)
         states = states + branch if forward else branch[::-1] + states
         depth += 1
         if turned:
             break
-    return chosen.q, chosen.energy, walk.accept / walk.n_steps, walk.divergent, depth, walk.n_steps
+    return (
+        selected.q,
+        selected.energy,
+        walk.accept / walk.n_steps,
+        walk.divergent,
+        depth,
+        walk.n_steps,
+    )

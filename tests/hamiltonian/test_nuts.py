@@ -1,4 +1,4 @@
-"""NUTS takes the trajectories of a recursive twin, leaves its density as it is, and flags what it cannot follow."""
+"""NUTS has the trajectories of a recursive implementation and samples its density."""
 
 import math
 
@@ -7,10 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.config import from_dict, to_dict
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
-from tests.hamiltonian import hmc, nuts, recursive_nuts
-from tests.hamiltonian.chain_loop import Tuning
+from tests.hamiltonian import nuts, recursive_nuts
+from tests.hamiltonian.chain_loop import SamplingConfig, Tuning
 from tests.hamiltonian.densities import (
     FALSE_ALARM,
     assert_mean,
@@ -18,16 +16,17 @@ from tests.hamiltonian.densities import (
     banana,
     banana_draws,
     funnel,
-    regression,
     standard_normal,
     start_of,
 )
 from tests.hamiltonian.leapfrog import evaluate
-from tests.hamiltonian.nuts import NutsConfig, sample, transition
+from tests.hamiltonian.nuts import transition
+from tests.hamiltonian.sampling import sample
 from tests.hamiltonian.windows import AdaptationConfig
 
-CONFIG = NutsConfig(warmup=60, draws=60, max_depth=5)
+DIAGONAL = AdaptationConfig(mass="diagonal")
 FIXED = AdaptationConfig(step="fixed")
+CONFIG = SamplingConfig("nuts", length=5, warmup=60, draws=60, adaptation=DIAGONAL)
 
 
 def tuning_of(step, inverse_mass, *, seed=0):
@@ -43,7 +42,7 @@ def banana_by_hand(q):
 
 
 def random_numbers(chains, dimension, max_depth, *, seed):
-    """The numbers that a transition of a batch takes, in its order."""
+    """Return the random numbers of a transition of a batch, in its order."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(chains, dimension, generator=generator, dtype=torch.float64)
 
@@ -54,14 +53,16 @@ def random_numbers(chains, dimension, max_depth, *, seed):
     return noise, *zip(*numbers, strict=True)
 
 
-def test_every_trajectory_is_that_of_the_recursive_twin():
-    """Steps from far too small to diverging, and masses of each chain's own: 400 trajectories of every kind of end."""
-    chains, max_depth, ends = 20, 6, []
+def test_every_trajectory_is_that_of_the_recursive_implementation():
+    """400 trajectories with every kind of end, for steps from far too small to diverging."""
+    chains = 20
+    max_depth = 6
+    ends = []
     step = torch.logspace(-2.5, 0.3, chains).double()
     inverse_mass = torch.exp(0.5 * start_of(chains, 3, seed=4))
     q = banana_draws(chains, seed=5)
     for seed in range(20):
-        moved, found = transition(
+        moved, statistics = transition(
             banana,
             evaluate(banana, q),
             tuning=tuning_of(step, inverse_mass, seed=seed),
@@ -84,30 +85,31 @@ def test_every_trajectory_is_that_of_the_recursive_twin():
             np.testing.assert_allclose(moved.q[i].numpy(), expected, rtol=1e-7, atol=1e-8)
             names = ("energy", "accept", "divergent", "depth", "n_steps")
             np.testing.assert_allclose(
-                [float(found[name][i]) for name in names], figures, rtol=1e-7, atol=1e-8
+                [float(statistics[name][i]) for name in names], figures, rtol=1e-7, atol=1e-8
             )
             ends.append((figures[2], figures[3], figures[4]))
         q = moved.q
     diverged = [end for end in ends if end[0]]
     full = [end for end in ends if end[1] == max_depth]
-    whole = [end for end in ends if not end[0] and end[2] == 2 ** end[1] - 1 and end[1] < max_depth]
-    inside = [
-        end for end in ends if not end[0] and end[2] > 2 ** end[1] - 1
-    ]  # turned within the last branch
-    assert min(len(kind) for kind in (diverged, full, whole, inside)) > 10
+    turned_at_a_join = [
+        end for end in ends if not end[0] and end[2] == 2 ** end[1] - 1 and end[1] < max_depth
+    ]
+    turned_in_a_branch = [end for end in ends if not end[0] and end[2] > 2 ** end[1] - 1]
+    kinds = (diverged, full, turned_at_a_join, turned_in_a_branch)
+    assert min(len(kind) for kind in kinds) > 10
     assert {depth for _, depth, _ in ends} == set(range(max_depth + 1))
 
 
 def test_one_transition_of_each_of_many_exact_draws_leaves_their_law():
-    """A step so coarse that weights differ: wrong weights or a wrong bias between branches would show."""
+    """The step is so coarse that weights differ, which shows wrong weights or a wrong bias."""
     start = banana_draws(20_000, seed=6)
     at = evaluate(banana, start)
     step = torch.full((20_000,), 0.18, dtype=torch.float64)
     for seed in range(3):
-        at, found = transition(
+        at, statistics = transition(
             banana, at, tuning=tuning_of(step, torch.ones_like(start), seed=seed), max_depth=4
         )
-    assert 0.6 < float(found["accept"].mean()) < 0.9
+    assert 0.6 < float(statistics["accept"].mean()) < 0.9
     assert float((at.q - start).abs().amin(1).gt(0).double().mean()) > 0.8
     x, y, z = at.q.unbind(-1)
     standard = torch.stack([x, 2.0 * (y - x**2), 5.0 * (z - x)])
@@ -127,28 +129,29 @@ def test_point_returned_has_its_own_density_and_gradient():
     torch.testing.assert_close(at.gradient, again.gradient)
 
 
-def test_chains_do_not_meet_and_how_often_the_device_is_asked_changes_nothing(monkeypatch):
-    """The same batch with a second chain that leaves numbers altogether, and looked at every 16 leaves."""
-    start, one = banana_draws(2, seed=8), torch.ones(2, 3).double()
+def test_chain_does_not_depend_on_other_chains_or_on_the_leaves_per_check(monkeypatch):
+    """The same batch with a second chain that overflows, and checks every 16 leaves."""
+    start = banana_draws(2, seed=8)
+    one = torch.ones(2, 3).double()
     step = torch.tensor([0.1, 0.1]).double()
-    at, found = transition(
+    at, statistics = transition(
         banana, evaluate(banana, start), tuning=tuning_of(step, one), max_depth=6
     )
-    monkeypatch.setattr(nuts, "LEAVES_PER_LOOK", {"cpu": 16})
+    monkeypatch.setattr(nuts, "LEAVES_PER_CHECK", {"cpu": 16})
     wild = torch.tensor([0.1, 1e200]).double()
-    other, differs = transition(
+    other, other_statistics = transition(
         banana, evaluate(banana, start), tuning=tuning_of(wild, one), max_depth=6
     )
-    assert bool(differs["divergent"][1]) and torch.equal(other.q[1], start[1])
+    assert bool(other_statistics["divergent"][1]) and torch.equal(other.q[1], start[1])
     assert torch.equal(other.q[0], at.q[0])
-    assert all(torch.equal(found[name][0], differs[name][0]) for name in found)
+    assert all(torch.equal(statistics[name][0], other_statistics[name][0]) for name in statistics)
 
 
 def test_normal_of_widths_from_1_to_1000_has_its_moments():
-    """With the mass pooled over chains; without one, a trajectory along the widest direction takes a thousand steps."""
+    """With unit mass, a trajectory along the widest direction would take a thousand steps."""
     sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
     adaptation = AdaptationConfig(mass="diagonal", pooled=True)
-    config = NutsConfig(warmup=60, draws=80, max_depth=5, adaptation=adaptation)
+    config = SamplingConfig("nuts", length=5, warmup=60, draws=80, adaptation=adaptation)
     draws, info = sample(
         lambda q: standard_normal(q / sds), start_of(60, 4) * sds, config=config, seed=0
     )
@@ -159,20 +162,13 @@ def test_normal_of_widths_from_1_to_1000_has_its_moments():
     assert float((torch.sqrt(info.inverse_mass) / sds).log().abs().max()) < math.log(2.5)
 
 
-def test_conjugate_linear_regression_has_its_posterior():
-    density, mean, covariance = regression()
-    draws, info = sample(density, start_of(100, 2), config=CONFIG, seed=1)
-    assert_moments(draws, mean, covariance)
-    assert 0.75 < float(info.accept.mean()) < 0.95
-
-
 def test_hmc_and_nuts_agree():
     """Means of positions, squares and products over 40 chains each, by a t-test of every one."""
     start = banana_draws(40, seed=9)
-    first, _ = sample(banana, start, config=NutsConfig(warmup=50, draws=60, max_depth=5), seed=2)
-    second, _ = hmc.sample(
-        banana, start, config=hmc.HmcConfig(warmup=50, draws=150, n_steps=10), seed=3
-    )
+    nuts_config = SamplingConfig("nuts", length=5, warmup=50, draws=60, adaptation=DIAGONAL)
+    hmc_config = SamplingConfig("hmc", length=10, warmup=50, draws=150)
+    first, _ = sample(banana, start, config=nuts_config, seed=2)
+    second, _ = sample(banana, start, config=hmc_config, seed=3)
 
     def summaries(draws):
         return torch.cat([draws, draws**2, draws * draws.roll(1, -1)], -1).mean(1).numpy()
@@ -184,7 +180,9 @@ def test_hmc_and_nuts_agree():
 def test_funnel_diverges_at_a_coarse_step_and_less_at_a_fine_one():
     shares = []
     for step in (0.5, 0.1):
-        config = NutsConfig(warmup=1, draws=40, max_depth=5, start_step=step, adaptation=FIXED)
+        config = SamplingConfig(
+            "nuts", length=5, warmup=1, draws=40, start_step=step, adaptation=FIXED
+        )
         _, info = sample(funnel, start_of(50, 10), config=config, seed=4)
         torch.testing.assert_close(info.step, torch.full((50,), step, dtype=torch.float64))
         shares.append(float(info.divergent.double().mean()))
@@ -197,23 +195,20 @@ def test_funnel_diverges_at_a_coarse_step_and_less_at_a_fine_one():
 )
 @pytest.mark.parametrize("step, share", [(1e-4, 0.0), (1000.0, 1.0)], ids=["tiny", "huge"])
 def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, step, share):
-    config = NutsConfig(warmup=1, draws=5, max_depth=5, start_step=step, adaptation=FIXED)
+    config = SamplingConfig("nuts", length=5, warmup=1, draws=5, start_step=step, adaptation=FIXED)
     draws, info = sample(density, start_of(20, dimension), config=config, seed=5)
     assert float(info.divergent.double().mean()) == share
     if share:
         assert torch.equal(draws, start_of(20, dimension).unsqueeze(1).expand(20, 5, dimension))
-        assert (
-            float(info.accept.max()) == 0
-            and int(info.depth.max()) == 0
-            and int(info.n_steps.max()) == 1
-        )
+        assert float(info.accept.max()) == 0
+        assert int(info.depth.max()) == 0 and int(info.n_steps.max()) == 1
     else:
         assert float(info.accept.min()) > 0.999
         assert int(info.depth.min()) == 5 and int(info.n_steps.min()) == 31
 
 
-def test_energies_are_those_of_the_states_and_say_how_well_momenta_serve():
-    """For a standard normal 2 H has the law of a chi-squared variable with as many degrees as q and p together."""
+def test_energies_are_those_of_the_states_with_their_momenta():
+    """For a standard normal 2 H is chi-squared with as many degrees as q and p have entries."""
     draws, info = sample(standard_normal, start_of(40, 5), config=CONFIG, seed=6)
     kinetic = info.energy - 0.5 * (draws**2).sum(-1)
     assert float(kinetic.min()) > 0
@@ -222,55 +217,8 @@ def test_energies_are_those_of_the_states_and_say_how_well_momenta_serve():
 
 
 def test_single_precision_positions_keep_energies_in_double():
-    draws, info = sample(
-        standard_normal, start_of(4, 3).float(), config=NutsConfig(warmup=30, draws=5), seed=0
-    )
+    config = SamplingConfig("nuts", length=10, warmup=30, draws=5, adaptation=DIAGONAL)
+    draws, info = sample(standard_normal, start_of(4, 3).float(), config=config, seed=0)
     assert draws.dtype == torch.float32
     assert {v.dtype for v in (info.accept, info.energy, info.step)} == {torch.float64}
     assert info.inverse_mass.dtype == torch.float32
-
-
-def test_same_seed_repeats_and_leaves_the_global_random_state_alone():
-    short = NutsConfig(warmup=30, draws=5, max_depth=4)
-    before = torch.get_rng_state()
-    first, second = (sample(banana, start_of(3, 3), config=short, seed=8)[0] for _ in range(2))
-    other, _ = sample(banana, start_of(3, 3), config=short, seed=9)
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_cancelling_ends_the_run():
-    def progress(update):
-        if update.done == 3:
-            raise Cancelled("stop")
-
-    with pytest.raises(Cancelled, match="stop"):
-        sample(standard_normal, start_of(3, 2), config=CONFIG, seed=0, progress=progress)
-
-
-def test_start_without_density_is_refused():
-    start = start_of(3, 2).abs()
-    start[1, 0] = -1.0
-    found = "nuts: chain 1 starts where the log density is nan or its gradient is not finite. Start every chain at a"
-    with pytest.raises(InputError, match=found):
-        sample(lambda q: torch.log(q).sum(-1) - q.sum(-1), start, config=CONFIG, seed=0)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [{"warmup": 0}, {"draws": 0}, {"max_depth": 0}, {"target_accept": 1.0}, {"start_step": 0.0}],
-    ids=str,
-)
-def test_config_refuses_a_run_that_cannot_be(setting):
-    name, value = next(iter(setting.items()))
-    with pytest.raises(
-        ConfigError,
-        match=rf"nuts: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and",
-    ):
-        NutsConfig(**setting)
-
-
-def test_config_survives_plain_values():
-    config = NutsConfig(draws=7, adaptation=AdaptationConfig(mass="diagonal", pooled=True))
-    assert from_dict(NutsConfig, to_dict(config)) == config

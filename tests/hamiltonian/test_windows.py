@@ -1,4 +1,4 @@
-"""Stan's windows, its regularised variances, and dual averaging of many chains as of one."""
+"""Stan's windows, its regularised variances, and dual averaging of several chains."""
 
 import math
 from itertools import pairwise
@@ -49,7 +49,7 @@ def test_windows_double_and_end_before_the_last_fast_part(warmup):
 
 
 def visited(n, *, seed=0):
-    """Positions (n, 3 chains, 4 dimensions), every chain around a place of its own, far from zero."""
+    """Return positions (n, 3 chains, 4 dimensions), every chain around another point far from 0."""
     noise = torch.randn(n, 3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return 1e6 + noise * torch.tensor([0.1, 1.0, 10.0, 100.0]) + torch.arange(3.0)[:, None]
 
@@ -94,39 +94,36 @@ def test_window_of_one_position_has_the_mass_of_the_regularisation():
 
 def test_dual_averaging_of_several_chains_is_that_of_each_alone():
     accepts = torch.rand(50, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    state, alone = (
-        windows.begin(visited(1)[0], step=0.3),
-        [dual_averaging(0.3, target=0.7) for _ in range(3)],
-    )
+    state = windows.begin(visited(1)[0], step=0.3)
+    single = [dual_averaging(0.3, target=0.7) for _ in range(3)]
     for accept in accepts:
         state = windows.follow_acceptance(state, accept, target=0.7, pooled=False)
-        alone = [a.update(float(p)) for a, p in zip(alone, accept, strict=True)]
-    torch.testing.assert_close(
-        state.step, torch.tensor([a.step for a in alone], dtype=torch.float64), rtol=1e-12, atol=0
-    )
-    torch.testing.assert_close(
-        state.final, torch.tensor([a.final for a in alone], dtype=torch.float64), rtol=1e-12, atol=0
-    )
+        single = [one.update(float(p)) for one, p in zip(single, accept, strict=True)]
+    steps = torch.tensor([one.step for one in single], dtype=torch.float64)
+    final_steps = torch.tensor([one.final for one in single], dtype=torch.float64)
+    torch.testing.assert_close(state.step, steps, rtol=1e-12, atol=0)
+    torch.testing.assert_close(state.final, final_steps, rtol=1e-12, atol=0)
 
 
 def test_pooled_chains_share_a_step_that_follows_their_mean_acceptance():
-    state, alone = windows.begin(visited(1)[0], step=0.3), dual_averaging(0.3, target=0.8)
+    state = windows.begin(visited(1)[0], step=0.3)
+    single = dual_averaging(0.3, target=0.8)
     for _ in range(10):
         state = windows.follow_acceptance(
             state, torch.tensor([0.2, 0.9, 1.0], dtype=torch.float64), target=0.8, pooled=True
         )
-        alone = alone.update(0.7)
+        single = single.update(0.7)
     torch.testing.assert_close(
-        state.step, torch.full((3,), alone.step, dtype=torch.float64), rtol=1e-12, atol=0
+        state.step, torch.full((3,), single.step, dtype=torch.float64), rtol=1e-12, atol=0
     )
 
 
 @pytest.mark.parametrize("start", [1e-6, 0.5, 1e4])
-@pytest.mark.parametrize("known", [False, True], ids=["unit mass", "mass that fits"])
-def test_first_step_is_next_to_the_wanted_acceptance_in_every_chain(start, known):
-    """Three chains of widths 0.001, 1 and 1000: acceptance is above 0.8 on one side of the step, not on the other."""
+@pytest.mark.parametrize("exact_mass", [False, True], ids=["unit mass", "exact mass"])
+def test_first_step_is_next_to_the_target_acceptance_in_every_chain(start, exact_mass):
+    """Acceptance is above 0.8 on one side of the step only, for widths 0.001, 1 and 1000."""
     widths = torch.tensor([1e-3, 1.0, 1e3]).double()[:, None].expand(3, 50)
-    mass = widths**2 if known else torch.ones_like(widths)
+    mass = widths**2 if exact_mass else torch.ones_like(widths)
 
     def density(q):
         return standard_normal(q / widths)
@@ -139,18 +136,19 @@ def test_first_step_is_next_to_the_wanted_acceptance_in_every_chain(start, known
         inverse_mass=mass,
         generator=torch.Generator().manual_seed(0),
     )
-    begun = Phase(at, draw_momentum(at.q, mass, generator=torch.Generator().manual_seed(0)))
+    start_phase = Phase(at, draw_momentum(at.q, mass, generator=torch.Generator().manual_seed(0)))
 
     def good(factor):
-        end = leapfrog_step(density, begun, step=factor * step, inverse_mass=mass)
-        return torch.exp(energy(begun, mass) - energy(end, mass)) > 0.8
+        end = leapfrog_step(density, start_phase, step=factor * step, inverse_mass=mass)
+        return torch.exp(energy(start_phase, mass) - energy(end, mass)) > 0.8
 
-    grown, shrunk = good(0.5) & ~good(1.0), good(1.0) & ~good(2.0)
+    grown = good(0.5) & ~good(1.0)
+    shrunk = good(1.0) & ~good(2.0)
     assert bool((grown | shrunk).all())
-    assert not known or float(step.max() / step.min()) <= 4.0
+    assert not exact_mass or float(step.max() / step.min()) <= 4.0
 
 
-def test_state_is_data_that_can_be_written_and_read():
+def test_state_survives_arrays():
     state = after(visited(5), pooled=False)
     arrays = state.to_arrays()
     assert all(isinstance(value, torch.Tensor) for value in arrays.values())
@@ -162,7 +160,7 @@ def test_state_is_data_that_can_be_written_and_read():
 
 
 @pytest.mark.parametrize("setting", [{"step": "slow"}, {"mass": "dense"}], ids=str)
-def test_config_refuses_what_it_does_not_know(setting):
+def test_config_refuses_unknown_settings(setting):
     with pytest.raises(
         ConfigError, match="adaptation: .*Accepted: step adapted or fixed, mass unit or diagonal"
     ):

@@ -22,7 +22,8 @@ from bandgap.inference.network import sampler as network_sampler
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.transfer import btl_pcp_pe
-from tests.hamiltonian.hmc import HmcConfig, sample
+from tests.hamiltonian.chain_loop import SamplingConfig
+from tests.hamiltonian.sampling import sample
 from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import (
     CHAINS,
@@ -121,7 +122,7 @@ def by_definition(problem, centre):
         ).double()
     )
     start[:, sum(sizes)] -= 3.0
-    config = HmcConfig(warmup=500, draws=800, n_steps=16)
+    config = SamplingConfig("hmc", length=16, warmup=500, draws=800)
     draws, _ = sample(log_density, start, config=config, seed=SEED)
     thinned = draws[:, ::4]
     _, u, s, c, theta = unpack(thinned.reshape(-1, thinned.shape[-1]))

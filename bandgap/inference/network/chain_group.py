@@ -1,7 +1,7 @@
-"""One group of chains from its start to its last draw: what is recorded of it, told of it, and kept to go on from.
+"""One group of chains from its start to its last draw: records, reports and checkpoints.
 
-With a checkpoint the group's file holds everything that the next iteration and the result depend on, so that a run that
-was cut off goes on from it and gives the same draws, bit for bit.
+A group's checkpoint contains everything that the next iteration and the result depend on. An
+interrupted run resumes from it and gives the same draws, bit for bit.
 """
 
 import functools
@@ -29,12 +29,17 @@ REPORT_EVERY = 5  # iterations between two entries on the board
 
 @dataclass(frozen=True, eq=False)
 class ChainBoard:
-    """What groups tell while they run, readable by other processes: iterations done, acceptance and scales.
+    """Progress of all groups, readable by other processes.
 
-    Views of one block of float64, in memory or in a file that several processes map: `stop` (1,), `done` and
-    `acceptance` (group,), and `states` (chain, draw, width). Every group writes only its own cells; the reader sets
-    `stop` to end them all. `done` counts iterations, warm-up included; `states` holds every draw after warm-up that is
-    done, else zero.
+    The fields are views of one block of float64, in memory or in a file that several processes map.
+    Every group writes only its own cells.
+
+    Parameters
+    ----------
+    stop : (1,), set by the reader to stop all groups
+    done : (group,), iterations, warm-up included
+    acceptance : (group,), of the last iteration
+    states : (chain, draw, width), every draw after warm-up so far, else zero
     """
 
     stop: Floats
@@ -46,32 +51,33 @@ class ChainBoard:
     def open(
         path: Path | None, *, groups: int, chains: int, draws: int, width: int
     ) -> "ChainBoard":
-        """Open a board in a file, made here if there is none, or in this process's memory when `path` is None."""
+        """Open a board in a file, created if it does not exist, or in memory if `path` is None."""
         size = 1 + 2 * groups + chains * draws * width
         if path is None:
             block: Floats = np.zeros(size)
         else:
             block = np.memmap(path, np.float64, mode="r+" if path.exists() else "w+", shape=(size,))
-        heads, states = block[1 : 1 + 2 * groups].reshape(2, groups), block[1 + 2 * groups :]
-        return ChainBoard(block[:1], heads[0], heads[1], states.reshape(chains, draws, width))
+        done, acceptance = block[1 : 1 + 2 * groups].reshape(2, groups)
+        states = block[1 + 2 * groups :].reshape(chains, draws, width)
+        return ChainBoard(block[:1], done, acceptance, states)
 
     @property
     def stopped(self) -> bool:
         return bool(self.stop[0])
 
-    def end(self) -> None:
-        """Tell every group to end at its next report."""
+    def stop_all(self) -> None:
+        """Stop every group at its next report."""
         self.stop[0] = 1.0
 
-    def drawn(self, *, warmup: int) -> Floats:
+    def common_draws(self, *, warmup: int) -> Floats:
         """Return the draws after warm-up that every chain has, (chain, draw, width)."""
-        common = max(0, int(self.done.min()) - warmup)
-        return np.array(self.states[:, :common])
+        n_common = max(0, int(self.done.min()) - warmup)
+        return np.array(self.states[:, :n_common])
 
 
 @dataclass(frozen=True)
 class GroupPlace:
-    """A group's number and how many there are, its first chain and its number of chains, and the words of its seed."""
+    """Which of `groups` groups this is, its first chain, number of chains, and seed."""
 
     number: int
     groups: int
@@ -82,7 +88,7 @@ class GroupPlace:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """What one group leaves: its kept draws and its figures."""
+    """Result of one group: kept draws and figures."""
 
     draws: NetworkDraws
     info: SamplerInfo
@@ -95,67 +101,72 @@ def run_group(
     place: GroupPlace,
     *,
     board: ChainBoard,
-    look: Callable[[], None],
+    report: Callable[[], None],
     checkpoint: Checkpoint | None = None,
 ) -> Group | None:
-    """Run one group and tell the board of it, then call `look`, every few iterations; None when the board said stop.
+    """Run one group; None if the board says stop.
 
-    With `checkpoint` the group goes on from its file where there is one, and writes it every so many iterations, when
-    it is told to stop, and at its end. Raises ArtifactError on a file of another run, and what `look` raises.
+    Every few iterations it writes to the board and calls `report`. With `checkpoint` it resumes
+    from its file if that exists. It writes the file every `checkpoint.every` iterations, when it is
+    stopped, and at its end. Raises ArtifactError on a file of another run, and what `report`
+    raises.
     """
     run = _GroupRun(net, prior, config, place)
-    total, chain = config.n_warmup + config.n_draws, run.chain
+    total = config.n_warmup + config.n_draws
     file = None if checkpoint is None else checkpoint.of_part(place.number)
     if file is not None and file.path.exists():
         run.resume(file, board)
-    for record in chain.iterate():
-        run.take(record, board)
-        done = chain.iteration
+    for record in run.chain.iterate():
+        run.add(record, board)
+        done = run.chain.iteration
         if file is not None and (done % file.every == 0 or done == total):
             run.save(file)
         if done % REPORT_EVERY == 0 or done == total:
-            run.tell(board)
+            run.write_to(board)
             try:
-                look()
+                report()
             except Cancelled:
-                run.stop(file)
+                if file is not None:
+                    run.save(file)
                 raise
             if board.stopped:
-                run.stop(file)
+                if file is not None:
+                    run.save(file)
                 return None
     return run.result()
 
 
 class _GroupRun:
-    """The chains and what was recorded after warm-up: mutable, alive for one run."""
+    """The chains and their records after warm-up. Mutable, for one run."""
 
     def __init__(
         self, net: WhitenedNetwork, prior: ScalePrior, config: SamplerConfig, place: GroupPlace
     ) -> None:
-        self._net, self._prior, self._config, self._place = net, prior, config, place
-        words = np.random.SeedSequence(place.seed)
-        device = net.inputs.device
-        generator = torch.Generator(device=device).manual_seed(
-            int(words.generate_state(1, np.uint64)[0]) % 2**63
-        )
-        host = torch.Generator().manual_seed(int(words.generate_state(2, np.uint64)[1]) % 2**63)
+        self._net = net
+        self._prior = prior
+        self._config = config
+        self._place = place
+        seeds = np.random.SeedSequence(place.seed)
+        device_seed = int(seeds.generate_state(1, np.uint64)[0]) % 2**63
+        host_seed = int(seeds.generate_state(2, np.uint64)[1]) % 2**63
+        generator = torch.Generator(device=net.inputs.device).manual_seed(device_seed)
+        host = torch.Generator().manual_seed(host_seed)
         self.chain = Chain(net, prior, config, place.chains, generator, host)
-        keep = min(config.keep // config.chains, config.n_draws)
-        self._kept_at = set(
-            np.linspace(0, config.n_draws - 1, num=keep).round().astype(int).tolist()
-        )
+        n_stored = min(config.keep // config.chains, config.n_draws)
+        stored_at = np.linspace(0, config.n_draws - 1, num=n_stored).round().astype(int)
+        self._stored_at = set(stored_at.tolist())
         self._states: list[Tensor] = []  # each (chain, width)
         self._fitted: list[Tensor] = []  # each (chain, n)
         self._accept: list[Tensor] = []  # each (chain,)
         self._divergent: list[Tensor] = []  # each (chain,)
         self._energy: list[Tensor] = []  # each (chain,)
-        self._kept: list[
-            Layers
-        ] = []  # state, output weights and z of every sampled layer, each with leading axis chain
+        # Every stored draw is a list of tensors with leading axis chain: state, output weights, and
+        # z of every sampled layer.
+        self._stored: list[Layers] = []
         self._acceptance = 0.0
 
-    def take(self, record: Record, board: ChainBoard) -> None:
-        """Keep what the result needs of an iteration."""
+    def add(self, record: Record, board: ChainBoard) -> None:
+        """Record what the result needs of an iteration."""
         self._acceptance = float(record.accept.mean())
         draw = self.chain.iteration - 1 - self._config.n_warmup
         if draw < 0:
@@ -165,34 +176,29 @@ class _GroupRun:
         self._accept.append(record.accept.cpu())
         self._divergent.append(record.divergent.cpu())
         self._energy.append(record.energy.cpu())
-        board.states[self._rows, draw] = self._states[-1].numpy()
-        if draw in self._kept_at:
-            kept = [q.cpu() for q in self._net.kept(record.z)]
-            self._kept.append([record.state.cpu(), record.output.cpu(), *kept])
+        board.states[self._chains, draw] = self._states[-1].numpy()
+        if draw in self._stored_at:
+            z = [q.cpu() for q in self._net.stored(record.z)]
+            self._stored.append([record.state.cpu(), record.output.cpu(), *z])
 
-    def tell(self, board: ChainBoard) -> None:
-        """Write on the board how far the group is."""
+    def write_to(self, board: ChainBoard) -> None:
+        """Write the group's progress to the board."""
         board.acceptance[self._place.number] = self._acceptance
         board.done[self._place.number] = self.chain.iteration
-
-    def stop(self, file: Checkpoint | None) -> None:
-        """Write the file where there is one: the run ends before its end."""
-        if file is not None:
-            self.save(file)
 
     def save(self, file: Checkpoint) -> None:
         """Write everything that the next iteration and the result depend on."""
         arrays = {f"chain.{name}": value for name, value in self.chain.to_arrays().items()}
-        for name, values in self._recorded().items():
+        for name, values in self._records().items():
             if values:
                 arrays[f"drawn.{name}"] = torch.stack(values, 1)
-        for part in range(len(self._kept[0]) if self._kept else 0):
-            arrays[f"kept.{part}"] = torch.stack([kept[part] for kept in self._kept], 1)
+        for part, stacked in enumerate(self._stacked_parts()):
+            arrays[f"stored.{part}"] = stacked
         facts = {"iteration": self.chain.iteration, "acceptance": self._acceptance}
         checkpoints.write(file.path, arrays, self._expected | facts)
 
     def resume(self, file: Checkpoint, board: ChainBoard) -> None:
-        """Take the state from the file and tell the board of it."""
+        """Restore the state from the file and write the progress to the board."""
         device = self._net.inputs.device
         arrays, facts = checkpoints.read(
             file.path, expected=self._expected, device=torch.device("cpu")
@@ -201,19 +207,19 @@ class _GroupRun:
             checkpoints.under("chain.", arrays), iteration=int(facts["iteration"]), device=device
         )
         self._acceptance = float(facts["acceptance"])
-        for name, values in self._recorded().items():
+        for name, values in self._records().items():
             if f"drawn.{name}" in arrays:
                 values.extend(arrays[f"drawn.{name}"].unbind(1))
-        kept = checkpoints.under("kept.", arrays)
-        parts = [kept[str(part)].unbind(1) for part in range(len(kept))]
-        self._kept = [list(each) for each in zip(*parts, strict=True)]
+        stored = checkpoints.under("stored.", arrays)
+        parts = [stored[str(part)].unbind(1) for part in range(len(stored))]
+        self._stored = [list(draw) for draw in zip(*parts, strict=True)]
         if self._states:
-            board.states[self._rows, : len(self._states)] = torch.stack(self._states, 1).numpy()
-        self.tell(board)
+            board.states[self._chains, : len(self._states)] = torch.stack(self._states, 1).numpy()
+        self.write_to(board)
 
     def result(self) -> Group:
-        """Return what was drawn."""
-        kept = [torch.stack([k[part] for k in self._kept], 1) for part in range(len(self._kept[0]))]
+        """Return the draws and figures."""
+        stored_states, output, *z = self._stacked_parts()
         states = torch.stack(self._states, 1).numpy()
         info = SamplerInfo(
             states,
@@ -225,13 +231,18 @@ class _GroupRun:
             np.array([self.chain.step]),
             self.chain.n_steps,
         )
-        return Group(NetworkDraws(kept[0], kept[2:], kept[1]), info)
+        return Group(NetworkDraws(stored_states, z, output), info)
 
     @property
-    def _rows(self) -> slice:
+    def _chains(self) -> slice:
+        """The group's chains among all chains of the run."""
         return slice(self._place.first, self._place.first + self._place.chains)
 
-    def _recorded(self) -> dict[str, list[Tensor]]:
+    def _stacked_parts(self) -> list[Tensor]:
+        """Return the parts of the stored draws, each (chain, draw, ...)."""
+        return [torch.stack(values, 1) for values in zip(*self._stored, strict=True)]
+
+    def _records(self) -> dict[str, list[Tensor]]:
         return {
             "state": self._states,
             "fitted": self._fitted,
@@ -242,7 +253,7 @@ class _GroupRun:
 
     @functools.cached_property
     def _expected(self) -> dict[str, Any]:
-        """Return what the file of this run says of itself."""
+        """Facts that identify this run in its file."""
         return {
             "sampler": "network",
             "settings": to_dict(self._config),

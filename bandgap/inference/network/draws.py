@@ -1,4 +1,4 @@
-"""What a run of the sampler leaves: kept draws, every iteration's scales and fitted values, and figures of them."""
+"""Results of a run of the sampler: kept draws, and scales, fits and figures of all draws."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,46 +17,61 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NetworkDraws:
-    """Kept draws of the scales, of z of every sampled layer and of the output layer's weights."""
+    """Kept draws of the scales, of z of every sampled layer and of the output layer's weights.
 
-    state: Tensor  # (chain, kept, width)
-    z: Layers  # (chain, kept, out, in), as the network keeps them
-    output: Tensor  # (chain, kept, q)
+    Parameters
+    ----------
+    state : (chain, draw, width)
+    z : list of (chain, draw, out, in), as `WhitenedNetwork.stored` returns them
+    output : (chain, draw, q)
+    """
+
+    state: Tensor
+    z: Layers
+    output: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class SamplerInfo:
-    """Every iteration after warm-up: scales, f at the training inputs, acceptance and divergences."""
+    """Every iteration after warm-up.
 
-    state: Floats  # (chain, draw, width)
-    judged: Mapping[str, Floats]  # scales whose convergence is judged, (chain, draw), by name
-    fitted: NDArray[np.float32]  # (chain, draw, n)
-    accept: Floats  # (chain, draw)
-    divergent: NDArray[np.bool_]  # (chain, draw)
-    energy: Floats  # (chain, draw), of every path
-    step: Floats  # (group,), radians
-    n_steps: int  # gradients per iteration, median
+    Parameters
+    ----------
+    state : (chain, draw, width), of the scales
+    judged : (chain, draw) by name, the quantities of the scales whose convergence is judged
+    fitted : (chain, draw, n), f at the training inputs
+    accept, divergent, energy : (chain, draw), of every path
+    step : (group,), in radians
+    n_steps : gradients per iteration, median
+    """
+
+    state: Floats
+    judged: Mapping[str, Floats]
+    fitted: NDArray[np.float32]
+    accept: Floats
+    divergent: NDArray[np.bool_]
+    energy: Floats
+    step: Floats
+    n_steps: int
 
     def figures(self) -> dict[str, float]:
-        """Return R-hat, effective draws, divergences and acceptance; convergence is judged on f and the scales."""
+        """Return R-hat, effective draws, divergences and acceptance, by name.
+
+        Convergence is judged on f and the scales.
+        """
         scales = _stack(self.judged)
-        rhat = {
-            name: float(value)
-            for name, value in zip(self.judged, diagnostics.rhat(scales), strict=True)
-        }
-        ess = {
-            name: float(value)
-            for name, value in zip(self.judged, diagnostics.ess_bulk(scales), strict=True)
-        }
-        fit_rhat, fit_ess = diagnostics.rhat(self.fitted), diagnostics.ess_bulk(self.fitted)
+        rhats = [float(value) for value in diagnostics.rhat(scales)]
+        effective = [float(value) for value in diagnostics.ess_bulk(scales)]
+        fit_rhat = diagnostics.rhat(self.fitted)
+        fit_effective = diagnostics.ess_bulk(self.fitted)
         return (
-            {f"rhat_{name}": value for name, value in rhat.items()}
-            | {f"ess_{name}": value for name, value in ess.items()}
+            {f"rhat_{name}": value for name, value in zip(self.judged, rhats, strict=True)}
+            | {f"ess_{name}": value for name, value in zip(self.judged, effective, strict=True)}
             | {
-                "rhat_max": max(*rhat.values(), float(fit_rhat.max())),
+                "rhat_max": max(*rhats, float(fit_rhat.max())),
                 "rhat_fit_max": float(fit_rhat.max()),
-                "ess_min": min(*ess.values(), float(fit_ess.min())),
-                "ess_fit_median": float(np.median(fit_ess)),
+                "ess_min": min(*effective, float(fit_effective.min())),
+                "ess_fit_median": float(np.median(fit_effective)),
                 "divergences": float(self.divergent.sum()),
                 "accept_mean": float(self.accept.mean()),
                 "ebfmi_min": float(diagnostics.ebfmi(self.energy).min()),
@@ -69,7 +84,7 @@ class SamplerInfo:
 def running_figures(judged: Mapping[str, Floats]) -> dict[str, float]:
     """Return the largest R-hat and the fewest effective draws of quantities (chain, draw) by name.
 
-    Nothing while there are too few draws.
+    Empty while there are too few draws.
     """
     values = _stack(judged)
     if values.shape[1] < MIN_DRAWS:
@@ -80,5 +95,5 @@ def running_figures(judged: Mapping[str, Floats]) -> dict[str, float]:
     }
 
 
-def _stack(scales: Mapping[str, Floats]) -> Floats:
-    return np.stack(list(scales.values()), -1)
+def _stack(quantities: Mapping[str, Floats]) -> Floats:
+    return np.stack(list(quantities.values()), -1)

@@ -1,4 +1,4 @@
-"""Dual averaging of a step size towards a wanted acceptance probability (Hoffman and Gelman, 2014, section 3.2)."""
+"""Dual averaging of a step size (Hoffman and Gelman, 2014, section 3.2)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,7 +6,9 @@ from typing import TypeVar
 
 from torch import Tensor
 
-GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
+GAMMA = 0.05
+T0 = 10.0
+KAPPA = 0.75
 
 Number = TypeVar("Number", float, Tensor)
 
@@ -14,9 +16,10 @@ Number = TypeVar("Number", float, Tensor)
 def averaging_step(
     gap: Number, log_average: Number, *, anchor: Number, miss: Number, count: Number
 ) -> tuple[Number, Number, Number]:
-    """Return the next (gap, log step, log average), after `count` transitions of which the last one missed by `miss`.
+    """Return the next (gap, log step, log average) after `count` transitions.
 
-    `miss` is the wanted acceptance less the one found. Numbers, or tensors with one entry for every chain.
+    `miss` is the target acceptance minus that of the last transition. Arguments are numbers, or
+    tensors with one entry for every chain.
     """
     share = 1.0 / (count + T0)
     gap = (1.0 - share) * gap + share * miss
@@ -27,9 +30,10 @@ def averaging_step(
 
 @dataclass(frozen=True)
 class DualAveraging:
-    """State of the adaptation; `update` returns the next one. `final` is the averaged step to use after warm-up.
+    """State of the adaptation; `update` returns the next one.
 
-    No step is longer than `most`; where one would be, the search goes on from there, so that it can come back at once.
+    No step is longer than `most`. Where one would be, the search continues from `most`, so that the
+    next step can be shorter.
     """
 
     log_step: float
@@ -42,10 +46,12 @@ class DualAveraging:
 
     @property
     def step(self) -> float:
+        """The step of the next transition of warm-up."""
         return math.exp(self.log_step)
 
     @property
     def final(self) -> float:
+        """The averaged step, to use after warm-up."""
         return math.exp(self.log_average)
 
     def update(self, accept: float) -> "DualAveraging":
@@ -67,7 +73,9 @@ class DualAveraging:
 
 
 def dual_averaging(step: float, *, target: float = 0.8, most: float = math.inf) -> DualAveraging:
-    """Start the adaptation at a step size; the search is drawn to ten times it, as the source recommends."""
-    return DualAveraging(
-        math.log(step), math.log(step), math.log(10.0 * step), target=target, most=most
-    )
+    """Start the adaptation at a step size.
+
+    The search is drawn to ten times this step, as the source recommends.
+    """
+    log_step = math.log(step)
+    return DualAveraging(log_step, log_step, math.log(10.0 * step), target=target, most=most)

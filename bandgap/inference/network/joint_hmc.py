@@ -1,12 +1,22 @@
-r"""Hamiltonian Monte Carlo of whitened weights and scales together, the prior's part of the motion solved exactly.
+r"""Hamiltonian Monte Carlo of whitened weights and scales together, the prior's flow being exact.
 
-The Hamiltonian -log p(y | z, h) - log p(h) + |z|^2 / 2 + |v|^2 / 2 + |u|^2 / 2 is split into the prior of z, whose
-flow is the rotation (z, v) -> (z cos e + v sin e, v cos e - z sin e), a free flight of the scales h -> h + e D u, and
-the rest, which kicks v -> v + e d/dz and u -> u + e D' d/dh (Shahbaba, Lan, Johnson and Neal, 2014). The many
-directions that the data do not see then cost no accuracy. Weights that the data determine shrink while their scale
-grows along one path: that is how the scales travel (given z, a scale could move by a tenth of its posterior's width).
+The Hamiltonian -log p(y | z, h) - log p(h) + |z|^2 / 2 + |v|^2 / 2 + |u|^2 / 2 is split into three
+parts (Shahbaba, Lan, Johnson and Neal, 2014):
 
-With `widths` the forces are those of a network with rounded ReLU (`soft_rectifier`); the energies stay exact.
+- the prior of z, whose flow is the rotation (z, v) -> (z cos e + v sin e, v cos e - z sin e);
+- a free flight of the scales, h -> h + e D u;
+- the rest, which kicks v -> v + e d/dz and u -> u + e D' d/dh.
+
+The many directions that the data do not determine cost no accuracy. Weights that the data determine
+shrink along a path while their scale grows. This is how the scales move far: given z, a scale could
+move by a tenth of its posterior's width.
+
+With `widths` the forces are those of a network with rounded ReLU (`soft_rectifier`). The energies
+are exact.
+
+`path` follows a batch of chains in torch. On a CPU it follows every chain on its own by compiled
+code (`CompiledPath`), because the arrays of one chain stay in the processor's cache.
+`test_compiled_force.py` checks that both have the same forces and energies.
 """
 
 import math
@@ -17,11 +27,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.inference.network.compiled_density import (
+    CompiledDensity,
+    has_compiled_code,
+    network_of_chain,
+    stacked,
+)
+from bandgap.inference.network.compiled_force import CompiledForce, FlatLayers
+from bandgap.inference.network.compiled_kernels import kick, kick_and_rotate
 from bandgap.inference.network.joint_density import LARGEST_LOG, Force, exact_value, log_force
-from bandgap.inference.network.lean_density import FramedDensity, can_be_lean, of_chain, stacked
-from bandgap.inference.network.lean_force import Flat, LeanForce
-from bandgap.inference.network.lean_kernels import kick_and_turn, kick_only
-from bandgap.inference.network.partial_centring import Frames, enter, place, square_norm
+from bandgap.inference.network.partial_centring import Frames, from_frames, square_norm, to_frames
 from bandgap.inference.network.scales import Floats, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
 
@@ -30,7 +45,7 @@ DIVERGENCE_ENERGY = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class Transition:
-    """What one transition did; every field has shape (chain,). `energy` is that of its path, momenta included."""
+    """Figures of one transition, each (chain,). `energy` is that at the start of the path."""
 
     accept: Tensor
     accepted: Tensor
@@ -41,7 +56,7 @@ class Transition:
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """Position (z and the scales' `state`) and momenta (v of z, u of the scales) of every chain."""
+    """Positions (z and the scales' `state`) and momenta (v of z, u of the scales) of all chains."""
 
     z: Layers
     state: Tensor
@@ -50,12 +65,15 @@ class Phase:
 
     @property
     def energy(self) -> Tensor:
-        """Return (|z|^2 + |v|^2 + |u|^2) / 2, (chain,): all of the Hamiltonian but the log density of `log_force`."""
+        """Return (|z|^2 + |v|^2 + |u|^2) / 2, (chain,): the Hamiltonian without the log density."""
         return 0.5 * (square_norm(self.z) + square_norm(self.v) + (self.u**2).sum(-1))
 
 
-class LeanPath:
-    """A path of one chain on a CPU, position and momenta in two arrays; `z` is zeta where there are frames."""
+class CompiledPath:
+    """A path of one chain on a CPU, with positions and momenta in two arrays.
+
+    With frames, `z` is zeta.
+    """
 
     def __init__(
         self,
@@ -66,51 +84,62 @@ class LeanPath:
         frames: Frames,
         widths: Sequence[float],
     ) -> None:
-        """Begin where one chain of `start` is."""
-        net = of_chain(net, chain)
-        self._net, self._prior, self._frames, self._widths = net, prior, frames, widths
-        self._force, self._density = (
-            LeanForce(net, prior, frames, widths),
-            FramedDensity(net, prior, frames),
-        )
-        self.z, self.v = Flat(net.shapes, like=net.base), Flat(net.shapes, like=net.base)
+        """Start where this chain of `start` is."""
+        net = network_of_chain(net, chain)
+        self._net = net
+        self._prior = prior
+        self._frames = frames
+        self._widths = widths
+        self._force = CompiledForce(net, prior, frames, widths)
+        self._density = CompiledDensity(net, prior, frames)
+        self.z = FlatLayers(net.shapes, like=net.base)
+        self.v = FlatLayers(net.shapes, like=net.base)
         self.z.fill([q[chain] for q in start.z])
         self.v.fill([w[chain] for w in start.v])
-        self.state, self.u = start.state[chain].numpy(), start.u[chain].numpy()
+        self.state = start.state[chain].numpy()
+        self.u = start.u[chain].numpy()
 
     def energy(self) -> float:
-        """Return the Hamiltonian here: exact, with ReLU not rounded. Infinite outside the range of numbers."""
+        """Return the exact Hamiltonian at the present position, with ReLU not rounded.
+
+        It is infinite outside the range of numbers.
+        """
         squares = self.z.square() + self.v.square() + float(self.u @ self.u)
-        return 0.5 * squares - self._density(self.z.layers, self.state)
+        return 0.5 * squares - self._density.in_frames(self.z.layers, self.state)
 
     def follow(self, directions: Floats, *, step: float, n_steps: int) -> None:
-        """Move for `n_steps` steps of `step` radians; the scales fly along the rows of `directions`."""
-        shear, sin = math.tan(0.5 * step), math.sin(step)
-        q, v, force = self.z.all, self.v.all, self._force.by_zeta.all
+        """Move for `n_steps` steps of `step` radians; the scales fly along rows of `directions`."""
+        shear = math.tan(0.5 * step)
+        sin = math.sin(step)
+        q = self.z.all
+        v = self.v.all
+        force = self._force.by_zeta.all
         for i in range(n_steps):
-            kick = step if i else 0.5 * step
-            self._kick_scales(directions, kick)
-            kick_and_turn(q, v, force, kick, shear, sin)
+            size = step if i else 0.5 * step
+            self._kick_scales(directions, size)
+            kick_and_rotate(q, v, force, size, shear, sin)
             self.state = self.state + step * (self.u @ directions)
         self._kick_scales(directions, 0.5 * step)
-        kick_only(v, force, 0.5 * step)
+        kick(v, force, 0.5 * step)
 
-    def _kick_scales(self, directions: Floats, kick: float) -> None:
-        """Find the force where the path is, and kick the scales' momenta."""
+    def _kick_scales(self, directions: Floats, size: float) -> None:
+        """Compute the force at the present position and kick the scales' momenta."""
         inside = abs(self.state).max() < LARGEST_LOG  # a NaN compares as False
         by_state = self._force(self.z.layers, self.state) if inside else None
         if by_state is None:
-            by_state = self._general_force()
-        self.u = self.u + kick * (directions @ by_state)
+            by_state = self._torch_force()
+        self.u = self.u + size * (directions @ by_state)
 
-    def _general_force(self) -> Floats:
-        """Do what the lean force does, where it cannot."""
-        z, state = (
+    def _torch_force(self) -> Floats:
+        """Compute the force by `log_force`, where the compiled one gives none."""
+        force = log_force(
+            self._net,
             [torch.from_numpy(q)[None] for q in self.z.layers],
             torch.from_numpy(self.state)[None],
-        )
-        force = log_force(
-            self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False
+            self._prior,
+            self._frames,
+            widths=self._widths,
+            with_value=False,
         )
         self._force.by_zeta.fill([g[0] for g in force.by_z])
         by_state: Floats = force.by_state[0].numpy()
@@ -130,13 +159,26 @@ def step_joint(
     frames: Frames = (),
     widths: Sequence[float] = (),
 ) -> tuple[Layers, Tensor, Transition]:
-    """Make one transition of z and of the scales `state` (chain, width) in `n_steps` steps of `step` radians.
+    """Make one transition of z and of the scales.
 
-    `directions` (width, width) is D': its rows are the directions in which the scales fly, one unit of u each.
+    Parameters
+    ----------
+    z : list of (chain, out, in)
+    state : (chain, width)
+    directions : (width, width), D': its rows are the directions in which the scales fly, one unit
+        of u each
+    step : radians
+    n_steps : number of steps
+    frames : coordinates of the path (`partial_centring`); none for whitened weights
+    widths : half widths of the rounded ReLU, one for each hidden layer
+
+    Returns
+    -------
+    z and state after the transition, and its figures.
     """
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
-    start = Phase(enter(frames, z, prior.scales(state)) if frames else z, state, v, u)
+    start = Phase(to_frames(frames, z, prior.scales(state)) if frames else z, state, v, u)
     end, error, energy = path(
         net,
         start,
@@ -147,23 +189,24 @@ def step_joint(
         frames=frames,
         widths=widths,
     )
-    did = judge(error, energy, generator=generator)
-    there = place(frames, end.z, prior.scales(end.state)).z if frames else end.z
-    moved = [torch.where(did.accepted[:, None, None], a, b) for a, b in zip(there, z, strict=True)]
-    return moved, torch.where(did.accepted[:, None], end.state, state), did
+    transition = accept_or_reject(error, energy, generator=generator)
+    z_end = from_frames(frames, end.z, prior.scales(end.state)).z if frames else end.z
+    accepted = transition.accepted
+    z_next = [torch.where(accepted[:, None, None], a, b) for a, b in zip(z_end, z, strict=True)]
+    return z_next, torch.where(accepted[:, None], end.state, state), transition
 
 
-def judge(error: Tensor, energy: Tensor, *, generator: torch.Generator) -> Transition:
-    """Accept or reject paths by the errors of their energies (chain,); `energy` (chain,) is that at their starts."""
+def accept_or_reject(error: Tensor, energy: Tensor, *, generator: torch.Generator) -> Transition:
+    """Accept or reject paths by the errors of their energies (chain,).
+
+    `energy` (chain,) is that at their starts.
+    """
     divergent = ~(error.abs() < DIVERGENCE_ENERGY)
     accept = torch.where(
         torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error)
     )
-    accepted = (
-        torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64)
-        < accept
-    )
-    return Transition(accept, accepted, error, divergent, energy)
+    uniform = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64)
+    return Transition(accept, uniform < accept, error, divergent, energy)
 
 
 def path(
@@ -177,16 +220,20 @@ def path(
     frames: Frames = (),
     widths: Sequence[float] = (),
 ) -> tuple[Phase, Tensor, Tensor]:
-    """Follow the motion for `n_steps` steps; return its end, the error of the energy there and the energy at the start.
+    """Follow the motion for `n_steps` steps.
 
-    Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
+    Returns the end, the error of the energy there, and the energy at the start, both (chain,).
+    With `frames`, z is zeta at both ends. The other arguments are those of `step_joint`.
     """
-    if widths and min(widths) > 0 and can_be_lean(net):  # a third of the time and less
-        return _one_by_one(
+    if widths and min(widths) > 0 and has_compiled_code(net):
+        return _paths_by_chain(
             net, start, prior, frames, widths, directions.numpy(), step=step, n_steps=n_steps
         )
     energy = start.energy - exact_value(net, start.z, start.state, prior, frames)
-    q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
+    q = [a.clone() for a in start.z]
+    h = start.state
+    v = [w.clone() for w in start.v]
+    u = start.u
 
     def force() -> Force:
         return log_force(net, q, h, prior, frames, widths=widths, with_value=False)
@@ -200,7 +247,7 @@ def path(
     return end, end.energy - exact_value(net, q, h, prior, frames) - energy, energy
 
 
-def _one_by_one(
+def _paths_by_chain(
     net: WhitenedNetwork,
     start: Phase,
     prior: ScalePrior,
@@ -211,37 +258,38 @@ def _one_by_one(
     step: float,
     n_steps: int,
 ) -> tuple[Phase, Tensor, Tensor]:
-    """Follow one chain after the other on a CPU; return what `path` does."""
-    ways, before, after = (
-        [LeanPath(net, start, i, prior, frames, widths) for i in range(len(start.u))],
-        [],
-        [],
-    )
-    for way in ways:
-        before.append(way.energy())
-        way.follow(directions, step=step, n_steps=n_steps)
-        after.append(way.energy())
+    """Follow one chain after the other by compiled code; return what `path` does."""
+    paths = [
+        CompiledPath(net, start, chain, prior, frames, widths) for chain in range(len(start.u))
+    ]
+    starts = []
+    ends = []
+    for chain_path in paths:
+        starts.append(chain_path.energy())
+        chain_path.follow(directions, step=step, n_steps=n_steps)
+        ends.append(chain_path.energy())
     end = Phase(
-        stacked([way.z.layers for way in ways]),
-        torch.from_numpy(np.stack([way.state for way in ways])),
-        stacked([way.v.layers for way in ways]),
-        torch.from_numpy(np.stack([way.u for way in ways])),
+        stacked([chain_path.z.layers for chain_path in paths]),
+        torch.from_numpy(np.stack([chain_path.state for chain_path in paths])),
+        stacked([chain_path.v.layers for chain_path in paths]),
+        torch.from_numpy(np.stack([chain_path.u for chain_path in paths])),
     )
-    energy = torch.tensor(before, dtype=torch.float64)
-    return end, torch.tensor(after, dtype=torch.float64) - energy, energy
+    energy = torch.tensor(starts, dtype=torch.float64)
+    return end, torch.tensor(ends, dtype=torch.float64) - energy, energy
 
 
 def rotate(z: Layers, v: Layers, step: float) -> None:
-    """Follow the prior's motion of weights and momenta for `step` radians: a rotation as three shears, in place."""
-    shear, sin = math.tan(0.5 * step), math.sin(step)
+    """Follow the prior's flow: rotate z and v by `step` radians, in place by three shears."""
+    shear = math.tan(0.5 * step)
+    sin = math.sin(step)
     for a, w in zip(z, v, strict=True):
         a.add_(w, alpha=shear)
         w.sub_(a, alpha=sin)
         a.add_(w, alpha=shear)
 
 
-def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, e: float) -> Tensor:
+def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, size: float) -> Tensor:
     """Kick v in place and return the momenta of the scales."""
     for w, g in zip(v, force.by_z, strict=True):
-        w.add_(g, alpha=e)
-    return u + e * (force.by_state @ directions.T)
+        w.add_(g, alpha=size)
+    return u + size * (force.by_state @ directions.T)

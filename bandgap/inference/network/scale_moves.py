@@ -1,11 +1,13 @@
 """Slice sampling of the scales, with the weights z fixed and the output layer integrated out.
 
-On a CPU chains move one after the other, elsewhere together; brackets are fixed after warm-up. It complements the joint
-paths: what the data determine about a scale given the weights moves here at once.
+It complements the joint paths: what the data determine about a scale given the weights is found
+here in one move. A slice is taken along a line (Neal, 2003), and a bracket of fixed width shrinks.
 
-A slice is one along a line (Neal, 2003), its fixed bracket shrinks. For many chains, several points of a bracket are
-evaluated as one batch. Those that fall outside the bracket as shrunk by the points before them are skipped, which
-leaves uniform points of the shrunk bracket: the law is that of one at a time.
+On a CPU chains move one after the other (`_slices_of_chain`, `slice_one`), by the compiled density.
+Elsewhere they move as a batch (`slice_move`): several points of a bracket are evaluated together.
+Points outside the bracket as shrunk by the points before them are skipped, which leaves uniform
+points of the shrunk bracket, so that the law is the same. `test_scale_moves.py` checks both against
+the same density.
 """
 
 import math
@@ -14,12 +16,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bandgap.inference.network.compiled_density import (
+    CompiledDensity,
+    has_compiled_code,
+    network_of_chain,
+)
 from bandgap.inference.network.joint_density import log_density
-from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.scales import Floats, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
 
-POINTS = 4  # of a bracket evaluated at once: a move takes about five in all
+POINTS = 4  # of a bracket evaluated together: a move takes about five in all
 MAX_ROUNDS = 12  # a bracket then is about 1e-9 of its first width: the chain stays where it is
 
 
@@ -32,34 +38,39 @@ def step_scales(
     directions: Tensor,
     generator: torch.Generator,
 ) -> Tensor:
-    """Slice-sample the scales once along each direction: `directions` (k, width), their lengths the bracket widths."""
-    if can_be_lean(net):
+    """Slice-sample the scales once along each direction.
+
+    `directions` has shape (k, width); the lengths of its rows are the widths of the brackets.
+    """
+    if has_compiled_code(net):
         ends = []
         for chain, h in enumerate(state.numpy()):
-            lean = LeanDensity(of_chain(net, chain), prior)
-            lean.place([q[chain].numpy() for q in z])
-            ends.append(torch.from_numpy(_slices(lean, h, directions, generator)))
+            density = CompiledDensity(network_of_chain(net, chain), prior)
+            density.set_weights([q[chain].numpy() for q in z])
+            ends.append(torch.from_numpy(_slices_of_chain(density, h, directions, generator)))
         return torch.stack(ends)
     projected = net.project(z[0])
-    density = log_density(net, z, state, prior, projected=projected)
-    repeated = [z[0], *[q.repeat_interleave(POINTS, 0) for q in z[1:]]]
-    wide, batch = projected.repeat_interleave(POINTS, 0), net.repeated(POINTS)
+    value = log_density(net, z, state, prior, projected=projected)
+    repeated_z = [z[0], *[q.repeat_interleave(POINTS, 0) for q in z[1:]]]
+    repeated_projected = projected.repeat_interleave(POINTS, 0)
+    batch = net.repeated(POINTS)
     for direction in directions:
         start = state
 
         def along(at: Tensor, start: Tensor = start, direction: Tensor = direction) -> Tensor:
             proposals = (start[:, None] + at[..., None] * direction).flatten(0, 1)
-            return log_density(batch, repeated, proposals, prior, projected=wide).reshape(at.shape)
+            values = log_density(batch, repeated_z, proposals, prior, projected=repeated_projected)
+            return values.reshape(at.shape)
 
-        at, density = slice_move(along, density, width=1.0, generator=generator)
-        state = start + at[:, None] * direction
+        position, value = slice_move(along, value, width=1.0, generator=generator)
+        state = start + position[:, None] * direction
     return state
 
 
-def _slices(
-    density: LeanDensity, state: Floats, directions: Tensor, generator: torch.Generator
+def _slices_of_chain(
+    density: CompiledDensity, state: Floats, directions: Tensor, generator: torch.Generator
 ) -> Floats:
-    """Return where one chain's state (width,) is after a slice along every direction."""
+    """Return one chain's state (width,) after a slice along every direction."""
     value = density(state)
     for direction in directions.numpy():
 
@@ -78,24 +89,28 @@ def slice_move(
     width: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Move every chain along its line from 0 by one slice; return positions and log densities there, both (chain,).
+    """Move every chain along its line from 0 by one slice.
 
-    `log_density` maps positions (chain, POINTS) to values of the same shape; `at_zero` (chain,) are the values at 0.
+    `log_density` maps positions (chain, POINTS) to values of the same shape; `at_zero` (chain,) are
+    the values at 0. Returns positions and log densities there, both (chain,).
     """
     level = at_zero + torch.log(_uniform(at_zero, (), generator))
     high = width * _uniform(at_zero, (), generator)
     low = high - width
-    position, density = torch.zeros_like(at_zero), at_zero
+    position = torch.zeros_like(at_zero)
+    density = at_zero
     moving = torch.ones_like(at_zero, dtype=torch.bool)
     for _ in range(MAX_ROUNDS):
         points = low[:, None] + (high - low)[:, None] * _uniform(at_zero, (POINTS,), generator)
         for point, value in zip(points.T, log_density(points).T, strict=True):
             tried = moving & (point >= low) & (point <= high)
-            hit = tried & (value >= level)
-            position, density = torch.where(hit, point, position), torch.where(hit, value, density)
-            moving, missed = moving & ~hit, tried & ~hit
-            low = torch.where(missed & (point < 0), point, low)
-            high = torch.where(missed & (point >= 0), point, high)
+            accepted = tried & (value >= level)
+            position = torch.where(accepted, point, position)
+            density = torch.where(accepted, value, density)
+            moving = moving & ~accepted
+            rejected = tried & ~accepted
+            low = torch.where(rejected & (point < 0), point, low)
+            high = torch.where(rejected & (point >= 0), point, high)
         if not bool(moving.any()):
             break
     return position, density
@@ -114,9 +129,10 @@ def slice_one(
     width: float,
     generator: torch.Generator,
 ) -> tuple[float, float]:
-    """Make `slice_move` for one chain, one point at a time; return its position and the log density there.
+    """Do `slice_move` for one chain, one point after the other.
 
-    `log_density` maps a position to its value; `at_zero` is that at 0.
+    `log_density` maps a position to its value; `at_zero` is that at 0. Returns the position and the
+    log density there.
     """
 
     def uniform() -> float:

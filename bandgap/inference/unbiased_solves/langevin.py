@@ -14,7 +14,7 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import first_that_stays, own_or_part
+from bandgap.inference.divergence import first_that_stays, part_of_checkpoint
 from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, solve
 from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
@@ -171,7 +171,7 @@ def sample_by_smaller_steps(
 
     def attempt(halvings: int) -> Draws:
         own = replace(config, step=config.step / 2**halvings, probes=config.probes * 2**halvings)
-        part = own_or_part(checkpoint, halvings)
+        part = part_of_checkpoint(checkpoint, halvings)
         return sample_ulisse(problem, start, own, seed=seed, progress=progress, checkpoint=part)
 
     found = first_that_stays(attempt)

@@ -29,7 +29,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import own_or_part
+from bandgap.inference.divergence import part_of_checkpoint
 from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.engines import device_of, sites_on
 from bandgap.inference.vecchia.exact import DenseSites
@@ -290,7 +290,7 @@ def _maxima(
     """Return where SGFS ends for each of the targets, each with a file of its own."""
     found = []
     for i, (target, start) in enumerate(zip(targets, starts, strict=True)):
-        part = own_or_part(checkpoint, i)
+        part = part_of_checkpoint(checkpoint, i)
         found.append(
             maximum_by_batches(
                 target, start, config.sgfs, seed=seed, progress=progress, checkpoint=part

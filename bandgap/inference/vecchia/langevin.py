@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, own_or_part
+from bandgap.inference.divergence import (
+    ATTEMPTS,
+    DivergedError,
+    first_that_stays,
+    part_of_checkpoint,
+)
 from bandgap.inference.vecchia.chains import Draws, at_mode, run_chains
 from bandgap.inference.vecchia.engines import can_move
 from bandgap.inference.vecchia.expansion import expand, observed_information
@@ -229,7 +234,7 @@ def sample_by_smaller_steps(
 
     def attempt(halvings: int) -> Draws:
         own = replace(config, step=config.step / 2**halvings, batch=config.batch * 2**halvings)
-        part = own_or_part(checkpoint, halvings)
+        part = part_of_checkpoint(checkpoint, halvings)
         return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
 
     found = first_that_stays(attempt)

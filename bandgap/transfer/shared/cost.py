@@ -43,5 +43,5 @@ class Cost:
 
 def default_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
     """Return the iterations of a chain of the network sampler at its default settings."""
-    sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
+    sampler = SamplerConfig(coordinates=coordinates).planned(isotropic=True)
     return sampler.n_warmup + sampler.n_draws

@@ -2,7 +2,7 @@
 
 import json
 
-from bandgap.inference.network.lean_kernels import by_numpy, multiply
+from bandgap.inference.network.compiled_kernels import by_numpy, multiply
 from benchmarks.commands.products import print_products
 
 

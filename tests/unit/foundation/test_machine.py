@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from bandgap.inference.network import lean_kernels, lean_output
+from bandgap.inference.network import compiled_kernels, compiled_output
 
 
 def matrices(n, seed):
@@ -18,7 +18,7 @@ def matrices(n, seed):
 def test_inverse_is_that_of_lapack(n):
     a = matrices(n, n)
     inverse = np.empty((n, n))
-    assert lean_output.invert(a.copy(), inverse)
+    assert compiled_output.invert(a.copy(), inverse)
     np.testing.assert_allclose(inverse, np.linalg.inv(a), rtol=1e-8, atol=1e-12)
 
 
@@ -26,14 +26,14 @@ def test_inverse_is_that_of_lapack(n):
 def test_matrix_without_a_factor_is_reported(bad):
     a = matrices(4, 0)
     a[2, 2] = bad
-    assert not lean_output.factorise(a)
+    assert not compiled_output.factorise(a)
 
 
 def test_gates_and_features_are_those_of_rounded_relu():
     y = np.array([[-0.3, 0.0, 0.1, 0.4, 2.0]], np.float32)  # x + w with w = 0.2
     gate = np.empty_like(y)
     wide = np.empty((1, 6), np.float32)
-    lean_kernels.rectify(y, 0.4, gate, wide)
+    compiled_kernels.rectify(y, 0.4, gate, wide)
     np.testing.assert_allclose(gate / 0.4, [[0.0, 0.0, 0.25, 1.0, 1.0]], rtol=1e-6)
     np.testing.assert_allclose(wide[:, :5] / 0.4, [[0.0, 0.0, 0.0125, 0.2, 1.8]], rtol=1e-6)
 

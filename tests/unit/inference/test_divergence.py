@@ -1,4 +1,4 @@
-"""Attempts with shorter steps: the first that stays counts, others' errors are not hidden, files are apart."""
+"""Attempts with shorter steps: the first without divergence counts, and files are separate."""
 
 from pathlib import Path
 
@@ -6,24 +6,29 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, own_or_part
+from bandgap.inference.divergence import (
+    ATTEMPTS,
+    DivergedError,
+    first_that_stays,
+    part_of_checkpoint,
+)
 
 
-@pytest.mark.parametrize("lasting", range(ATTEMPTS))
-def test_first_attempt_that_stays_is_the_answer(lasting):
+@pytest.mark.parametrize("n_diverging", range(ATTEMPTS))
+def test_first_attempt_without_divergence_is_the_result(n_diverging):
     tried = []
 
     def attempt(number):
         tried.append(number)
-        if number < lasting:
+        if number < n_diverging:
             raise DivergedError(f"attempt {number}")
         return f"draws of {number}"
 
-    assert first_that_stays(attempt) == f"draws of {lasting}"
-    assert tried == list(range(lasting + 1))
+    assert first_that_stays(attempt) == f"draws of {n_diverging}"
+    assert tried == list(range(n_diverging + 1))
 
 
-def test_there_is_no_answer_where_none_stays_and_another_error_ends_it():
+def test_attempts_that_all_diverge_give_none_and_other_errors_are_raised():
     def never(number):
         raise DivergedError(str(number))
 
@@ -36,9 +41,9 @@ def test_there_is_no_answer_where_none_stays_and_another_error_ends_it():
     assert issubclass(DivergedError, ConfigError)  # a setting is what a user can change
 
 
-def test_every_attempt_has_a_file_of_its_own():
-    whole = Checkpoint(Path("chains.safetensors"), every=7)
-    parts = [own_or_part(whole, number) for number in range(ATTEMPTS)]
-    assert parts[0] == whole
+def test_every_attempt_has_a_separate_file():
+    file = Checkpoint(Path("chains.safetensors"), every=7)
+    parts = [part_of_checkpoint(file, number) for number in range(ATTEMPTS)]
+    assert parts[0] == file
     assert len({part.path for part in parts}) == ATTEMPTS and {part.every for part in parts} == {7}
-    assert own_or_part(None, 2) is None
+    assert part_of_checkpoint(None, 2) is None

@@ -1,4 +1,4 @@
-"""Whether posterior draws of a scale can be told from its prior."""
+"""Comparison of posterior draws of a scale with draws of its prior."""
 
 import numpy as np
 import pytest
@@ -15,32 +15,34 @@ def chains_of(rng: np.random.Generator, *, shift: float = 0.0, draws: int = 250)
     return shift + rng.normal(size=(4, draws))
 
 
-def test_draws_of_the_prior_itself_equal_it() -> None:
-    """Of 200 comparisons none may fail: each does with probability below 0.001, as there is a tolerance too."""
+def test_draws_of_the_prior_equal_the_prior() -> None:
+    """Each of 200 comparisons fails with probability below 0.001, because of the tolerance."""
     rng = np.random.default_rng(0)
-    found = [compare_with_prior("tau", chains_of(rng), rng.normal(size=1000)) for _ in range(200)]
-    assert all(comparison is not None and comparison.equals_prior for comparison in found)
+    comparisons = [
+        compare_with_prior("tau", chains_of(rng), rng.normal(size=1000)) for _ in range(200)
+    ]
+    assert all(comparison is not None and comparison.equals_prior for comparison in comparisons)
 
 
 @pytest.mark.parametrize("shift", [0.5, -0.5, 2.0])
-def test_posterior_that_has_moved_does_not_equal_the_prior(shift: float) -> None:
-    """Half a standard deviation is a distance of 0.20, more than tolerance and error together (0.12)."""
+def test_shifted_posterior_does_not_equal_the_prior(shift: float) -> None:
+    """Half a standard deviation is a distance of 0.20, above tolerance plus error (0.12)."""
     rng = np.random.default_rng(1)
-    found = compare_with_prior("tau", chains_of(rng, shift=shift), rng.normal(size=1000))
-    assert found is not None and not found.equals_prior and found.sentence == ""
+    comparison = compare_with_prior("tau", chains_of(rng, shift=shift), rng.normal(size=1000))
+    assert comparison is not None and not comparison.equals_prior and comparison.sentence == ""
 
 
 def test_narrower_posterior_of_the_same_mean_does_not_equal_the_prior() -> None:
     rng = np.random.default_rng(2)
-    found = compare_with_prior("tau", 0.4 * chains_of(rng), rng.normal(size=1000))
-    assert found is not None and not found.equals_prior
+    comparison = compare_with_prior("tau", 0.4 * chains_of(rng), rng.normal(size=1000))
+    assert comparison is not None and not comparison.equals_prior
 
 
-def test_chains_that_hardly_move_say_nothing() -> None:
+def test_slow_chains_are_too_few_effective_draws() -> None:
     rng = np.random.default_rng(3)
     slow = np.repeat(rng.normal(size=(4, 5)), 50, axis=1)
-    found = compare_with_prior("tau", slow, rng.normal(size=1000))
-    assert found is not None and found.error > MOST_ERROR and not found.equals_prior
+    comparison = compare_with_prior("tau", slow, rng.normal(size=1000))
+    assert comparison is not None and comparison.error > MOST_ERROR and not comparison.equals_prior
 
 
 @pytest.mark.parametrize(
@@ -52,15 +54,15 @@ def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) 
 
 def test_increasing_function_of_both_changes_nothing() -> None:
     rng = np.random.default_rng(5)
-    posterior, prior = chains_of(rng, shift=0.3), rng.normal(size=1000)
-    plain, other = (
-        compare_with_prior("x", posterior, prior),
-        compare_with_prior("x", np.exp(posterior), np.exp(prior)),
-    )
-    assert plain is not None and other is not None and plain.distance == other.distance
+    posterior = chains_of(rng, shift=0.3)
+    prior = rng.normal(size=1000)
+    plain = compare_with_prior("x", posterior, prior)
+    transformed = compare_with_prior("x", np.exp(posterior), np.exp(prior))
+    assert plain is not None and transformed is not None
+    assert plain.distance == transformed.distance
 
 
-def test_sentence_names_scale_figures_and_what_to_do() -> None:
+def test_message_names_scale_figures_and_what_to_do() -> None:
     stored = {"scale": "tau", "distance": 0.07, "error": 0.069, "effective_draws": 1276.0}
     moved = {**stored, "distance": 0.3, "equals_prior": False}
     (sentence,) = equal_to_prior([{**stored, "equals_prior": True}, moved])

@@ -1,4 +1,4 @@
-"""Rounded ReLU: what it is between the arms, that its gate is its slope, that it is ReLU where the width is zero."""
+"""Rounded ReLU: its values, its gate, which is its slope, and ReLU for width zero."""
 
 import pytest
 import torch
@@ -9,9 +9,10 @@ X = torch.linspace(-3.0, 3.0, 601, dtype=torch.float64).reshape(1, -1, 1)
 
 
 @pytest.mark.parametrize("width", [0.1, 1.0, 2.5])
-def test_it_is_relu_outside_the_width_and_a_quarter_of_it_above_at_the_corner(width):
+def test_rounded_relu_is_relu_outside_the_width_and_a_quarter_of_it_above_at_the_corner(width):
     wide, gate = rectified(X, 7.0, width)
-    relu, far = X.clamp(min=0.0), X.abs() >= width
+    relu = X.clamp(min=0.0)
+    far = X.abs() >= width
     torch.testing.assert_close(wide[..., :-1][far], relu[far])
     torch.testing.assert_close(gate[far], (X[far] > 0).double())
     above = wide[..., :-1] - relu
@@ -29,7 +30,7 @@ def test_gate_is_the_slope():
     torch.testing.assert_close(slope, gate[:, 1:-1, 0], rtol=0, atol=0.01)
 
 
-def test_without_width_it_is_relu_and_its_backward_pass_reads_the_features():
+def test_width_zero_is_relu_with_its_backward_pass_from_the_features():
     wide, gate = rectified(X, 1.0)
     assert gate is None
     torch.testing.assert_close(wide[..., :-1], X.clamp(min=0.0))

@@ -1,4 +1,4 @@
-"""Weights of a pool: against a fine grid of the simplex, at known laws, and the factor of its spread."""
+"""Weights of a pool, against a grid of the simplex and known laws, and the factor of its spread."""
 
 import numpy as np
 import pytest
@@ -23,48 +23,48 @@ def test_weights_are_the_maximum_on_a_grid_of_the_simplex(prior_rows):
     logs = np.stack(
         [norm.logpdf(y, 0.4, 1.0), norm.logpdf(y, -0.3, 0.8), norm.logpdf(y, 0.0, 3.0)], axis=1
     )
-    found = stacking_weights(logs, prior_rows=prior_rows)
-    a, b = np.meshgrid(np.linspace(0.005, 0.99, 150), np.linspace(0.005, 0.99, 150))
+    weights = stacking_weights(logs, prior_rows=prior_rows)
+    axis = np.linspace(0.005, 0.99, 150)
+    a, b = np.meshgrid(axis, axis)
     inside = a + b < 0.995
     grid = np.stack([a[inside], b[inside], 1 - a[inside] - b[inside]], axis=1)
     values = [objective(logs, w, prior_rows) for w in grid]
     best = grid[int(np.argmax(values))]
-    assert objective(logs, found, prior_rows) >= max(values)
-    np.testing.assert_allclose(found, best, atol=0.02)
-    assert found.sum() == pytest.approx(1.0)
+    assert objective(logs, weights, prior_rows) >= max(values)
+    np.testing.assert_allclose(weights, best, atol=0.02)
+    assert weights.sum() == pytest.approx(1.0)
 
 
-def test_weights_of_a_true_mixture_come_back():
+def test_weights_of_a_true_mixture_are_recovered():
     rng = np.random.default_rng(1)
     y = np.where(rng.random(20_000) < 0.3, rng.normal(-2, 0.5, 20_000), rng.normal(1, 1.0, 20_000))
     logs = np.stack([norm.logpdf(y, -2, 0.5), norm.logpdf(y, 1, 1.0)], axis=1)
     np.testing.assert_allclose(stacking_weights(logs, prior_rows=2.0), [0.3, 0.7], atol=0.015)
 
 
-def test_prior_keeps_a_member_that_few_rows_speak_against():
+def test_prior_keeps_a_member_that_fits_few_rows_badly():
     logs = np.tile(np.log([[0.5, 0.1]]), (4, 1))
     assert stacking_weights(logs, prior_rows=1e-6)[1] < 1e-3
     assert stacking_weights(logs, prior_rows=2.0)[1] > 0.15
     assert stacking_weights(np.tile(logs, (100, 1)), prior_rows=2.0)[1] < 0.01
 
 
-def test_densities_far_below_what_a_float_holds_are_weighed_all_the_same():
+def test_densities_below_the_smallest_float_have_weights():
     logs = np.array([[-2000.0, -2001.0], [-1500.0, -1502.0]])
     assert np.isfinite(stacking_weights(logs, prior_rows=1.0)).all()
     assert stacking_weights(logs, prior_rows=1.0)[0] > 0.5
 
 
-@pytest.mark.parametrize(("true_sd", "wanted"), [(0.9, 0.9), (1.0, 1.0), (1.1, 1.1)])
-def test_factor_is_the_one_that_the_rows_ask_for_where_there_are_many(true_sd, wanted):
+@pytest.mark.parametrize(("true_sd", "expected"), [(0.9, 0.9), (1.0, 1.0), (1.1, 1.1)])
+def test_factor_of_many_rows_is_their_true_factor(true_sd, expected):
     rng = np.random.default_rng(2)
     y = rng.normal(0, true_sd, 20_000)
     logs = np.stack([np.stack([norm.logpdf(y, 0, c) for c in SPREADS], axis=1)] * 2, axis=1)
-    assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread == pytest.approx(
-        wanted
-    )
+    fit = fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05)
+    assert fit.spread == pytest.approx(expected)
 
 
-def test_factor_stays_near_one_where_rows_are_few_and_the_prior_narrow():
+def test_factor_of_few_rows_with_a_narrow_prior_is_one():
     y = np.random.default_rng(3).normal(size=20)
     y *= 0.88 / np.sqrt(np.mean(y**2))
     logs = np.stack([np.stack([norm.logpdf(y, 0, c) for c in SPREADS], axis=1)] * 2, axis=1)
@@ -72,8 +72,8 @@ def test_factor_stays_near_one_where_rows_are_few_and_the_prior_narrow():
     assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=10.0).spread == 0.88
 
 
-def test_pool_that_is_too_wide_is_drawn_in():
-    """Two members that are each calibrated given what they know: their pool is overdispersed (Gneiting and Ranjan)."""
+def test_pool_that_is_too_wide_is_narrowed():
+    """The pool of two calibrated members is overdispersed (Gneiting and Ranjan)."""
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(2, 20_000))
     y = a + b + 0.3 * rng.normal(size=a.size)

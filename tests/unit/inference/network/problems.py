@@ -1,4 +1,4 @@
-"""Small networks in float64 on which the sampler's parts are compared with the same thing written down plainly."""
+"""Small networks in float64 on which the sampler's parts are compared with plain definitions."""
 
 import dataclasses
 from itertools import pairwise
@@ -20,13 +20,16 @@ CPU = torch.device("cpu")
 
 
 def network(n, p, *, hidden=(4, 3), seed=0, dtype=torch.float64):
-    """A whitened network: n rows, p inputs, biases that are not zero, labels near the source network's values."""
+    """Return a whitened network of n rows and p inputs.
+
+    Biases are not zero, and labels are near the source network's values.
+    """
     theta_hat, x, y = raw(n, p, hidden=hidden, seed=seed)
     return whiten(theta_hat, x, y, device=CPU, dtype=dtype)
 
 
 def raw(n, p, *, hidden=(4, 3), seed=0):
-    """theta_hat, x (n, p) and y (n,) of `network`."""
+    """Return theta_hat, x (n, p) and y (n,) of `network`."""
     rng = np.random.default_rng(seed)
     widths = (p, *hidden, 1)
     theta_hat = [
@@ -38,7 +41,7 @@ def raw(n, p, *, hidden=(4, 3), seed=0):
 
 
 def plain(theta, x):
-    """f(x; theta) of layers (..., out, in + 1) for rows x (n, p), by the definition of the network."""
+    """Return f(x; theta) of layers (..., out, in + 1) for rows x (n, p), by definition."""
     h = x
     for i, layer in enumerate(theta):
         h = h if i == 0 else torch.relu(h)
@@ -47,7 +50,7 @@ def plain(theta, x):
 
 
 def sds_of(theta_hat, *, seed=5):
-    """Prior standard deviations of every weight, spread over a factor of about ten."""
+    """Return prior standard deviations of every weight, over a factor of about ten."""
     rng = np.random.default_rng(seed)
     return [torch.from_numpy(0.3 * np.exp(0.6 * rng.normal(size=t.shape))) for t in theta_hat]
 
@@ -59,7 +62,10 @@ def prior_of(theta_hat, x, *, lam=1.0, noise_b=0.2):
 
 
 def free_priors_of(theta_hat, x):
-    """By name, the priors under which scales are free; the inverse gamma is one whose networks stay of one size."""
+    """Return by name the priors with free scales.
+
+    The inverse gamma prior is narrow, so that networks stay of one size.
+    """
     steps = torch.ones(len(theta_hat), dtype=torch.float64)
     return {
         "point estimate": prior_of(theta_hat, x),
@@ -77,7 +83,10 @@ def draw_z(net: WhitenedNetwork, chains, *, seed=0, size=1.0) -> Layers:
 
 
 def with_labels_from_the_model(net, z, scales, *, generator):
-    """The network with labels (chain, n) of every chain's own, at weights z and an output layer from its prior."""
+    """Return the network with separate labels (chain, n) for every chain.
+
+    They are drawn at weights z, with an output layer from its prior.
+    """
     h = hidden_features(net, z, scales).features
     noise = torch.randn(
         h.shape[0], h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64
@@ -91,13 +100,13 @@ def with_labels_from_the_model(net, z, scales, *, generator):
 
 
 def state_of(*rows):
-    """States (chain, 1 + L) of scales that are given as rows of log t, log sigma and w, with c = softmax(w)."""
-    given = torch.tensor(rows, dtype=torch.float64)
-    return torch.cat([given[:, 1:2], given[:, :1] + torch.log_softmax(given[:, 2:], -1)], 1)
+    """Return states (chain, 1 + L) from rows of log t, log sigma and w, with c = softmax(w)."""
+    values = torch.tensor(rows, dtype=torch.float64)
+    return torch.cat([values[:, 1:2], values[:, :1] + torch.log_softmax(values[:, 2:], -1)], 1)
 
 
 def slope(function, at, *, e=1e-6):
-    """Central differences of `function` (values (chain,)) by every entry of `at` (chain, ...)."""
+    """Return central differences of `function`, values (chain,), by every entry of `at`."""
     result = torch.empty_like(at)
     for i in np.ndindex(at.shape[1:]):
         shift = torch.zeros_like(at)

@@ -1,4 +1,4 @@
-"""Chains of a network that are cut off at any iteration go on from their files and give the draws of one run."""
+"""Interrupted chains of a network resume from their files and give the draws of one run."""
 
 import dataclasses
 import re
@@ -19,7 +19,7 @@ from bandgap.inference.network.whitened_network import whiten
 from tests.unit.inference.network.problems import CPU, prior_of, raw
 from tests.unit.inference.network.test_sampler import assert_same
 
-# warm-up of 40: brackets are found anew after 6, 12, 20 and 30 iterations, informed directions after 28
+# in a warm-up of 40, widths are estimated after 6, 12, 20 and 30 iterations, directions after 28
 CONFIG = SamplerConfig(chains=4, warmup=40, draws=25, keep=20, angle=0.6, max_steps=4)
 KINDS = ("point estimate", "variational", "inverse gamma")
 
@@ -27,9 +27,7 @@ KINDS = ("point estimate", "variational", "inverse gamma")
 def problem_of(kind):
     theta_hat, x, y = raw(7, 5)
     if kind == "point estimate":
-        x = x * torch.tensor(
-            [2.0, 1.0, 0.05, 0.02, 0.01]
-        )  # so that trailing inputs move apart from the rest
+        x = x * torch.tensor([2.0, 1.0, 0.05, 0.02, 0.01])  # so that there are trailing inputs
         return whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
     if kind == "variational":
         sds = [
@@ -71,7 +69,7 @@ def without_break(problems):
 
 
 class Killed(RuntimeError):
-    """As a power cut: nothing is written after it."""
+    """An error after which nothing is written, as in a power cut."""
 
 
 def ended_after(iterations, error):
@@ -91,10 +89,10 @@ def ended_after(iterations, error):
     ],
     ids=lambda value: f"file at {value}" if isinstance(value, int) else value,
 )
-def test_killed_run_goes_on_from_its_last_file_bit_for_bit(
+def test_killed_run_resumes_from_its_last_file_bit_for_bit(
     tmp_path, problems, without_break, kind, every
 ):
-    """The first group is killed at the first report after its file was written; the other has not begun."""
+    """The first group is killed at the report after its file was written; the other has not run."""
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
     with pytest.raises(Killed):
         run(problems[kind], checkpoint=checkpoint, progress=ended_after(every, Killed))
@@ -107,13 +105,11 @@ def test_killed_run_goes_on_from_its_last_file_bit_for_bit(
 
 
 @pytest.mark.parametrize("every", [7, 21, 44])
-def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_path, problems, every):
+def test_killed_run_in_partially_centred_coordinates_resumes_bit_for_bit(tmp_path, problems, every):
     """Frames are found after 12, 20 and 30 iterations."""
     config = dataclasses.replace(CONFIG, coordinates="partially centred")
-    problem, checkpoint = (
-        problems["point estimate"],
-        Checkpoint(tmp_path / "chains.safetensors", every=every),
-    )
+    problem = problems["point estimate"]
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
     with pytest.raises(Killed):
         run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
     again = run(problem, config=config, checkpoint=checkpoint)
@@ -121,35 +117,21 @@ def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "kind, chosen", [("inverse gamma", "whitened"), ("variational", "partially centred")]
-)
-def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_file(
-    tmp_path, problems, kind, chosen
-):
-    """An earlier version chose others."""
-    before = dataclasses.replace(CONFIG, coordinates=chosen)
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=21)
-    with pytest.raises(Killed):
-        run(problems[kind], config=before, checkpoint=checkpoint, progress=ended_after(21, Killed))
-    assert_same(run(problems[kind], checkpoint=checkpoint), run(problems[kind], config=before))
-
-
-@pytest.mark.parametrize(
-    ("kind", "wanted"),
+    ("kind", "coordinates"),
     [
         ("point estimate", "partially centred"),
         ("inverse gamma", "partially centred"),
         ("variational", "whitened"),
     ],
 )
-def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(
-    tmp_path, problems, kind, wanted
+def test_automatic_coordinates_are_stored_and_suit_the_problem(
+    tmp_path, problems, kind, coordinates
 ):
-    """Both moves along one path need weights that have one prior width in a layer."""
+    """Partially centred coordinates need weights with one prior width a layer."""
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
     with pytest.raises(Killed):
         run(problems[kind], checkpoint=checkpoint, progress=ended_after(5, Killed))
-    assert facts_of(tmp_path / "chains-1.safetensors")["settings"]["coordinates"] == wanted
+    assert facts_of(tmp_path / "chains-1.safetensors")["settings"]["coordinates"] == coordinates
     assert facts_of(tmp_path / "chains-2.safetensors") == {}
 
 
@@ -157,7 +139,7 @@ def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(
     ("kind", "iteration"),
     [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)],
 )
-def test_cancelled_run_goes_on_where_it_was(tmp_path, problems, without_break, kind, iteration):
+def test_cancelled_run_resumes_where_it_was(tmp_path, problems, without_break, kind, iteration):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
     with pytest.raises(Cancelled):
         run(problems[kind], checkpoint=checkpoint, progress=ended_after(iteration, Cancelled))
@@ -168,9 +150,7 @@ def test_cancelled_run_goes_on_where_it_was(tmp_path, problems, without_break, k
     assert updates[0].done > iteration and updates[-1].done == updates[-1].total == 130
 
 
-def test_run_that_is_cut_off_again_and_again_ends_with_the_same_draws(
-    tmp_path, problems, without_break
-):
+def test_run_that_is_killed_three_times_ends_with_the_same_draws(tmp_path, problems, without_break):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
     for iteration in (12, 48, 99):
         with pytest.raises(Killed):
@@ -184,9 +164,7 @@ def test_run_that_is_cut_off_again_and_again_ends_with_the_same_draws(
     )
 
 
-def test_groups_in_processes_of_their_own_go_on_as_well(
-    tmp_path, problems, without_break, monkeypatch
-):
+def test_groups_in_separate_processes_resume(tmp_path, problems, without_break, monkeypatch):
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
@@ -243,7 +221,6 @@ def test_content_differs_by_every_field_and_every_bit(problems):
     y = net.y.clone()
     y[-1] = torch.nextafter(y[-1], y[-1] - 1)
     changed = [dataclasses.replace(net, y=y), dataclasses.replace(net, constant=2.0)]
-    others = {content_of(other, prior) for other in changed} | {
-        content_of(net, dataclasses.replace(prior, lam=9.0))
-    }
-    assert len(others) == 3 and same not in others
+    contents = {content_of(changed_net, prior) for changed_net in changed}
+    contents.add(content_of(net, dataclasses.replace(prior, lam=9.0)))
+    assert len(contents) == 3 and same not in contents

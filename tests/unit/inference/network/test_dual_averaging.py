@@ -1,4 +1,4 @@
-"""Dual averaging finds the step size at which a known acceptance curve takes the wanted value."""
+"""Dual averaging finds the step size at which a known acceptance curve has the target value."""
 
 import math
 
@@ -18,30 +18,36 @@ def adapt(curve, *, start, target, n=2000, noise=0.0, seed=0):
 
 @pytest.mark.parametrize("target", [0.65, 0.8, 0.95])
 @pytest.mark.parametrize("start", [1e-4, 0.1, 10.0])
-def test_step_converges_to_the_one_with_the_wanted_acceptance(target, start):
-    """Within 5 %: the pull towards ten times the first step fades as one over the square root of the iterations."""
+def test_step_converges_to_the_one_with_the_target_acceptance(target, start):
+    """Within 5 %: the pull towards ten times the first step fades as 1 / sqrt(iterations)."""
     state = adapt(lambda step: math.exp(-(step**2)), start=start, target=target)
     assert state.final == pytest.approx(math.sqrt(-math.log(target)), rel=0.05)
 
 
 def test_averaged_step_is_steadier_than_the_last_under_noise():
-    curve, wanted = (lambda step: math.exp(-(step**2))), math.sqrt(-math.log(0.8))
+    expected = math.sqrt(-math.log(0.8))
+
+    def curve(step):
+        return math.exp(-(step**2))
+
     states = [adapt(curve, start=0.1, target=0.8, noise=0.2, seed=s) for s in range(20)]
-    last = np.std([math.log(s.step / wanted) for s in states])
-    averaged = np.std([math.log(s.final / wanted) for s in states])
+    last = np.std([math.log(s.step / expected) for s in states])
+    averaged = np.std([math.log(s.final / expected) for s in states])
     assert averaged < last
     assert averaged < 0.1
 
 
 def test_step_grows_while_everything_is_accepted_and_shrinks_while_nothing_is():
     start = dual_averaging(0.1)
-    grown, shrunk = start, start
+    grown = start
+    shrunk = start
     for _ in range(20):
-        grown, shrunk = grown.update(1.0), shrunk.update(0.0)
+        grown = grown.update(1.0)
+        shrunk = shrunk.update(0.0)
     assert shrunk.step < 0.1 < grown.step
 
 
-def test_update_leaves_the_state_before_as_it_was():
+def test_update_does_not_change_the_state():
     state = dual_averaging(0.1)
     state.update(0.3)
     assert (state.count, state.step) == (0, pytest.approx(0.1))

@@ -1,4 +1,4 @@
-"""The interwoven move: it keeps the joint law of weights, scales and labels, and finds the directions that matter."""
+"""The interwoven move keeps the posterior and finds the informed directions."""
 
 import dataclasses
 
@@ -36,18 +36,18 @@ def orthonormal(net, columns):
     ]
 
 
-def move_together(own, z, state, **settings):
-    """Move all chains as a batch, as each has its own labels."""
-    return step_interwoven(own, z, state, **settings)
+def move_together(net, z, state, **settings):
+    """Move all chains as a batch; each has separate labels."""
+    return step_interwoven(net, z, state, **settings)
 
 
-def move_one_by_one(own, z, state, **settings):
-    """Move every chain as the only one, of a network with its labels alone: the way of a CPU."""
+def move_one_by_one(net, z, state, **settings):
+    """Move every chain as the only one of a network, as on a CPU."""
     ends = [
         step_interwoven(
-            dataclasses.replace(own, y=y), [q[i : i + 1] for q in z], state[i : i + 1], **settings
+            dataclasses.replace(net, y=y), [q[i : i + 1] for q in z], state[i : i + 1], **settings
         )
-        for i, y in enumerate(own.y)
+        for i, y in enumerate(net.y)
     ]
     return [torch.cat(layers) for layers in zip(*(z for z, _ in ends), strict=True)], torch.cat(
         [h for _, h in ends]
@@ -56,31 +56,29 @@ def move_one_by_one(own, z, state, **settings):
 
 @pytest.mark.parametrize("move, chains", [(move_together, 3000), (move_one_by_one, 600)])
 @pytest.mark.parametrize(
-    "name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)]
+    "prior_name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)]
 )
-def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns, move, chains):
-    """Scales and z from the prior, labels from the model: after moves given the labels both still follow the prior."""
+def test_moves_keep_the_joint_law_of_weights_scales_and_labels(prior_name, columns, move, chains):
+    """With labels from the model, scales and z still follow the prior after moves."""
     theta_hat, x, y = raw(6, 4)
-    net, prior = (
-        whiten(theta_hat, x, y, device=CPU, dtype=torch.float64),
-        free_priors_of(theta_hat, x)[name],
-    )
+    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
+    prior = free_priors_of(theta_hat, x)[prior_name]
     generator = torch.Generator().manual_seed(columns)
-    start, z = prior.draw(chains, generator=generator), draw_z(net, chains, seed=columns)
-    own = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
-    subspaces, state, begun = orthonormal(net, columns), start, z
+    start = prior.draw(chains, generator=generator)
+    z = draw_z(net, chains, seed=columns)
+    labelled = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
+    subspaces = orthonormal(net, columns)
+    state = start
+    start_z = z
     for _ in range(4):
-        z, state = move(own, z, state, prior=prior, subspaces=subspaces, generator=generator)
+        z, state = move(labelled, z, state, prior=prior, subspaces=subspaces, generator=generator)
     moved = torch.log(prior.scales(state).s[:, 0] / prior.scales(start).s[:, 0]).abs()
     assert float((moved > 1e-9).double().mean()) > 0.95 and float(moved.median()) > 0.1
-    found, expected = (
-        prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator))
-    )
-    for quantity in found:
-        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 16, (
-            quantity
-        )
-    for q, before, basis in zip(z, begun, subspaces, strict=True):
+    after = prior.judged(state.numpy())
+    expected = prior.judged(prior.draw(40_000, generator=generator).numpy())
+    for name, values in after.items():
+        assert stats.ks_2samp(values, expected[name]).pvalue > FALSE_ALARM / 16, name
+    for q, before, basis in zip(z, start_z, subspaces, strict=True):
         inside = (q.flatten(1) @ basis).square().sum(1).numpy()
         assert stats.kstest(inside, stats.chi2(columns).cdf).pvalue > FALSE_ALARM / 16
         outside = q.flatten(1) - q.flatten(1) @ basis @ basis.T
@@ -89,34 +87,39 @@ def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns, mo
 
 def test_weights_in_the_subspace_and_other_scales_stay(problem):
     net, prior = problem
-    state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1], [0.5, 0.2, -2.0, 1.0, 0.4]), draw_z(net, 2)
-    subspaces, generator = orthonormal(net, 3), torch.Generator().manual_seed(0)
-    after, moved = step_interwoven(
+    state = state_of([-1.0, -0.4, 0.3, -0.8, 0.1], [0.5, 0.2, -2.0, 1.0, 0.4])
+    z = draw_z(net, 2)
+    subspaces = orthonormal(net, 3)
+    generator = torch.Generator().manual_seed(0)
+    moved_z, moved = step_interwoven(
         net, z, state, prior=prior, subspaces=subspaces, generator=generator
     )
     assert not torch.equal(moved, state)
     torch.testing.assert_close(moved[:, 0], state[:, 0])
-    begun, ended = prior.scales(state), prior.scales(moved)
-    torch.testing.assert_close((ended.rho, ended.s[:, -1]), (begun.rho, begun.s[:, -1]))
+    before = prior.scales(state)
+    after = prior.scales(moved)
+    torch.testing.assert_close((after.rho, after.s[:, -1]), (before.rho, before.s[:, -1]))
     for layer, basis in enumerate(subspaces):
-        before = begun.s[:, layer, None] * (z[layer].flatten(1) @ basis)
+        expected = before.s[:, layer, None] * (z[layer].flatten(1) @ basis)
         torch.testing.assert_close(
-            ended.s[:, layer, None] * (after[layer].flatten(1) @ basis), before
+            after.s[:, layer, None] * (moved_z[layer].flatten(1) @ basis), expected
         )
 
 
 def test_without_subspaces_nothing_moves(problem):
     net, prior = problem
-    state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1]), draw_z(net, 1)
+    state = state_of([-1.0, -0.4, 0.3, -0.8, 0.1])
+    z = draw_z(net, 1)
     assert step_interwoven(
         net, z, state, prior=prior, subspaces=[], generator=torch.Generator()
     ) == (z, state)
 
 
 def test_directions_are_the_leading_ones_of_the_gradients(problem):
-    """Against singular vectors of the gradients by automatic differentiation, with the mean output weights fixed."""
+    """The reference are singular vectors of the gradients by automatic differentiation."""
     net, prior = problem
-    state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1]), draw_z(net, 1)
+    state = state_of([-1.0, -0.4, 0.3, -0.8, 0.1])
+    z = draw_z(net, 1)
     scales = prior.scales(state)
     mean = integrate_output(net, hidden_features(net, z, scales), scales).mean
     for layer, basis in enumerate(informed_directions(net, prior, [(z, state)])):
@@ -135,7 +138,7 @@ def test_directions_are_the_leading_ones_of_the_gradients(problem):
         assert basis.shape[1] <= net.n_rows
 
 
-def test_directions_leave_global_random_numbers_alone(problem):
+def test_directions_do_not_use_global_random_numbers(problem):
     net, prior = problem
     before = torch.get_rng_state()
     visited = [

@@ -1,4 +1,4 @@
-"""Independent inverse gamma scales: their draws, their density on a grid, and where chains start."""
+"""Independent inverse gamma scales: draws, density on a grid, and starts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Forces are gradients, paths are reversible and of second order, bad paths are flagged and stay alone."""
+"""Forces are gradients, paths are reversible and of second order, divergent paths are flagged."""
 
 import math
 
@@ -22,7 +22,7 @@ from tests.unit.inference.network.problems import (
 
 FINE = [-2.0, -0.7, -0.5, 0.2, -0.4]
 STATE = state_of(FINE, [-4.0, -0.2, 0.1, -1.2, 0.3])
-# an arbitrary one, not symmetric, so that a transposed matrix is seen
+# arbitrary and not symmetric, so that a transposed matrix is detected
 FLIGHTS = (
     0.3 * torch.eye(4, dtype=torch.float64) + 0.1 * torch.ones(4, 4, dtype=torch.float64).triu()
 )
@@ -67,19 +67,19 @@ def test_force_on_the_weights_is_that_of_central_differences(problem, layer):
     def value(at):
         return log_density(net, prior, [at if i == layer else q for i, q in enumerate(z)], STATE)
 
-    found = log_force(net, z, STATE, prior).by_z[layer]
-    torch.testing.assert_close(found, slope(value, z[layer]), rtol=1e-6, atol=1e-6)
+    by_z = log_force(net, z, STATE, prior).by_z[layer]
+    torch.testing.assert_close(by_z, slope(value, z[layer]), rtol=1e-6, atol=1e-6)
 
 
 def test_force_on_the_scales_is_that_of_central_differences(problem):
     net, prior = problem
     z = draw_z(net, 2)
-    found = log_force(net, z, STATE, prior).by_state
+    by_state = log_force(net, z, STATE, prior).by_state
     expected = slope(lambda state: log_density(net, prior, z, state), STATE)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(by_state, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_path_with_turned_momenta_comes_back(problem):
+def test_path_with_reversed_momenta_returns(problem):
     net, prior = problem
     start = phase_of(net, seed=3)
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.1, "n_steps": 20}
@@ -96,7 +96,7 @@ def test_path_with_turned_momenta_comes_back(problem):
 
 
 def test_path_keeps_volume(problem):
-    """The Jacobian of one step in all 2 (24 + 15 + 4) coordinates has determinant 1: no correction is missing."""
+    """The Jacobian of one step in all 2 (24 + 15 + 4) coordinates has determinant 1."""
     net, prior = problem
     start = phase_of(net, STATE[:1])
     parts = [*start.z, start.state, *start.v, start.u]
@@ -129,7 +129,7 @@ def test_path_keeps_volume(problem):
 
 
 def test_energy_error_falls_with_the_square_of_the_step(problem):
-    """A path of fixed length so short that no unit of the network switches on or off on it."""
+    """The path is so short that no unit of the network switches on or off on it."""
     net, prior = problem
     start = phase_of(net)
     errors = torch.stack(
@@ -144,7 +144,7 @@ def test_energy_error_falls_with_the_square_of_the_step(problem):
 
 
 def test_prior_of_the_weights_is_followed_without_error():
-    """Where the data say nothing (sigma huge, scales still), a step of any size is exact."""
+    """With no information (sigma huge, scales fixed), a step of any size is exact."""
     theta_hat, x, y = raw(7, 5)
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     start = phase_of(net, state_of([-30.0, 12.0, 0.0, 0.0, 0.0]))
@@ -186,7 +186,7 @@ def test_tiny_step_is_accepted_and_does_not_diverge(problem):
 
 
 @pytest.mark.parametrize("step", [10.0, 1000.0])
-def test_absurd_step_diverges_and_leaves_the_chain_where_it_was(problem, step):
+def test_absurd_step_diverges_and_does_not_move_the_chain(problem, step):
     net, prior = problem
     z = draw_z(net, 2)
     moved, state, did = one_step(net, prior, z, STATE, step=step)
@@ -209,15 +209,14 @@ BAD = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("row", BAD.values(), ids=BAD)
-def test_state_out_of_range_has_no_density_and_no_force_and_leaves_other_chains_alone(row, dtype):
+def test_state_out_of_range_has_no_density_and_force_and_does_not_change_other_chains(row, dtype):
     theta_hat, x, y = raw(7, 5)
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=dtype), prior_of(theta_hat, x)
+    net = whiten(theta_hat, x, y, device=CPU, dtype=dtype)
+    prior = prior_of(theta_hat, x)
     z = draw_z(net, 2)
     state = state_of(FINE, row)
-    force, alone = (
-        log_force(net, z, state, prior),
-        log_force(net, [q[:1] for q in z], state[:1], prior),
-    )
+    force = log_force(net, z, state, prior)
+    alone = log_force(net, [q[:1] for q in z], state[:1], prior)
     assert float(force.value[1]) == -math.inf
     assert not bool(force.by_state[1].any()) and not any(bool(g[1].any()) for g in force.by_z)
     close = (
@@ -257,7 +256,7 @@ def test_chain_whose_path_leaves_the_range_is_rejected_while_the_other_moves(pro
 
 
 def test_path_that_passes_outside_the_range_is_still_reversible(problem):
-    """Out there the force is a function of the position alone (zero), so that a path may come back in."""
+    """Outside, the force is zero, a function of the position, so that a path may return."""
     net, prior = problem
     start = phase_of(
         net, state_of([LARGEST_LOG + 5.0, 0.0, 0.0, 0.0, 0.0], [-2.0, 0.0, 0.0, 0.0, 0.0])

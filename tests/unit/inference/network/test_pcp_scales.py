@@ -1,4 +1,4 @@
-"""The scales of both cases of BTL-PCP: c is Dirichlet, the distance exponential, the density that of the draws."""
+"""The scales of BTL-PCP: c is Dirichlet, the distance exponential, the density that of draws."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_distance_of_draws_is_exponential():
 
 
 def test_distance_of_variational_draws_is_exponential():
-    """2 KL between the priors of theta at tau and at 0, summed over the weights of every layer by their number."""
+    """The squared distance is 2 KL between the priors of theta at tau and at 0."""
     state = draws_of(variational_of(lam=2.0), seed=4)
     added = torch.exp(state[:, 1:])
     twice_kl = ((added - torch.log1p(added)) * torch.tensor(SIZES).double()).sum(1)
@@ -107,8 +107,9 @@ def test_density_over_log_sigma_is_that_of_an_inverse_gamma_variance():
 
 @pytest.mark.parametrize("case", ["point estimate", "variational"])
 def test_density_over_two_layers_is_that_of_scale_and_weight_with_its_jacobian(case):
-    """Normalised on a grid of (a_1, a_2): c_1 is Beta(c0, c0), and the distance exponential, as in draws."""
-    c0, alpha = 1.3, ALPHA[:, :2]
+    """On a grid of (a_1, a_2), c_1 is Beta(c0, c0) and the distance exponential, as in draws."""
+    c0 = 1.3
+    alpha = ALPHA[:, :2]
     prior = (
         point_estimate_scales(alpha, noise_b=0.3, c0=c0)
         if case == "point estimate"
@@ -118,7 +119,8 @@ def test_density_over_two_layers_is_that_of_scale_and_weight_with_its_jacobian(c
     a = torch.cartesian_prod(grid, grid)
     mass = prior.log_density(torch.cat([torch.zeros(len(a), 1), a], 1)).exp()
     mass /= mass.sum()
-    c, scale = torch.softmax(a, 1), torch.exp(a).sum(1)
+    c = torch.softmax(a, 1)
+    scale = torch.exp(a).sum(1)
     for at in (0.1, 0.5, 0.8):
         assert float(mass[c[:, 0] < at].sum()) == pytest.approx(
             stats.beta(c0, c0).cdf(at), abs=0.01
@@ -155,6 +157,6 @@ def test_prior_of_alpha_that_is_zero_everywhere_is_refused():
 @pytest.mark.parametrize(
     "prior", [prior_of(lam=2.0, c0=0.8), variational_of(lam=0.1)], ids=["point", "variational"]
 )
-def test_gradient_by_operations_of_any_device_is_the_one_by_a_compiled_loop(prior):
+def test_gradient_in_torch_is_that_of_the_compiled_loop(prior):
     state = prior.draw(200, generator=torch.Generator().manual_seed(2))
-    torch.testing.assert_close(prior.log_density_and_gradient(state), prior._gradient(state))
+    torch.testing.assert_close(prior.log_density_and_gradient(state), prior._torch_gradient(state))

@@ -1,4 +1,4 @@
-"""Runs of several chains: they repeat, do not depend on the number of threads, keep what was asked for and can end."""
+"""Runs of several chains: they repeat, do not depend on cores, store draws and can be cancelled."""
 
 import dataclasses
 import os
@@ -39,7 +39,8 @@ def result(problem):
 
 
 def assert_same(a, b):
-    (draws, info), (other, other_info) = a, b
+    (draws, info) = a
+    (other, other_info) = b
     assert torch.equal(draws.state, other.state)
     assert torch.equal(draws.output, other.output)
     assert all(torch.equal(z, w) for z, w in zip(draws.z, other.z, strict=True))
@@ -60,7 +61,7 @@ def test_another_seed_gives_other_draws(problem, result):
 
 @pytest.mark.parametrize("workers", [1, 8])
 def test_result_does_not_depend_on_cores_and_processes(problem, result, monkeypatch, workers):
-    """A run above the limit takes a process for each group where there are cores, one after the other where not."""
+    """A run above the limit has a process for each group if there are cores."""
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: workers)
     updates = []
@@ -69,7 +70,7 @@ def test_result_does_not_depend_on_cores_and_processes(problem, result, monkeypa
     assert done == sorted(set(done)) and (done[-1], updates[-1].total) == (86, 86)
 
 
-def test_processes_tell_of_groups_whose_size_they_do_not_know(problem, monkeypatch):
+def test_processes_report_groups_of_a_changed_size(problem, monkeypatch):
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.CHAINS_PER_GROUP", 1)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
@@ -79,27 +80,22 @@ def test_processes_tell_of_groups_whose_size_they_do_not_know(problem, monkeypat
     assert 0 < updates[-1].values["acceptance"] <= 1
 
 
-def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_file(
-    problem, tmp_path
-):
-    """As on a worker of another machine."""
+def test_group_without_the_board_gives_the_same_draws_and_writes_no_file(problem, tmp_path):
+    """This is the case on a worker of another machine."""
     place = GroupPlace(1, 2, 2, 2, (0, 1))
-    path, file = (
-        tmp_path / "not-here" / "board",
-        Checkpoint(tmp_path / "kept" / "chains.safetensors", 5),
-    )
-    planned = BRIEF.planned(can_frame=problem[0].isotropic)
-    found = _run_in_process(*problem, planned, place, path, None, file)
+    path = tmp_path / "missing" / "board"
+    file = Checkpoint(tmp_path / "checkpoints" / "chains.safetensors", 5)
+    planned = BRIEF.planned(isotropic=problem[0].isotropic)
+    in_process = _run_in_process(*problem, planned, place, path, None, file)
     board = _open_board(None, problem[1], planned, groups=2)
-    alone = run_group(*problem, planned, place, board=board, look=lambda: None)
-    assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(
-        found.draws.output, alone.draws.output
-    )
+    alone = run_group(*problem, planned, place, board=board, report=lambda: None)
+    assert torch.equal(in_process.draws.state, alone.draws.state)
+    assert torch.equal(in_process.draws.output, alone.draws.output)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypatch):
-    """Whatever the threads of torch and BLAS were before: by others, sums are rounded in another way."""
+    """With another number of threads of torch or BLAS, sums would be rounded in another way."""
     net, prior = problem
     threads = set()
 
@@ -121,7 +117,7 @@ def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypa
     torch.set_num_threads(2)
     try:
         with threadpool_limits(limits=2, user_api="blas"):
-            planned = BRIEF.planned(can_frame=net.isotropic)
+            planned = BRIEF.planned(isotropic=net.isotropic)
             _run_in_process(
                 net, watched, planned, GroupPlace(0, 1, 0, 2, (0, 0)), tmp_path / "none", None, None
             )
@@ -130,7 +126,7 @@ def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypa
     assert threads == {1}
 
 
-def test_global_random_state_is_left_alone(problem):
+def test_global_random_state_is_not_changed(problem):
     before = torch.get_rng_state()
     run(problem)
     assert torch.equal(before, torch.get_rng_state())
@@ -141,7 +137,7 @@ def test_chains_and_groups_are_different_draws(result):
     assert len({tuple(row.tolist()) for row in state}) == 4
 
 
-def test_shapes_and_types_are_those_promised(problem, result):
+def test_shapes_and_types_are_as_documented(problem, result):
     net, _ = problem
     draws, info = result
     assert draws.state.shape == (4, 3, 4) and draws.state.dtype == torch.float64
@@ -160,22 +156,23 @@ def test_kept_draws_are_spread_from_the_first_to_the_last(result):
 
 
 @pytest.mark.parametrize(
-    "chains, keep, kept",
+    "chains, keep, n_stored",
     [(2, 2, 1), (2, 7, 3), (3, 60, 20), (2, 1000, 20)],
     ids=["one", "rounded", "all", "too many"],
 )
-def test_kept_draws_are_as_many_as_asked_at_most_all(problem, chains, keep, kept):
+def test_number_of_kept_draws_is_that_of_the_setting_or_all(problem, chains, keep, n_stored):
     draws, info = run(
         problem, config=SamplerConfig(chains=chains, warmup=20, draws=20, keep=keep, angle=0.5)
     )
-    assert draws.state.shape[:2] == (chains, kept)
+    assert draws.state.shape[:2] == (chains, n_stored)
     assert info.state.shape[:2] == (chains, 20)
 
 
 def test_figures_name_every_scale_and_what_is_judged(result):
     figures = result[1].figures()
     assert set(figures) == {
-        *(f"{kind}_{name}" for kind in ("rhat", "ess") for name in ("tau", "sigma", "c1", "c2", "c3")),
+        *(f"rhat_{name}" for name in ("tau", "sigma", "c1", "c2", "c3")),
+        *(f"ess_{name}" for name in ("tau", "sigma", "c1", "c2", "c3")),
         "rhat_max", "rhat_fit_max", "ess_min", "ess_fit_median",
         "divergences", "accept_mean", "ebfmi_min", "step_rad", "gradients_per_iteration",
     }  # fmt: skip
@@ -197,7 +194,7 @@ def test_progress_counts_the_iterations_of_all_groups(problem):
 
 @pytest.mark.parametrize("processes_from", [0, float("inf")], ids=["processes", "in this process"])
 def test_cancelling_ends_every_group(problem, monkeypatch, processes_from):
-    """The run of 2 groups would take minutes; after the exception no update is seen and the processes are free."""
+    """A run of minutes: after the exception there is no update and the processes are free."""
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", processes_from)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
     calls = []
@@ -216,7 +213,7 @@ def test_cancelling_ends_every_group(problem, monkeypatch, processes_from):
     assert len(calls) == 4
 
 
-def test_a_fault_in_a_group_reaches_the_caller(problem, monkeypatch):
+def test_error_in_a_group_reaches_the_caller(problem, monkeypatch):
     """Labels of the wrong length make the first likelihood of each group fail, in its process."""
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
@@ -225,7 +222,7 @@ def test_a_fault_in_a_group_reaches_the_caller(problem, monkeypatch):
         run((dataclasses.replace(net, y=net.y[:-1]), prior))
 
 
-def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeypatch):
+def test_updates_have_a_running_rhat_once_every_chain_has_draws(problem, monkeypatch):
     monkeypatch.setattr("bandgap.inference.network.sampler.RHAT_EVERY_S", -1.0)
     updates = []
     _, info = run(problem, progress=updates.append)
@@ -248,13 +245,12 @@ def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeyp
 )
 def test_config_refuses_runs_too_short_to_judge(setting):
     config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
-    found = (
-        "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(
-            **config
-        )
-    )
-    accepted = " Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
-    with pytest.raises(ConfigError, match=re.escape(found + accepted)):
+    message = (
+        "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept. "
+        "Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every "
+        "chain."
+    ).format(**config)
+    with pytest.raises(ConfigError, match=re.escape(message)):
         SamplerConfig(**setting)
 
 
@@ -269,13 +265,13 @@ def test_config_refuses_runs_too_short_to_judge(setting):
     ],
     ids=str,
 )
-def test_config_refuses_paths_that_go_nowhere(setting):
+def test_config_refuses_paths_without_length(setting):
     config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
-    found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(
-        **config
-    )
-    accepted = " Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
-    with pytest.raises(ConfigError, match=re.escape(found + accepted)):
+    message = (
+        "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}. Accepted: "
+        "an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
+    ).format(**config)
+    with pytest.raises(ConfigError, match=re.escape(message)):
         SamplerConfig(**setting)
 
 
@@ -286,10 +282,10 @@ def test_config_refuses_paths_that_go_nowhere(setting):
 def test_step_stays_below_its_largest_where_every_path_is_accepted(
     problem, coordinates, least, accepted
 ):
-    """With scales next to nothing nothing pulls on the weights: unbounded, the adaptation would grow for ever.
+    """With tiny scales no force acts on the weights, and an unbounded step would grow for ever.
 
-    In frames it begins anew at half of what it was, and has a quarter of the iterations left. There seeds 0 to 11
-    gave steps of 0.22 to 0.54, and 0.83 to 0.97 of the paths were accepted.
+    In frames the adaptation restarts at half of the step, with a quarter of the iterations
+    remaining. There seeds 0 to 11 gave steps of 0.22 to 0.54 and acceptances of 0.83 to 0.97.
     """
     net, prior = problem
     config = SamplerConfig(

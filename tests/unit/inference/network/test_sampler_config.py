@@ -1,4 +1,4 @@
-"""What the network sampler chooses by itself, and what it takes as given."""
+"""Automatic and explicit settings of the network sampler."""
 
 import dataclasses
 
@@ -9,35 +9,35 @@ from bandgap.inference.network.sampler_config import SamplerConfig
 
 
 @pytest.mark.parametrize(
-    ("can_frame", "coordinates", "warmup", "draws"),
+    ("isotropic", "coordinates", "warmup", "draws"),
     [(True, "partially centred", 200, 400), (False, "whitened", 300, 1500)],
 )
-def test_auto_follows_the_prior(can_frame: bool, coordinates: str, warmup: int, draws: int) -> None:
-    planned = SamplerConfig().planned(can_frame=can_frame)
+def test_auto_follows_the_prior(isotropic: bool, coordinates: str, warmup: int, draws: int) -> None:
+    planned = SamplerConfig().planned(isotropic=isotropic)
     assert (planned.coordinates, planned.n_warmup, planned.n_draws) == (coordinates, warmup, draws)
 
 
-def test_given_coordinates_and_lengths_stay() -> None:
+def test_explicit_coordinates_and_lengths_are_not_changed() -> None:
     for coordinates in ("whitened", "partially centred"):
-        given = SamplerConfig(coordinates=coordinates, warmup=30, draws=50)
-        planned = given.planned(can_frame=True)
-        assert planned == given and (planned.n_warmup, planned.n_draws) == (30, 50)
+        config = SamplerConfig(coordinates=coordinates, warmup=30, draws=50)
+        planned = config.planned(isotropic=True)
+        assert planned == config and (planned.n_warmup, planned.n_draws) == (30, 50)
 
 
 def test_planning_twice_changes_nothing() -> None:
-    planned = SamplerConfig(draws=70).planned(can_frame=True)
-    assert planned.planned(can_frame=False) == planned
+    planned = SamplerConfig(draws=70).planned(isotropic=True)
+    assert planned.planned(isotropic=False) == planned
 
 
-@pytest.mark.parametrize("framed", [False, True])
-def test_given_path_holds_in_both_coordinates(framed: bool) -> None:
-    given = SamplerConfig(angle=1.25, target_accept=0.9)
-    assert (given.radians(framed=framed), given.acceptance(framed=framed)) == (1.25, 0.9)
+@pytest.mark.parametrize("centred", [False, True])
+def test_explicit_path_is_used_in_both_coordinates(centred: bool) -> None:
+    config = SamplerConfig(angle=1.25, target_accept=0.9)
+    assert (config.radians(centred=centred), config.acceptance(centred=centred)) == (1.25, 0.9)
 
 
 @pytest.mark.parametrize(
     "bad", [{"draws": 19}, {"chains": 1}, {"warmup": 10}, {"keep": 2}, {"angle": 0.0}]
 )
-def test_too_little_is_refused_in_words(bad: dict[str, float]) -> None:
+def test_too_short_run_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="Accepted: at least|Accepted: an angle"):
         dataclasses.replace(SamplerConfig(), **bad)

@@ -1,6 +1,6 @@
-"""Slice sampling leaves the conditional density of the scales as it is, each chain for itself.
+"""Slice sampling keeps the conditional density of the scales of each chain.
 
-The references are a fine grid along one direction and prior draws weighted with the likelihood in all of them.
+The references are a fine grid along one direction, and prior draws weighted with the likelihood.
 """
 
 import math
@@ -22,9 +22,10 @@ CHAINS = 400
 
 @pytest.fixture(scope="module")
 def problem():
-    """One hidden layer of three units, five rows, labels twice as far from the source as the noise; z is fixed.
+    """Return a network of three hidden units with five rows, its prior, and fixed z.
 
-    Chains that share their labels move one after the other on a CPU; `together` gives each its own, a batch.
+    Chains with common labels move one after the other on a CPU. `together` gives each separate
+    labels, so that they move as a batch.
     """
     theta_hat, x, y = raw(5, 3, hidden=(3,))
     net = whiten(theta_hat, x, y + 0.6, device=CPU, dtype=torch.float64)
@@ -40,11 +41,9 @@ def run(problem, state, directions, *, n, seed=0, together=False):
     if together:
         net = replace(net, y=net.y.expand(len(state), -1))
     generator = torch.Generator().manual_seed(seed)
-    here = [q[: state.shape[0]] for q in z]
+    z = [q[: state.shape[0]] for q in z]
     for _ in range(n):
-        state = step_scales(
-            net, here, state, prior=prior, directions=directions, generator=generator
-        )
+        state = step_scales(net, z, state, prior=prior, directions=directions, generator=generator)
     return state
 
 
@@ -56,7 +55,7 @@ def run(problem, state, directions, *, n, seed=0, together=False):
     ids=["log sigma", "a_1", "all"],
 )
 def test_moves_along_one_direction_sample_its_density(problem, direction, width, together):
-    """Chains start at exact draws from a grid; after three moves (bracket of any width) they still follow it."""
+    """Chains start at exact draws from a grid and still follow it after three moves."""
     net, prior, z = problem
     centre = state_of([-1.0, -0.5, -0.5, -0.7])[0]
     line = torch.tensor(direction).double()
@@ -67,16 +66,16 @@ def test_moves_along_one_direction_sample_its_density(problem, direction, width,
     rng = np.random.default_rng(0)
     start = torch.from_numpy(np.interp(rng.uniform(size=CHAINS), cdf, at.numpy()))
     state = run(problem, centre + start[:, None] * line, width * line[None], n=3, together=together)
-    found = (state - centre) @ line / (line @ line)
-    torch.testing.assert_close(centre + found[:, None] * line, state)
-    assert float((found != start).double().mean()) > 0.99
-    ranks = np.interp(found.numpy(), at.numpy(), cdf)
+    position = (state - centre) @ line / (line @ line)
+    torch.testing.assert_close(centre + position[:, None] * line, state)
+    assert float((position != start).double().mean()) > 0.99
+    ranks = np.interp(position.numpy(), at.numpy(), cdf)
     assert stats.kstest(ranks, "uniform").pvalue > FALSE_ALARM / 18
 
 
 @both_ways
 def test_moves_in_all_directions_sample_the_joint_density(problem, together):
-    """Means of log t, log sigma, c and their squares against 100,000 prior draws weighted with the likelihood."""
+    """The reference are 100,000 prior draws weighted with the likelihood."""
     net, prior, z = problem
     proposals = prior.draw(100_000, generator=torch.Generator().manual_seed(1))
     log_w = log_density(net, [q[:1] for q in z], proposals, prior) - prior.log_density(proposals)
@@ -85,7 +84,8 @@ def test_moves_in_all_directions_sample_the_joint_density(problem, together):
     generator = torch.Generator().manual_seed(2)
     start = proposals[torch.multinomial(weights, CHAINS, replacement=True, generator=generator)]
     directions = torch.tensor([[2.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.3, -1.0, 2.0]])
-    state, rows = start, []
+    state = start
+    rows = []
     for i in range(40):
         state = run(problem, state, directions.double(), n=1, seed=i, together=together)
         rows.append(summaries(state))
@@ -125,17 +125,17 @@ def test_density_is_that_of_the_joint_paths(problem):
     ],
     ids=["log t too large", "sigma too small", "signal too large", "infinite"],
 )
-def test_state_out_of_range_has_no_density_and_leaves_other_chains_alone(problem, row):
+def test_state_out_of_range_has_no_density_and_does_not_change_other_chains(problem, row):
     net, prior, z = problem
-    fine = [-1.0, -0.5, 0.0, 0.1]
-    value = log_density(net, [q[:2] for q in z], state_of(fine, row), prior)
-    alone = log_density(net, [q[:1] for q in z], state_of(fine), prior)
+    valid = [-1.0, -0.5, 0.0, 0.1]
+    value = log_density(net, [q[:2] for q in z], state_of(valid, row), prior)
+    alone = log_density(net, [q[:1] for q in z], state_of(valid), prior)
     assert float(value[1]) == -math.inf
     torch.testing.assert_close(value[:1], alone)
 
 
 @both_ways
-def test_bracket_that_reaches_out_of_range_is_shrunk_back(problem, together):
+def test_bracket_beyond_the_range_is_shrunk(problem, together):
     start = state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 50)
     state = run(problem, start, 1000.0 * torch.eye(3).double(), n=2, together=together)
     assert float(state.abs().max()) < LARGEST_LOG

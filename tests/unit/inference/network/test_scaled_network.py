@@ -1,4 +1,4 @@
-"""Networks with a prior standard deviation for every weight agree with the same density written down plainly."""
+"""Networks with a prior standard deviation for every weight agree with plain definitions."""
 
 import math
 
@@ -26,7 +26,7 @@ HIDDEN = pytest.mark.parametrize(
 )
 
 
-def made(hidden=(4, 3), *, n=7, p=5):
+def problem_of(hidden=(4, 3), *, n=7, p=5):
     theta_hat, x, y = raw(n, p, hidden=hidden)
     sd = sds_of(theta_hat)
     return theta_hat, sd, x, y, whiten_scaled(theta_hat, sd, x, y, device=CPU, dtype=torch.float64)
@@ -44,7 +44,7 @@ def integrated(net, z, scales):
 
 
 def natural(theta_hat, sd, z, scales):
-    """Weights of the sampled layers, theta_hat_l + s_l S_l z_l, where z is one tensor a layer."""
+    """Return the weights of the sampled layers, theta_hat_l + s_l S_l z_l."""
     return [
         t + scales.s[:, i, None, None] * s * q
         for i, (t, s, q) in enumerate(zip(theta_hat, sd, z, strict=False))
@@ -60,8 +60,9 @@ def last_features(theta, x):
 
 @HIDDEN
 def test_log_likelihood_is_the_density_of_the_dense_normal(hidden):
-    theta_hat, sd, x, y, net = made(hidden)
-    z, scales = draw_z(net, 2), scales_for(len(theta_hat))
+    theta_hat, sd, x, y, net = problem_of(hidden)
+    z = draw_z(net, 2)
+    scales = scales_for(len(theta_hat))
     h = last_features(natural(theta_hat, sd, z, scales), x)
     value = integrated(net, z, scales).log_likelihood
     for chain in range(2):
@@ -75,66 +76,69 @@ def test_log_likelihood_is_the_density_of_the_dense_normal(hidden):
 
 @HIDDEN
 def test_gradient_by_z_is_that_of_automatic_differentiation(hidden):
-    _, _, _, _, net = made(hidden)
-    z, scales = [q.requires_grad_(True) for q in draw_z(net, 2)], scales_for(net.n_layers)
+    _, _, _, _, net = problem_of(hidden)
+    z = [q.requires_grad_(True) for q in draw_z(net, 2)]
+    scales = scales_for(net.n_layers)
     hidden_state = hidden_features(net, z, scales)
     output = integrate_output(net, hidden_state, scales)
     expected = torch.autograd.grad(output.log_likelihood.sum(), z)
     with torch.no_grad():
-        found = gradient(net, z, scales, hidden_state, output)
+        result = gradient(net, z, scales, hidden_state, output)
     assert all(float(g.abs().max()) > 1e-4 for g in expected)
-    torch.testing.assert_close(found, list(expected))
+    torch.testing.assert_close(result, list(expected))
 
 
 def test_scale_gradient_is_that_of_central_differences():
-    _, _, _, _, net = made()
+    _, _, _, _, net = problem_of()
     z = draw_z(net, 2)
 
-    def meant(at):
+    def scales_at(at):
         return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
     at = torch.tensor([[0.5, 0.1, 1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
-    scales = meant(at)
+    scales = scales_at(at)
     output = integrated(net, z, scales)
-    found = scale_gradient(
+    result = scale_gradient(
         net, z, gradient(net, z, scales, hidden_features(net, z, scales), output), output, scales
     )
-    expected = slope(lambda a: integrated(net, z, meant(a)).log_likelihood, at)
-    torch.testing.assert_close(found.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(found.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
+    expected = slope(lambda a: integrated(net, z, scales_at(a)).log_likelihood, at)
+    torch.testing.assert_close(result.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
 
 
 def test_equal_standard_deviations_are_the_isotropic_network():
-    """With S = 1 everywhere the row-space coordinates of z_1 are all that the likelihood sees of it."""
+    """With S = 1 the likelihood depends on z_1 only through its row-space coordinates."""
     theta_hat, x, y = raw(7, 9)
     ones = [torch.ones_like(t) for t in theta_hat]
     full = whiten_scaled(theta_hat, ones, x, y, device=CPU, dtype=torch.float64)
     reduced = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
-    z, scales = draw_z(full, 2), scales_for(3)
+    z = draw_z(full, 2)
+    scales = scales_for(3)
     coordinates = [z[0] @ reduced.basis, *z[1:]]
     torch.testing.assert_close(
         integrated(full, z, scales).log_likelihood,
         integrated(reduced, coordinates, scales).log_likelihood,
     )
-    torch.testing.assert_close(full.kept(z), coordinates)
+    torch.testing.assert_close(full.stored(z), coordinates)
 
 
 @HIDDEN
-def test_kept_draws_hold_what_the_first_layer_adds_at_the_training_rows(hidden):
-    theta_hat, sd, x, _, net = made(hidden, n=6, p=9)
+def test_stored_draws_have_what_the_first_layer_adds_at_the_training_rows(hidden):
+    theta_hat, sd, x, _, net = problem_of(hidden, n=6, p=9)
     z = draw_z(net, 2)
     wide = torch.cat([x, torch.ones(6, 1)], 1)
-    kept = net.kept(z)
-    assert kept[0].shape == (2, hidden[0], 6)
-    torch.testing.assert_close(kept[0] @ (wide @ net.basis).T, (sd[0] * z[0]) @ wide.T)
-    assert all(torch.equal(a, b) for a, b in zip(kept[1:], z[1:], strict=True))
+    stored = net.stored(z)
+    assert stored[0].shape == (2, hidden[0], 6)
+    torch.testing.assert_close(stored[0] @ (wide @ net.basis).T, (sd[0] * z[0]) @ wide.T)
+    assert all(torch.equal(a, b) for a, b in zip(stored[1:], z[1:], strict=True))
     assert theta_hat[0].shape == z[0].shape[1:]
 
 
 def test_output_draws_times_their_standard_deviations_follow_the_conditional():
     """Bayesian linear regression with prior N(theta_hat, s^2 S^2), solved densely."""
-    theta_hat, sd, x, y, net = made()
-    z, scales = draw_z(net, 2), scales_for(3)
+    theta_hat, sd, x, y, net = problem_of()
+    z = draw_z(net, 2)
+    scales = scales_for(3)
     output = integrated(net, z, scales)
     generator = torch.Generator().manual_seed(0)
     draws = torch.stack(
@@ -156,8 +160,9 @@ def test_output_draws_times_their_standard_deviations_follow_the_conditional():
 
 
 def test_fitted_values_are_those_of_the_natural_weights():
-    theta_hat, sd, x, _, net = made()
-    z, scales = draw_z(net, 2), scales_for(3)
+    theta_hat, sd, x, _, net = problem_of()
+    z = draw_z(net, 2)
+    scales = scales_for(3)
     weights = torch.from_numpy(np.random.default_rng(3).normal(size=(2, 4)))
     f = (hidden_features(net, z, scales).features @ weights.unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(

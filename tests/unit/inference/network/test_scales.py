@@ -1,4 +1,4 @@
-"""What holds for every prior of scales: Jacobians, gradients, draws, starts, and what a state means."""
+"""Properties of every prior of scales: Jacobians, gradients, draws, starts, and maps of states."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy import stats
 
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import point_estimate_scales, variational_scales
-from bandgap.inference.network.scales import FreeScalePrior, ScaleGradient
+from bandgap.inference.network.scales import ScaleGradient
 from tests.unit.inference.network.problems import CPU, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
@@ -27,7 +27,7 @@ PRIORS = {
     "inverse gamma, shape 3": InverseGammaScales(0.3, torch.ones(3).double(), shape=3.0, scale=0.4),
 }
 every_prior = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-FREE = {name: prior for name, prior in PRIORS.items() if isinstance(prior, FreeScalePrior)}
+FREE = {name: prior for name, prior in PRIORS.items() if prior.scales_are_free}
 
 
 def draws_of(prior, n=4000, seed=0):
@@ -36,10 +36,11 @@ def draws_of(prior, n=4000, seed=0):
 
 @every_prior
 def test_draws_satisfy_the_stein_identity_of_the_density(prior):
-    """E[d log p / d state_i] = 0 and E[state_i d log p / d state_j] = -delta_ij hold only with every Jacobian right."""
+    """E[d log p / d state_i] = 0 and E[state_i d log p / d state_j] = -delta_ij."""
     state = draws_of(prior, n=20_000, seed=6).requires_grad_(True)
     (gradient,) = torch.autograd.grad(prior.log_density(state).sum(), state)
-    at, width = state.detach(), state.shape[1]
+    at = state.detach()
+    width = state.shape[1]
     products = torch.cat([gradient.unsqueeze(1), at.unsqueeze(2) * gradient.unsqueeze(1)], 1)
     expected = torch.cat([torch.zeros(1, width), -torch.eye(width)]).double()
     score = (products.mean(0) - expected) / (products.std(0) / math.sqrt(20_000))
@@ -52,17 +53,16 @@ def test_closed_form_gradient_agrees_with_autograd(prior):
     expected = prior.log_density(state)
     (gradient,) = torch.autograd.grad(expected.sum(), state)
     with torch.no_grad():
-        value, found = prior.log_density_and_gradient(state)
+        value, closed_form = prior.log_density_and_gradient(state)
     torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(found, gradient, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(closed_form, gradient, rtol=1e-8, atol=1e-10)
 
 
 @every_prior
 def test_gradient_by_the_scales_becomes_that_by_the_state(prior):
-    """A function of s_l, rho and sigma with known slopes, against central differences by the state."""
-    a = torch.tensor(
-        [0.7, -1.1, 0.4], dtype=torch.float64
-    )  # slopes by log s_1^2, log s_2^2, log rho
+    """The reference are central differences of a function of s_l, rho and sigma."""
+    # slopes by log s_1^2, log s_2^2 and log rho
+    a = torch.tensor([0.7, -1.1, 0.4], dtype=torch.float64)
     state = draws_of(prior, n=20, seed=3)
 
     def value(at):
@@ -83,17 +83,19 @@ def test_scale_of_the_output_layer_is_rho_in_units_of_the_noise(prior):
 
 
 @every_prior
-def test_noise_variance_of_draws_is_inverse_gamma_with_mean_b_and_independent_of_the_rest(prior):
+def test_noise_variance_of_draws_is_inverse_gamma_with_mean_b_and_independent(prior):
     state = draws_of(prior, seed=3)
     sigma = prior.scales(state).sigma
     assert stats.kstest(sigma.numpy() ** 2, stats.invgamma(2.0, scale=0.3).cdf).pvalue > FALSE_ALARM
-    (own,) = [i for i in range(state.shape[1]) if torch.equal(torch.exp(state[:, i]), sigma)]
-    for column in set(range(state.shape[1])) - {own}:
+    (sigma_column,) = [
+        i for i in range(state.shape[1]) if torch.equal(torch.exp(state[:, i]), sigma)
+    ]
+    for column in set(range(state.shape[1])) - {sigma_column}:
         assert stats.spearmanr(sigma, state[:, column]).pvalue > FALSE_ALARM / state.shape[1]
 
 
 @every_prior
-def test_starts_are_tame_and_draw_the_noise_from_the_labels(prior):
+def test_starts_are_moderate_with_the_noise_of_the_labels(prior):
     state = prior.start(50, log_sd=math.log(2.0), generator=torch.Generator().manual_seed(0))
     scales = prior.scales(state)
     assert bool(torch.isfinite(prior.log_density(state)).all())
@@ -103,9 +105,10 @@ def test_starts_are_tame_and_draw_the_noise_from_the_labels(prior):
 
 
 @every_prior
-def test_what_is_judged_are_logarithms_and_shares_of_what_is_shown(prior):
+def test_judged_quantities_are_logarithms_and_shares_of_tau(prior):
     state = draws_of(prior, n=12).reshape(3, 4, -1)
-    judged, (tau, c) = prior.judged(state.numpy()), prior.tau_and_weights(state)
+    judged = prior.judged(state.numpy())
+    (tau, c) = prior.tau_and_weights(state)
     assert tau.shape == (3, 4) and c.shape == (3, 4, 3)
     torch.testing.assert_close(c.sum(-1), torch.ones(3, 4).double())
     assert judged["sigma"].shape == (3, 4)
@@ -121,7 +124,8 @@ def test_what_is_judged_are_logarithms_and_shares_of_what_is_shown(prior):
 def test_scaling_a_layer_moves_its_scale_alone_and_keeps_volume(prior, layer):
     state = draws_of(prior, n=6)
     factor = torch.linspace(-1.0, 1.5, 6).double()
-    before, after = prior.scales(state), prior.scales(prior.with_layer_scaled(state, layer, factor))
+    before = prior.scales(state)
+    after = prior.scales(prior.with_layer_scaled(state, layer, factor))
     expected = before.s.clone()
     expected[:, layer] *= torch.exp(factor)
     torch.testing.assert_close((after.s, after.sigma), (expected, before.sigma))
@@ -132,13 +136,13 @@ def test_scaling_a_layer_moves_its_scale_alone_and_keeps_volume(prior, layer):
 
 
 def test_scales_of_the_variational_prior_are_not_free():
-    """They never fall below the source's standard deviations, so no move may take them there."""
+    """They are never below the source's standard deviations."""
     assert set(PRIORS) - set(FREE) == {"variational", "variational, c0 = 0.5"}
     assert float(PRIORS["variational"].scales(draws_of(PRIORS["variational"])).s.min()) >= 1.0
 
 
 @every_prior
-def test_draws_repeat_with_the_generator_and_leave_the_global_state_alone(prior):
+def test_draws_repeat_with_the_generator_and_keep_the_global_state(prior):
     before = torch.get_rng_state()
     first = draws_of(prior, n=5, seed=8)
     torch.manual_seed(12345)
@@ -151,21 +155,23 @@ def test_draws_repeat_with_the_generator_and_leave_the_global_state_alone(prior)
 
 @every_prior
 def test_one_state_in_plain_numbers_is_the_same(prior):
-    by_log_square, by_log_sigma = [0.7, -1.1, 0.4], 0.3
+    by_log_square = [0.7, -1.1, 0.4]
+    by_log_sigma = 0.3
     states = draws_of(prior, n=50, seed=4)
-    scales, (value, gradient) = prior.scales(states), prior.log_density_and_gradient(states)
+    scales = prior.scales(states)
+    (value, gradient) = prior.log_density_and_gradient(states)
     by_scales = ScaleGradient(
         torch.tensor(by_log_square).double().expand(50, 3), torch.full((50,), 0.3).double()
     )
     by_state = prior.by_state(states, by_scales)
     for i, state in enumerate(states.numpy()):
         plain = prior.plain_scales(state)
-        found = torch.tensor([*plain.s, plain.rho, plain.sigma]).double()
+        plain_values = torch.tensor([*plain.s, plain.rho, plain.sigma]).double()
         torch.testing.assert_close(
-            found, torch.tensor([*scales.s[i], scales.rho[i], scales.sigma[i]]).double()
+            plain_values, torch.tensor([*scales.s[i], scales.rho[i], scales.sigma[i]]).double()
         )
         plain_value, plain_gradient = prior.plain_density(state)
         assert plain_value == pytest.approx(float(value[i]), rel=1e-12)
         torch.testing.assert_close(torch.from_numpy(plain_gradient), gradient[i])
-        found = torch.from_numpy(prior.plain_by_state(state, by_log_square, by_log_sigma))
-        torch.testing.assert_close(found, by_state[i])
+        plain_by_state = prior.plain_by_state(state, by_log_square, by_log_sigma)
+        torch.testing.assert_close(torch.from_numpy(plain_by_state), by_state[i])

@@ -1,4 +1,4 @@
-"""Row space, integrated output layer and gradients agree with the same network and density written down plainly."""
+"""Row space, integrated output layer and gradients agree with plain definitions."""
 
 import math
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_row_space_of_repeated_rows_has_their_rank():
 
 @SHAPES
 def test_hidden_features_are_those_of_the_full_network(n, p):
-    """theta_1 = theta_hat_1 + s_1 z_1 basis' plus anything orthogonal to the rows gives the same features."""
+    """Anything orthogonal to the rows may be added to theta_1 = theta_hat_1 + s_1 z_1 basis'."""
     theta_hat, x, y = raw(n, p)
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     z = draw_z(net, 2)
@@ -92,7 +92,7 @@ def test_log_likelihood_is_the_density_of_the_dense_normal():
 
 
 @pytest.mark.parametrize("rho", [1e-14, 1e10], ids=["frozen output layer", "free output layer"])
-def test_log_likelihood_holds_at_extreme_scales_of_the_output(rho):
+def test_log_likelihood_is_exact_at_extreme_scales_of_the_output(rho):
     """Against a sum over eigenvalues of HH', which stays exact where the dense inverse does not."""
     net = network(7, 5)
     z = draw_z(net, 2)
@@ -109,9 +109,8 @@ def test_log_likelihood_holds_at_extreme_scales_of_the_output(rho):
     value = integrated(
         net, z, replace(SCALES, rho=torch.full((2,), rho, dtype=torch.float64))
     ).log_likelihood
-    torch.testing.assert_close(
-        value, expected, rtol=1e-5, atol=0
-    )  # cancellation in |r|^2 - rho r'H B^-1 H'r
+    # the tolerance allows for cancellation in |r|^2 - rho r'H B^-1 H'r
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=0)
 
 
 def test_output_draws_have_the_mean_and_covariance_of_the_conditional():
@@ -129,9 +128,8 @@ def test_output_draws_have_the_mean_and_covariance_of_the_conditional():
     ] ** 2
     mean = torch.linalg.solve(precision, pull)
     torch.testing.assert_close(output.mean, mean)
-    whitened = ((draws - mean).unsqueeze(-2) @ torch.linalg.cholesky(precision)).squeeze(
-        -2
-    )  # N(0, I) if right
+    # N(0, I) if mean and covariance are right
+    whitened = ((draws - mean).unsqueeze(-2) @ torch.linalg.cholesky(precision)).squeeze(-2)
     assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > FALSE_ALARM
     products = (whitened.unsqueeze(-1) * whitened.unsqueeze(-2)).mean(0) - torch.eye(4)
     sd = torch.ones(4, 4) + torch.eye(4)  # variance of a product of two normals, of a square
@@ -148,8 +146,8 @@ def test_gradient_by_z_is_that_of_automatic_differentiation():
     output = integrate_output(net, hidden, SCALES)
     expected = torch.autograd.grad(output.log_likelihood.sum(), z)
     with torch.no_grad():
-        found = gradient(net, z, SCALES, hidden, output)
-    for a, b in zip(found, expected, strict=True):
+        result = gradient(net, z, SCALES, hidden, output)
+    for a, b in zip(result, expected, strict=True):
         assert float(b.abs().max()) > 1e-3
         torch.testing.assert_close(a, b)
 
@@ -172,17 +170,17 @@ def test_scale_gradient_is_that_of_central_differences():
     net = network(7, 5)
     z = draw_z(net, 2)
 
-    def meant(at):
+    def scales_at(at):
         return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
     at = torch.tensor([[-1.5, -0.6, -1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
-    scales = meant(at)
+    scales = scales_at(at)
     output = integrated(net, z, scales)
     by_z = gradient(net, z, scales, hidden_features(net, z, scales), output)
-    found = scale_gradient(net, z, by_z, output, scales)
-    expected = slope(lambda a: integrated(net, z, meant(a)).log_likelihood, at)
-    torch.testing.assert_close(found.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(found.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
+    result = scale_gradient(net, z, by_z, output, scales)
+    expected = slope(lambda a: integrated(net, z, scales_at(a)).log_likelihood, at)
+    torch.testing.assert_close(result.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
 
 
 def test_hidden_without_marked_chains_clears_only_these():

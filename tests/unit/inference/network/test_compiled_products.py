@@ -1,4 +1,4 @@
-"""Both libraries give the product, whatever the layout of what they are given."""
+"""Both libraries give the product for every memory layout of the arguments."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bandgap.inference.network.lean_kernels import by_numpy, by_torch, multiply, silent
+from bandgap.inference.network.compiled_kernels import by_numpy, by_torch, multiply, silent
 
 GENERATOR = np.random.default_rng(4)
 
@@ -16,20 +16,21 @@ def array(*shape: int, dtype: type = np.float32) -> np.ndarray:
     return GENERATOR.standard_normal(shape).astype(dtype)
 
 
-WIDE, FINE = array(50, 9), array(50, 7, dtype=np.float64)
+WIDE = array(50, 9)
+DOUBLE = array(50, 7, dtype=np.float64)
 PAIRS = {
-    "as they lie": (array(50, 6), array(6, 8)),
-    "second turned": (array(50, 6), array(8, 6).T),
-    "first turned": (array(50, 6).T, array(50, 8)),
+    "contiguous": (array(50, 6), array(6, 8)),
+    "second transposed": (array(50, 6), array(8, 6).T),
+    "first transposed": (array(50, 6).T, array(50, 8)),
     "with itself": (WIDE.T, WIDE),
     "some columns": (array(50, 6), array(6, 9)[:, :-1]),
-    "float64": (FINE.T, FINE),
+    "float64": (DOUBLE.T, DOUBLE),
 }
 
 
 @pytest.mark.parametrize("product", [by_numpy, by_torch])
 @pytest.mark.parametrize("pair", PAIRS)
-def test_product_is_written_where_it_is_asked_for(product, pair):
+def test_product_is_written_into_the_given_array(product, pair):
     a, b = PAIRS[pair]
     out = np.full((a.shape[0], b.shape[1]), np.nan, dtype=a.dtype)
     assert product(a, b, out=out) is out
@@ -45,9 +46,7 @@ def test_products_out_of_range_are_infinite_without_a_warning(product):
     assert np.isinf(out).all()
 
 
-@pytest.mark.skipif(
-    shutil.which("lscpu") is None, reason="nobody else to ask whose the processor is"
-)
-def test_processor_of_amd_is_given_numpys():
-    told = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
-    assert multiply is (by_numpy if "AuthenticAMD" in told else by_torch)
+@pytest.mark.skipif(shutil.which("lscpu") is None, reason="needs lscpu, which names the processor")
+def test_numpy_is_used_on_processors_of_amd():
+    output = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
+    assert multiply is (by_numpy if "AuthenticAMD" in output else by_torch)
