@@ -17,8 +17,8 @@ from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior.draw_kernels import DrawnLayers, drawn_layers, evaluate, fours_of_rows
-from bandgap.posterior.held_layers import held, is_passing
+from bandgap.posterior.draw_kernels import DrawnLayers, drawn_layers, evaluate, sparse_rows
+from bandgap.posterior.layer_cache import cached_layers, layer_cache_is_off
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, with_noise
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
@@ -82,24 +82,26 @@ class NetworkPosterior:
         return {name: value for name, value in found.items() if value is not None}
 
     def _evaluate(self, x: Floats) -> Floats:
-        return self._evaluate_dense(x) if is_passing() else self._evaluate_rows(x)
+        """Return the outputs (chain, draw, n) at standardised features (n, p)."""
+        return self._evaluate_dense(x) if layer_cache_is_off() else self._evaluate_sparse(x)
 
-    def _evaluate_rows(self, x: Floats) -> Floats:
-        """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""
-        rows = fours_of_rows(x, self.standardiser.features(np.zeros((1, x.shape[1])))[0])
+    def _evaluate_sparse(self, x: Floats) -> Floats:
+        """Evaluate every draw by loops over nonzero features, with layers from the cache."""
+        rows = sparse_rows(x, self.standardiser.features(np.zeros((1, x.shape[1])))[0])
 
-        def make(chain: int, draw: int, blocks: NDArray[np.bool_]) -> DrawnLayers:
+        def compute(chain: int, draw: int, is_stored: NDArray[np.bool_]) -> DrawnLayers:
+            first = self._first_weights(chain, draw).numpy()
             upper = [layer[chain, draw].numpy() for layer in self.upper]
-            return drawn_layers(
-                self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks
-            )
+            return drawn_layers(first, upper, base=rows.base, is_stored=is_stored)
 
-        layers, there = held(self, make, present=rows.present, n_bytes=self._n_bytes)
-        places = (np.cumsum(there) - 1)[rows.blocks]
-        values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
+        layers_of, is_stored = cached_layers(
+            self, compute, is_used=rows.used_features(), n_bytes=self._n_bytes
+        )
+        positions = (np.cumsum(is_stored) - 1)[rows.features]
+        values = np.empty((self.n_chains, self.n_draws, rows.n))
         for chain in range(self.n_chains):
             for draw in range(self.n_draws):
-                values[chain, draw] = evaluate(layers(chain, draw), rows, blocks=places)
+                values[chain, draw] = evaluate(layers_of(chain, draw), rows, positions=positions)
         values[:, :, ~np.isfinite(x).all(axis=1)] = np.nan
         return values
 
