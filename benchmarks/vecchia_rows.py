@@ -63,7 +63,7 @@ def read_rows(
     train, test = table.rows(split.train), table.rows(split.test)
     seen = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
     unit = seen.standardiser.y_sd_eV
-    points, trend = seen.seen(test.features)
+    points, trend = seen.coordinates_and_trend(test.features)
     return Rows(seen.points, seen.trend, seen.gaps, unit), Rows(
         points, trend, seen.standardiser.gaps(test.gaps_eV), unit
     )

@@ -71,7 +71,8 @@ def float64_draws_eV(posterior, features):
 )
 @pytest.mark.parametrize("p", (3, 36, 37))
 def test_draws_are_those_of_the_network_in_float64(widths, p):
-    posterior, features = posterior_of(p, widths, rank=min(p, 4)), features_of(11, p)
+    posterior = posterior_of(p, widths, rank=min(p, 4))
+    features = features_of(11, p)
     expected = float64_draws_eV(posterior, features)
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(posterior.mean_draws_eV(features), expected, atol=2e-5, rtol=2e-6)
