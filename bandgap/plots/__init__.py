@@ -1,4 +1,5 @@
-"""Figures of the dashboard and of notebooks: plotly only, one template, one meaning for each colour.
+"""Figures of the dashboard and of notebooks: plotly only, one template, one meaning for each
+colour.
 
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV.
 
