@@ -39,9 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """Coverage and mean width (eV) of the intervals of a level on the test part, before and after
-    calibration.
-    """
+    """Coverage and mean width (eV) of intervals on the test part before and after calibration."""
 
     level: float
     coverage_before: float

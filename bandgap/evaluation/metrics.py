@@ -78,8 +78,7 @@ def nll_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def nll_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean negative log density of `y` (n,) under the mixture over draws, by
-    log-sum-exp.
+    """Return the mean negative log density of `y` (n,) under the mixture over draws.
 
     `means` has shape (draw, n), `sds` (draw,) or (draw, n).
 
@@ -107,8 +106,7 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean continuous ranked probability score of the mixture over draws
-    (`crps_mixture_each`).
+    """Return the mean continuous ranked probability score (`crps_mixture_each`).
 
     `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
 
@@ -119,8 +117,7 @@ def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
 
 
 def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floats:
-    """Return the continuous ranked probability score of the mixture over draws for every structure,
-    exactly.
+    """Return the exact continuous ranked probability score of the mixture for every structure.
 
     It is E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first term is a
     sum of expected absolute values of normal variables, the second is `_half_distance`.

@@ -37,9 +37,7 @@ LOSSES: Mapping[Figure, Callable[[HeldOut], Floats]] = {
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A figure of one run minus that of another (eV, negative: better), its interval, and the
-    number of structures.
-    """
+    """A figure of one run minus that of another in eV (negative: better), with its interval."""
 
     difference_eV: float
     lower_eV: float
@@ -115,9 +113,7 @@ def paired_difference(
 
 
 def resampled_means(losses: Floats, resamples: int, generator: np.random.Generator) -> Floats:
-    """Return the means (resample, column) of losses (structure, column) resampled with
-    replacement.
-    """
+    """Return the means (resample, column) of resampled losses (structure, column)."""
     n = len(losses)
     step = max(1, _CHUNK // n)
     starts = range(0, resamples, step)

@@ -58,9 +58,7 @@ def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
 
 
 def pit_table(heldout: HeldOut) -> pd.DataFrame:
-    """Return the bins of the PIT histogram of the prediction intervals, with the range
-    of chance.
-    """
+    """Return the bins of the PIT histogram with the range of chance."""
     values = pit(heldout.gaps_eV, heldout.predictions.quantiles_new)
     n = len(heldout)
     bins = 20 if n >= MANY_FOR_PIT else 10
@@ -79,9 +77,7 @@ def pit_table(heldout: HeldOut) -> pd.DataFrame:
 
 
 def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
-    """Return interval width, absolute error and coverage of every structure, the largest error
-    first.
-    """
+    """Return width, absolute error and coverage of every structure, the largest error first."""
     lower, upper = heldout.predictions.interval(level, kind)
     table = pd.DataFrame(
         {

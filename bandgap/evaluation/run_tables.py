@@ -1,5 +1,4 @@
-"""Comparison of finished runs: figures, different settings, differences to a baseline, learning
-curves.
+"""Comparison of runs: figures, settings, differences to a baseline, learning curves.
 
 The functions make data frames and sentences from manifests and stored predictions. Loads no torch.
 """
@@ -52,9 +51,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """Errors of one run on its held-out structures, with its method and number of training
-    structures.
-    """
+    """Errors of one run on held-out structures, with method and number of training structures."""
 
     method: str
     n: int
@@ -128,9 +125,7 @@ def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
 
 
 def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
-    """Yield name and value of every setting of a run, as text: data, split, method, source,
-    versions.
-    """
+    """Yield name and value of every setting of a run as text."""
     manifest = run.manifest
     source = manifest.get("source", {})
     conformal = manifest.get("conformal") or {}

@@ -1,6 +1,4 @@
-"""Figures that compare runs, from tables of `bandgap.evaluation.run_tables`, and methods in one
-run.
-"""
+"""Figures that compare runs (`bandgap.evaluation.run_tables`) and methods in one run."""
 
 from collections.abc import Sequence
 

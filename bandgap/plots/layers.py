@@ -1,6 +1,4 @@
-"""Figures on the layers of a transferred network: a ternary diagram of shares, and
-scales by layer.
-"""
+"""Figures on the layers of a transferred network: ternary diagram and scales."""
 
 from collections.abc import Sequence
 

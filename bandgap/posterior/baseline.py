@@ -1,5 +1,4 @@
-r"""A posterior with a baseline: a straight line in one known value plus a posterior of the
-residual.
+r"""A posterior with a baseline: a line in one known value plus a residual posterior.
 
     y = b (g - mean(g)) + k e(g) + f(x) + noise
 
@@ -57,8 +56,7 @@ class Baseline:
         return self.values_eV(features) - self.centre_eV
 
     def excess_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return the signed distance (n,) of the baseline from the training range, for raw features
-        (n, p).
+        """Return the signed distance (n,) of the baseline from the training range.
 
         It is zero inside the range, and everywhere if there is no range.
         """
@@ -71,9 +69,7 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class BaselinePosterior:
-    """The posterior of the residual, which depends on the descriptor's features alone, and the
-    line.
-    """
+    """The line, and the posterior of the residual given the descriptor's features."""
 
     kind: ClassVar[str] = "baseline"
 
@@ -102,9 +98,7 @@ class BaselinePosterior:
         ) + self._line_draws_eV(features)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and the shifted and widened components, for raw features (n,
-        p).
-        """
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         draws = self.residual.predictive_draws(features[:, : self.baseline.n_features])
         baseline = self.baseline
         distances = baseline.distances_eV(features)

@@ -1,5 +1,4 @@
-r"""Cross-conformal predictions from models that were each fitted without one fold, and their errors
-there.
+r"""Cross-conformal predictions from models that were each fitted without one fold.
 
 CV+ of Barber, Candes, Ramdas and Tibshirani (2021), "Predictive inference with the jackknife+",
 Ann. Stat. 49, 486-507, section 1.3. With K folds, f_{-k} fitted without fold k and R_i = |y_i -
@@ -79,9 +78,7 @@ class ConformalPosterior:
         return self._mean_draws(self.models.predict_eV(features))
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and the smoothed points of a new observation, for raw features
-        (n, p).
-        """
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         predicted = self.models.predict_eV(features)
         error_rows = self._error_rows()
         size = np.abs(self.errors_eV[error_rows])
@@ -140,18 +137,14 @@ class ConformalPosterior:
         return float(np.sqrt(1.0 - 1.25 * self.smoothing**2))
 
     def _smoothed(self, size: Floats, mean_square: Floats | np.floating[Any]) -> Floats:
-        """Return the sds of the smoothed errors of this size, given the mean square of
-        all errors.
-        """
+        """Return the sds of smoothed errors of this size, given the mean square of all errors."""
         result: Floats = np.maximum(
             self.smoothing * np.sqrt(size**2 + mean_square / 4.0), LEAST_SD_EV
         )
         return result
 
     def _error_rows(self) -> NDArray[np.int64]:
-        """Return the rows in order of absolute error, the last one twice, thinned to
-        MOST_ERRORS.
-        """
+        """Return the rows in order of absolute error, the last twice, thinned to MOST_ERRORS."""
         order = np.argsort(np.abs(self.errors_eV), kind="stable")
         order = np.append(order, order[-1])
         if order.size <= MOST_ERRORS:

@@ -1,5 +1,4 @@
-"""The posterior of a Gaussian process on the source network's last hidden features, with draws of
-its scales.
+"""The posterior of a Gaussian process on the last hidden features of the source network.
 
 The process has a trend (1, f_source) and a Matern covariance in the distance of the features.
 Features are centred on the training rows and divided by one common scale. Draws of the mean at a
@@ -34,8 +33,7 @@ _ARRAYS = ("output", "centre", "points", "trend", "gaps", "theta", "beta")
 
 @dataclass(frozen=True, eq=False)
 class DeepKernelPosterior:
-    """Coordinates of the training rows, draws of theta (chain, draw, 4) and of beta (chain, draw,
-    p).
+    """Training rows with draws of theta (chain, draw, 4) and of beta (chain, draw, p).
 
     theta is (sigma2, rho, nu, tau2) in standardised gaps and scaled features. `output` (q + 1,) are
     the source's output weights, the bias last. A prediction uses the `predict_from` nearest
@@ -149,9 +147,7 @@ class DeepKernelPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and a new observation as mixture over the scales, for raw
-        features (n, p).
-        """
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         shape = (self.n_chains, self.n_draws, len(features))
         return PredictiveDraws(means.reshape(shape), centres, sds)

@@ -26,8 +26,7 @@ from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 
 @dataclass(frozen=True, eq=False)
 class FactorisedNetworkPosterior:
-    """Independent normal weights W = sqrt(c) [weight, bias] of every layer, and the noise's
-    precision.
+    """Independent normal weights W = sqrt(c) [weight, bias], and the noise's precision.
 
     Draws of the mean are its quantiles at fixed probabilities, so their mean and the quantiles that
     the table stores are exact. All structures have the same probabilities: the draws contain no
@@ -55,9 +54,7 @@ class FactorisedNetworkPosterior:
         return float(np.sqrt(self.noise.variance)) * self.standardiser.y_sd_eV
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw
-        features (n, p).
-        """
+        """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
         mean, variance = by_fixed_block(self._block, features)
         return self.standardiser.gaps_eV(mean), self.standardiser.y_sd_eV * np.sqrt(variance)
 
@@ -73,9 +70,7 @@ class FactorisedNetworkPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and one normal for a new observation, for raw
-        features (n, p).
-        """
+        """Return draws of the mean and one normal for a new observation for raw features (n, p)."""
         mean, sd = self.mean_and_sd_eV(features)
         draws = mean + NORMAL_SCORES[:, None] * sd
         return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
@@ -105,9 +100,7 @@ class FactorisedNetworkPosterior:
         return {"sigma_eV": (self.standardiser.y_sd_eV / np.sqrt(precisions))[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return means and variances of every layer, and the standardiser's arrays, as named
-        tensors.
-        """
+        """Return the arrays of every layer and of the standardiser as named tensors."""
         arrays = self.standardiser.to_arrays()
         for level, (mean, variance) in enumerate(
             zip(self.weights.means, self.weights.variances, strict=True), start=1

@@ -1,5 +1,4 @@
-"""The posterior of a Gaussian process on features of source networks and on the descriptor
-(`sum_kernel`).
+"""The posterior of a Gaussian process on features of networks and descriptor (`sum_kernel`).
 
 Stored are the descriptors of the training rows, the networks and draws of the kernel's scales.
 Kernels and factors are recomputed for predictions.
@@ -33,9 +32,7 @@ _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Inputs of the kernels: views by every network, scaled descriptors (n, p) and
-    levels (n, k).
-    """
+    """Inputs of the kernels: views by networks, scaled descriptors (n, p), levels (n, k)."""
 
     networks: tuple[NetworkView, ...]
     scaled: Floats
@@ -150,9 +147,7 @@ class FeatureGPPosterior(ScaleDraws):
         )
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) for each draw of
-        the scales.
-        """
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
         blocks = []
         for _, (block,) in fixed_blocks(features.astype(np.float64)):
             views = [
@@ -207,9 +202,7 @@ class FeatureGPPosterior(ScaleDraws):
         return distances
 
     def _kernels(self, a: Rows, b: Rows) -> Kernels:
-        """Return scaled Gram matrices, averaged over networks, and scaled distances between rows,
-        (a, b).
-        """
+        """Return scaled Gram matrices, averaged over networks, and scaled distances, (a, b)."""
         units = self._units
         k = len(self.networks)
         grams = [np.zeros((len(a.scaled), len(b.scaled))) for _ in range(3)]
@@ -265,9 +258,7 @@ class FeatureGPPosterior(ScaleDraws):
 
 
 def _features(view: NetworkView, units: Units, network: int) -> tuple[Floats, Floats]:
-    """Return a network's outputs and first hidden features, centred on the training rows and
-    scaled.
-    """
+    """Return a network's standardised outputs and first hidden features."""
     heads_mean, heads_scale = units.heads[network]
     first_mean, first_scale = units.first[network]
     return (view.f - heads_mean) / heads_scale, (view.first - first_mean) / first_scale

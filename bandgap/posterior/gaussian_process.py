@@ -1,5 +1,4 @@
-r"""The posterior of a Gaussian process: mean and standard deviation at every structure in closed
-form.
+r"""The posterior of a Gaussian process, with mean and standard deviation in closed form.
 
 Rasmussen and Williams (2006), algorithm 2.1: with k = k(x, training rows), K + s^2 I = L L' and
 alpha = (K + s^2 I)^-1 y, mean k'alpha and latent variance k(x, x) - |L^-1 k|^2; a new observation
@@ -41,8 +40,7 @@ NORMAL_SCORES: Floats = ndtri(np.clip(np.arange(201) / 200.0, 1.0 / 200.0, 199.0
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessPosterior:
-    """Training rows, coefficients alpha (n,) and Cholesky factor L (n, n); variances in squares of
-    `y_sd_eV`.
+    """Training rows, alpha (n,) and Cholesky factor L (n, n); variances over `y_sd_eV` squared.
 
     Draws of the mean are its quantiles at fixed probabilities, so their mean and the quantiles that
     the table stores are exact. All structures have the same probabilities: the draws contain no
@@ -74,9 +72,7 @@ class GaussianProcessPosterior:
         return float(np.sqrt(self.noise_variance)) * self.y_sd_eV
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw
-        features (n, p).
-        """
+        """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
         mean, latent = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
 
@@ -93,9 +89,7 @@ class GaussianProcessPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and one normal for a new observation, for raw
-        features (n, p).
-        """
+        """Return draws of the mean and one normal for a new observation for raw features (n, p)."""
         mean, sd = self.mean_and_sd_eV(features)
         draws = mean + NORMAL_SCORES[:, None] * sd
         return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])

@@ -63,7 +63,7 @@ class LastLayerPosterior:
         return (self.output[..., :-1] @ h.T + self.output[..., -1:],)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and their noise for a new observation, for raw
+        """Return draws of the mean and their noise for a new observation for raw
         features (n, p).
         """
         return with_noise(self.mean_draws_eV(features), self.sigma_eV)

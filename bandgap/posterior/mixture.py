@@ -25,8 +25,7 @@ from bandgap.posterior.protocol import (
 
 @dataclass(frozen=True, eq=False)
 class PosteriorMixture:
-    """Posteriors of one method, one for each network of a source, in index order (member * chain,
-    draw, ...).
+    """Posteriors of one method from each network of a source, (member * chain, draw, ...).
 
     Raises InputError if their numbers of chains or draws differ.
     """
@@ -86,8 +85,7 @@ class PosteriorMixture:
 
 
 def mix(members: Sequence[Posterior]) -> Posterior:
-    """Return the mixture of posteriors with combined diagnostics; a single member is returned
-    unchanged.
+    """Return the mixture with combined diagnostics; a single member is returned unchanged.
 
     R-hat is the largest and ESS the smallest of any member, divergences are summed, and other
     figures are means.
@@ -109,9 +107,7 @@ def mix(members: Sequence[Posterior]) -> Posterior:
 
 
 def _combined_records(members: Sequence[Posterior]) -> dict[str, Floats]:
-    """Return the records that all members have in the same shape, with the chains of
-    all members.
-    """
+    """Return the records that all members have in the same shape, for all chains."""
     records = [m.diagnostics.record for m in members]
     shapes = {
         name: {record[name].shape[1:] for record in records if name in record}

@@ -76,15 +76,13 @@ class NetworkPosterior:
         return self.standardiser.gaps_eV(outputs)
 
     def predictive_draws(self, features: NDArray[np.floating]) -> PredictiveDraws:
-        """Return draws of the mean, and their noise for a new observation, for raw
+        """Return draws of the mean and their noise for a new observation for raw
         features (n, p).
         """
         return with_noise(self.mean_draws_eV(features), self.sigma_eV)
 
     def summaries(self) -> dict[str, Floats]:
-        """Return draws of sigma in eV, and of c, tau and the layers' shares kappa if
-        there are any.
-        """
+        """Return draws of sigma in eV, and of c, tau and the layers' shares kappa if any."""
         draws = {"sigma_eV": self.sigma_eV, "c": self.layer_weights, "tau": self.tau}
         if self.layer_weights is not None and self.layer_sensitivity is not None:
             draws["kappa"] = function_share(self.layer_weights, self.layer_sensitivity)
@@ -128,13 +126,13 @@ class NetworkPosterior:
         inside = self.coordinates[chain, draw]
         if not scale > 0:
             return self.theta_hat_1 + inside @ self.basis.T
-        drawn = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).mul_(scale)
-        within = (inside - drawn @ self.basis) @ self.basis.T
-        return drawn.add_(self.theta_hat_1).add_(within)
+        normals = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).mul_(scale)
+        within = (inside - normals @ self.basis) @ self.basis.T
+        return normals.add_(self.theta_hat_1).add_(within)
 
     def _evaluate_dense(self, x: Floats) -> Floats:
-        wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
-        first = self._first_layer(wide)
+        inputs = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
+        first = self._first_layer(inputs)
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):
             for draw in range(self.n_draws):
@@ -145,13 +143,14 @@ class NetworkPosterior:
                 values[chain, draw] = pre.squeeze(-1).double().numpy()
         return values
 
-    def _first_layer(self, wide: Tensor) -> Callable[[int, int], Tensor]:
-        """Return a function of chain and draw: the first layer before ReLU (n, width) at inputs (n,
-        p + 1).
+    def _first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
+        """Return a function of chain and draw for the first layer before its ReLU, (n, width).
+
+        `inputs` are standardised features with a last column of ones, (n, p + 1).
         """
-        inside = wide @ self.basis
-        outside = wide - inside @ self.basis.T  # removes the part of E inside the basis
-        base = wide @ self.theta_hat_1.T
+        inside = inputs @ self.basis
+        outside = inputs - inside @ self.basis.T  # removes the part of E inside the basis
+        base = inputs @ self.theta_hat_1.T
 
         def pre_activations(chain: int, draw: int) -> Tensor:
             pre = base + inside @ self.coordinates[chain, draw].T
@@ -165,9 +164,7 @@ class NetworkPosterior:
         return pre_activations
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the standardiser's scalars and the diagnostics as
-        named tensors.
-        """
+        """Return everything except the scalars and the diagnostics as named tensors."""
         arrays: dict[str, Any] = {
             "theta_hat.1": self.theta_hat_1,
             "basis.1": self.basis,
@@ -219,8 +216,8 @@ class NetworkPosterior:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScaledNetworkPosterior(NetworkPosterior):
-    """Draws of a network in which every weight of the first layer has its own prior sd, `sd_1`
-    (width, p + 1).
+    """Draws of a network with a prior sd for every weight of the first layer, `sd_1` (width, p +
+    1).
 
     With S = `sd_1` the first layer is theta_hat_1 + scale S z, z = E + S (coordinates basis'), with
     products entry by entry. E is standard normal, from a seed of each draw, and follows the prior.
@@ -233,11 +230,11 @@ class ScaledNetworkPosterior(NetworkPosterior):
 
     sd_1: Tensor
 
-    def _first_layer(self, wide: Tensor) -> Callable[[int, int], Tensor]:
-        base = wide @ self.theta_hat_1.T
+    def _first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
+        base = inputs @ self.theta_hat_1.T
 
         def pre_activations(chain: int, draw: int) -> Tensor:
-            return base + wide @ self._displacement(chain, draw).T
+            return base + inputs @ self._displacement(chain, draw).T
 
         return pre_activations
 
@@ -245,9 +242,7 @@ class ScaledNetworkPosterior(NetworkPosterior):
         return self.theta_hat_1 + self._displacement(chain, draw)
 
     def _displacement(self, chain: int, draw: int) -> Tensor:
-        """Return the difference (width, p + 1) between the first layer of a draw and
-        theta_hat_1.
-        """
+        """Return the first layer (width, p + 1) of a draw minus theta_hat_1."""
         z = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
         z += self.sd_1 * (self.coordinates[chain, draw] @ self.basis.T)
         return float(self.scale_1[chain, draw]) * (self.sd_1 * z)

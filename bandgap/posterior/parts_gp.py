@@ -82,9 +82,7 @@ class PartsGPPosterior(ScaleDraws):
         return [scaled[:, start:end] for start, end in zip(starts, self.ends, strict=True)]
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) for each draw of
-        the scales.
-        """
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
         new = self._by_part(self.rows.scaled(features))
         squares = tuple(
             (cdist(a, b) / t) ** 2

@@ -1,6 +1,4 @@
-"""The interface of every posterior: draws of the mean, and the distribution of a new
-observation.
-"""
+"""The interface of posteriors: draws of the mean and of a new observation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,9 +119,7 @@ class StoredPosterior(Posterior, Protocol):
 
 
 def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
-    """Return the predictive draws of means (chain, draw, n) with normal noise, `sigma_eV` (chain,
-    draw).
-    """
+    """Return the predictive draws of means (chain, draw, n) with noise `sigma_eV` (chain, draw)."""
     return PredictiveDraws(
         means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1)
     )

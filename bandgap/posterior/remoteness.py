@@ -16,8 +16,9 @@ FAR = 0.95
 
 
 def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Floats | None:
-    """Return the sd of the noise-free gap over the sd far from all data, (n,), for raw features (n,
-    p).
+    """Return the sd of the noise-free gap relative to that far from all data, (n,).
+
+    `features` are raw features (n, p).
 
     For a mixture this is the smallest share of any member; for posteriors of another kind it is
     None.

@@ -52,9 +52,7 @@ class ScaleDraws:
         raise NotImplementedError
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) for each draw of
-        the scales.
-        """
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
         raise NotImplementedError
 
     def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
@@ -86,9 +84,7 @@ class ScaleDraws:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and a new observation as mixture over the scales, for raw
-        features (n, p).
-        """
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return PredictiveDraws(means[None], centres, sds)
 

@@ -1,5 +1,4 @@
-"""Draws from a low-dimensional posterior with one mode, by adaptive importance sampling and
-resampling.
+"""Draws from a low-dimensional posterior with one mode by adaptive importance sampling.
 
 In each round, proposals are draws from a multivariate Student t distribution with 5 degrees of
 freedom. The first one is at the mode with the inverse Hessian as its scale. Each later one has the

@@ -1,5 +1,4 @@
-r"""A Gaussian process in several distances, one for each block of the descriptor, each with its own
-length.
+r"""A Gaussian process with a distance and a length for each block of the descriptor.
 
 For standardised training gaps,
 
@@ -43,9 +42,7 @@ class ProductKernelProblem:
     y: Floats
 
     def log_value(self, theta: Floats) -> float:
-        """Return log p(y | theta) + log p(theta) up to a constant, -inf if the covariance has no
-        factor.
-        """
+        """Return log p(y | theta) + log p(theta) + constant, -inf if there is no factor."""
         factor, info = self._factor(covariance(theta, self.squares), theta)
         if info != 0:
             return -np.inf
@@ -83,8 +80,8 @@ class ProductKernelProblem:
         alpha = self._solved(factor)
         prior = INTERCEPT_VARIANCE + np.exp(2 * theta[0])
 
-        def conditional_at(*near: Floats) -> tuple[Floats, Floats]:
-            c = covariance(theta, near)
+        def conditional_at(*new_squares: Floats) -> tuple[Floats, Floats]:
+            c = covariance(theta, new_squares)
             reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
             return c @ alpha, np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
 
@@ -92,8 +89,7 @@ class ProductKernelProblem:
         return mean, variance
 
     def left_out(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance (n,) of every row's y, including its noise, given all other
-        rows.
+        """Return mean and variance (n,) of every row's y, with noise, given all other rows.
 
         They are computed from the inverse of the covariance (Rasmussen and Williams, 2006, eqs.
         5.10 to 5.12).

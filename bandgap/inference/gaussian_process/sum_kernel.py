@@ -79,9 +79,7 @@ class SumKernelProblem:
         return self._value(theta, factor, alpha)
 
     def log_density(self, theta: Floats) -> tuple[float, Floats]:
-        """Return log p(y | theta) + log p(theta) and its gradient, -inf if the covariance has no
-        factor.
-        """
+        """Return log p(y | theta) + log p(theta) and its gradient, -inf if there is no factor."""
         parts = self.kernels
         k = len(self.kernels.grams)
         noise = np.exp(2 * theta[-1])

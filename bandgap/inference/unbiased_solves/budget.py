@@ -24,8 +24,7 @@ MOST_BYTES = 2**28  # most memory for increments
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps of all chains, products with K or its derivatives in each step and before, and error of
-    solves.
+    """Steps of all chains, products with K or its derivatives, and the error of solves.
 
     Products are counted without convergence before the truncation, so they are an upper bound.
     `scatter` is the root mean square error of an unbiased solve over the length of the solution.

@@ -1,6 +1,4 @@
-"""Preconditioned conjugate gradients with the increments of the solution, and kernel matrices as
-products.
-"""
+"""Preconditioned conjugate gradients, and kernel matrices as products with vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,9 +86,7 @@ def unbiased_solve(
     *,
     precondition: Product | None = None,
 ) -> Solve:
-    """Return a random vector whose mean is the solution of K s = b, from randomly truncated
-    increments.
-    """
+    """Return a random vector whose mean is the solution of K s = b."""
     stop = truncation.stop(rng)
     weights = 1.0 / truncation.inclusion(stop)
     return solve(product, b, weights=weights, terms=stop, precondition=precondition)
@@ -106,8 +102,7 @@ def increments_of(
 
 
 class KernelMatrix:
-    """sigma2 M + tau2 I of points (n, q) and its derivatives by log theta, as products with
-    vectors.
+    """Products with sigma2 M + tau2 I of points (n, q) and its derivatives by log theta.
 
     Above 4,096 points, correlations are recomputed for every product in chunks of rows, so memory
     is O(n).
@@ -129,9 +124,7 @@ class KernelMatrix:
         return self.theta.sigma2 * self._times(which, v)
 
     def preconditioner(self, rank: int) -> Product:
-        """Return a preconditioner: the inverse of F F' + tau2 I, F a pivoted Cholesky factor of
-        this rank.
-        """
+        """Return products with the inverse of F F' + tau2 I, F a pivoted Cholesky factor."""
         factor = pivoted_cholesky(self, min(rank, len(self.points)))
         tau2 = self.theta.tau2
         inner = np.linalg.cholesky(tau2 * np.eye(factor.shape[1]) + factor.T @ factor)
@@ -167,9 +160,7 @@ class KernelMatrix:
 
 
 def pivoted_cholesky(kernel: KernelMatrix, rank: int) -> Floats:
-    """Return F (n, rank) with F F' near sigma2 M, by Cholesky steps at the largest remaining
-    diagonal.
-    """
+    """Return the pivoted Cholesky factor F (n, rank), with F F' near sigma2 M."""
     n = len(kernel.points)
     remaining = np.full(n, kernel.theta.sigma2)
     factor = np.zeros((n, rank))

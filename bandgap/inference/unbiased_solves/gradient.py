@@ -43,8 +43,7 @@ def gradient_estimate(
     precondition: Product | None = None,
     solves: int = 2,
 ) -> Estimate:
-    """Return an unbiased estimate of the gradient from `probes` vectors of random signs and two
-    solves.
+    """Return an unbiased estimate from `probes` vectors of random signs and two solves.
 
     With `solves` = 1 it is biased, for comparison.
     """
@@ -71,8 +70,7 @@ def trace_information(
     rng: np.random.Generator,
     precondition: Product | None = None,
 ) -> Floats:
-    """Return an estimate of the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, from random
-    signs.
+    """Estimate the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, by random signs.
 
     It is positive definite: eigenvalues of its correlation matrix are at least `LEAST`.
     """

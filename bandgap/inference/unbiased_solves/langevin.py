@@ -30,9 +30,7 @@ METRIC_PROBES = 20
 
 @dataclass(frozen=True)
 class UlisseConfig:
-    """Step h, probes of the trace, truncation of series, rank of the preconditioner, and lengths of
-    chains.
-    """
+    """Step h, probes, truncation, rank of the preconditioner, and lengths of chains."""
 
     step: float = 0.1
     probes: int = 1
@@ -67,9 +65,7 @@ class Problem:
     priors: Priors
 
     def trend(self, theta: Theta, *, rank: int) -> tuple[Floats, Floats]:
-        """Return the most probable beta (p,) at theta and its precision (p, p), by
-        complete solves.
-        """
+        """Return the most probable beta (p,) at theta and its precision (p, p)."""
         kernel = KernelMatrix(self.points, theta)
         precondition = kernel.preconditioner(rank) if rank else None
         solved = np.column_stack(
@@ -172,8 +168,7 @@ def sample_by_smaller_steps(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws of `sample_ulisse`; if all chains diverge, with half the step and twice the
-    probes.
+    """Return draws of `sample_ulisse`, with smaller steps and more probes if all diverge.
 
     Each attempt has its own budget. If all attempts diverge, `start` is the only draw, with the
     trend's most probable coefficients and precision there, and a warning.

@@ -26,9 +26,7 @@ Reading = Literal["geometric", "quadratic"]
 
 @dataclass(frozen=True)
 class Truncation:
-    """Rate beta, terms that are always included, reading of the source, and largest number of
-    terms.
-    """
+    """Rate beta, terms that are always included, reading, and largest number of terms."""
 
     beta: float = 0.05
     always: int = 10
@@ -71,6 +69,6 @@ class Truncation:
 def mean_square_error(increments: Floats, truncation: Truncation) -> float:
     """Return E |s~ - s|^2 of a series with these increments (term, n)."""
     gram = increments @ increments.T
-    place = np.arange(len(increments))
-    first = np.minimum(place[:, None], place)
+    terms = np.arange(len(increments))
+    first = np.minimum(terms[:, None], terms)
     return float((gram * (1.0 / truncation.inclusion(len(increments))[first] - 1.0)).sum())

@@ -156,12 +156,12 @@ class BatchedSites(SentByFields):
         index = torch.from_numpy(np.asarray(sites, dtype=np.int64)).to(self.device)
         members = table.members[index]
         dummies = members < 0
-        place = members.clamp(min=0)
+        places = members.clamp(min=0)
         distances = (
             table.distances[index] if len(table.distances) else _distances(table.points, members)
         )
-        v = table.y[place]
-        rows = table.covariates[place]
+        v = table.y[places]
+        rows = table.covariates[places]
         return Matrices(
             distances,
             dummies,
@@ -184,9 +184,7 @@ class BatchedSites(SentByFields):
 
 
 def _distances(points: Tensor, members: Tensor) -> Tensor:
-    """Return the distances (b, s, s) of the members (b, s) of sites; those of dummies have no
-    meaning.
-    """
+    """Return distances (b, s, s) of the members (b, s) of sites; those of dummies are arbitrary."""
     neighbours = points[members.clamp(min=0)]
     return torch.cdist(neighbours, neighbours, compute_mode=BY_DIFFERENCES)
 
@@ -219,9 +217,9 @@ def _sums(block: Matrices, theta: Theta, beta: Tensor, *, free_nu: bool, derivat
     a = torch.linalg.solve_triangular(lower.mT, unit[..., None], upper=True)[..., 0]
     columns = [block.v - block.rows @ beta]
     if derivatives:
-        moved = ((theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes)
+        products = ((theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes)
         columns += [
-            *(torch.where(block.dummies, 0.0, product) for product in moved),
+            *(torch.where(block.dummies, 0.0, product) for product in products),
             theta.tau2 * a,
         ]
     solved = torch.linalg.solve_triangular(lower, torch.stack(columns, dim=-1), upper=False)
@@ -264,8 +262,7 @@ def _factor(b: Tensor, theta: Theta) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _slopes(solved: Tensor, unit: Tensor, *, free_nu: bool) -> Tensor:
-    """Return L^-1 dB_j a (b, s, 4) by log theta from those by range, smoothness (if free) and
-    nugget.
+    """Return L^-1 dB_j a (b, s, 4) from those by range, smoothness (if free) and nugget.
 
     B a = L_kk e_k, so dB_sigma2 a = L_kk e_k - dB_tau2 a.
     """

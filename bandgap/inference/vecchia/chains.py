@@ -1,5 +1,4 @@
-"""Chains in blocks of iterations, each with its own random numbers, so that an interrupted chain
-can resume.
+"""Chains in blocks of iterations, from which an interrupted chain can resume.
 
 The random numbers of a block depend on (seed, block, chain) only. A block that was interrupted is
 repeated. So a resumed chain has the same draws, as has a chain on another machine with the same
@@ -166,9 +165,7 @@ def _advance_blocks(
     warmup: int,
     name: tuple[int, int],
 ) -> tuple[Floats, Floats, float]:
-    """Return a chain's state after iterations first to last, its path after the warm-up, and the
-    seconds.
-    """
+    """Return the state after iterations first to last, the path after warm-up, and seconds."""
     started = time.monotonic()
     seed, chain = name
     paths = []

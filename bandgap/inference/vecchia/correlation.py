@@ -1,5 +1,4 @@
-r"""The Matern correlation of any smoothness, with first and second derivatives by range and
-smoothness.
+r"""The Matern correlation of any smoothness and its first and second derivatives.
 
     M(x) = 2^(1 - nu) / Gamma(nu) x^nu K_nu(x),     x = d / rho
 
@@ -102,9 +101,7 @@ def correlations(distances: Tensor, rho: float, nu: float) -> Tensor:
 
 
 def log_slopes(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tuple[Tensor, ...]:
-    """Return the correlation, rho dM/drho and, if nu is free, nu dM/dnu at distances of
-    any shape.
-    """
+    """Return M, rho dM/drho and, if nu is free, nu dM/dnu at distances of any shape."""
     if nu in HALVES and not free_nu:
         return half_integer(distances, rho, nu)
 
@@ -157,9 +154,9 @@ def _on_distinct(
 
     Distances are evaluated in chunks, which bounds the memory.
     """
-    distinct, place = torch.unique(distances, return_inverse=True)
+    distinct, positions = torch.unique(distances, return_inverse=True)
     parts = [function(piece) for piece in distinct.split(CHUNK)]
-    return tuple(torch.cat(pieces)[place] for pieces in zip(*parts, strict=True))
+    return tuple(torch.cat(pieces)[positions] for pieces in zip(*parts, strict=True))
 
 
 def _arguments(

@@ -75,9 +75,7 @@ def _first(block: Matrices, theta: Theta, *, free_nu: bool) -> Tensor:
 def _second_times(
     block: Matrices, theta: Theta, turned: Tensor, a: Tensor, *, free_nu: bool
 ) -> Tensor:
-    """Return B_jk a, (b, k, k, s), of the second derivatives of B by log theta, from B_j a (b, k,
-    s).
-    """
+    """Return B_jk a (b, k, k, s), second derivatives by log theta, from B_j a (b, k, s)."""
     k = turned.shape[1]
     result = turned.new_zeros(len(turned), k, k, turned.shape[2])
     result[:, 0, :-1] = result[:, :-1, 0] = turned[:, :-1]

@@ -1,5 +1,4 @@
-"""The engines that sum over the sites of Vecchia's likelihood: compiled loops, or batched tensors
-on a device.
+"""The engines for Vecchia's likelihood: compiled loops, or batched tensors on a device.
 
 Both compute value, gradient and Fisher information of all sites or of a batch, in closed form and
 double precision, from one Cholesky factor a site. Loops are faster on a CPU, their only device.
@@ -36,8 +35,8 @@ def device_of(engine: Engine, device: str = "auto") -> torch.device:
             "engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched', or device "
             "'cpu'."
         )
-    place = choose_device(device)
-    return torch.device("cpu") if device == "auto" and engine != "batched" else place
+    torch_device = choose_device(device)
+    return torch.device("cpu") if device == "auto" and engine != "batched" else torch_device
 
 
 def sites_on(blocks: Blocks, engine: Engine, *, device: torch.device) -> Sites:
@@ -47,7 +46,5 @@ def sites_on(blocks: Blocks, engine: Engine, *, device: torch.device) -> Sites:
 
 
 def can_move(sites: Sites) -> bool:
-    """Return whether other machines can sum over the sites, which is not so for those
-    on this GPU.
-    """
+    """Return whether other machines can sum over the sites: not if they are on a GPU."""
     return not (isinstance(sites, BatchedSites) and sites.device.type != "cpu")

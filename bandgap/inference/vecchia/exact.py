@@ -66,8 +66,8 @@ class DenseSites(SentByFields):
             )
         factor, jitters = self._factor(theta)
         residual = self.y - self.covariates @ beta
-        wide = np.column_stack([residual, self.y, self.covariates])
-        solved = cho_solve((factor, True), wide, check_finite=False)  # the factor is finite
+        right_sides = np.column_stack([residual, self.y, self.covariates])
+        solved = cho_solve((factor, True), right_sides, check_finite=False)  # the factor is finite
         p4 = self.covariates.T @ solved[:, 2:]
         p3 = self.covariates.T @ solved[:, 1]
         log_det = 2.0 * float(np.log(np.diag(factor)).sum())
@@ -108,9 +108,7 @@ class DenseSites(SentByFields):
 
     @cached_property
     def _work(self) -> tuple[Floats, Floats]:
-        """A matrix (n, n) and rows (3, n), reused because allocating them takes as long as filling
-        them.
-        """
+        """Arrays (n, n) and (3, n) for reuse: allocating them takes as long as filling them."""
         return np.zeros((self.n, self.n)), np.empty((3, self.n))
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
@@ -136,8 +134,7 @@ def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
 
 
 def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) -> tuple[Floats, int]:
-    """Return the lower Cholesky factor of `covariance(extra)` (n, n), and 1 if it needed the
-    jitter, else 0.
+    """Return the lower Cholesky factor of `covariance(extra)`, and 1 if it needed the jitter.
 
     `extra` is added to the diagonal: 0, then the jitter. The factor overwrites the lower triangle
     of the matrix. Raises InputError if there is no factor.

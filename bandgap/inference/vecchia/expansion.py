@@ -1,5 +1,4 @@
-r"""Expansion of the log density about its mode: observed information, and gradient and curvature of
-every site.
+r"""Expansion of the log density about its mode, for all sites and for every site.
 
 The observed information comes from central differences of the gradient. If the nugget is near 0, it
 is several times the Fisher information in that direction.
@@ -36,9 +35,7 @@ class Expansion:
         return self.gradients.sum(axis=0), self.slopes.sum(axis=0)
 
     def correction(self, phi: Floats, index: Ints) -> Floats:
-        """Return the control variate (k + p,) for a batch's gradient at phi; its mean over batches
-        is zero.
-        """
+        """Return the control variate (k + p,) for a batch's gradient at phi, with mean zero."""
         displacement = phi - self.centre
         share = len(self.gradients) / len(index)
         gradient, slope = self.sums
@@ -49,15 +46,17 @@ class Expansion:
 
 def expand(target: Target, mode: Mode) -> Expansion:
     """Return the expansion of every site's log likelihood about the mode."""
-    at = np.concatenate([mode.eta, mode.beta])
+    centre = np.concatenate([mode.eta, mode.beta])
     k = mode.eta.size
     steps = _steps(mode)
 
     def gradients(phi: Floats) -> Floats:
         return target.site_gradients(phi[:k], phi[k:])
 
-    slopes = [(gradients(at + s) - gradients(at - s)) / (2 * s.sum()) for s in np.diag(steps)]
-    return Expansion(at, gradients(at), np.stack(slopes, axis=-1))
+    slopes = [
+        (gradients(centre + s) - gradients(centre - s)) / (2 * s.sum()) for s in np.diag(steps)
+    ]
+    return Expansion(centre, gradients(centre), np.stack(slopes, axis=-1))
 
 
 def observed_information(target: Target, mode: Mode, expansion: Expansion | None = None) -> Floats:
@@ -66,7 +65,7 @@ def observed_information(target: Target, mode: Mode, expansion: Expansion | None
     It is made positive definite: in every direction at least `LEAST_SHARE` of the Fisher
     information.
     """
-    at = np.concatenate([mode.eta, mode.beta])
+    centre = np.concatenate([mode.eta, mode.beta])
     k = mode.eta.size
 
     def gradient(phi: Floats) -> Floats:
@@ -75,7 +74,8 @@ def observed_information(target: Target, mode: Mode, expansion: Expansion | None
 
     if expansion is None:
         columns = [
-            (gradient(at - s) - gradient(at + s)) / (2 * s.sum()) for s in np.diag(_steps(mode))
+            (gradient(centre - s) - gradient(centre + s)) / (2 * s.sum())
+            for s in np.diag(_steps(mode))
         ]
         observed = np.stack(columns, axis=-1)
     else:

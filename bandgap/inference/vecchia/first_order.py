@@ -1,5 +1,4 @@
-r"""Samplers with gradients of batches (`inference.stochastic_gradient`) for the posterior of (eta,
-beta).
+r"""Samplers of (eta, beta) with gradients of batches (`inference.stochastic_gradient`).
 
 A position x is phi = (eta, beta) in units of the posterior: phi = mode + R x, where R R' is the
 inverse observed information. The density of x is about N(0, I), so one step suits all entries.
@@ -107,9 +106,7 @@ class SiteTarget:
 
     @cached_property
     def gradients_at_centre(self) -> Tensor:
-        """Gradient of every site at the centre, (n, k + p), which control variates use at every
-        step.
-        """
+        """Gradient of every site at the centre, (n, k + p), for control variates."""
         k = len(self.target.free)
         return torch.from_numpy(
             self.target.site_gradients(self.centre[:k], self.centre[k:]) @ self.root
@@ -151,8 +148,7 @@ def sample_first_order(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws by a sampler in Newton units, where about 1 / h steps of length h make an
-    independent draw.
+    """Return draws in Newton units: about 1 / h steps of length h make an independent draw.
 
     Starts are draws from the normal approximation at the mode. Gradients of batches have control
     variates at the mode, unless a batch contains all sites. Raises DivergedError if every chain

@@ -1,5 +1,4 @@
-"""A Gaussian process on any coordinates with uncertain scales and prediction intervals
-(`bandgap.gp`).
+"""A Gaussian process on any coordinates, with prediction intervals (`bandgap.gp`).
 
     y = x'beta + Z(s) + e,  Cov Z = sigma2 M(distance / rho),  e ~ N(0, tau2)
 
@@ -59,9 +58,7 @@ Interval = Literal["observation", "latent"]
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Mean and sd of the noise-free value (draw, n) and sd of the noise (draw,) for draws of the
-    parameters.
-    """
+    """Mean and sd of the noise-free value (draw, n) and sd of the noise (draw,)."""
 
     means: Floats
     sds: Floats
@@ -74,14 +71,11 @@ class Prediction:
 
     @property
     def latent_sd(self) -> Floats:
-        """Standard deviation (n,) of the noise-free value, including the uncertainty of the
-        parameters.
-        """
+        """Standard deviation (n,) of the noise-free value with uncertain parameters."""
         return np.asarray(np.sqrt((self.sds**2).mean(axis=0) + self.means.var(axis=0)))
 
     def interval(self, level: float, *, kind: Interval) -> tuple[Floats, Floats]:
-        """Return the ends (n,) of the central interval of a new observation or of the noise-free
-        value.
+        """Return the ends (n,) of the central interval of an observation or noise-free value.
 
         The ends are quantiles of the mixture over draws.
 
@@ -107,9 +101,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """Observations, draws of theta (chain, draw, 4) and of beta (chain, draw, p), figures and
-    warnings.
-    """
+    """Observations with draws of theta (chain, draw, 4) and of beta (chain, draw, p)."""
 
     observed: Observed
     theta: Floats
@@ -199,7 +191,7 @@ def fit(
         If the device does not exist or does not fit the engine.
     """
     config = config or GPConfig()
-    place = device_of(config.engine, device)
+    torch_device = device_of(config.engine, device)
     points = np.ascontiguousarray(points, dtype=np.float64)
     values = np.asarray(y, dtype=np.float64)
     rows = (
@@ -211,7 +203,9 @@ def fit(
     blocks = build_blocks(points, rows, values, m=1 if exact else config.neighbours, seed=seed)
     _refuse_constant(rows, values)
     sites: Sites = (
-        DenseSites(points, rows, values) if exact else sites_on(blocks, config.engine, device=place)
+        DenseSites(points, rows, values)
+        if exact
+        else sites_on(blocks, config.engine, device=torch_device)
     )
     start = typical_scales(points, rows, values)
     used_priors = priors or weak_priors(start)
@@ -253,16 +247,16 @@ def typical_scales(points: Floats, covariates: Floats, y: Floats) -> Theta:
     """
     variance = float(_trend_residuals(covariates, y).var()) or 1.0
     sample = points[np.linspace(0, len(points) - 1, min(len(points), SAMPLE_ROWS)).astype(np.int64)]
-    near = np.linalg.norm(points[nearest(points, sample, 2)] - sample[:, None], axis=-1).max(axis=1)
-    distance = float(np.median(near))
+    neighbour_distances = np.linalg.norm(
+        points[nearest(points, sample, 2)] - sample[:, None], axis=-1
+    ).max(axis=1)
+    distance = float(np.median(neighbour_distances))
     spread = float(np.sqrt(points.var(axis=0).sum()))
     return Theta(0.8 * variance, 3.0 * (distance or spread or 1.0), 1.5, 0.2 * variance)
 
 
 def weak_priors(scales: Theta) -> Priors:
-    """Return log-normal priors about typical scales: variance 4 for both variances, 1 for the
-    range.
-    """
+    """Return log-normal priors about typical scales: variance 4, for the range 1."""
     *_, t = np.log(np.array(scales))
     sigma2, rho = weak_process_priors(scales)
     return Priors(sigma2, rho, LogNormal(0.0, 1.0), LogNormal(t, 4.0))
@@ -294,9 +288,7 @@ def _trend_residuals(covariates: Floats, y: Floats) -> Floats:
 
 
 def _refuse_constant(covariates: Floats, y: Floats) -> None:
-    """Raise InputError if the covariates, including an intercept, explain the observations to
-    rounding.
-    """
+    """Raise InputError if the covariates explain the observations to rounding."""
     spread = float(_trend_residuals(covariates, y).std())
     largest = float(np.abs(y).max())
     if len(y) > covariates.shape[1] and spread <= ROUNDING * largest:

@@ -139,7 +139,14 @@ def correlate(distances, theta, constants, free, values):  # type: ignore[no-unt
 
 
 @compiled
-def fill_covariance(distances, theta, constants, extra, work, matrix):  # type: ignore[no-untyped-def]
+def fill_covariance(  # type: ignore[no-untyped-def]
+    distances,
+    theta,
+    constants,
+    extra,
+    work,
+    matrix,
+):
     """Write sigma2 M + (tau2 + extra) I to the upper triangle of `matrix` (n, n).
 
     `distances` are packed. `work` (3, n) is overwritten.
@@ -520,7 +527,18 @@ def add_sites(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def krige(points, covariates, y, new, places, thetas, betas, constants, sums, rows):  # type: ignore[no-untyped-def]
+def krige(  # type: ignore[no-untyped-def]
+    points,
+    covariates,
+    y,
+    new,
+    places,
+    thetas,
+    betas,
+    constants,
+    sums,
+    rows,
+):
     """Write the kriging terms of every draw and new point to `sums` and `rows`.
 
     Parameters

@@ -1,5 +1,4 @@
-"""Prediction at new points: the conditional normal given observed points, for every draw of the
-parameters.
+"""Prediction at new points: the conditional normal given observed points.
 
 Let J be the observed points used for the new point s0, A = Cov(Y_J), c = Cov(Z(s0), Y_J) and r =
 Y_J - X_J beta. The mean is x0'beta + c'A^-1 r, the variance of the noise-free value is sigma2 -
@@ -55,8 +54,7 @@ def predict(
     m: int = 0,
     precision_beta: Floats | None = None,
 ) -> Kriged:
-    """Return mean and variance of the noise-free value at new points for each draw of (theta,
-    beta).
+    """Return mean and variance of the noise-free value at new points for each draw.
 
     Parameters
     ----------

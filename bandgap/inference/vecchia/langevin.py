@@ -1,5 +1,4 @@
-r"""Stochastic-gradient Riemannian Langevin dynamics (SGRLD) for Vecchia's posterior, in a fixed
-metric.
+r"""Stochastic-gradient Riemannian Langevin dynamics (SGRLD) in a fixed metric.
 
     phi' = phi + h G^-1 g + sqrt(2 h) G^(-1/2) z,     phi = (eta, beta)
 
@@ -72,9 +71,7 @@ class BatchLengths(ChainLengths, Protocol):
 
 @dataclass(frozen=True)
 class LangevinConfig:
-    """Step h, sites a batch (0: all), chains, steps of warm-up and of draws; every `thin`-th draw
-    is kept.
-    """
+    """Step h, sites a batch (0: all), chains and steps; every `thin`-th draw is kept."""
 
     step: float = 0.05
     batch: int = 250
@@ -103,9 +100,7 @@ def check_lengths(what: str, config: BatchLengths, step_is_valid: bool, *, accep
 
 
 def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:
-    """Return `size` of n places without replacement; None, which means all, if the size is 0 or n
-    or more.
-    """
+    """Return `size` of n places without replacement; None (all) for a size of 0 or n or more."""
     if not 0 < size < n:
         return None
     return np.asarray(rng.choice(n, size, replace=False, shuffle=False), dtype=np.int64)
@@ -214,8 +209,8 @@ def run_langevin(
             if alive:
                 g = gradient(phi, rng)
                 move = inverse @ g
-                far = h * np.sqrt(g @ move)
-                alive = bool(np.isfinite(far) and far < FAR)
+                step_length = h * np.sqrt(g @ move)
+                alive = bool(np.isfinite(step_length) and step_length < FAR)
             if alive:
                 phi = phi + h * move + noise * root @ rng.standard_normal(dim)
             path[i] = phi
@@ -255,8 +250,7 @@ def sample_by_smaller_steps(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws of `sample_langevin`; if all chains diverge, with half the step and twice the
-    batch.
+    """Return draws of `sample_langevin`, with smaller steps and larger batches if all diverge.
 
     If chains still diverge after `ATTEMPTS` attempts, the mode is the only draw, with a warning.
     """
@@ -271,14 +265,12 @@ def sample_by_smaller_steps(
 
 
 def all_diverged(config: Lengths) -> dict[str, Any]:
-    """Return figures and warnings if chains diverged at every step that
-    `first_that_stays` tried.
-    """
-    words = (
+    """Return figures and warnings for chains that diverged at every step."""
+    warning = (
         f"All chains diverged, down to a step of {config.step / 2 ** (ATTEMPTS - 1):g}: the scales "
         "are fixed at their most probable values."
     )
-    return {"figures": {"divergences": float(config.chains)}, "warnings": (words,)}
+    return {"figures": {"divergences": float(config.chains)}, "warnings": (warning,)}
 
 
 def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:

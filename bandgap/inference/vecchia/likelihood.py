@@ -1,5 +1,4 @@
-"""Vecchia's likelihood of a Gaussian process: every observation given its nearest earlier ones
-(Vecchia 1988).
+"""Vecchia's likelihood: every observation given its nearest earlier ones (Vecchia 1988).
 
     Y(s) = x(s)'beta + Z(s) + e,     Cov Z = sigma2 M(distance / rho),     e ~ N(0, tau2)
 
@@ -37,8 +36,7 @@ class Theta(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Log likelihood of a batch with gradients, Fisher information and p1 to p4, all scaled by n /
-    batch.
+    """Log likelihood of a batch with gradients, information and p1 to p4, scaled by n / batch.
 
     Gradient (4,) and Fisher information (4, 4) by theta are on the log scale; for a fixed nu they
     are 0. loglik is -(n log 2 pi + p1 + p2 - 2 beta'p3 + beta'p4 beta) / 2. `jitters` is the number
@@ -67,9 +65,7 @@ class Terms:
 
 
 class Sites(Protocol):
-    """Observations whose likelihood is a sum over sites; the interface for samplers and
-    searches.
-    """
+    """Observations whose likelihood is a sum over sites, as samplers and searches use them."""
 
     @property
     def n(self) -> int: ...
@@ -266,11 +262,11 @@ def build_blocks(
     if not (np.isfinite(covariates).all() and np.isfinite(y).all()):
         raise InputError("covariates or observations are not finite. Leave such rows out first.")
     points = np.ascontiguousarray(points, dtype=np.float64)
-    place = site_order(points, order, seed=seed)
-    sites = np.ascontiguousarray(points[place])
-    rows = np.ascontiguousarray(covariates, dtype=np.float64)[place]
+    places = site_order(points, order, seed=seed)
+    sites = np.ascontiguousarray(points[places])
+    rows = np.ascontiguousarray(covariates, dtype=np.float64)[places]
     return Blocks(
-        sites, rows, np.asarray(y, dtype=np.float64)[place], earlier_neighbours(sites, m), place
+        sites, rows, np.asarray(y, dtype=np.float64)[places], earlier_neighbours(sites, m), places
     )
 
 

@@ -1,5 +1,4 @@
-"""Metropolis on the complete likelihood (NNGP; Datta et al. 2016), which is exact and the reference
-of others.
+"""Metropolis on the complete likelihood (NNGP; Datta et al. 2016), an exact sampler.
 
 Each iteration draws beta ~ N(p4^-1 p3, p4^-1) given theta. It then proposes eta' = eta + N(0, s^2
 C), which is accepted by the ratio of likelihood and prior. C is the inverse precision at the mode.
@@ -37,8 +36,7 @@ FREEDOM = 4.0  # degrees of freedom of Student's t of independent proposals
 
 @dataclass(frozen=True)
 class MetropolisConfig:
-    """Chains, iterations of warm-up and of draws (None: more for fewer sites); every `thin`-th draw
-    is kept.
+    """Chains, warm-up, draws (None: more for fewer sites); every `thin`-th draw is kept.
 
     `independent`: whether three of four proposals are drawn about the mode instead of the chain's
     state.
@@ -60,9 +58,7 @@ class MetropolisConfig:
             )
 
     def for_sites(self, n: int) -> "MetropolisConfig":
-        """Return the settings with the number of draws: 400 from 500 sites on, up to 4,000 for
-        fewer.
-        """
+        """Return the settings with the number of draws for n sites: from 400 to 4,000."""
         n_draws = round(min(MAX_DRAWS, MIN_DRAWS * max(1.0, (FEW_SITES / n) ** 2)))
         return (
             self
@@ -73,9 +69,7 @@ class MetropolisConfig:
 
 @dataclass(eq=False)
 class _Walker:
-    """State of one chain: position, terms there, log scale of its step, and accepted moves after
-    warm-up.
-    """
+    """State of one chain: position, terms, log scale of its step, and accepted moves."""
 
     eta: Floats
     beta: Floats

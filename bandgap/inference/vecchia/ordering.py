@@ -59,9 +59,7 @@ def earlier_neighbours(points: Floats, m: int) -> Ints:
 
 
 def nearest(points: Floats, new: Floats, m: int) -> Ints:
-    """Return the places (n_new, min(m, n)) of the points nearest to each new one, in ascending
-    order.
-    """
+    """Return the places (n_new, min(m, n)) of the points nearest to each new one, ascending."""
     m = min(m, len(points))
     if points.shape[1] <= TREE_DIMENSIONS:
         _, places = cKDTree(points).query(new, k=np.arange(1, m + 1))

@@ -57,9 +57,7 @@ class PublishedConfig:
         return sum(self.step_at(i) for i in range(self.steps // 4, self.steps))
 
     def step_at(self, iteration: int) -> float:
-        """Return the step of an iteration, which decreases geometrically from `step` to
-        `last_share` of it.
-        """
+        """Return the step of an iteration, which decreases geometrically."""
         return float(self.step * self.last_share ** (iteration / self.steps))
 
 
@@ -95,11 +93,11 @@ def sample_published(
         for i in range(first, last):
             if state[-1]:
                 index = batch_of(blocks.n, config.batch, rng)
-                moved = published_step(
+                new_state = published_step(
                     batched, target, state[:k], state[k:-1], index, h=config.step_at(i), rng=rng
                 )
-                state[:-1] = state[:-1] if moved is None else np.concatenate(moved)
-                state[-1] = float(moved is not None)
+                state[:-1] = state[:-1] if new_state is None else np.concatenate(new_state)
+                state[-1] = float(new_state is not None)
             path[i - first] = state[:-1]
         return state, path
 
@@ -141,8 +139,7 @@ def published_step(
     h: float,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats] | None:
-    """Return eta (k,) and beta (p,) after a step of length h with the batch `index`, None if it
-    diverges.
+    """Return eta (k,) and beta (p,) after a step of length h, None if it diverges.
 
     It diverges if the drift is longer than `FAR`, or F has no inverse in double precision.
     """

@@ -1,6 +1,4 @@
-"""Draws of the scales of a Gaussian process by the sampler of the settings, and the maximum by
-SGFS.
-"""
+"""Draws of the scales by the sampler of the settings, and the maximum by SGFS."""
 
 from dataclasses import replace
 
@@ -110,14 +108,12 @@ def maximum_by_batches(
 
 
 def drawn_at_maximum(mode: Mode) -> Draws:
-    """Return the end of SGFS as the only draw, with a warning if the likelihood still increases
-    there.
-    """
+    """Return the end of SGFS as the only draw, with a warning if it has not converged."""
     if mode.converged or mode.squared_step <= 1.0:
         return at_mode(mode)
-    words = (
+    warning = (
         f"SGFS ended after {mode.iterations} epochs with a step of "
         f"{np.sqrt(mode.squared_step):.2g} standard deviations remaining: the scales are not yet "
         "the most probable. Give more epochs or a longer step."
     )
-    return at_mode(mode, warnings=(words,))
+    return at_mode(mode, warnings=(warning,))

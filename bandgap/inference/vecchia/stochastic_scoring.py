@@ -1,5 +1,4 @@
-"""Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior, near the
-maximum.
+"""Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior.
 
 It ends after `epochs`, or when the mean inner product of successive gradients over an epoch is
 negative (Chee and Toulis 2018), because steps then oscillate about the maximum.

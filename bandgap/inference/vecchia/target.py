@@ -190,8 +190,7 @@ class Target:
         )
 
     def terms_if_any(self, eta: Floats) -> Terms | None:
-        """Return the terms of all sites at beta = 0 without derivatives, None if there is no
-        density.
+        """Return the terms at beta = 0 without derivatives, None if there is no density.
 
         There is none if a parameter is 0 or infinite to rounding, the smoothness is too large, or
         the covariance has no Cholesky factor.
@@ -207,9 +206,7 @@ class Target:
         return gradients[:, [*self.free, *range(N_THETA, gradients.shape[1])]]
 
     def pull(self, eta: Floats, beta: Floats, index: Ints | None = None) -> Pull:
-        """Return log density, gradients and precision at (eta, beta), unbiased if `index` is a
-        batch.
-        """
+        """Return log density, gradients and precision, unbiased if `index` is a batch."""
         terms = self.terms(eta, beta, index)
         fisher = terms.fisher_log_theta[np.ix_(self.free, self.free)]
         return Pull(
