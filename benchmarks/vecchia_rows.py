@@ -65,7 +65,7 @@ def read_rows(
     test = table.rows(split.test)
     train_rows = rows_of(source, TargetData(train.features, train.gaps_eV), Scales(), seed=seed)
     unit = train_rows.standardiser.y_sd_eV
-    points, trend = train_rows.seen(test.features)
+    points, trend = train_rows.coordinates_and_trend(test.features)
     return Rows(train_rows.points, train_rows.trend, train_rows.gaps, unit), Rows(
         points, trend, train_rows.standardiser.gaps(test.gaps_eV), unit
     )

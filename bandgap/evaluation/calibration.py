@@ -38,7 +38,8 @@ class CoverageCurve:
 
 
 def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
-    """Return coverage against level of gaps `y` (n,) from stored quantiles (199, n) at `predictions.LEVELS`.
+    """Return coverage against level of gaps `y` (n,) from stored quantiles (199, n) at
+    `predictions.LEVELS`.
 
     Raises InputError on other shapes and on values that are not finite.
     """
@@ -81,17 +82,21 @@ def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]
     stored = np.asarray(quantiles, dtype=np.float64)
     if observed.ndim != 1 or observed.size == 0 or stored.shape != (LEVELS.size, observed.size):
         raise InputError(
-            f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), ({LEVELS.size}, n)."
+            f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), "
+            f"({LEVELS.size}, n)."
         )
     if not (np.isfinite(observed).all() and np.isfinite(stored).all()):
         raise InputError(
-            "y or quantiles contain values that are not finite. Leave out refused or unlabelled structures."
+            "y or quantiles contain values that are not finite. Leave out refused or unlabelled "
+            "structures."
         )
     return observed, stored
 
 
 def _binomial_quantile(probability: float, n: int, shares: Floats) -> Floats:
-    """Return the smallest k / n with P(K <= k) >= probability, for K ~ Binomial(n, share), for every share."""
+    """Return the smallest k / n with P(K <= k) >= probability, for K ~ Binomial(n, share), for
+    every share.
+    """
     k = np.arange(n + 1)
     cdf = bdtr(k[:, None].astype(np.float64), n, shares)
     result: Floats = np.argmax(cdf >= probability, axis=0) / n

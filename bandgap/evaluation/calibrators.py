@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """Coverage and mean width (eV) of the intervals of a level on the test part, before and after calibration."""
+    """Coverage and mean width (eV) of intervals on the test part before and after calibration."""
 
     level: float
     coverage_before: float
@@ -86,14 +86,18 @@ class Calibrator:
         """A sentence on the kind of the calibrator and the number of its structures."""
         basis = f"it rests on {len(self):,} held-out crystals"
         if self.kind == "conformal":
-            return f"A conformal calibrator is stored with this model ({basis}): conformal intervals are those of it."
+            return (
+                f"A conformal calibrator is stored with this model ({basis}): conformal intervals "
+                "are those of it."
+            )
         return (
-            f"Variance scaling is stored with this model ({basis}): prediction intervals are {self.factor:.2f} times "
-            "as wide as the model alone would give."
+            f"Variance scaling is stored with this model ({basis}): prediction intervals are "
+            f"{self.factor:.2f} times as wide as the model alone would give."
         )
 
     def apply(self, predictions: Predictions) -> Predictions:
-        """Return predictions of the same run with this calibrator's intervals; the mean does not change.
+        """Return predictions of the same run with this calibrator's intervals; the mean does not
+        change.
 
         Variance scaling scales the quantiles of a new observation about the mean. A conformal
         calibrator replaces the conformal scores of the run. Variance scaling does not change
@@ -114,7 +118,8 @@ class Calibrator:
 
 
 def smallest_set(kind: CalibratorKind, *, level: float = 0.95) -> int:
-    """Return the smallest number of structures for a calibrator, of kind conformal for intervals of `level`.
+    """Return the smallest number of structures for a calibrator, of kind conformal for intervals of
+    `level`.
 
     >>> smallest_set("conformal", level=0.95), smallest_set("variance")
     (19, 20)
@@ -160,9 +165,10 @@ def fit_calibrator(
         )
         purpose = purpose[:1].upper() + purpose[1:]
         raise InputError(
-            f"{100 * share:.0f} % of {len(heldout)} held-out structures are {n} to calibrate and {len(heldout) - n} to "
-            f"measure it on. {purpose} needs at least {n_needed} to calibrate and {MIN_TEST} to "
-            f"measure: {n_needed + MIN_TEST} held-out structures. {_remedy(len(heldout), n_needed)}"
+            f"{100 * share:.0f} % of {len(heldout)} held-out structures are {n} to calibrate and "
+            f"{len(heldout) - n} to measure it on. {purpose} needs at least {n_needed} to "
+            f"calibrate and {MIN_TEST} to measure: {n_needed + MIN_TEST} held-out structures. "
+            f"{_remedy(len(heldout), n_needed)}"
         )
     order = np.random.default_rng(seed).permutation(len(heldout))
     calibration = heldout.rows(np.sort(order[:n]))
@@ -215,8 +221,8 @@ def load_calibrator(folder: Path) -> Calibrator | None:
         return _checked(values)
     except (*DAMAGE, BandgapError) as error:
         raise ArtifactError(
-            f"{path}: not readable as a calibrator ({error}). The run itself is not touched; remove this file, or fit "
-            "the calibrator again on the page Calibration."
+            f"{path}: not readable as a calibrator ({error}). The run itself is not touched; "
+            "remove this file, or fit the calibrator again on the page Calibration."
         ) from error
 
 
@@ -258,11 +264,11 @@ def _coverage_and_width(
     )
 
 
-def _remedy(n: int, needed: int) -> str:
-    if n >= needed + MIN_TEST:
-        return (
-            f"Choose a share between {100 * needed / n:.0f} and {100 * (n - MIN_TEST) / n:.0f} %."
-        )
+def _remedy(n: int, n_required: int) -> str:
+    if n >= n_required + MIN_TEST:
+        smallest = 100 * n_required / n
+        largest = 100 * (n - MIN_TEST) / n
+        return f"Choose a share between {smallest:.0f} and {largest:.0f} %."
     return "Train again with more held out, or choose the other kind or a lower level."
 
 
@@ -280,7 +286,8 @@ def _checked(values: Mapping[str, Any]) -> Calibrator:
         or len(calibrator.files) != len(calibrator.ids)
     ):
         raise ValueError(
-            f"kind {calibrator.kind!r} on {len(calibrator)} structures; accepted: {', '.join(KINDS)} on at least one"
+            f"kind {calibrator.kind!r} on {len(calibrator)} structures; accepted: "
+            f"{', '.join(KINDS)} on at least one"
         )
     if calibrator.conformal is None and not (
         np.isfinite(calibrator.factor) and calibrator.factor > 0

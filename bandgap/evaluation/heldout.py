@@ -38,8 +38,8 @@ class HeldOut:
     def __post_init__(self) -> None:
         if self.gaps_eV.shape != (len(self.predictions),) or not np.isfinite(self.gaps_eV).all():
             raise InputError(
-                f"held-out structures: {len(self.predictions)} predictions and gaps of shape {self.gaps_eV.shape}. "
-                "Accepted: one finite gap for each."
+                f"held-out structures: {len(self.predictions)} predictions and gaps of shape "
+                f"{self.gaps_eV.shape}. Accepted: one finite gap for each."
             )
 
     def __len__(self) -> int:
@@ -82,17 +82,20 @@ def load_heldout(folder: Path, manifest: Mapping[str, Any]) -> HeldOut:
     ids = list(manifest.get("split", {}).get("test", []))
     if not ids:
         raise InputError(
-            "This run held out no structures, so nothing can be measured on it. Train again with some held out."
+            "This run held out no structures, so nothing can be measured on it. Train again with "
+            "some held out."
         )
     predictions = load_predictions(folder / QUANTILES)
     if list(predictions.ids) != ids:
         raise ArtifactError(
-            f"{folder / QUANTILES}: not the predictions of the structures that the manifest names. Train the run again."
+            f"{folder / QUANTILES}: not the predictions of the structures that the manifest names. "
+            "Train the run again."
         )
     gaps = np.array(manifest.get("test_gaps_eV", ()), dtype=np.float64)
     if gaps.shape != (len(ids),):
         raise ArtifactError(
-            f"{folder}: {gaps.size} known gaps for {len(ids)} held-out structures. Train the run again."
+            f"{folder}: {gaps.size} known gaps for {len(ids)} held-out structures. Train the run "
+            "again."
         )
     return HeldOut(predictions, gaps)
 
@@ -104,7 +107,8 @@ def figures_at(
 
     R2 is NaN where all known gaps are equal. The area is that of the prediction intervals.
     """
-    gaps, predictions = heldout.gaps_eV, heldout.predictions
+    gaps = heldout.gaps_eV
+    predictions = heldout.predictions
     lower, upper = predictions.interval(level, kind)
     return {
         "rmse_eV": rmse(gaps, predictions.mean_eV),

@@ -1,4 +1,6 @@
-"""Errors and proper scores of predicted band gaps. All functions check lengths, shapes and NaN first.
+"""Errors and proper scores of predicted band gaps.
+
+All functions check lengths, shapes and NaN first.
 
 Scores after Gneiting and Raftery (2007), J. Am. Stat. Assoc. 102, 359-378: CRPS as a difference of
 expected distances, and the CRPS of a normal distribution (section 4.2). All figures are in the unit
@@ -56,7 +58,8 @@ def r2(y: ArrayLike, mean: ArrayLike) -> float:
     total = float(np.sum((observed - observed.mean()) ** 2))
     if total == 0.0:
         raise InputError(
-            f"R2 of {observed.size} values that are all {observed[0]:g}: there is no variance to explain."
+            f"R2 of {observed.size} values that are all {observed[0]:g}: there is no variance to "
+            "explain."
         )
     return float(1.0 - np.sum((observed - predicted) ** 2) / total)
 
@@ -75,7 +78,7 @@ def nll_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def nll_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean negative log density of `y` (n,) under the mixture over draws, by log-sum-exp.
+    """Return the mean negative log density of `y` (n,) under the mixture over draws.
 
     `means` has shape (draw, n), `sds` (draw,) or (draw, n).
 
@@ -103,7 +106,7 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean continuous ranked probability score of the mixture over draws (`crps_mixture_each`).
+    """Return the mean continuous ranked probability score (`crps_mixture_each`).
 
     `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
 
@@ -114,7 +117,7 @@ def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
 
 
 def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floats:
-    """Return the continuous ranked probability score of the mixture over draws for every structure, exactly.
+    """Return the exact continuous ranked probability score of the mixture for every structure.
 
     It is E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first term is a
     sum of expected absolute values of normal variables, the second is `_half_distance`.
@@ -144,7 +147,8 @@ def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floa
 
 
 def _half_distance(centres: Floats, spreads: Floats) -> float:
-    """Return E|X - X'| / 2 of two draws of a mixture with components (draw,): the integral of F (1 - F).
+    """Return E|X - X'| / 2 of two draws of a mixture with components (draw,): the integral of F (1
+    - F).
 
     The trapezoidal rule is exact to rounding here. The spectrum of the integrand falls as exp(-(k
     sd)^2 / 4), with the smallest sd. With a step h = sd / 2, the first missing term is at k = 2 pi
@@ -204,11 +208,11 @@ def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
         )
     x = np.concatenate([[0.0], level, [1.0]])
     gap = np.concatenate([[0.0], share - level, [0.0]])
-    left = gap[:-1]
-    right = gap[1:]
-    size = np.abs(left) + np.abs(right)
-    is_crossing = left * right < 0  # two triangles instead of one trapezium
-    squares = np.divide(left**2 + right**2, size, out=np.zeros_like(size), where=size > 0)
+    left_gap = gap[:-1]
+    right_gap = gap[1:]
+    size = np.abs(left_gap) + np.abs(right_gap)
+    is_crossing = left_gap * right_gap < 0  # two triangles instead of one trapezium
+    squares = np.divide(left_gap**2 + right_gap**2, size, out=np.zeros_like(size), where=size > 0)
     return float(np.sum(np.diff(x) * 0.5 * np.where(is_crossing, squares, size)))
 
 
@@ -303,8 +307,8 @@ def _finite(array: Floats, *, name: str) -> None:
         place: Any = tuple(int(i) for i in bad[0])
         where = place[0] if len(place) == 1 else place
         raise InputError(
-            f"{name} contains {array[place]} at position {where} ({len(bad)} such values of {array.size}). "
-            "Leave out refused or unlabelled structures first."
+            f"{name} contains {array[place]} at position {where} ({len(bad)} such values of "
+            f"{array.size}). Leave out refused or unlabelled structures first."
         )
 
 
@@ -313,7 +317,8 @@ def _pair(first: ArrayLike, second: ArrayLike, *, names: tuple[str, str]) -> tup
     b = _vector(second, name=names[1])
     if a.size != b.size:
         raise InputError(
-            f"len({names[0]})={a.size} but len({names[1]})={b.size}. Give one value for each structure."
+            f"len({names[0]})={a.size} but len({names[1]})={b.size}. Give one value for each "
+            "structure."
         )
     return a, b
 
@@ -328,7 +333,8 @@ def _mixture(y: ArrayLike, means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Fl
         )
     if spreads.shape not in (centres.shape[:1], centres.shape):
         raise InputError(
-            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n)."
+            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or "
+            "(draw, n)."
         )
     _finite(centres, name="means")
     _finite(spreads, name="sds")
@@ -350,5 +356,6 @@ def _ordered(lower: Floats, upper: Floats) -> None:
     if bad.size:
         i = int(bad[0])
         raise InputError(
-            f"lower={lower[i]:g} is above upper={upper[i]:g} at position {i}. Were the two ends swapped?"
+            f"lower={lower[i]:g} is above upper={upper[i]:g} at position {i}. Were the two ends "
+            "swapped?"
         )

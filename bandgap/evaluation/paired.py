@@ -29,15 +29,15 @@ Rows = NDArray[np.int64]
 _CHUNK = 2_000_000  # resampled structures in memory
 
 LOSSES: Mapping[Figure, Callable[[HeldOut], Floats]] = {
-    "rmse_eV": lambda held: held.errors_eV**2,
-    "mae_eV": lambda held: np.abs(held.errors_eV),
+    "rmse_eV": lambda run: run.errors_eV**2,
+    "mae_eV": lambda run: np.abs(run.errors_eV),
     "crps_eV": crps_each,
 }
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A figure of one run minus that of another (eV, negative: better), its interval, and the number of structures."""
+    """A figure of one run minus that of another in eV (negative: better), with its interval."""
 
     difference_eV: float
     lower_eV: float
@@ -46,13 +46,15 @@ class PairedDifference:
     level: float = 0.95
 
     @property
-    def shown(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes zero, so that the test set shows the difference."""
         return self.lower_eV > 0.0 or self.upper_eV < 0.0
 
 
 def common_rows(first: HeldOut, second: HeldOut) -> tuple[Rows, Rows]:
-    """Return the rows (m,), (m,) of the structures that both runs held out with the same known gap."""
+    """Return the rows (m,), (m,) of the structures that both runs held out with the
+    same known gap.
+    """
     row_in_second = {key: i for i, key in enumerate(second.keys)}
     pairs = [
         (i, row_in_second[key])
@@ -73,7 +75,8 @@ def paired_difference(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Return a figure of `run` minus that of `baseline`, with a percentile interval of the paired bootstrap.
+    """Return a figure of `run` minus that of `baseline`, with a percentile interval of the paired
+    bootstrap.
 
     Parameters
     ----------
@@ -95,12 +98,14 @@ def paired_difference(
     n = run_rows.size
     if n < MIN_COMMON:
         raise InputError(
-            f"{n} structures were held out by both runs; a paired difference needs at least {MIN_COMMON}. Train one of "
-            "them again with the data set, the seed and the number of held-out structures of the other."
+            f"{n} structures were held out by both runs; a paired difference needs at least "
+            f"{MIN_COMMON}. Train one of them again with the data set, the seed and the number of "
+            "held-out structures of the other."
         )
+    # One row a structure, one column a run.
     losses = np.stack(
         [LOSSES[figure](run)[run_rows], LOSSES[figure](baseline)[baseline_rows]], axis=1
-    )  # (n, 2)
+    )
     resampled = _difference(resampled_means(losses, resamples, np.random.default_rng(seed)), figure)
     lower, upper = np.quantile(resampled, [0.5 - level / 2.0, 0.5 + level / 2.0])
     difference = _difference(losses.mean(axis=0), figure)
@@ -108,7 +113,7 @@ def paired_difference(
 
 
 def resampled_means(losses: Floats, resamples: int, generator: np.random.Generator) -> Floats:
-    """Return the means (resample, column) of losses (structure, column) resampled with replacement."""
+    """Return the means (resample, column) of resampled losses (structure, column)."""
     n = len(losses)
     step = max(1, _CHUNK // n)
     starts = range(0, resamples, step)
@@ -123,21 +128,20 @@ def resampled_means(losses: Floats, resamples: int, generator: np.random.Generat
 def sentence(difference: PairedDifference, *, baseline: str) -> str:
     """Return a difference as a phrase.
 
-    >>> sentence(PairedDifference(-0.03, -0.05, -0.01, 300), baseline="fine-tuning")
-    '0.03 eV better than fine-tuning on these 300 crystals (95 % interval of the difference 0.01 to 0.05)'
-    >>> sentence(PairedDifference(0.01, -0.02, 0.04, 300), baseline="fine-tuning")
-    'no difference to fine-tuning that this test set can show (+0.01 eV on 300 crystals, 95 % interval -0.02 to +0.04)'
+    >>> sentence(PairedDifference(-0.03, -0.05, -0.01, 300), baseline="A")
+    '0.03 eV better than A on these 300 crystals (95 % interval of the difference 0.01 to 0.05)'
+    >>> sentence(PairedDifference(0.01, -0.02, 0.04, 300), baseline="A")  # doctest: +ELLIPSIS
+    'no difference to A that this test set can show (+0.01 eV on 300 crystals, 95 % interval ...'
     """
     percent = f"{100 * difference.level:.0f} %"
     digits = decimals((difference.upper_eV - difference.lower_eV) / 2.0)
-    if not difference.shown:
+    if not difference.is_significant:
         values = (difference.lower_eV, difference.difference_eV, difference.upper_eV)
-        low, middle, high = (
-            f"{round(value, digits) + 0.0:+.{digits}f}" for value in values
-        )  # + 0.0: never "-0.00"
+        # + 0.0: never "-0.00"
+        low, middle, high = (f"{round(value, digits) + 0.0:+.{digits}f}" for value in values)
         return (
-            f"no difference to {baseline} that this test set can show ({middle} eV on {difference.n:,} crystals, "
-            f"{percent} interval {low} to {high})"
+            f"no difference to {baseline} that this test set can show ({middle} eV on "
+            f"{difference.n:,} crystals, {percent} interval {low} to {high})"
         )
     comparative = "better" if difference.difference_eV < 0 else "worse"
     near, far = sorted((abs(difference.lower_eV), abs(difference.upper_eV)))
@@ -149,7 +153,8 @@ def sentence(difference: PairedDifference, *, baseline: str) -> str:
 
 
 def decimals(uncertainty: float) -> int:
-    """Return the number of decimals for a number with this uncertainty: two, more for one below 0.01.
+    """Return the number of decimals for a number with this uncertainty: two, more for one below
+    0.01.
 
     >>> decimals(0.02), decimals(0.004)
     (2, 3)

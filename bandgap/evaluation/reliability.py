@@ -32,7 +32,9 @@ _ELEMENT = re.compile(r"[A-Z][a-z]?")
 
 
 def coverage_of(heldout: HeldOut, kind: IntervalKind) -> CoverageCurve:
-    """Return coverage against level from 0.01 to 0.99, for conformal intervals up to the highest possible."""
+    """Return coverage against level from 0.01 to 0.99, for conformal intervals up to the highest
+    possible.
+    """
     predictions = heldout.predictions
     if kind != "conformal":
         stored = predictions.quantiles_new if kind == "prediction" else predictions.quantiles_mean
@@ -56,7 +58,7 @@ def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
 
 
 def pit_table(heldout: HeldOut) -> pd.DataFrame:
-    """Return the bins of the PIT histogram of the prediction intervals, with the range of chance."""
+    """Return the bins of the PIT histogram with the range of chance."""
     values = pit(heldout.gaps_eV, heldout.predictions.quantiles_new)
     n = len(heldout)
     bins = 20 if n >= MANY_FOR_PIT else 10
@@ -75,7 +77,7 @@ def pit_table(heldout: HeldOut) -> pd.DataFrame:
 
 
 def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
-    """Return interval width, absolute error and coverage of every structure, the largest error first."""
+    """Return width, absolute error and coverage of every structure, the largest error first."""
     lower, upper = heldout.predictions.interval(level, kind)
     table = pd.DataFrame(
         {
@@ -115,7 +117,9 @@ def spread_table(heldout: HeldOut) -> pd.DataFrame:
 
 
 def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
-    """Return error, coverage and width of the structures with an element, the most frequent element first."""
+    """Return error, coverage and width of the structures with an element, the most frequent element
+    first.
+    """
     elements_by_row = [
         sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas
     ]

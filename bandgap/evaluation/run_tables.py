@@ -1,4 +1,4 @@
-"""Comparison of finished runs: figures, different settings, differences to a baseline, learning curves.
+"""Comparison of runs: figures, settings, differences to a baseline, learning curves.
 
 The functions make data frames and sentences from manifests and stored predictions. Loads no torch.
 """
@@ -51,7 +51,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """Errors of one run on its held-out structures, with its method and number of training structures."""
+    """Errors of one run on held-out structures, with method and number of training structures."""
 
     method: str
     n: int
@@ -60,7 +60,8 @@ class LearningPoint:
 
 
 def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[str]) -> list[str]:
-    """Return a short distinct name for every run: its title, if needed with the seed and digits of its id.
+    """Return a short distinct name for every run: its title, if needed with the seed and digits of
+    its id.
 
     >>> distinct_labels(["a", "b", "a", "a"], [0, 0, 1, 1], ["1234-", "5678-", "9999-", "0000-"])
     ['a, seed 0', 'b', 'a, seed 1 (9999)', 'a, seed 1 (0000)']
@@ -108,7 +109,8 @@ def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
 
 
 def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
-    """Return the settings that differ between runs, as text, with one row a setting and one column a run.
+    """Return the settings that differ between runs, as text, with one row a setting and one column
+    a run.
 
     A setting that only one method has is no difference between two methods.
     """
@@ -123,7 +125,7 @@ def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
 
 
 def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
-    """Yield name and value of every setting of a run, as text: data, split, method, source, versions."""
+    """Yield name and value of every setting of a run as text."""
     manifest = run.manifest
     source = manifest.get("source", {})
     conformal = manifest.get("conformal") or {}
@@ -163,9 +165,9 @@ def split_flags(run: StoredRun, baseline: StoredRun) -> list[str]:
     n_baseline = len(baseline.heldout)
     if n_common < max(n_run, n_baseline):
         flags.append(
-            f"{run.label} and {baseline.label} were tested on different crystals ({n_run:,} and {n_baseline:,}, "
-            f"{n_common:,} in common with the same gap): their columns do not compare; a difference is taken on those "
-            "in common only."
+            f"{run.label} and {baseline.label} were tested on different crystals ({n_run:,} and "
+            f"{n_baseline:,}, {n_common:,} in common with the same gap): their columns do not "
+            "compare; a difference is taken on those in common only."
         )
     return flags
 
@@ -178,16 +180,22 @@ def _data_difference(run: StoredRun, baseline: StoredRun) -> str:
     fewer, more = sorted(counts, key=lambda label: counts[label])
     if sum(counts[fewer]) == sum(counts[more]) and counts[fewer] != counts[more]:
         return (
-            f"{fewer} left out {counts[fewer][1]:,} of {sum(counts[fewer]):,} labelled structures of {run.data}, "
-            f"{more} {counts[more][1] or 'none'}: not every method takes elements that the source model lacks."
+            f"{fewer} left out {counts[fewer][1]:,} of {sum(counts[fewer]):,} labelled structures "
+            f"of {run.data}, {more} {counts[more][1] or 'none'}: not every method takes elements "
+            "that the source model lacks."
         )
-    return f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
+    return (
+        f"The data set {run.data} got other structures or gaps between {run.label} and "
+        f"{baseline.label}."
+    )
 
 
 def differences(
     runs: Sequence[StoredRun], baseline: StoredRun, figure: Figure
 ) -> list[tuple[StoredRun, PairedDifference | None, str]]:
-    """Return every other run with its paired difference to the baseline, or None, and a sentence on it."""
+    """Return every other run with its paired difference to the baseline, or None, and a sentence on
+    it.
+    """
     results: list[tuple[StoredRun, PairedDifference | None, str]] = []
     for run in runs:
         if run.id == baseline.id:
@@ -204,7 +212,9 @@ def differences(
 def difference_table(
     results: Sequence[tuple[StoredRun, PairedDifference | None, str]],
 ) -> pd.DataFrame:
-    """Return differences as a data frame: run, difference and ends of its interval in eV, common structures."""
+    """Return differences as a data frame: run, difference and ends of its interval in eV, common
+    structures.
+    """
     return pd.DataFrame(
         {
             "run": [run.label for run, _, _ in results],
@@ -217,7 +227,8 @@ def difference_table(
 
 
 def learning_table(points: Sequence[LearningPoint], figure: Figure) -> pd.DataFrame:
-    """Return mean, smallest and largest figure over runs, by method and number of training structures.
+    """Return mean, smallest and largest figure over runs, by method and number of training
+    structures.
 
     Methods with only one number of training structures are left out.
     """
@@ -244,7 +255,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _tested_on_known(manifest: Mapping[str, Any]) -> bool:
-    """Return whether the test set is limited to elements of the source, by request or by left-out structures."""
+    """Return whether the test set is limited to elements of the source, by request or by left-out
+    structures.
+    """
     lacking = any(structure.get("elements") for structure in manifest.get("left_out") or ())
     return bool(manifest["request"]["test_known"]) or lacking
 

@@ -1,4 +1,4 @@
-"""Figures of the dashboard and of notebooks: plotly only, one template, one meaning for each colour.
+"""Figures of the dashboard and of notebooks by plotly, with one template.
 
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV.
 

@@ -106,7 +106,8 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
         )
         fig.data[-1].update(
             customdata=np.stack([plain(rows["id"]), rows["formula"]], axis=1),
-            hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error %{y:.2f} eV<extra></extra>",
+            hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error "
+            "%{y:.2f} eV<extra></extra>",
         )
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
     low, high = _spread_out(table["width_eV"])
@@ -119,9 +120,12 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
 
 
 def spread_figure(table: pd.DataFrame) -> go.Figure:
-    """Return RMSE against predicted standard deviation (eV) by group, with the range of chance as bars."""
+    """Return RMSE against predicted standard deviation (eV) by group, with the range of chance as
+    bars.
+    """
     expected = table["sd_eV"]
-    low, high = table["chance_lower_eV"], table["chance_upper_eV"]
+    low = table["chance_lower_eV"]
+    high = table["chance_upper_eV"]
     chance = bars(expected, low, high, colour=faint(BASELINE, 0.6), thickness=5)
     fig = go.Figure()
     add_line(
@@ -150,7 +154,9 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
 
 
 def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
-    """Return coverage by element or formula (first column) with the range of chance, counts in the labels."""
+    """Return coverage by element or formula (first column) with the range of chance, counts in the
+    labels.
+    """
     rows = table.head(_SLICES).iloc[::-1]
     names = [
         f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)
@@ -186,7 +192,9 @@ def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
 
 
 def _spread_out(values: "pd.Series[float]") -> tuple[float, float]:
-    """Return a range slightly wider than that of the values, from half to 1.5 times them if all are equal."""
+    """Return a range slightly wider than that of the values, from half to 1.5 times them if all are
+    equal.
+    """
     low = float(values.min())
     high = float(values.max())
     if high - low > 1e-6 * abs(high):

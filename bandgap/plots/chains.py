@@ -32,7 +32,9 @@ _POINTS = 500  # largest number of draws of a chain in a trace
 
 
 def traces(draws: ArrayLike, *, label: str) -> go.Figure:
-    """Return the trace of every chain: draws (chain, draw) against their number, thinned if there are many."""
+    """Return the trace of every chain: draws (chain, draw) against their number, thinned if there
+    are many.
+    """
     values = np.asarray(draws, dtype=np.float64)
     draw_numbers = (
         np.linspace(0, values.shape[1] - 1, min(values.shape[1], _POINTS)).round().astype(int)
@@ -58,7 +60,9 @@ def traces(draws: ArrayLike, *, label: str) -> go.Figure:
 
 
 def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
-    """Return the counts (chain, bin) of the ranks of each chain's draws among all draws (chain, draw)."""
+    """Return the counts (chain, bin) of the ranks of each chain's draws among all draws (chain,
+    draw).
+    """
     from scipy.stats import rankdata  # slow to import (a second)
 
     values = np.asarray(draws, dtype=np.float64)
@@ -96,7 +100,9 @@ def rank_plot(draws: ArrayLike, *, bins: int = 20) -> go.Figure:
 
 
 def energies(energy: ArrayLike) -> go.Figure:
-    """Return the distributions of energies (chain, draw) about their mean and of their changes between draws."""
+    """Return the distributions of energies (chain, draw) about their mean and of their changes
+    between draws.
+    """
     values = np.asarray(energy, dtype=np.float64)
     centred = (values - values.mean(axis=1, keepdims=True)).ravel()
     changes = np.diff(values, axis=1).ravel()

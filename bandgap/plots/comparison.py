@@ -1,4 +1,4 @@
-"""Figures that compare runs, from tables of `bandgap.evaluation.run_tables`, and methods in one run."""
+"""Figures that compare runs (`bandgap.evaluation.run_tables`) and methods in one run."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,8 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
                 [plain(rows_of_group["run"]), rows_of_group["lower_eV"], rows_of_group["upper_eV"]],
                 axis=1,
             ),
-            hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
+            hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to "
+            "%{customdata[2]:+.3f})"
             "<extra></extra>",
         )
     label_position = {
@@ -84,11 +85,14 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
 
 
 def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return a figure (eV) against the number of training structures, a line for each method, bars over runs."""
+    """Return a figure (eV) against the number of training structures, a line for each method, bars
+    over runs.
+    """
     fig = go.Figure()
     for k, method in enumerate(table["method"].unique()):
         rows = table[table["method"] == method]
-        value, colour = rows[quantity.column], _SERIES[k % len(_SERIES)]
+        value = rows[quantity.column]
+        colour = _SERIES[k % len(_SERIES)]
         fig.add_scatter(
             x=rows["n"],
             y=value,
@@ -110,7 +114,9 @@ def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
 
 
 def method_weights(weights: ArrayLike, *, methods: Sequence[str]) -> go.Figure:
-    """Return the weights (method,) of methods in a pool, from 0 to 1, as bars in this order from the top."""
+    """Return the weights (method,) of methods in a pool, from 0 to 1, as bars in this order from
+    the top.
+    """
     share = np.asarray(weights, dtype=np.float64)
     fig = go.Figure(
         go.Bar(

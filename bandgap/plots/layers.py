@@ -1,4 +1,4 @@
-"""Figures on the layers of a transferred network: a ternary diagram of shares, and scales by layer."""
+"""Figures on the layers of a transferred network: ternary diagram and scales."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,9 @@ _POINTS = 400  # largest number of draws in a cloud
 
 
 def ternary(c: ArrayLike, *, layers: Sequence[str], prior: ArrayLike | None = None) -> go.Figure:
-    """Return draws (draw, 3) of the shares of three layers in a ternary diagram, with draws of their prior."""
+    """Return draws (draw, 3) of the shares of three layers in a ternary diagram, with draws of
+    their prior.
+    """
     fig = go.Figure()
     for draws, colour, symbol, size, name in (
         (prior, PRIOR, "diamond-open", 4, "before (prior)"),
@@ -75,7 +77,8 @@ def layer_scales(
     prior: ArrayLike | None = None,
     log: bool = True,
 ) -> go.Figure:
-    """Return median, central half and central 95 % of a quantity of every layer from draws (draw, layer).
+    """Return median, central half and central 95 % of a quantity of every layer from draws (draw,
+    layer).
 
     Those of the prior are below each, in another colour and marker.
     """
@@ -135,7 +138,8 @@ def layer_scales(
 def feature_changes(
     change_eV: ArrayLike, sd_eV: ArrayLike, kept_share: ArrayLike | None, *, features: ArrayLike
 ) -> go.Figure:
-    """Return the change of the gap by each feature's weight, (n,) in eV, with one standard deviation.
+    """Return the change of the gap by each feature's weight, (n,) in eV, with one standard
+    deviation.
 
     The order is that of the arguments. With `kept_share` (n,) the colour shows the share of the
     change that remains after shrinkage by the prior.
@@ -178,9 +182,11 @@ def feature_changes(
 
 
 def validation_curve(
-    values: ArrayLike, scores: ArrayLike, *, name: str, chosen: float
+    values: ArrayLike, scores: ArrayLike, *, name: str, selected: float
 ) -> go.Figure:
-    """Return held-out negative log predictive density (k,) against values (k,) of a setting, with a mark."""
+    """Return held-out negative log predictive density (k,) against values (k,) of a setting, with a
+    mark.
+    """
     x = np.asarray(values, dtype=np.float64)
     y = np.asarray(scores, dtype=np.float64)
     labels = [f"{v:g}" for v in x]
@@ -194,7 +200,7 @@ def validation_curve(
             hovertemplate=f"{name} %{{x}}: %{{y:.3f}}<extra></extra>",
         )
     )
-    chosen_rows = np.flatnonzero(x == chosen)
+    chosen_rows = np.flatnonzero(x == selected)
     fig.add_scatter(
         x=[labels[k] for k in chosen_rows],
         y=y[chosen_rows],

@@ -16,7 +16,8 @@ _GRID_POINTS = 241
 def layer_weights(
     c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None
 ) -> go.Figure:
-    """Return the posterior of the layer weights c, draws (draw, layer), and their prior, one row a layer.
+    """Return the posterior of the layer weights c, draws (draw, layer), and their prior, one row a
+    layer.
 
     The prior is that of `prior_draws` (draw, layer). Without them it is Dirichlet(1, ..., 1), in
     which one weight of L is Beta(1, L - 1).
@@ -28,7 +29,8 @@ def layer_weights(
     densities = [_share_density(draws[:, k], grid) for k in range(n_layers)]
     fig = go.Figure()
     for k, (name, after, prior) in enumerate(zip(layers, densities, priors, strict=True)):
-        base, peak = float(n_layers - 1 - k), max(after.max(), prior.max())
+        base = float(n_layers - 1 - k)
+        peak = max(after.max(), prior.max())
         _ridge(
             fig, grid, base=base, height=0.82 * after / peak, colour=MODEL, name=name, filled=True
         )
@@ -52,7 +54,8 @@ def layer_weights(
 def draws_density(
     draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior_draws: ArrayLike | None = None
 ) -> go.Figure:
-    """Return the density of draws of a positive scalar (any shape), and that of draws from its prior.
+    """Return the density of draws of a positive scalar (any shape), and that of draws from its
+    prior.
 
     The dotted line is the median. With `log` the axis is logarithmic, and the density is that of
     the logarithm.
@@ -126,7 +129,9 @@ def _share_density(shares: Floats, grid: Floats) -> Floats:
 
 
 def _central(values: Floats) -> Floats:
-    """Return the central nine tenths, so that a long tail of the prior does not dominate the axis."""
+    """Return the central nine tenths, so that a long tail of the prior does not
+    dominate the axis.
+    """
     low, high = np.quantile(values, [0.05, 0.95])
     result: Floats = values[(values >= low) & (values <= high)]
     return result

@@ -56,7 +56,8 @@ def parity(
     ids: Sequence[str],
     ends: tuple[float, float] | None = None,
 ) -> go.Figure:
-    """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and the diagonal.
+    """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and
+    the diagonal.
 
     `ends` are those of both axes, by default those of the data.
     """
@@ -86,7 +87,8 @@ def parity(
                 thickness=0.8,
             ),
             customdata=plain(ids)[selection],
-            hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
+            hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} "
+            "eV<extra></extra>",
         )
     axis_range = {"range": list(ends), "constrain": "domain"}
     y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **axis_range}
@@ -114,7 +116,8 @@ def intervals(
     """
     mean = np.asarray(mean_eV, dtype=np.float64)
     order = np.argsort(mean)[np.isfinite(np.sort(mean))]
-    lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
+    lower = np.asarray(lower_eV, dtype=np.float64)
+    upper = np.asarray(upper_eV, dtype=np.float64)
     is_unusual = np.asarray(unusual, dtype=bool)
     rank = np.arange(1, order.size + 1)
     fig = go.Figure()
@@ -137,10 +140,11 @@ def intervals(
     fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
     if is_unusual.any():
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
+    # Whole numbers, about eight of them.
     ticks = {
         "tick0": 1,
         "dtick": max(1, math.ceil(order.size / 8)),
-    }  # whole numbers, about eight of them
+    }
     fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
     fig.update_yaxes(title=Quantity.MEAN.axis)
     return fig

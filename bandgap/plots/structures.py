@@ -48,7 +48,8 @@ def structure_3d(shape: Shape) -> go.Figure:
     half_vectors = shape.bond_vectors / 2.0
     for number in np.unique(numbers):
         is_element = numbers == number
-        symbol, colour = symbol_of(int(number)), colour_of(int(number))
+        symbol = symbol_of(int(number))
+        colour = colour_of(int(number))
         starts, ends = _half_bonds(shape, half_vectors, is_element)
         line = {"color": colour, "width": float(np.clip(_STICK * pixels, 2.0, 12.0))}
         x, y, z = _segments(starts, ends)
@@ -71,7 +72,8 @@ def structure_3d(shape: Shape) -> go.Figure:
                 "line": {"width": 1, "color": BASELINE},
             },
             customdata=order[is_element],
-            hovertemplate=f"{symbol}, atom %{{customdata}}<br>%{{x:.2f}} %{{y:.2f}} %{{z:.2f}} Å<extra></extra>",
+            hovertemplate=f"{symbol}, atom %{{customdata}}<br>%{{x:.2f}} %{{y:.2f}} %{{z:.2f}} "
+            "Å<extra></extra>",
         )
     axis = {"visible": False, "showspikes": False}
     camera = {"projection": {"type": "orthographic"}, "eye": {"x": 1.1, "y": 1.3, "z": 0.7}}
@@ -89,9 +91,12 @@ def structure_3d(shape: Shape) -> go.Figure:
 
 
 def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
-    """Return the number of the `n` structures that contain each element, for the 20 most frequent ones."""
+    """Return the number of the `n` structures that contain each element, for the 20 most frequent
+    ones.
+    """
     most_frequent = sorted(counts.items(), key=lambda item: -item[1])[:MAX_ELEMENTS]
-    symbols, values = [symbol for symbol, _ in most_frequent], [count for _, count in most_frequent]
+    symbols = [symbol for symbol, _ in most_frequent]
+    values = [count for _, count in most_frequent]
     share = [100.0 * value / max(n, 1) for value in values]
     fig = go.Figure(
         go.Bar(
@@ -133,7 +138,8 @@ def binned(values: Floats, edges: Floats, *, colour: str, unit: str) -> go.Figur
             width=np.diff(edges),
             customdata=np.stack([edges[:-1], edges[1:]], axis=1),
             marker={"color": colour},
-            hovertemplate=f"%{{customdata[0]:.3~g}} to %{{customdata[1]:.3~g}} {unit}: %{{y}}<extra></extra>",
+            hovertemplate=f"%{{customdata[0]:.3~g}} to %{{customdata[1]:.3~g}} {unit}: "
+            f"%{{y}}<extra></extra>",
         )
     )
     fig.update_layout(template=TEMPLATE, height=320)
@@ -141,7 +147,8 @@ def binned(values: Floats, edges: Floats, *, colour: str, unit: str) -> go.Figur
 
 
 def distance_percentiles(percentiles: ArrayLike, *, far: float) -> go.Figure:
-    """Return the distribution of the distances of structures (n,) to a source, as percentiles; NaN is left out.
+    """Return the distribution of the distances of structures (n,) to a source, as percentiles; NaN
+    is left out.
 
     It is uniform (dashed line) for structures like those of the source. Those above `far` (0 to 1)
     are marked.
@@ -150,7 +157,9 @@ def distance_percentiles(percentiles: ArrayLike, *, far: float) -> go.Figure:
     values = 100.0 * values[np.isfinite(values)]
     edges = np.linspace(0.0, 100.0, 21)
     fig = binned(np.minimum(values, 100.0), edges, colour=MODEL, unit="%")
-    fig.data[0].marker.color = [MIND if left >= 100 * far - 1e-9 else MODEL for left in edges[:-1]]
+    fig.data[0].marker.color = [
+        MIND if left_edge >= 100 * far - 1e-9 else MODEL for left_edge in edges[:-1]
+    ]
     if values.size:
         fig.add_hline(y=values.size / 20, line={"color": BASELINE, "width": 1, "dash": "dash"})
     fig.add_vrect(x0=100 * far, x1=100, fillcolor=faint(MIND, 0.12), line_width=0)
@@ -182,8 +191,10 @@ def _half_bonds(
     shape: Shape, half_vectors: Floats, selected_atoms: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """Return starts and ends (half bond, 3) of the halves of bonds at the selected atoms."""
-    first, second = shape.bonds[:, 0].astype(int), shape.bonds[:, 1].astype(int)
-    first_selected, second_selected = selected_atoms[first], selected_atoms[second]
+    first = shape.bonds[:, 0].astype(int)
+    second = shape.bonds[:, 1].astype(int)
+    first_selected = selected_atoms[first]
+    second_selected = selected_atoms[second]
     starts = np.concatenate(
         [shape.positions[first[first_selected]], shape.positions[second[second_selected]]]
     )

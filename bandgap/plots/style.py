@@ -51,7 +51,8 @@ Floats = NDArray[np.float64]
 @cache
 def template(*, dark: bool = False) -> go.layout.Template:
     """Return the template of all figures: no box, thin guides, transparent background."""
-    ink, guide = _INK[dark], _GUIDE[dark]
+    ink = _INK[dark]
+    guide = _GUIDE[dark]
     axis = {
         "showgrid": True,
         "gridcolor": guide,
@@ -99,7 +100,8 @@ def theme_css() -> str:
     for part, colours in (("fill", _INK), ("stroke", _GUIDE)):
         colour_css = f"light-dark({colours[False]}, {colours[True]})"
         for red, green, blue in map(_channels, colours.values()):
-            selector = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'  # the style that Plotly writes
+            # The style that Plotly writes.
+            selector = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'
             rules.append(f"{selector} {{ {part}: {colour_css} !important }}")
     return "\n".join(rules)
 
@@ -129,12 +131,15 @@ def add_line(
 
 
 def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *style: Any, **options: Any) -> None:
-    """Add points; `style` is colour, symbol and size of `marker`, further options are those of a Plotly scatter."""
+    """Add points; `style` is colour, symbol and size of `marker`, further options are those of a
+    Plotly scatter.
+    """
     fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*style), **options)
 
 
 def plain(texts: Iterable[object]) -> NDArray[np.object_]:
-    """Return texts (n,) with HTML escaped, because Plotly renders HTML in names, labels and hover texts.
+    """Return texts (n,) with HTML escaped, because Plotly renders HTML in names, labels and hover
+    texts.
 
     >>> plain(["<b>bold</b> & plain"]).tolist()
     ['&lt;b&gt;bold&lt;/b&gt; &amp; plain']
@@ -147,7 +152,8 @@ def padded(values: Floats) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
+    low = float(finite.min())
+    high = float(finite.max())
     pad = 0.06 * (high - low) or 0.5
     return low - pad, high + pad
 

@@ -1,8 +1,8 @@
-"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file for each kind.
+"""Posteriors: their draws, predictions and stored form, one module for each kind.
 
 The module of a kind is imported when a posterior of that kind is restored or named.
 
-Not here: how it was fitted.
+Not here: how posteriors are fitted (`transfer`, `inference`).
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,8 @@ _MODULES = {
     "mix": "mixture",
 }
 
-CLASSES: Mapping[str, str] = {  # of each kind that contains no other posterior
+# Class of each kind that contains no other posterior.
+CLASSES: Mapping[str, str] = {
     "network": "NetworkPosterior",
     "scaled_network": "ScaledNetworkPosterior",
     "last_layer": "LastLayerPosterior",
@@ -69,9 +70,9 @@ CONTAINERS = ("mixture", "pool", "baseline")
 def restore_posterior(
     arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
 ) -> Posterior:
-    """Build the posterior that `to_arrays` and `scalars` describe; `scalars` contain its kind (default: network).
+    """Build the posterior that `to_arrays` and `scalars` describe.
 
-    Raises InputError for a kind that does not exist.
+    `scalars` contain its kind (default: network). Raises InputError for a kind that does not exist.
     """
     kind = scalars.get("kind", "network")
     if kind in CONTAINERS:
@@ -92,8 +93,8 @@ def _restore_container(
     from bandgap.posterior.pool import PooledPosterior
 
     if kind == "baseline":
-        rest = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
-        return BaselinePosterior.around(rest, scalars=scalars, diagnostics=diagnostics)
+        residual = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
+        return BaselinePosterior.around(residual, scalars=scalars, diagnostics=diagnostics)
     members = [
         restore_posterior(part(arrays, f"{i}."), scalars=member, diagnostics=Diagnostics())
         for i, member in enumerate(scalars["members"])

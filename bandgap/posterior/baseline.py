@@ -1,14 +1,17 @@
-r"""A posterior of what a straight line in one known value leaves of the gaps, and the line added back.
+r"""A posterior with a baseline: a line in one known value plus a residual posterior.
 
-y = b (g - mean(g)) + k e(g) + f(x) + noise, g a baseline in eV that every structure has beside its features, such as a
-gap of tight binding. f has any posterior; its own level is the line's intercept. e(g) is how far g is outside the range
-of the training rows, 0 inside it; k, the change of the slope there, has the prior N(0, s^2) with s the prior standard
-deviation of the slope itself (`sources.recalibration`). In Bayesian linear regression the columns e of the training
-rows are zero, so the posterior of k is its prior, independent of all else: no label says how the line continues.
+    y = b (g - mean(g)) + k e(g) + f(x) + noise
 
-b is normal and independent of f and k: a new observation has sd(b)^2 (g - mean(g))^2 + s^2 e(g)^2 more variance. Draws
-of the mean have normal scores of b and of k, each stratified over all draws, so that their mean is the one at the mean
-of b and at k = 0. One draw alone has this mean.
+g is a baseline in eV that every structure has in addition to its features, such as a gap by tight
+binding. f is the residual, with any posterior; its level is the line's intercept. e(g) is the
+distance of g from the range of the training rows, 0 inside it. k is the change of the slope outside
+the range. Its prior is N(0, s^2), where s is the prior standard deviation of the slope
+(`sources.recalibration`). e is zero for all training rows, so the posterior of k is its prior,
+independent of everything else.
+
+b is normal and independent of f and k. So a new observation has the additional variance sd(b)^2 (g
+- mean(g))^2 + s^2 e(g)^2. Draws of the mean use normal scores of b and of k, each stratified over
+all draws. Their mean is then the one at the mean of b and k = 0, as is a single draw.
 """
 
 from collections.abc import Mapping
@@ -22,15 +25,18 @@ from torch import Tensor
 
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
 
-_SLOPE_STREAM, _OUTSIDE_STREAM = 0xBA5E, 0xBA5F  # of random numbers, next to the seed
+# Numbers that, with the seed, name the random streams.
+_SLOPE_STREAM = 0xBA5E
+_OUTSIDE_STREAM = 0xBA5F
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The line in the first feature behind the `n_features` of the descriptor: slope with its sd, centre in eV.
+    """The line in the baseline, which is the feature after the `n_features` of the descriptor.
 
-    `lowest_eV` and `highest_eV` are the ends of the baseline over the training rows; beyond them the slope changes by
-    a normal variable of standard deviation `outside_sd`. Runs of older versions have neither.
+    `centre_eV` is the mean baseline of the training rows; `lowest_eV` and `highest_eV` are its
+    range. Outside the range the slope changes by a normal variable with standard deviation
+    `outside_sd`. Without a range it never changes.
     """
 
     n_features: int
@@ -46,13 +52,13 @@ class Baseline:
         return np.asarray(features[:, self.n_features], dtype=np.float64)
 
     def distances_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return by how much the baseline (n,) of raw features (n, p) is above the centre."""
+        """Return the baseline minus the centre, (n,), for raw features (n, p)."""
         return self.values_eV(features) - self.centre_eV
 
     def excess_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return how far the baseline (n,) of raw features (n, p) is outside the training rows' range, with its sign.
+        """Return the signed distance (n,) of the baseline from the training range.
 
-        Zero inside the range, and everywhere where the range is not known.
+        It is zero inside the range, and everywhere if there is no range.
         """
         values = self.values_eV(features)
         if self.lowest_eV is None or self.highest_eV is None:
@@ -63,44 +69,44 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class BaselinePosterior:
-    """The posterior of the rest, which is given the descriptor's features alone, and the line."""
+    """The line, and the posterior of the residual given the descriptor's features."""
 
     kind: ClassVar[str] = "baseline"
 
-    rest: Posterior
+    residual: Posterior
     baseline: Baseline
     seed: int
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @property
     def n_chains(self) -> int:
-        return self.rest.n_chains
+        return self.residual.n_chains
 
     @property
     def n_draws(self) -> int:
         """Number of draws of each chain."""
-        return self.rest.n_draws
+        return self.residual.n_draws
 
     @property
     def n_members(self) -> int:
-        return self.rest.n_members
+        return self.residual.n_members
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return draws of the mean, (chain, draw, n), in eV, for raw features (n, p)."""
-        return self.rest.mean_draws_eV(
+        return self.residual.mean_draws_eV(
             features[:, : self.baseline.n_features]
         ) + self._line_draws_eV(features)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, and the components of a new observation moved and widened, for raw (n, p)."""
-        own = self.rest.predictive_draws(features[:, : self.baseline.n_features])
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
+        draws = self.residual.predictive_draws(features[:, : self.baseline.n_features])
         baseline = self.baseline
         distances = baseline.distances_eV(features)
-        of_slope = np.hypot(own.wide_sds_eV, baseline.slope_sd * distances)
+        sds = np.hypot(draws.wide_sds_eV, baseline.slope_sd * distances)
         return PredictiveDraws(
-            own.means_eV + self._line_draws_eV(features),
-            own.centres_eV + baseline.slope * distances,
-            np.hypot(of_slope, baseline.outside_sd * baseline.excess_eV(features)),
+            draws.means_eV + self._line_draws_eV(features),
+            draws.centres_eV + baseline.slope * distances,
+            np.hypot(sds, baseline.outside_sd * baseline.excess_eV(features)),
         )
 
     def _line_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
@@ -119,21 +125,21 @@ class BaselinePosterior:
         return result
 
     def summaries(self) -> dict[str, Floats]:
-        """Return those of the rest."""
-        return self.rest.summaries()
+        """Return the summaries of the residual's posterior."""
+        return self.residual.summaries()
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return the tensors of the rest."""
-        return self.rest.to_arrays()
+        """Return the tensors of the residual's posterior."""
+        return self.residual.to_arrays()
 
     def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of the rest, the line and the seed."""
-        rest = {"kind": self.rest.kind, **self.rest.scalars()}
-        return {"rest": rest, "baseline": asdict(self.baseline), "seed": self.seed}
+        """Return kind and scalars of the residual's posterior, the line and the seed."""
+        residual = {"kind": self.residual.kind, **self.residual.scalars()}
+        return {"rest": residual, "baseline": asdict(self.baseline), "seed": self.seed}
 
     @classmethod
     def around(
-        cls, rest: Posterior, *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+        cls, residual: Posterior, *, scalars: Mapping[str, Any], diagnostics: Diagnostics
     ) -> "BaselinePosterior":
-        """Build a posterior from `scalars` and the posterior of the rest."""
-        return cls(rest, Baseline(**scalars["baseline"]), scalars["seed"], diagnostics)
+        """Build a posterior from `scalars` and the residual's posterior."""
+        return cls(residual, Baseline(**scalars["baseline"]), scalars["seed"], diagnostics)

@@ -1,8 +1,9 @@
-"""The posterior of a Gaussian process on the source network's last hidden features, with draws of its scales.
+"""The posterior of a Gaussian process on the last hidden features of the source network.
 
-A trend (1, f_source) and a Matern process in the distance of the features, centred with the training rows and divided
-by one common scale. Draws of the mean at a structure are normal scores of its conditional distribution, stratified over
-the draws of a chain, so that their quantiles are those of the mixture.
+The process has a trend (1, f_source) and a Matern covariance in the distance of the features.
+Features are centred on the training rows and divided by one common scale. Draws of the mean at a
+structure are normal scores of its conditional distribution. They are stratified over the draws of a
+chain, so that their quantiles are those of the mixture.
 """
 
 from collections.abc import Mapping
@@ -24,17 +25,19 @@ from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_
 
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024
-LEAST_SPREAD = 1e-6  # of features and predictions of the source, below which they do not vary
+# Spread of the source's features or predictions below which they count as constant.
+LEAST_SPREAD = 1e-6
 
 _ARRAYS = ("output", "centre", "points", "trend", "gaps", "theta", "beta")
 
 
 @dataclass(frozen=True, eq=False)
 class DeepKernelPosterior:
-    """Training rows as the kernel sees them, draws of theta (chain, draw, 4) and beta (chain, draw, p).
+    """Training rows with draws of theta (chain, draw, 4) and of beta (chain, draw, p).
 
-    theta is (sigma2, rho, nu, tau2) in standardised gaps and scaled features; `output` (q + 1,) are the source's output
-    weights with the bias last; `predict_from` is the number of nearest training rows that a structure is given, 0: all.
+    theta is (sigma2, rho, nu, tau2) in standardised gaps and scaled features. `output` (q + 1,) are
+    the source's output weights, the bias last. A prediction uses the `predict_from` nearest
+    training rows, all if it is 0.
     """
 
     kind: ClassVar[str] = "deep_kernel"
@@ -52,9 +55,8 @@ class DeepKernelPosterior:
     beta: Floats
     predict_from: int
     seed: int
-    precision: Floats | None = (
-        None  # (p, p), of beta given scales that are known: beta is integrated out
-    )
+    # (p, p): precision of beta given fixed scales; beta is then integrated out.
+    precision: Floats | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @classmethod
@@ -68,20 +70,20 @@ class DeepKernelPosterior:
         *,
         seed: int,
     ) -> Self:
-        """Return the posterior without draws: what the kernel sees of training rows (n, p)."""
+        """Return the posterior without draws for the training rows with raw features (n, p)."""
         last = max(int(name.split(".")[1]) for name in params)
         weight, bias = (params[f"{name}.{last}"].double().numpy() for name in ("weight", "bias"))
         output = np.append(weight[0], bias[0])
         h = _hidden(hidden, standardiser, features)
         centre = h.mean(axis=0)
-        first = float(np.linalg.norm(h - centre, ord=2)) / np.sqrt(len(h))
-        scale = first if first > LEAST_SPREAD else 1.0
-        moves = float((h @ output[:-1]).std()) > LEAST_SPREAD
+        largest_sd = float(np.linalg.norm(h - centre, ord=2)) / np.sqrt(len(h))
+        scale = largest_sd if largest_sd > LEAST_SPREAD else 1.0
+        varies = float((h @ output[:-1]).std()) > LEAST_SPREAD
         empty = np.empty((0, 0, 0))
         start = cls(
             standardiser=standardiser,
             hidden=hidden,
-            output=output if moves else np.empty(0),
+            output=output if varies else np.empty(0),
             centre=centre,
             scale=scale,
             points=np.empty((0, 0)),
@@ -92,15 +94,20 @@ class DeepKernelPosterior:
             predict_from=0,
             seed=seed,
         )
-        points, trend = start.seen(features)
+        points, trend = start.coordinates_and_trend(features)
         return replace(start, points=points, trend=trend)
 
-    def seen(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return coordinates (n, q) and trend (n, p) of raw features (n, descriptor's features)."""
+    def coordinates_and_trend(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return coordinates (n, q) and trend (n, p) of raw features (n, number of features)."""
         return self._of_hidden(_hidden(self.hidden, self.standardiser, features))
 
-    def _seen_apart(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return what `seen` does to rounding, of every row as if it stood alone."""
+    def _rowwise_coordinates_and_trend(
+        self, features: NDArray[np.floating[Any]]
+    ) -> tuple[Floats, Floats]:
+        """Return coordinates and trend, where those of a row do not depend on the other rows.
+
+        They agree with `coordinates_and_trend` to rounding.
+        """
 
         def block(rows: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
             points, trend = self._of_hidden(
@@ -140,16 +147,16 @@ class DeepKernelPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         shape = (self.n_chains, self.n_draws, len(features))
         return PredictiveDraws(means.reshape(shape), centres, sds)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
-        points, trend = self._seen_apart(features)
+        points, trend = self._rowwise_coordinates_and_trend(features)
         observed = Observed(self.points, self.trend, self.gaps)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
-        found = predict(
+        kriged = predict(
             observed,
             self.thetas,
             betas,
@@ -158,44 +165,46 @@ class DeepKernelPosterior:
             m=self.predict_from,
             precision_beta=self.precision,
         )
-        sd = np.sqrt(found.latent)
-        draws = found.mean[:, None] + sd[:, None] * self._scores[:, :, None]
+        sd = np.sqrt(kriged.latent)
+        draws = kriged.mean[:, None] + sd[:, None] * self._scores[:, :, None]
         noise = self.theta.reshape(-1, 4)[:, 3:]
         y_sd = self.standardiser.y_sd_eV
-        to_eV, flat = self.standardiser.gaps_eV, (SCORES * len(betas), len(features))
-        return to_eV(draws.reshape(flat)), to_eV(found.mean), y_sd * np.sqrt(found.latent + noise)
+        to_eV = self.standardiser.gaps_eV
+        flat = (SCORES * len(betas), len(features))
+        return to_eV(draws.reshape(flat)), to_eV(kriged.mean), y_sd * np.sqrt(kriged.latent + noise)
 
     @property
     def _scores(self) -> Floats:
         """Normal scores (draw of the scales, SCORES), stratified over the draws of each chain."""
-        rng, (chains, k) = np.random.default_rng(self.seed), self.theta.shape[:2]
+        rng = np.random.default_rng(self.seed)
+        chains, k = self.theta.shape[:2]
         order = np.array([[rng.permutation(k) for _ in range(SCORES)] for _ in range(chains)])
         ranks = (np.arange(SCORES)[None, :, None] + (order + 0.5) / k) / SCORES
         return np.asarray(ndtri(ranks).transpose(0, 2, 1).reshape(-1, SCORES), dtype=np.float64)
 
     def far_share(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return the sd of the noise-free gap over that far from all data, (n,): near 1 is far away."""
-        points, trend = self._seen_apart(features)
+        """Return the sd of the noise-free gap over the sd far from all data, (n,), from 0 to 1."""
+        points, trend = self._rowwise_coordinates_and_trend(features)
         observed = Observed(self.points, self.trend, self.gaps)
         theta = Theta(*np.median(self.theta.reshape(-1, 4), axis=0))
         beta = self.beta.reshape(-1, self.beta.shape[-1]).mean(axis=0)
-        found = predict(observed, [theta], beta[None], points, trend, m=self.predict_from)
-        return np.asarray(np.sqrt(found.latent[0] / theta.sigma2))
+        kriged = predict(observed, [theta], beta[None], points, trend, m=self.predict_from)
+        return np.asarray(np.sqrt(kriged.latent[0] / theta.sigma2))
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""
         return {"sigma_eV": self.standardiser.y_sd_eV * np.sqrt(self.theta[..., 3])}
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars and the diagnostics as named tensors."""
+        """Return everything except the scalars and the diagnostics as named tensors."""
         hidden = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
-        known = () if self.precision is None else ("precision",)
-        return hidden | self.standardiser.to_arrays() | tensors(self, (*_ARRAYS, *known))
+        optional = () if self.precision is None else ("precision",)
+        return hidden | self.standardiser.to_arrays() | tensors(self, (*_ARRAYS, *optional))
 
     def scalars(self) -> dict[str, Any]:
         """Return the scalars of scales, prediction and standardiser."""
-        own = {"scale": self.scale, "predict_from": self.predict_from, "seed": self.seed}
-        return own | self.standardiser.scalars()
+        settings = {"scale": self.scale, "predict_from": self.predict_from, "seed": self.seed}
+        return settings | self.standardiser.scalars()
 
     @classmethod
     def from_arrays(

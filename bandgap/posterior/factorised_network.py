@@ -1,8 +1,9 @@
-r"""The posterior of a network with independent normal weights: mean and variance of every structure in closed form.
+r"""The posterior of a network with independent normal weights: mean and variance in closed form.
 
-Mean and variance go through the network layer by layer (`inference/assumed_density/moments`); a new observation is
-normal with the weights' variance and b / (a - 1), the noise's. Features beyond a number of standard deviations are
-moved there, in training as in prediction: the variance grows with their square.
+Mean and variance are propagated through the network layer by layer
+(`inference/assumed_density/moments`). A new observation is normal, with the variance due to the
+weights plus the noise variance b / (a - 1). Features are clipped at a number of standard
+deviations, in training and in prediction, because the variance grows with their square.
 """
 
 from collections.abc import Mapping
@@ -25,11 +26,11 @@ from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 
 @dataclass(frozen=True, eq=False)
 class FactorisedNetworkPosterior:
-    """Weights W = sqrt(c) [weight, bias] of every layer, normal and independent, and the noise's precision.
+    """Independent normal weights W = sqrt(c) [weight, bias], and the noise's precision.
 
-    Draws of the mean are its quantiles at fixed probabilities, so that their mean and the quantiles that the table
-    stores are exact. The probabilities are those of every structure: the draws hold no correlation between structures;
-    `sampled_means_eV` has draws that do.
+    Draws of the mean are its quantiles at fixed probabilities, so their mean and the quantiles that
+    the table stores are exact. All structures have the same probabilities: the draws contain no
+    correlation between structures. `sampled_means_eV` returns draws that do.
     """
 
     kind: ClassVar[str] = "factorised_network"
@@ -38,8 +39,8 @@ class FactorisedNetworkPosterior:
 
     standardiser: Standardiser
     weights: Weights
-    noise: Gamma  # of the noise's precision, in squares of 1 / y_sd
-    clip: float
+    noise: Gamma  # distribution of the noise's precision, in 1 / y_sd^2
+    clip: float  # largest standardised feature
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @property
@@ -49,17 +50,17 @@ class FactorisedNetworkPosterior:
 
     @property
     def noise_eV(self) -> float:
-        """Standard deviation of the noise in eV, its own uncertainty included."""
+        """Standard deviation of the noise in eV, including its uncertainty."""
         return float(np.sqrt(self.noise.variance)) * self.standardiser.y_sd_eV
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw features (n, p)."""
+        """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
         mean, variance = by_fixed_block(self._block, features)
         return self.standardiser.gaps_eV(mean), self.standardiser.y_sd_eV * np.sqrt(variance)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        found = output_moments(self.weights, self._inputs(features))
-        return found.mean[:, 0], found.variance[:, 0]
+        moments = output_moments(self.weights, self._inputs(features))
+        return moments.mean[:, 0], moments.variance[:, 0]
 
     def _inputs(self, features: NDArray[np.floating[Any]]) -> Floats:
         return clipped_features(self.standardiser, features, limit=self.clip)
@@ -69,7 +70,7 @@ class FactorisedNetworkPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is one normal for each structure, for raw features (n, p)."""
+        """Return draws of the mean and one normal for a new observation for raw features (n, p)."""
         mean, sd = self.mean_and_sd_eV(features)
         draws = mean + NORMAL_SCORES[:, None] * sd
         return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
@@ -77,9 +78,10 @@ class FactorisedNetworkPosterior:
     def sampled_means_eV(
         self, features: NDArray[np.floating[Any]], *, draws: int, seed: int
     ) -> Floats:
-        """Return what draws of all weights predict, (draw, n), in eV, for raw features (n, p)."""
-        rng, x = np.random.default_rng(seed), self._inputs(features)
-        found = np.empty((draws, x.shape[0]))
+        """Return predictions by draws of all weights, (draw, n), in eV, for raw features (n, p)."""
+        rng = np.random.default_rng(seed)
+        x = self._inputs(features)
+        outputs = np.empty((draws, x.shape[0]))
         for draw in range(draws):
             z = x
             for level, (mean, variance) in enumerate(
@@ -88,17 +90,17 @@ class FactorisedNetworkPosterior:
                 w = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
                 z = np.maximum(z, 0.0) if level else z
                 z = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(mean.shape[1])
-            found[draw] = z[:, 0]
-        return self.standardiser.gaps_eV(found)
+            outputs[draw] = z[:, 0]
+        return self.standardiser.gaps_eV(outputs)
 
     def summaries(self) -> dict[str, Floats]:
-        """Return quantiles of the noise in eV as its draws."""
+        """Return quantiles of the noise in eV, as its draws."""
         probabilities = (np.arange(self.n_draws) + 0.5) / self.n_draws
         precisions = gammainccinv(self.noise.shape, probabilities) / self.noise.rate
         return {"sigma_eV": (self.standardiser.y_sd_eV / np.sqrt(precisions))[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return means and variances of every layer, and the standardiser's arrays, as named tensors."""
+        """Return the arrays of every layer and of the standardiser as named tensors."""
         arrays = self.standardiser.to_arrays()
         for level, (mean, variance) in enumerate(
             zip(self.weights.means, self.weights.variances, strict=True), start=1
@@ -107,7 +109,7 @@ class FactorisedNetworkPosterior:
         return arrays
 
     def scalars(self) -> dict[str, Any]:
-        """Return the noise, where features are clipped, and the scalars of the standardiser."""
+        """Return the noise, the limit of the features and the scalars of the standardiser."""
         noise = {"noise_shape": self.noise.shape, "noise_rate": self.noise.rate}
         return {**noise, "clip": self.clip, **self.standardiser.scalars()}
 
@@ -133,7 +135,7 @@ class FactorisedNetworkPosterior:
 def clipped_features(
     standardiser: Standardiser, features: NDArray[np.floating[Any]], *, limit: float
 ) -> Floats:
-    """Return standardised features of raw ones (n, p), those beyond the limit moved to it."""
+    """Return standardised features of raw features (n, p), clipped to the limit."""
     result: Floats = np.clip(standardiser.features(features), -limit, limit)
     return result
 

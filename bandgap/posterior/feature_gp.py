@@ -1,7 +1,7 @@
-"""The posterior of a Gaussian process on what source networks see and on the descriptor (`sum_kernel`).
+"""The posterior of a Gaussian process on features of networks and descriptor (`sum_kernel`).
 
-Stored are the training rows' descriptors, the networks, and draws of the kernel's scales; kernels and factors are
-computed again where predictions are wanted.
+Stored are the descriptors of the training rows, the networks and draws of the kernel's scales.
+Kernels and factors are recomputed for predictions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,14 @@ from bandgap.posterior.protocol import Diagnostics, Floats, part, tensors
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.sources.views import NetworkView, SourceNetwork
 
-LEAST_MOVE = (
-    1e-9  # of a feature in units of its scale, below which it is where all training rows have it
-)
+# Deviation of a scaled feature below which it counts as equal to the value of all training rows.
+LEAST_DEVIATION = 1e-9
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Structures as the kernels see them: through every network, descriptor over its scales (n, p), levels (n, k)."""
+    """Inputs of the kernels: views by networks, scaled descriptors (n, p), levels (n, k)."""
 
     networks: tuple[NetworkView, ...]
     scaled: Floats
@@ -42,10 +41,11 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What makes kernels comparable, from the training rows: of every network's features, of the Gram matrices.
+    """Scales from the training rows that make kernels comparable.
 
-    `heads`, `first` hold mean and scale of each network's outputs and first features; `grams` (network, 3) the mean
-    diagonals, `distances` the medians.
+    `heads` and `first` are mean and scale of each network's outputs and first hidden features.
+    `grams` (network, 3) are the mean diagonals of the Gram matrices, `distances` the median
+    distances.
     """
 
     heads: tuple[tuple[Floats, Floats], ...]
@@ -58,8 +58,9 @@ class Units:
 class LevelKernels:
     """Two kernels of electron levels: a straight line in each level, and a smooth function of all.
 
-    In units of the training rows: means and scales (k,) of the levels, and what makes kernels comparable. The linear
-    kernel has mean diagonal 1 over these rows; the smooth one is exp(-d^2 / 2), d over the median distance of two.
+    Levels are standardised with `mean` and `scale` (k,) of the training rows. The linear kernel has
+    a mean diagonal of 1 over these rows. The smooth one is exp(-d^2 / 2), with d in units of their
+    median distance.
     """
 
     mean: Floats
@@ -79,7 +80,8 @@ class LevelKernels:
 
     def grams(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         """Return both kernels between levels (a, k) and (b, k)."""
-        u, v = self._scaled(a), self._scaled(b)
+        u = self._scaled(a)
+        v = self._scaled(b)
         return u @ v.T / self.diagonal, np.exp(-0.5 * (cdist(u, v) / self.distance) ** 2)
 
     def diagonals(self, a: Floats) -> Floats:
@@ -92,21 +94,22 @@ class LevelKernels:
 
 @dataclass(frozen=True, eq=False)
 class FeatureGPPosterior(ScaleDraws):
-    """Training rows as the networks and the kernels see them.
+    """Networks, kernels' scales and training rows.
 
-    `inputs` (n, column) are raw descriptors where they differ among the training rows or where a network has weights.
-    `levels` (n, k) are the electron levels in eV, the last features of every structure; k is 0 where there are none.
+    `inputs` (n, column) are the raw features that vary among the training rows or have weights in a
+    network. `levels` (n, k) are the electron levels in eV, the last features of every structure; k
+    may be 0.
     """
 
     kind: ClassVar[str] = "feature_gp"
 
-    networks: tuple[SourceNetwork, ...]  # parts of one model
+    networks: tuple[SourceNetwork, ...]  # of one source model
     kernel_mean: Floats  # (p,)
     kernel_scale: Floats  # (p,)
     columns: NDArray[np.int64]
     inputs: NDArray[np.float32]
     levels: Floats  # (n, k)
-    size_apart: bool  # whether the last feature is the size, with a length of its own
+    size_apart: bool  # whether the last feature is the size, with its own length
 
     @cached_property
     def problem(self) -> SumKernelProblem:
@@ -144,61 +147,68 @@ class FeatureGPPosterior(ScaleDraws):
         )
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
-        seen = []
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
+        blocks = []
         for _, (block,) in fixed_blocks(features.astype(np.float64)):
             views = [
                 network.view_in_double(block[:, : len(self.kernel_mean)])
                 for network in self.networks
             ]
             rows = self._rows(block, views)
-            seen.append((self._kernels(rows, self._train), self._own(rows)))
-        n_grams = len(seen[0][0].grams)
-        found = []
+            blocks.append((self._kernels(rows, self._train), self._mean_diagonals(rows)))
+        n_grams = len(blocks[0][0].grams)
+        moments = []
         for theta in self.theta:
-            at, own_scales = self.problem.conditional(theta), np.exp(2 * theta[:n_grams])
+            conditional = self.problem.conditional(theta)
+            gram_scales = np.exp(2 * theta[:n_grams])
             level = INTERCEPT_VARIANCE + np.exp(2 * theta[n_grams])
-            parts = [at(cross, level + own_scales @ own) for cross, own in seen]
-            found.append(
+            parts = [
+                conditional(cross, level + gram_scales @ diagonal) for cross, diagonal in blocks
+            ]
+            moments.append(
                 [np.concatenate(values)[: len(features)] for values in zip(*parts, strict=True)]
             )
-        centres, latent = (np.stack(values) for values in zip(*found, strict=True))
+        centres, latent = (np.stack(values) for values in zip(*moments, strict=True))
         return centres, latent
 
     def _rows(self, features: Floats, views: Sequence[NetworkView]) -> Rows:
         p = len(self.kernel_mean)
-        x, levels = features[:, :p], features[:, p:]
+        x = features[:, :p]
+        levels = features[:, p:]
         return Rows(tuple(views), (x - self.kernel_mean) / self.kernel_scale, levels)
 
-    def _own(self, rows: Rows) -> Floats:
-        """Return the diagonals (Gram matrix, n) at rows, the mean over networks."""
-        own: Floats = np.mean(_diagonals(rows, self._units), axis=0)
+    def _mean_diagonals(self, rows: Rows) -> Floats:
+        """Return the diagonals (Gram matrix, n) at rows, averaged over networks."""
+        mean_diagonals: Floats = np.mean(_diagonals(rows, self._units), axis=0)
         return (
-            own
+            mean_diagonals
             if self._of_levels is None
-            else np.concatenate([own, self._of_levels.diagonals(rows.levels)])
+            else np.concatenate([mean_diagonals, self._of_levels.diagonals(rows.levels)])
         )
 
     def _distances(self, a: Rows, b: Rows) -> list[Floats]:
-        moved = np.abs(b.scaled).max(0, initial=0.0) > LEAST_MOVE
-        still = ~moved
+        varies = np.abs(b.scaled).max(0, initial=0.0) > LEAST_DEVIATION
+        is_constant = ~varies
         if self.size_apart:
-            moved[-1] = still[-1] = False
-        away = np.abs(a.scaled[:, still])
-        away[away <= LEAST_MOVE] = 0.0
+            varies[-1] = is_constant[-1] = False
+        deviations = np.abs(a.scaled[:, is_constant])
+        deviations[deviations <= LEAST_DEVIATION] = 0.0
         distances: list[Floats] = [
-            cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock") + away.sum(1)[:, None]
+            cdist(a.scaled[:, varies], b.scaled[:, varies], "cityblock")
+            + deviations.sum(1)[:, None]
         ]
         if self.size_apart:
             distances.append(cdist(a.scaled[:, -1:], b.scaled[:, -1:], "cityblock"))
         return distances
 
     def _kernels(self, a: Rows, b: Rows) -> Kernels:
-        """Return Gram matrices, the mean over networks, and distances between rows, (a, b), in their units."""
-        units, k = self._units, len(self.networks)
+        """Return scaled Gram matrices, averaged over networks, and scaled distances, (a, b)."""
+        units = self._units
+        k = len(self.networks)
         grams = [np.zeros((len(a.scaled), len(b.scaled))) for _ in range(3)]
         for i, (u, v) in enumerate(zip(a.networks, b.networks, strict=True)):
-            (heads_u, first_u), (heads_v, first_v) = _features(u, units, i), _features(v, units, i)
+            heads_u, first_u = _features(u, units, i)
+            heads_v, first_v = _features(v, units, i)
             tangent = sum(s @ t.T for s, t in zip(u.slopes, v.slopes, strict=True)) * (
                 u.z @ v.z.T + 1.0
             )
@@ -213,7 +223,7 @@ class FeatureGPPosterior(ScaleDraws):
         return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars and the diagnostics as named tensors."""
+        """Return everything except the scalars and the diagnostics as named tensors."""
         networks = {
             f"network.{i}.{k}": v
             for i, n in enumerate(self.networks)
@@ -222,7 +232,7 @@ class FeatureGPPosterior(ScaleDraws):
         return networks | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed, the networks' scalars and whether the size has a length of its own."""
+        """Return the seed, the networks' scalars and whether the size has its own length."""
         networks = [network.scalars() for network in self.networks]
         return {"seed": self.seed, "size_apart": self.size_apart, "networks": networks}
 
@@ -232,11 +242,12 @@ class FeatureGPPosterior(ScaleDraws):
     ) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         networks = [
-            SourceNetwork.from_arrays(part(arrays, f"network.{i}."), scalars=own)
-            for i, own in enumerate(scalars["networks"])
+            SourceNetwork.from_arrays(part(arrays, f"network.{i}."), scalars=network_scalars)
+            for i, network_scalars in enumerate(scalars["networks"])
         ]
         plain = {name: arrays[name].numpy() for name in _ARRAYS if name in arrays}
-        plain.setdefault("levels", np.empty((len(plain["inputs"]), 0)))  # runs of older versions
+        # Runs without electron levels.
+        plain.setdefault("levels", np.empty((len(plain["inputs"]), 0)))
         return cls(
             networks=tuple(networks),
             size_apart=scalars["size_apart"],
@@ -247,11 +258,9 @@ class FeatureGPPosterior(ScaleDraws):
 
 
 def _features(view: NetworkView, units: Units, network: int) -> tuple[Floats, Floats]:
-    """Return a network's outputs and first hidden features, centred on the training rows and scaled."""
-    (heads_mean, heads_scale), (first_mean, first_scale) = (
-        units.heads[network],
-        units.first[network],
-    )
+    """Return a network's standardised outputs and first hidden features."""
+    heads_mean, heads_scale = units.heads[network]
+    first_mean, first_scale = units.first[network]
     return (view.f - heads_mean) / heads_scale, (view.first - first_mean) / first_scale
 
 
@@ -268,6 +277,6 @@ def _diagonals(rows: Rows, units: Units) -> list[Floats]:
 
 
 def _floored(sd: Floats) -> Floats:
-    """Return scales of features (q,): one that hardly moves does not count as much as one that does."""
+    """Return scales of features (q,) with a floor, so that features that hardly vary count less."""
     scale: Floats = np.hypot(sd, FLOOR * np.sqrt(np.mean(sd**2)))
     return np.where(scale > 0, scale, 1.0)

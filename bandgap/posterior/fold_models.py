@@ -1,7 +1,8 @@
-"""Models that were each fitted with one fold of the training rows left out: kernel expansions, and sums of trees.
+"""Models that were each fitted without one fold of the training rows: kernel expansions and trees.
 
-Both evaluate stored arrays with numpy alone. Trees are walked as scikit-learn walks its own: left where the feature, as
-float32, is at most the threshold. Thresholds are rounded down to float32, which decides the same for every float32.
+Both are evaluated from stored arrays with numpy alone. As in scikit-learn, the left child of a node
+is taken if the feature, as float32, is at most the threshold. Thresholds are rounded down to
+float32, which changes no decision.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from bandgap.posterior.protocol import Floats, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
 Rows = NDArray[np.floating[Any]]
-ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
+ROWS_PER_BLOCK = 1024  # structures predicted together; bounds the memory
 
 
 class FoldModels(Protocol):
@@ -37,7 +38,10 @@ class FoldModels(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LaplacianModels:
-    """Kernel expansions f(x) = intercept + sum_i a_i exp(-|x - x_i|_1 / length), a_i = 0 for rows left out."""
+    """Kernel expansions f(x) = intercept + sum_i a_i exp(-|x - x_i|_1 / length).
+
+    a_i is 0 for the rows of the fold that is left out.
+    """
 
     kind: ClassVar[str] = "laplacian"
 
@@ -60,7 +64,7 @@ class LaplacianModels:
         )
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the number of features as named tensors."""
+        """Return everything except the number of features as named tensors."""
         return self.rows.to_arrays() | tensors(self, _LAPLACIAN_ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
@@ -76,21 +80,22 @@ class LaplacianModels:
 
 @dataclass(frozen=True, eq=False)
 class TreeModels:
-    """Sums of regression trees, f(x) = intercept + sum of one leaf's value of each tree; all trees in flat arrays.
+    """Sums of regression trees: f(x) = intercept + the value of one leaf of each tree.
 
-    A leaf is its own child, so that a walk that has arrived stays.
+    All trees are in flat arrays. A leaf is its own child, so all walks may take the same number of
+    steps.
     """
 
     kind: ClassVar[str] = "trees"
 
     n_features: int
-    columns: NDArray[np.int64]  # features that the trees were grown on
+    columns: NDArray[np.int64]  # features that the trees use
     intercepts: Floats  # (fold,), in eV
     roots: NDArray[np.int64]  # node at which a tree starts, (fold, tree)
     feature: NDArray[np.int32]  # (node,), a position in `columns`
     threshold: NDArray[np.float32]  # (node,)
     children: NDArray[np.int32]  # left and right, (node, 2)
-    value: NDArray[np.float32]  # (node,), in eV, zero but at leaves
+    value: NDArray[np.float32]  # (node,), in eV, zero except at leaves
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
@@ -116,7 +121,7 @@ class TreeModels:
         return total
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the number of features as named tensors."""
+        """Return everything except the number of features as named tensors."""
         return tensors(self, _TREE_ARRAYS)
 
     def scalars(self) -> dict[str, Any]:

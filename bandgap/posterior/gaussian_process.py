@@ -1,9 +1,9 @@
-r"""The posterior of a Gaussian process: its own mean and standard deviation at every structure.
+r"""The posterior of a Gaussian process, with mean and standard deviation in closed form.
 
 Rasmussen and Williams (2006), algorithm 2.1: with k = k(x, training rows), K + s^2 I = L L' and
-alpha = (K + s^2 I)^-1 y, mean k'alpha and latent variance k(x, x) - |L^-1 k|^2; a new observation adds s^2. The kernel
-is a Matern of smoothness 3/2 in the Euclidean distance of the standardised features, k = v (1 + r) exp(-r),
-r = sqrt(3) distance / length.
+alpha = (K + s^2 I)^-1 y, mean k'alpha and latent variance k(x, x) - |L^-1 k|^2; a new observation
+adds s^2. The kernel is a Matern of smoothness 3/2 in the Euclidean distance of the standardised
+features, k = v (1 + r) exp(-r), r = sqrt(3) distance / length.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows
 
-ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
+ROWS_PER_BLOCK = 1024  # structures predicted together; bounds the memory
 
 _ARRAYS = ("coefficients", "factor")
 _SCALARS = ("variance", "length", "noise_variance", "y_mean_eV", "y_sd_eV")
@@ -33,16 +33,18 @@ def matern(distances: Floats, *, length: float) -> Floats:
     return result
 
 
+# 201 numbers with mean 0 and sd 1.006 whose j/200 quantiles are those of the standard normal,
+# j = 1 to 199.
 NORMAL_SCORES: Floats = ndtri(np.clip(np.arange(201) / 200.0, 1.0 / 200.0, 199.0 / 200.0))
-"""201 numbers whose j-th in 200 quantile is the standard normal's for j = 1 to 199; mean 0, sd 1.006."""
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessPosterior:
-    """Training rows, coefficients alpha (n,) and Cholesky factor L (n, n); variances in squares of `y_sd_eV`.
+    """Training rows, alpha (n,) and Cholesky factor L (n, n); variances over `y_sd_eV` squared.
 
-    Draws of the mean are its quantiles at fixed probabilities, so that their mean and the quantiles that the table
-    stores are exact. The probabilities are those of every structure: the draws hold no correlation between structures.
+    Draws of the mean are its quantiles at fixed probabilities, so their mean and the quantiles that
+    the table stores are exact. All structures have the same probabilities: the draws contain no
+    correlation between structures.
     """
 
     kind: ClassVar[str] = "gaussian_process"
@@ -70,7 +72,7 @@ class GaussianProcessPosterior:
         return float(np.sqrt(self.noise_variance)) * self.y_sd_eV
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw features (n, p)."""
+        """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
         mean, latent = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
 
@@ -87,17 +89,17 @@ class GaussianProcessPosterior:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is one normal for each structure, for raw features (n, p)."""
+        """Return draws of the mean and one normal for a new observation for raw features (n, p)."""
         mean, sd = self.mean_and_sd_eV(features)
         draws = mean + NORMAL_SCORES[:, None] * sd
         return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
 
     def summaries(self) -> dict[str, Floats]:
-        """Return the noise as that of every draw."""
+        """Return the noise, equal for every draw."""
         return {"sigma_eV": np.full((1, self.n_draws), self.noise_eV)}
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars and the diagnostics as named tensors."""
+        """Return everything except the scalars and the diagnostics as named tensors."""
         return self.rows.to_arrays() | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-r"""The posterior of a transfer that keeps the hidden layers: draws of the output weights over fixed hidden features.
+r"""The posterior of a transfer with fixed hidden layers: draws of the output weights.
 
-f(x) = h(x)'beta + beta_0 in standardised units, h(x) (q,) the last hidden features of the source network. All draws of
-some structures are one product with their features.
+f(x) = h(x)'beta + beta_0 in standardised units, where h(x) (q,) are the last hidden features of the
+source network. All draws of a block of structures are one matrix product.
 """
 
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ from bandgap.posterior.protocol import (
 
 @dataclass(frozen=True, eq=False)
 class LastLayerPosterior:
-    """Draws of the output layer, index order (chain, draw, ...); sigma and the weights in standardised gap units."""
+    """Draws of the output layer in index order (chain, draw, ...), in standardised gap units."""
 
     kind: ClassVar[str] = "last_layer"
     n_members: ClassVar[int] = 1
 
     standardiser: Standardiser
     hidden: Params  # weight.1, bias.1, ... of all layers but the output layer
-    output: Floats  # (chain, draw, q + 1), the bias being the last
+    output: Floats  # (chain, draw, q + 1), the bias last
     sigma: Floats  # (chain, draw)
     seed: int
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
@@ -50,20 +50,22 @@ class LastLayerPosterior:
 
     @property
     def sigma_eV(self) -> Floats:
-        """Noise standard deviation of every draw, (chain, draw), in eV."""
+        """Standard deviation of the noise of every draw, (chain, draw), in eV."""
         return self.sigma * self.standardiser.y_sd_eV
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the mean of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
-        (found,) = by_fixed_block(self._block, features)
-        return self.standardiser.gaps_eV(found)
+        (outputs,) = by_fixed_block(self._block, features)
+        return self.standardiser.gaps_eV(outputs)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats]:
         h = hidden_in_double(self.hidden, self.standardiser.features(features))[-1]
         return (self.output[..., :-1] @ h.T + self.output[..., -1:],)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean, with the noise of the same draw for a new observation, for raw features (n, p)."""
+        """Return draws of the mean and their noise for a new observation for raw
+        features (n, p).
+        """
         return with_noise(self.mean_draws_eV(features), self.sigma_eV)
 
     def summaries(self) -> dict[str, Floats]:
@@ -71,7 +73,7 @@ class LastLayerPosterior:
         return {"sigma_eV": self.sigma_eV}
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars and the diagnostics as named tensors."""
+        """Return everything except the scalars and the diagnostics as named tensors."""
         arrays = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
         return arrays | tensors(self, ("output", "sigma")) | self.standardiser.to_arrays()
 

@@ -1,6 +1,7 @@
-"""The equal-weight mixture of the posteriors that several source networks lead to.
+"""The mixture, with equal weights, of the posteriors from several source networks.
 
-Members are fitted independently, so their chains are laid side by side but compared only within a member.
+Members are fitted independently. So the draws contain the chains of all members, but convergence is
+judged within each member.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,9 @@ from bandgap.posterior.protocol import (
 
 @dataclass(frozen=True, eq=False)
 class PosteriorMixture:
-    """Posteriors of one method, one for each member of a source; raises InputError where their draws differ in number.
+    """Posteriors of one method from each network of a source, (member * chain, draw, ...).
 
-    Index order (member * chain, draw, ...).
+    Raises InputError if their numbers of chains or draws differ.
     """
 
     kind: ClassVar[str] = "mixture"
@@ -38,7 +39,8 @@ class PosteriorMixture:
         sizes = {(m.n_chains, m.n_draws) for m in self.members}
         if len(sizes) != 1:
             raise InputError(
-                f"members of a mixture have (chains, draws) {sorted(sizes)}. Accepted: the same for all."
+                f"members of a mixture have (chains, draws) {sorted(sizes)}. Accepted: the same "
+                "for all."
             )
 
     @property
@@ -59,7 +61,7 @@ class PosteriorMixture:
         return np.concatenate([m.mean_draws_eV(features) for m in self.members])
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return the draws of all members; each contributes the same number of components."""
+        """Return the draws of all members; each member has the same number of components."""
         parts = [m.predictive_draws(features) for m in self.members]
         return PredictiveDraws(
             np.concatenate([p.means_eV for p in parts]),
@@ -68,7 +70,7 @@ class PosteriorMixture:
         )
 
     def summaries(self) -> dict[str, Floats]:
-        """Return the draws that every member has, side by side."""
+        """Return the draws that every member has, in one array by name."""
         parts = [m.summaries() for m in self.members]
         shared = [name for name in parts[0] if all(name in part for part in parts)]
         return {name: np.concatenate([part[name] for part in parts]) for name in shared}
@@ -83,26 +85,29 @@ class PosteriorMixture:
 
 
 def mix(members: Sequence[Posterior]) -> Posterior:
-    """Return the mixture of posteriors with their diagnostics taken together; one member is returned as it is.
+    """Return the mixture with combined diagnostics; a single member is returned unchanged.
 
-    R-hat and divergences are the worst and the sum, effective draws the fewest of any member, other figures the mean.
+    R-hat is the largest and ESS the smallest of any member, divergences are summed, and other
+    figures are means.
     """
     if len(members) == 1:
         return members[0]
     names = dict.fromkeys(name for m in members for name in m.diagnostics.figures)
-    figures = {name: _together(name, [m.diagnostics.figures for m in members]) for name in names}
+    figures = {
+        name: _combined_figure(name, [m.diagnostics.figures for m in members]) for name in names
+    }
     warnings = [
         f"Source network {i + 1} of {len(members)}: {text}"
         for i, m in enumerate(members)
         for text in m.diagnostics.warnings
     ]
     return PosteriorMixture(
-        tuple(members), Diagnostics(figures, tuple(warnings), _side_by_side(members))
+        tuple(members), Diagnostics(figures, tuple(warnings), _combined_records(members))
     )
 
 
-def _side_by_side(members: Sequence[Posterior]) -> dict[str, Floats]:
-    """Return the records that all members have in the same shape, chains one after the other."""
+def _combined_records(members: Sequence[Posterior]) -> dict[str, Floats]:
+    """Return the records that all members have in the same shape, for all chains."""
     records = [m.diagnostics.record for m in members]
     shapes = {
         name: {record[name].shape[1:] for record in records if name in record}
@@ -116,7 +121,7 @@ def _side_by_side(members: Sequence[Posterior]) -> dict[str, Floats]:
     return {name: np.concatenate([record[name] for record in records]) for name in shared}
 
 
-def _together(name: str, figures: Sequence[Mapping[str, float]]) -> float:
+def _combined_figure(name: str, figures: Sequence[Mapping[str, float]]) -> float:
     values = [f[name] for f in figures if name in f]
     if name.startswith("divergences"):
         return float(np.sum(values))

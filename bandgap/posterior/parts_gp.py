@@ -1,7 +1,8 @@
-"""The posterior of a Gaussian process in which every part of the descriptor has a length of its own (`product_kernel`).
+"""The posterior of a Gaussian process with one length for each block of the descriptor
+(`product_kernel`).
 
-Stored are the training rows and draws of the kernel's scales; distances and factors are computed again where
-predictions are wanted.
+Stored are the training rows and draws of the kernel's scales. Distances and factors are recomputed
+for predictions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,9 @@ _ARRAYS = ("ends", "gaps_eV", "theta")
 
 @dataclass(frozen=True, eq=False)
 class PartsGPPosterior(ScaleDraws):
-    """Training rows in their parts.
+    """Training rows, divided into the blocks of the descriptor.
 
-    `ends` (part,) says where in the varying columns of the rows each part ends.
+    `ends` (block,) are the ends of the blocks among the varying columns of the rows.
     """
 
     kind: ClassVar[str] = "parts_gp"
@@ -44,57 +45,67 @@ class PartsGPPosterior(ScaleDraws):
         parts: Sequence[slice],
         seed: int,
     ) -> Self:
-        """Return what draws of the scales are for: features (n, p) in their parts, and gaps (n,) in eV.
+        """Return the posterior without draws for features (n, p) in their blocks and gaps (n,) in
+        eV.
 
-        A part that does not vary is left out. Raises InputError where none varies.
+        A block that does not vary is left out. Raises InputError if none varies.
         """
         rows = TrainingRows.of(features)
         ends = np.unique(np.searchsorted(rows.columns, [part.stop for part in parts]))
-        gaps, none_yet = gaps_eV.astype(np.float64), np.empty((0, 0))
-        return cls(rows, ends[ends > 0].astype(np.int64), gaps_eV=gaps, theta=none_yet, seed=seed)
+        return cls(
+            rows,
+            ends[ends > 0].astype(np.int64),
+            gaps_eV=gaps_eV.astype(np.float64),
+            theta=np.empty((0, 0)),
+            seed=seed,
+        )
 
     @cached_property
     def problem(self) -> ProductKernelProblem:
         """The training rows with their distances."""
-        own = self._own
+        parts = self._training_parts
         squares = tuple(
-            (cdist(x, x) / typical) ** 2 for x, typical in zip(own, self._typical, strict=True)
+            (cdist(x, x) / typical) ** 2 for x, typical in zip(parts, self._typical, strict=True)
         )
         return ProductKernelProblem(squares, (self.gaps_eV - self.y_mean_eV) / self.y_sd_eV)
 
     @cached_property
-    def _own(self) -> list[Floats]:
+    def _training_parts(self) -> list[Floats]:
         return self._by_part(self.rows.scaled())
 
     @cached_property
     def _typical(self) -> list[float]:
-        return [typical_distance(cdist(x, x)) for x in self._own]
+        return [typical_distance(cdist(x, x)) for x in self._training_parts]
 
     def _by_part(self, scaled: Floats) -> list[Floats]:
         starts = [0, *self.ends[:-1]]
         return [scaled[:, start:end] for start, end in zip(starts, self.ends, strict=True)]
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
         new = self._by_part(self.rows.scaled(features))
         squares = tuple(
-            (cdist(a, b) / t) ** 2 for a, b, t in zip(new, self._own, self._typical, strict=True)
+            (cdist(a, b) / t) ** 2
+            for a, b, t in zip(new, self._training_parts, self._typical, strict=True)
         )
-        found = [self.problem.conditional(theta, squares) for theta in self.theta]
-        centres, variances = (np.stack(values) for values in zip(*found, strict=True))
+        moments = [self.problem.conditional(theta, squares) for theta in self.theta]
+        centres, variances = (np.stack(values) for values in zip(*moments, strict=True))
         return centres, variances
 
     def left_out_log_densities(self, spreads: Floats) -> Floats:
-        """Return log p(y_i | all others), (n, spread), in 1/eV, distances from its mean times each of `spreads`.
+        """Return log p(y_i | other rows) of every training row, (n, spread), in 1/eV.
 
-        Draws of the scales saw row i too, so that their weights are those of 1 / p(y_i | all others, draw), cut at
-        sqrt(S) times their mean (Ionides, 2008, J. Comput. Graph. Stat. 17, 295-311).
+        Distances from the mean of p are multiplied by each of `spreads` (spread,). The draws of the
+        scales depend on row i too. So draw s has the importance weight 1 / p(y_i | other rows, draw
+        s), truncated at sqrt(S) times the mean of S weights (Ionides, 2008, J. Comput. Graph. Stat.
+        17, 295-311).
         """
-        from scipy.stats import norm  # loads half a second long: not with every prediction
+        from scipy.stats import norm  # imported here, as it takes half a second
 
-        found = [self.problem.left_out(theta) for theta in self.theta]
-        means, variances = (np.stack(values) for values in zip(*found, strict=True))
-        sds, y = np.sqrt(variances), self.problem.y
+        moments = [self.problem.left_out(theta) for theta in self.theta]
+        means, variances = (np.stack(values) for values in zip(*moments, strict=True))
+        sds = np.sqrt(variances)
+        y = self.problem.y
         inverse = -norm.logpdf(y, means, sds)
         inverse -= logsumexp(inverse, axis=0) - np.log(len(means))
         weights = np.exp(np.minimum(inverse, 0.5 * np.log(len(means))))
@@ -108,7 +119,7 @@ class PartsGPPosterior(ScaleDraws):
         return result
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars and the diagnostics as named tensors."""
+        """Return everything except the scalars and the diagnostics as named tensors."""
         return self.rows.to_arrays() | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:

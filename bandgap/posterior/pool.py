@@ -1,8 +1,11 @@
-"""A pool of posteriors of several methods: one mixture with a weight for each, drawn together or apart by one factor.
+"""A pool of posteriors of several methods: a mixture with one weight for each and a common spread
+factor.
 
-p(y | x) = sum_m w_m p_m,c(y | x), where p_m,c is p_m with its distances from its own mean multiplied by c
-(`inference.stacking`). A mixture of equal weights stands for it: each member gives as many of its components as its
-weight asks for, evenly spread over all that it has.
+    p(y | x) = sum_m w_m p_m,c(y | x)
+
+p_m,c is p_m with the distances from its mean multiplied by c (`inference.stacking`). The pool is
+approximated by a mixture with equal weights: the number of components of a member is proportional
+to its weight. They are evenly spread over the member's components.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,17 +26,19 @@ from bandgap.posterior.protocol import (
     member_tensors,
 )
 
-COMPONENTS = 600  # of the pool
-DRAWS = 240  # of its mean
+COMPONENTS = 600  # components of the pool
+DRAWS = 240  # draws of its mean
 
 
 @dataclass(frozen=True, eq=False)
 class PooledPosterior:
-    """Posteriors of several methods, the methods' names, their weights (member,), which sum to 1, and the factor c."""
+    """Posteriors of several methods, their names, their weights (member,) with sum 1, and the
+    factor c.
+    """
 
     kind: ClassVar[str] = "pool"
     n_chains: ClassVar[int] = 1
-    n_members: ClassVar[int] = 1  # their weights are one answer
+    n_members: ClassVar[int] = 1
     n_draws: ClassVar[int] = DRAWS
 
     members: tuple[Posterior, ...]
@@ -48,33 +53,37 @@ class PooledPosterior:
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return draws of the mean, and the components of the pool, for raw features (n, p)."""
-        own = [m.predictive_draws(features) for m in self.members]
-        centres, sds = [], []
-        for draws, size in zip(own, shares(self.weights, COMPONENTS), strict=True):
+        member_draws = [m.predictive_draws(features) for m in self.members]
+        centres = []
+        sds = []
+        for draws, size in zip(member_draws, shares(self.weights, COMPONENTS), strict=True):
             (middle,) = by_fixed_block(lambda rows: (rows.mean(axis=1),), draws.centres_eV.T)
-            chosen = evenly(len(draws.centres_eV), size)
-            centres.append(middle + self.spread * (draws.centres_eV[chosen] - middle))
-            sds.append(self.spread * draws.wide_sds_eV[chosen])
+            components = evenly(len(draws.centres_eV), size)
+            centres.append(middle + self.spread * (draws.centres_eV[components] - middle))
+            sds.append(self.spread * draws.wide_sds_eV[components])
         return PredictiveDraws(
-            self._mean_draws([draws.flat_means_eV for draws in own]),
+            self._mean_draws([draws.flat_means_eV for draws in member_draws]),
             np.concatenate(centres),
             np.concatenate(sds),
         )
 
-    def _mean_draws(self, own: Sequence[Floats]) -> Floats:
-        """Take draws of the mean (draw, n) of every member by its weight, moved so that their mean is the pool's."""
-        return by_fixed_block(self._weighed, *(d.T for d in own))[0][None]
+    def _mean_draws(self, member_draws: Sequence[Floats]) -> Floats:
+        """Return draws of the mean (1, draw, n) from the members' draws (draw, n), with the pool's
+        mean.
+        """
+        return by_fixed_block(self._weighted_block, *(d.T for d in member_draws))[0][None]
 
-    def _weighed(self, *by_row: Floats) -> tuple[Floats]:
-        own, sizes = [rows.T for rows in by_row], shares(self.weights, DRAWS)
+    def _weighted_block(self, *by_row: Floats) -> tuple[Floats]:
+        member_draws = [rows.T for rows in by_row]
+        sizes = shares(self.weights, DRAWS)
         draws = np.concatenate(
-            [d[evenly(len(d), size)] for d, size in zip(own, sizes, strict=True)]
+            [d[evenly(len(d), size)] for d, size in zip(member_draws, sizes, strict=True)]
         )
-        mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in own]), axes=1)
+        mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in member_draws]), axes=1)
         return (draws + (mean - draws.mean(axis=0)),)
 
     def summaries(self) -> dict[str, Floats]:
-        """Return the noise of the members, root of the weighted mean of its square, as the noise of every draw."""
+        """Return the root of the members' weighted mean square noise as the noise of every draw."""
         noise = [float(np.mean(m.summaries()["sigma_eV"] ** 2)) for m in self.members]
         return {"sigma_eV": np.full((1, DRAWS), self.spread * np.sqrt(self.weights @ noise))}
 
@@ -103,20 +112,20 @@ class PooledPosterior:
 
 
 def shares(weights: Floats, total: int) -> list[int]:
-    """Divide `total` by weights (member,) that sum to 1, what is left over to the largest remainders.
+    """Divide `total` in proportion to weights (member,) with sum 1, by largest remainders.
 
     >>> shares(np.array([0.5, 0.25, 0.25]), 10)
     [5, 3, 2]
     """
     exact = weights * total
-    whole = np.floor(exact).astype(int)
-    order = np.argsort(whole - exact, kind="stable")
-    whole[order[: total - whole.sum()]] += 1
-    return [int(size) for size in whole]
+    sizes = np.floor(exact).astype(int)
+    order = np.argsort(sizes - exact, kind="stable")
+    sizes[order[: total - sizes.sum()]] += 1
+    return [int(size) for size in sizes]
 
 
 def evenly(n: int, size: int) -> NDArray[np.int64]:
-    """Return `size` numbers below n, evenly spread; each of them equally often, give or take one.
+    """Return `size` evenly spread numbers below n, each of them equally often, up to one.
 
     >>> evenly(4, 2).tolist(), evenly(2, 4).tolist()
     ([1, 3], [0, 0, 1, 1])

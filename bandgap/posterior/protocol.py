@@ -1,4 +1,4 @@
-"""What every posterior offers, whatever it is made of: draws of the mean, and the distribution of a new observation."""
+"""The interface of posteriors: draws of the mean and of a new observation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,16 +12,23 @@ from torch import Tensor
 Floats = NDArray[np.float64]
 
 MAX_RECORDED = 1000  # draws of a chain in a record
-PRIOR_DRAWS = 1000  # of every scale from its prior, in a record
+PRIOR_DRAWS = 1000  # draws of every scale from its prior in a record
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result.
+    """Convergence figures, warnings, and arrays for the plots of the dashboard.
 
-    `record` holds what pages draw, index order (chain, draw, ...): under "trace.NAME" iterations of what convergence is
-    judged on, under "energy" their energies, under "prior.NAME" draws from the prior, and under "features.NAME" what
-    became of the features of an output layer, (chain, feature).
+    Attributes
+    ----------
+    figures
+        Figures by name, such as rhat_max, ess_min and divergences.
+    warnings
+        Messages to show with the result.
+    record
+        Arrays in index order (chain, draw, ...): "trace.NAME" are the draws on which convergence
+        is judged, "energy" their energies, "prior.NAME" draws from the prior, and "features.NAME"
+        the features of an output layer, (chain, feature).
     """
 
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -31,9 +38,10 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class PredictiveDraws:
-    """Draws of the mean, and the mixture of normals that a new observation has, in eV, for n structures.
+    """Draws of the mean and the distribution of a new observation, in eV, for n structures.
 
-    The mixture has equal weights; its components are the draws with their noise, unless a method says otherwise.
+    A new observation is distributed as a mixture of normals with equal weights. Its components are
+    the draws with their noise, or those that a method defines.
     """
 
     means_eV: Floats  # (chain, draw, n)
@@ -42,19 +50,22 @@ class PredictiveDraws:
 
     @property
     def wide_sds_eV(self) -> Floats:
-        """The sds of all components at every structure, (component, n)."""
+        """Standard deviations of all components at every structure, (component, n)."""
         sds = self.sds_eV if self.sds_eV.ndim == 2 else self.sds_eV[:, None]
         return np.broadcast_to(sds, self.centres_eV.shape)
 
     @property
     def flat_means_eV(self) -> Floats:
-        """The draws of the mean with all chains one after the other, (chain * draw, n)."""
+        """Draws of the mean of all chains in one axis, (chain * draw, n)."""
         chains, draws, n = self.means_eV.shape
         return self.means_eV.reshape(chains * draws, n)
 
 
 class Posterior(Protocol):
-    """Draws of what a transfer learned, index order (chain, draw, ...); stored as named tensors and plain scalars."""
+    """Draws of what a transfer learned, in index order (chain, draw, ...).
+
+    A posterior is stored as named tensors and plain scalars.
+    """
 
     kind: ClassVar[str]  # the name under which it is stored
 
@@ -69,7 +80,10 @@ class Posterior(Protocol):
 
     @property
     def n_members(self) -> int:
-        """Number of independent posteriors that it mixes: chains are compared within one member only."""
+        """Number of independent posteriors in a mixture.
+
+        Chains are compared within one member only.
+        """
         ...
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
@@ -81,15 +95,15 @@ class Posterior(Protocol):
         ...
 
     def summaries(self) -> dict[str, Floats]:
-        """Return draws of what pages show by name (sigma_eV, c, tau), each (chain, draw, ...)."""
+        """Return draws by name (sigma_eV, c, tau) for display, each (chain, draw, ...)."""
         ...
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but scalars and diagnostics as named tensors."""
+        """Return everything except scalars and diagnostics as named tensors."""
         ...
 
     def scalars(self) -> dict[str, Any]:
-        """Return the plain values that stand in the manifest."""
+        """Return the plain values that are stored in the manifest."""
         ...
 
 
@@ -105,27 +119,33 @@ class StoredPosterior(Posterior, Protocol):
 
 
 def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
-    """Return the predictive draws of means (chain, draw, n) with normal noise of sd `sigma_eV` (chain, draw)."""
+    """Return the predictive draws of means (chain, draw, n) with noise `sigma_eV` (chain, draw)."""
     return PredictiveDraws(
         means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1)
     )
 
 
 def thinned(draws: int) -> NDArray[np.int64]:
-    """Return which of so many draws of a chain are recorded for pages: all, or `MAX_RECORDED` evenly spaced."""
+    """Return the numbers of the draws of a chain that are recorded: at most `MAX_RECORDED`, evenly
+    spaced.
+    """
     return np.linspace(0, draws - 1, min(draws, MAX_RECORDED)).round().astype(np.int64)
 
 
 def by_block(
     evaluate: Callable[[NDArray[Any]], tuple[Floats, ...]], features: NDArray[Any], *, rows: int
 ) -> tuple[Floats, ...]:
-    """Return what `evaluate` gives of features (n, p), (..., n) each, `rows` at once so that memory stays bounded."""
+    """Return the results (..., n) of `evaluate` for features (n, p), computed in blocks of `rows`
+    rows.
+
+    The blocks bound the memory.
+    """
     blocks = [evaluate(features[i : i + rows]) for i in range(0, max(1, len(features)), rows)]
-    return tuple(np.concatenate(found, axis=-1) for found in zip(*blocks, strict=True))
+    return tuple(np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
 
 
 def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
-    """Return the arrays of these fields as tensors, a prefix before every name."""
+    """Return the arrays of these fields as tensors, with a prefix before every name."""
     return {
         f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name)))
         for name in names
@@ -133,7 +153,11 @@ def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[st
 
 
 def member_tensors(members: Sequence[Posterior]) -> dict[str, Tensor]:
-    """Return the tensors of every member of a mixture or pool, with its number before the name (see `part`)."""
+    """Return the tensors of the members of a mixture or pool, with the member's number before each
+    name.
+
+    `part` is the inverse.
+    """
     return {
         f"{i}.{name}": value for i, m in enumerate(members) for name, value in m.to_arrays().items()
     }
@@ -145,7 +169,7 @@ def member_scalars(members: Sequence[Posterior]) -> list[dict[str, Any]]:
 
 
 def part(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with the prefix, without it."""
+    """Return the tensors whose names start with the prefix, under the names without it."""
     return {
         name.removeprefix(prefix): value
         for name, value in arrays.items()

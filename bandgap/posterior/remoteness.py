@@ -1,4 +1,4 @@
-"""How much the training rows tell about structures, of posteriors that know it: those of a kernel on deep features."""
+"""How far structures are from the training rows, for posteriors with a kernel on deep features."""
 
 from typing import Any
 
@@ -10,16 +10,21 @@ from bandgap.posterior.deep_kernel import DeepKernelPosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.protocol import Floats, Posterior
 
-FAR = 0.95  # of the process's sd, that is nine tenths of its variance, and the training rows tell next to nothing
+# Share of the process's sd, nine tenths of its variance, above which the training rows hardly
+# constrain a prediction.
+FAR = 0.95
 
 
 def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Floats | None:
-    """Return the sd of the noise-free gap over that far from all data, (n,), for raw features (n, p).
+    """Return the sd of the noise-free gap relative to that far from all data, (n,).
 
-    None of posteriors of another kind. In a mixture, the least of any member.
+    `features` are raw features (n, p).
+
+    For a mixture this is the smallest share of any member; for posteriors of another kind it is
+    None.
     """
     if isinstance(posterior, BaselinePosterior):
-        return far_shares(posterior.rest, features[:, : posterior.baseline.n_features])
+        return far_shares(posterior.residual, features[:, : posterior.baseline.n_features])
     if isinstance(posterior, PosteriorMixture):
         parts = [
             part

@@ -1,8 +1,8 @@
-"""What posteriors of a Gaussian process with draws of its kernel's scales have in common, on gaps in their own units.
+"""Common parts of the posteriors of Gaussian processes with draws of the kernel's scales.
 
-The process is on gaps less their mean over their standard deviation, of the training rows. Draws of the mean at a
-structure are normal scores of its conditional distribution, stratified over all draws of the scales, so that their
-quantiles are those of the mixture.
+Gaps are standardised with the mean and standard deviation of the training rows. Draws of the mean
+at a structure are normal scores of its conditional distribution. They are stratified over all draws
+of the scales, so that their quantiles are those of the mixture.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_
 from bandgap.posterior.stratified import stratified_scores
 
 SCORES: Final = 8  # draws of the mean for each draw of the scales
-ROWS_PER_BLOCK: Final = 1024  # structures predicted at once
+ROWS_PER_BLOCK: Final = 1024  # structures predicted together
 
 
 class Problem(Protocol):
@@ -33,7 +33,10 @@ class Problem(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScaleDraws:
-    """Gaps of the training rows and draws of the scales, the last of which is the log of the noise's sd."""
+    """Gaps of the training rows and draws of the scales.
+
+    The last scale is the log of the standard deviation of the noise.
+    """
 
     n_chains: ClassVar[int] = 1
     n_members: ClassVar[int] = 1
@@ -45,15 +48,15 @@ class ScaleDraws:
 
     @property
     def problem(self) -> Problem:
-        """The training rows as the density of the scales needs them."""
+        """The density of the scales given the training rows."""
         raise NotImplementedError
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
+        """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
         raise NotImplementedError
 
     def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
-        """Return the same with draws (draw, scale) of the scales."""
+        """Return a copy with draws (draw, scale) of the scales."""
         return replace(self, theta=theta, diagnostics=diagnostics)
 
     @property
@@ -73,7 +76,7 @@ class ScaleDraws:
 
     @cached_property
     def _scores(self) -> Floats:
-        """Normal scores (draw of the scales, SCORES), stratified over all."""
+        """Normal scores (draw of the scales, SCORES), stratified over all of them."""
         return stratified_scores(len(self.theta), SCORES, seed=self.seed)
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
@@ -81,7 +84,7 @@ class ScaleDraws:
         return self.predictive_draws(features).means_eV
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
         means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return PredictiveDraws(means[None], centres, sds)
 

@@ -1,8 +1,8 @@
-"""The draws of a posterior for the structures of several requests at once, each as if it had been asked for alone.
+"""Predictive draws for the structures of several requests in one pass through a posterior.
 
-Whatever kind a posterior is of, a structure gets the same to the last bit beside whatever others: networks by compiled
-loops (`draw_kernels`), the others by products of one shape (`foundation.fixed_blocks`). So one pass through all draws
-serves every request.
+The draws of a structure do not depend on the structures predicted with it. Networks are evaluated
+row by row (`draw_kernels`), other kinds by matrix products of a fixed shape
+(`foundation.fixed_blocks`). So one pass serves every request.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,30 @@ from bandgap.posterior.protocol import Posterior, PredictiveDraws
 def draws_together(
     posterior: Posterior, requests: Sequence[NDArray[np.floating[Any]]]
 ) -> list[PredictiveDraws]:
-    """Return the draws at the raw features (n, p) of every request, those of `predictive_draws` bit for bit."""
+    """Return the predictive draws of every request.
+
+    They are those of `predictive_draws` for the request alone, to 1e-6 eV.
+
+    Parameters
+    ----------
+    requests
+        The raw features of each request, (n, p).
+    """
     if len(requests) < 2:
         return [posterior.predictive_draws(features) for features in requests]
-    found = posterior.predictive_draws(np.concatenate(requests))
+    draws = posterior.predictive_draws(np.concatenate(requests))
     ends = np.cumsum([len(features) for features in requests]).tolist()
     starts = [0, *ends[:-1]]
-    return [_part(found, start, end) for start, end in zip(starts, ends, strict=True)]
+    return [_rows_of(draws, slice(start, end)) for start, end in zip(starts, ends, strict=True)]
 
 
-def _part(found: PredictiveDraws, start: int, end: int) -> PredictiveDraws:
-    own = slice(start, end)
-    sds = found.sds_eV if found.sds_eV.ndim == 1 else np.ascontiguousarray(found.sds_eV[:, own])
-    means, centres = (
-        np.ascontiguousarray(found.means_eV[:, :, own]),
-        np.ascontiguousarray(found.centres_eV[:, own]),
+def _rows_of(draws: PredictiveDraws, rows: slice) -> PredictiveDraws:
+    """Return the draws of some structures as contiguous arrays."""
+    sds_eV = draws.sds_eV
+    if sds_eV.ndim == 2:
+        sds_eV = np.ascontiguousarray(sds_eV[:, rows])
+    return PredictiveDraws(
+        means_eV=np.ascontiguousarray(draws.means_eV[:, :, rows]),
+        centres_eV=np.ascontiguousarray(draws.centres_eV[:, rows]),
+        sds_eV=sds_eV,
     )
-    return PredictiveDraws(means, centres, sds)

@@ -1,7 +1,7 @@
-"""Training rows as a stored kernel method sees them: the features that vary among them, on one scale.
+"""Training rows of a stored kernel method: the features that vary among them, scaled.
 
-A feature on which all training rows agree takes no part, so an element that no training row has changes no distance:
-the column `domain` of the predictions names such structures.
+A feature that is equal in all training rows is left out. So an element that no training row has
+changes no distance; the column `domain` of the predictions names such structures.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _ARRAYS = ("columns", "values", "mean", "scale")
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Raw values (n, column) of the columns that vary, of n_features features, with their mean and scale (column,)."""
+    """Raw values (n, column) of the varying features, with their mean and scale (column,)."""
 
     n_features: int
     columns: NDArray[np.int64]
@@ -34,9 +34,9 @@ class TrainingRows:
 
     @classmethod
     def of(cls, features: NDArray[np.floating[Any]]) -> Self:
-        """Return the rows of raw features (n, p), scaled by the rule of `networks.standardise`.
+        """Return the rows of raw features (n, p), scaled as in `networks.standardise`.
 
-        Raises InputError where no feature varies.
+        Raises InputError if no feature varies.
         """
         columns = varying_columns(features)
         mean, scale = feature_statistics(features)
@@ -44,31 +44,33 @@ class TrainingRows:
         return cls(features.shape[1], columns, values, mean[columns], scale[columns])
 
     def distances(self, features: NDArray[np.floating[Any]], metric: Metric) -> Floats:
-        """Return the distances (m, n) of raw features (m, p) to the training rows, in units of the features' scales.
+        """Return the distances (m, n) between raw features (m, p) and the training rows, after
+        scaling.
 
-        Raises InputError when the number of features differs.
+        Raises InputError if the number of features differs.
         """
         return cdist(self.scaled(features), self.scaled(), metric)
 
     def own_distances(self, metric: Metric) -> Floats:
-        """Return the distances (n, n) among the training rows."""
+        """Return the distances (n, n) between the training rows."""
         scaled = self.scaled()
         return cdist(scaled, scaled, metric)
 
     def scaled(self, features: NDArray[np.floating[Any]] | None = None) -> Floats:
-        """Return the varying columns (m, column) of raw features (m, p), or of the rows themselves, over their scales.
+        """Return the scaled varying columns (m, column) of raw features (m, p), or of the training
+        rows.
 
-        Raises InputError when the number of features differs.
+        Raises InputError if the number of features differs.
         """
-        found = (
+        values = (
             self.values
             if features is None
             else columns_of(features, self.columns, n_features=self.n_features)
         )
-        return (found.astype(np.float64) - self.mean) / self.scale
+        return (values.astype(np.float64) - self.mean) / self.scale
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the number of features as named tensors."""
+        """Return everything except the number of features as named tensors."""
         return tensors(self, _ARRAYS, prefix="rows.")
 
     @classmethod
@@ -78,11 +80,12 @@ class TrainingRows:
 
 
 def varying_columns(features: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return the features that vary among rows (n, p); raises InputError where none does."""
+    """Return the features that vary among rows (n, p); raises InputError if none does."""
     columns = np.flatnonzero(varies(features)).astype(np.int64)
     if not columns.size:
         raise InputError(
-            f"all {len(features)} training structures have the same descriptor. A fit needs structures that differ."
+            f"all {len(features)} training structures have the same descriptor. A fit needs "
+            "structures that differ."
         )
     return columns
 
@@ -100,5 +103,5 @@ def columns_of(
 
 
 def typical_distance(distances: Floats) -> float:
-    """Return the median distance (n, n) of two different rows; 1 where that is zero."""
+    """Return the median of the distances (n, n) between different rows, 1 if it is zero."""
     return float(np.median(distances[np.triu_indices(len(distances), 1)])) or 1.0

@@ -1,4 +1,5 @@
-r"""Which structures to compute next: how much one more label would lower the error of all predictions.
+r"""Which structures to compute next: how much one more label would lower the error of all
+predictions.
 
 f (n,) are the means at the n structures without a label, and K is their posterior covariance. A
 label is y_i = f_i + e_i with expected noise variance s_i^2. The best linear prediction of f_j from
@@ -8,9 +9,9 @@ squared error over all n structures by
     R_i = (1 / n) sum_j K_ij^2 / (K_ii + s_i^2)
 
 This is the criterion of Cohn, Ghahramani and Jordan (1996), section 2: the variance of the learner
-(eq. 4) averaged over reference points, in its closed form for Gaussian processes (Seo, Wallat, Graepel
-and Obermayer, 2000). It is exact where f and the noise are normal. Elsewhere the conditional mean is at
-least as good as the linear prediction.
+(eq. 4) averaged over reference points, in its closed form for Gaussian processes (Seo, Wallat,
+Graepel and Obermayer, 2000). It is exact where f and the noise are normal. Elsewhere the
+conditional mean is at least as good as the linear prediction.
 
 K is estimated from D draws of f: K = S = A'A / m, m = D - 1, A (D, n) centred. The squares of its
 entries are biased upwards by the sampling error. For the Wishart distribution,
@@ -48,15 +49,16 @@ class JointMeans:
     def __post_init__(self) -> None:
         if self.root.ndim != 2 or self.noise_variance.shape != self.root.shape[1:]:
             raise InputError(
-                f"joint means: root has shape {self.root.shape}, noise_variance {self.noise_variance.shape}. "
-                "Accepted: (r, n) and (n,)."
+                f"joint means: root has shape {self.root.shape}, noise_variance "
+                f"{self.noise_variance.shape}. Accepted: (r, n) and (n,)."
             )
         if not (np.isfinite(self.root).all() and np.isfinite(self.noise_variance).all()):
             raise InputError("joint means: values are not finite. Leave out refused structures.")
         if not ((self.noise_variance > 0).all() and self.degrees > 1):
             raise InputError(
-                f"joint means: noise variances from {self.noise_variance.min(initial=np.inf):g}, {self.degrees:g} "
-                "degrees. Accepted: noise variances above 0, more than one degree."
+                f"joint means: noise variances from {self.noise_variance.min(initial=np.inf):g}, "
+                f"{self.degrees:g} degrees. Accepted: noise variances above 0, more than one "
+                "degree."
             )
 
     def __len__(self) -> int:
@@ -102,7 +104,8 @@ def joint_means(means_eV: ArrayLike, noise_variance: ArrayLike) -> JointMeans:
     draws = np.asarray(means_eV, dtype=np.float64)
     if draws.ndim != 2 or draws.shape[0] < MIN_DRAWS:
         raise InputError(
-            f"means have shape {draws.shape}. Accepted: (draw, structure) with {MIN_DRAWS} draws or more."
+            f"means have shape {draws.shape}. Accepted: (draw, structure) with {MIN_DRAWS} draws "
+            "or more."
         )
     degrees = draws.shape[0] - 1
     root = (draws - draws.mean(axis=0)) / np.sqrt(degrees)

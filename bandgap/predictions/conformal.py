@@ -1,4 +1,5 @@
-r"""Split-conformal intervals: their width is computed from structures that were held back from the fit.
+r"""Split-conformal intervals: their width is computed from structures that were held back from the
+fit.
 
 Lei et al. (2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2, with scores in units of a
 predicted standard deviation (section 5.2): s_i = |y_i - mean(x_i)| / sd(x_i) for m held-back
@@ -36,8 +37,8 @@ class ConformalScores:
             or not (np.isfinite(self.scores) & (self.scores >= 0)).all()
         ):
             raise InputError(
-                f"conformal scores: {len(self.ids)} ids and scores of shape {self.scores.shape}. Accepted: one finite "
-                "number, 0 or more, for every id."
+                f"conformal scores: {len(self.ids)} ids and scores of shape {self.scores.shape}. "
+                "Accepted: one finite number, 0 or more, for every id."
             )
 
     def __len__(self) -> int:
@@ -74,29 +75,36 @@ def available(scores: ConformalScores | None) -> ConformalScores:
     """Return the scores; raises ConfigError, with what to do, where a run has none."""
     if scores is None:
         raise ConfigError(
-            "interval is 'conformal', but this run held no structures back. Transfer again with --conformal-share 0.2 "
-            "(page Train: Hold back for conformal intervals), or ask for prediction or credible."
+            "interval is 'conformal', but this run held no structures back. Transfer again with "
+            "--conformal-share 0.2 (page Train: Hold back for conformal intervals), or ask for "
+            "prediction or credible."
         )
     return scores
 
 
 def too_few(n: int, *, level: float) -> str:
-    """Return a warning where `n` held-back structures are too few for `level`, else an empty text."""
+    """Return a warning where `n` held-back structures are too few for `level`, else an
+    empty text.
+    """
     if n >= smallest_calibration_set(level):
         return ""
     return (
-        f"{n} held-back structures are too few for {100 * level:g} % conformal intervals, which need "
-        f"{smallest_calibration_set(level)}: read those of {highest_percent(n)} % or less, or hold back more."
+        f"{n} held-back structures are too few for {100 * level:g} % conformal intervals, which "
+        f"need {smallest_calibration_set(level)}: read those of {highest_percent(n)} % or less, or "
+        "hold back more."
     )
 
 
 def highest_percent(n: int) -> int:
-    """Return the highest level, in whole per cent, for which `n` held-back structures give an interval."""
+    """Return the highest level, in whole per cent, for which `n` held-back structures give an
+    interval.
+    """
     return math.floor(100.0 * n / (n + 1.0) + _ROUNDING)
 
 
 def smallest_calibration_set(level: float) -> int:
-    """Return how many structures a conformal interval of `level` needs: 1 / (1 - level) - 1, rounded up.
+    """Return how many structures a conformal interval of `level` needs: 1 / (1 - level) - 1,
+    rounded up.
 
     >>> smallest_calibration_set(0.95)
     19
@@ -106,7 +114,8 @@ def smallest_calibration_set(level: float) -> int:
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> float:
-    """Return the conformal quantile: a new score exceeds it with probability of at most 1 - `level`.
+    """Return the conformal quantile: a new score exceeds it with probability of at most 1 -
+    `level`.
 
     This holds if the scores are exchangeable.
 
@@ -134,8 +143,9 @@ def conformal_quantile(scores: ArrayLike, level: float) -> float:
     n = values.size
     if n < n_needed:
         raise InputError(
-            f"{n} calibration structures are too few for a {100 * level:g} % conformal interval, which needs at least "
-            f"{n_needed}. Hold out more, or ask for {highest_percent(n)} % or less."
+            f"{n} calibration structures are too few for a {100 * level:g} % conformal interval, "
+            f"which needs at least {n_needed}. Hold out more, or ask for {highest_percent(n)} % or "
+            "less."
         )
     k = math.ceil((n + 1) * level - _ROUNDING)
     return float(np.sort(values)[k - 1])

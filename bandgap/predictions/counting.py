@@ -19,7 +19,9 @@ OUTSIDE: Final = "outside"  # baseline or electron levels outside the range of t
 
 
 def counts_of(predictions: Predictions) -> Counter[str]:
-    """Count all rows by status, and the rows with a prediction by their place in the model's domain."""
+    """Count all rows by status, and the rows with a prediction by their place in the model's
+    domain.
+    """
     counts = Counter(predictions.status)
     for text, rows in Counter(predictions.domain).items():  # few distinct texts
         counts[LIKE] += rows * (text == "ok")
@@ -36,10 +38,12 @@ def domain_sentence(counts: Mapping[str, int]) -> str:
 
 
 def domain_counts(counts: Mapping[str, int]) -> str:
-    """Return in one sentence how many predicted structures are like the training set and how many are not."""
+    """Return in one sentence how many predicted structures are like the training set and how many
+    are not.
+    """
     like, far, elements, outside = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS, OUTSIDE))
     outside_text = f", {outside:,} with a baseline or levels outside its range" if outside else ""
     return (
-        f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements that it lacks or "
-        f"hardly has{outside_text}."
+        f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements "
+        f"that it lacks or hardly has{outside_text}."
     )

@@ -1,4 +1,5 @@
-"""Details of predictions for the dashboard: nearest training structures, and joint draws of the means.
+"""Details of predictions for the dashboard: nearest training structures, and joint draws of the
+means.
 
 The size of the joint draws is bounded. Loads no torch.
 """
@@ -16,11 +17,12 @@ MAX_NUMBERS = 2_000_000  # of the joint draws: 8 MB
 Floats = NDArray[np.float64]
 
 ROWS = ("n_atoms", "distance", "percentile", "labelled")
+# Fields with a value for each row of the joint draws.
 JOINT = (
     "joint_rows",
     "means_eV",
     "noise_variance",
-)  # fields with a value for each row of the joint draws
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,8 @@ class PredictionDetails:
 def joint_subset(
     means_eV: ArrayLike, noise_variance: ArrayLike, rows: ArrayLike, *, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], Floats]:
-    """Return rows, draws of their means and their noise variances, reduced to the size that is stored.
+    """Return rows, draws of their means and their noise variances, reduced to the size that is
+    stored.
 
     At most `MAX_DRAWS` draws remain, evenly spaced, and at most `MAX_NUMBERS` numbers in all. If
     there are too many structures, a random subset is taken that depends on the seed alone.
@@ -82,7 +85,9 @@ def joint_subset(
 
 
 def subset_of_structures(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return which of `n` structures are stored with `draws` draws each: all, or a sorted random subset."""
+    """Return which of `n` structures are stored with `draws` draws each: all, or a sorted random
+    subset.
+    """
     max_structures = MAX_NUMBERS // max(draws, 1)
     if n <= max_structures:
         return np.arange(n)
@@ -90,6 +95,8 @@ def subset_of_structures(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int
 
 
 def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:
-    """Return the expected noise variance (n,) in eV^2 of a mixture with sds (component,) or (component, n)."""
+    """Return the expected noise variance (n,) in eV^2 of a mixture with sds (component,) or
+    (component, n).
+    """
     sds = np.asarray(sds_eV, dtype=np.float64)
     return np.broadcast_to((sds**2).mean(axis=0), (n,)).copy()

@@ -1,4 +1,5 @@
-"""Applicability domain: how similar a new structure is to the training structures, and which is nearest.
+"""Applicability domain: how similar a new structure is to the training structures, and which is
+nearest.
 
 The distance is 1 - cosine between raw descriptors, without standardisation.
 """
@@ -18,8 +19,10 @@ from bandgap.foundation.errors import ArtifactError, InputError
 
 Floats = NDArray[np.float64]
 
-# Measured on 1,200 organic crystals (250 for training, preset oe62-16, kernel ridge): 4 to 6 % of the
-# other crystals are farther than 95 % of the training set, and their errors are 1.5 to 1.8 times as large.
+# Measured on 1,200 organic crystals (250 for training, preset oe62-16, kernel ridge): 4 to 6 % of
+# the
+# other crystals are farther than 95 % of the training set, and their errors are 1.5 to 1.8 times as
+# large.
 # With standardised features the factor is 1.0 to 1.2.
 FAR = (
     0.95  # percentile of the training set's nearest distances above which a structure is called far
@@ -37,7 +40,9 @@ _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
 
 @dataclass(frozen=True)
 class LearnedRange:
-    """The range over the training rows of a value in eV that is a model input next to the descriptor."""
+    """The range over the training rows of a value in eV that is a model input next to the
+    descriptor.
+    """
 
     name: str
     lowest_eV: float
@@ -48,8 +53,8 @@ class LearnedRange:
         if self.lowest_eV <= value_eV <= self.highest_eV or math.isnan(value_eV):
             return ""  # NaN: a structure without the value is refused elsewhere
         return (
-            f"Has a {self.name} of {value_eV:.3g} eV, outside the {self.lowest_eV:.3g} to {self.highest_eV:.3g} eV of "
-            "the training set"
+            f"Has a {self.name} of {value_eV:.3g} eV, outside the {self.lowest_eV:.3g} to "
+            f"{self.highest_eV:.3g} eV of the training set"
         )
 
 
@@ -62,16 +67,16 @@ class Judgement:
 
     text: str  # "ok", or a warning; "" for a refused structure
     distance: float = float("nan")  # 1 - cosine to the nearest training structure
-    percentile: float = float(
-        "nan"
-    )  # share of training structures with a smaller nearest distance, 0 to 1
+    # Share of training structures with a smaller nearest distance, 0 to 1.
+    percentile: float = float("nan")
     nearest: str = ""  # id of the nearest training structure
     unseen: tuple[str, ...] = ()  # elements that the text names as unseen or rare
 
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Unit vectors of the training descriptors, their leave-one-out nearest distances, and their elements.
+    """Unit vectors of the training descriptors, their leave-one-out nearest distances, and their
+    elements.
 
     `ranges` are those of the values next to the descriptor, such as a baseline.
     """
@@ -114,8 +119,8 @@ class Domain:
             names = ", ".join(learned.name for learned in self.ranges)
             shape = None if values_eV is None else values_eV.shape
             raise InputError(
-                f"domain: values next to the descriptor have shape {shape}. Accepted: ({len(features)}, "
-                f"{len(self.ranges)}), of {names}."
+                f"domain: values next to the descriptor have shape {shape}. Accepted: "
+                f"({len(features)}, {len(self.ranges)}), of {names}."
             )
         if (
             features.ndim != 2
@@ -123,7 +128,8 @@ class Domain:
             or len(elements) != len(features)
         ):
             raise InputError(
-                f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, {self.n_features}), n"
+                f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, "
+                f"{self.n_features}), n"
             )
         values = np.empty((len(features), 0)) if values_eV is None else values_eV
         return tuple(
@@ -188,12 +194,14 @@ class Domain:
             sentences.append(f"Contains {', '.join(rare)}, {reason}; training structures: {counts}")
         if untrained:
             sentences.append(
-                f"Contains {', '.join(untrained)}, never seen in the training set, only by the source model"
+                f"Contains {', '.join(untrained)}, never seen in the training set, only by the "
+                "source model"
             )
         if percentile > FAR:
             share = "all of it" if percentile >= 1.0 else f"{int(100 * percentile + 1e-9)} % of it"
             sentences.append(
-                f"Farther from the training set than {share}; nearest known: {nearest} (cosine distance {distance:.2g})"
+                f"Farther from the training set than {share}; nearest known: {nearest} (cosine "
+                f"distance {distance:.2g})"
             )
         range_problems = [
             learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)
@@ -203,7 +211,9 @@ class Domain:
         return Judgement(". ".join(sentences) or "ok", distance, percentile, nearest, unseen)
 
     def _unseen(self, elements: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists: elements in no training set, in few training structures only, in the source only."""
+        """Return three lists: elements in no training set, in few training structures only, in the
+        source only.
+        """
         source = set(self.source_species)
         counts = self.target_counts
         present = sorted(set(elements))
@@ -281,8 +291,8 @@ def fit_domain(
     """
     if features.ndim != 2 or not len(features) == len(ids) == len(elements) >= 2:
         raise InputError(
-            f"domain: features have shape {features.shape}, {len(ids)=}, {len(elements)=}. Accepted: the same number "
-            "of rows, at least two."
+            f"domain: features have shape {features.shape}, {len(ids)=}, {len(elements)=}. "
+            "Accepted: the same number of rows, at least two."
         )
     if not np.isfinite(features).all():
         raise InputError(

@@ -50,7 +50,8 @@ def predicted_blocks(
 def interval_numbers(
     predictions: Predictions, *, level: float, kind: IntervalKind
 ) -> list[dict[str, float | str]]:
-    """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not refused.
+    """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not
+    refused.
 
     The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
     """
@@ -113,6 +114,6 @@ def _comment(line: str, numbers: Mapping[str, float | str]) -> str:
 
 
 _DAMAGED = (
-    "{path} contains {structures} structures, but the table of predictions has another number: the file is damaged. "
-    "Predict these structures again."
+    "{path} contains {structures} structures, but the table of predictions has another number: the "
+    "file is damaged. Predict these structures again."
 )

@@ -137,8 +137,9 @@ class GrowingTable:
             self._write_mark(made_of=self.made_of(self.rows))
         except OSError as error:
             raise BandgapError(
-                f"{self.path} cannot be written: {error.strerror}. It has {n_complete:,} complete rows and is "
-                "unfinished. Free some disk space, or name another folder, and start the same command again."
+                f"{self.path} cannot be written: {error.strerror}. It has {n_complete:,} complete "
+                "rows and is unfinished. Free some disk space, or name another folder, and start "
+                "the same command again."
             ) from error
 
     def _write_mark(self, *, made_of: str) -> None:
@@ -181,12 +182,15 @@ class GrowingTable:
             return self._start()
         if not is_same_work or self.made_of(rows) != made_of:
             self.note = (
-                f"{self.path} was started with other structures, another model or other options, and is rewritten "
-                "from the first row."
+                f"{self.path} was started with other structures, another model or other options, "
+                "and is rewritten from the first row."
             )
             return self._start()
         if not all(_restored(file, files[name]) for name, file in self.files.items()):
-            self.note = f"{self.path} was changed since it was started, and is rewritten from the first row."
+            self.note = (
+                f"{self.path} was changed since it was started, "
+                "and is rewritten from the first row."
+            )
             return self._start()
         self.rows = rows
         self.counts = counts

@@ -54,9 +54,8 @@ _PARTS = {
 _WIDTHS = {
     name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS
 } | dict.fromkeys(ROWS, 1)
-_FIRST = dict(
-    zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False)
-)  # position among a row's numbers
+# Position among a row's numbers.
+_FIRST = dict(zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False))
 _ROW_BYTES = 8 * sum(_WIDTHS.values())
 
 
@@ -114,9 +113,8 @@ class GrowingPrediction:
             getattr(details, name) for name in ROWS
         ]
         joint = np.stack([details.joint_rows + float(self.rows), details.noise_variance], axis=1)
-        is_too_long = (
-            self._table.files["structures"].size > MAX_EXTXYZ_BYTES
-        )  # `finish` will leave it out
+        # `finish` leaves out a file that is too long.
+        is_too_long = self._table.files["structures"].size > MAX_EXTXYZ_BYTES
         blocks = (
             ()
             if is_too_long
@@ -201,7 +199,9 @@ class GrowingPrediction:
         )
 
     def _joint_draws(self, subset: NDArray[np.int64], *, n_draws: int) -> NDArray[np.float32]:
-        """Return the draws (draw, k) of the structures at these positions (k,) in the file of draws."""
+        """Return the draws (draw, k) of the structures at these positions (k,) in the file of
+        draws.
+        """
         draws = np.empty((subset.size, n_draws), dtype=np.float32)
         with self._table.files["draws"].path.open("rb") as file:
             for k, position in enumerate(subset.tolist()):
@@ -216,7 +216,9 @@ class GrowingPrediction:
 
 
 def _bytes_of(file: BinaryIO, sizes: Sequence[int], name: str) -> Iterator[bytes]:
-    """Yield the numbers of this name for all rows, one quantile after another, from chunks of these sizes."""
+    """Yield the numbers of this name for all rows, one quantile after another, from chunks of these
+    sizes.
+    """
     starts = np.cumsum([0, *sizes])[:-1].tolist()
     for number in range(_FIRST[name], _FIRST[name] + _WIDTHS[name]):
         for start, size in zip(starts, sizes, strict=True):

@@ -12,8 +12,8 @@ def check_kind(kind: str) -> None:
     """Raise ConfigError for an unknown kind of interval."""
     if kind not in INTERVAL_KINDS:
         raise ConfigError(
-            f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a "
-            "new gap, by held-back structures)."
+            f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the "
+            "mean), conformal (of a new gap, by held-back structures)."
         )
 
 

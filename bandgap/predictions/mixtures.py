@@ -1,4 +1,5 @@
-"""Equal-weight mixtures of normal distributions: the predictive distribution of a new observation, over draws.
+"""Equal-weight mixtures of normal distributions: the predictive distribution of a new observation,
+over draws.
 
 Loads no torch.
 """
@@ -12,10 +13,11 @@ Floats = NDArray[np.float64]
 
 
 def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike) -> Floats:
-    """Return the quantiles of the equal-weight mixture of N(means[d], sds[d]^2) over draws, to 1e-9.
+    """Return the quantiles of the equal-weight mixture of N(means[d], sds[d]^2) over draws, to
+    1e-9.
 
-    Mixtures whose components have similar widths, as in posteriors, are computed from densities at nodes
-    (`smooth_mixtures`), the others from sums of tails (`uneven_mixtures`).
+    Mixtures whose components have similar widths, as in posteriors, are computed from densities at
+    nodes (`smooth_mixtures`), the others from sums of tails (`uneven_mixtures`).
 
     Parameters
     ----------
@@ -43,9 +45,10 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
         raise InputError(
             f"probabilities: found {probabilities!r}. Accepted: one row of numbers inside (0, 1)."
         )
+    # Imports numba, which the dashboard does not need.
     from bandgap.predictions.smooth_mixtures import (
         smooth_quantiles,
-    )  # imports numba, which the dashboard does not need
+    )
     from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
     quantiles = smooth_quantiles(centres, spreads, checked)
@@ -58,8 +61,11 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
 
 
 def draw_quantiles(draws: Floats, probabilities: Floats) -> Floats:
-    """Return the quantiles (k, n) of draws (draw, n) at probabilities (k,), bit for bit as `numpy.quantile`."""
-    # Measured: sorting every column takes a fifth of the time of numpy's partition at so many positions.
+    """Return the quantiles (k, n) of draws (draw, n) at probabilities (k,), bit for bit as
+    `numpy.quantile`.
+    """
+    # Measured: sorting every column takes a fifth of the time of numpy's partition at so many
+    # positions.
     rows = np.sort(by_structure(draws), axis=1)
     positions = probabilities * (rows.shape[1] - 1)
     below = np.floor(positions).astype(np.intp)
@@ -99,7 +105,8 @@ def checked_mixture(means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats]:
         )
     if spreads.shape not in (centres.shape[:1], centres.shape):
         raise InputError(
-            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n)."
+            f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or "
+            "(draw, n)."
         )
     finite_means(centres)
     if not np.all(np.isfinite(spreads) & (spreads > 0)):
@@ -113,6 +120,7 @@ def finite_means(means: Floats) -> Floats:
     """Return the means; raises InputError where one is not finite."""
     if not np.all(np.isfinite(means)):
         raise InputError(
-            f"means contains {np.count_nonzero(~np.isfinite(means))} values that are not finite numbers."
+            f"means contains {np.count_nonzero(~np.isfinite(means))} values that are not finite "
+            "numbers."
         )
     return means

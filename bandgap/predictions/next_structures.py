@@ -1,4 +1,5 @@
-"""The list of structures to compute next: ranked structures, then those without a rank and the reason.
+"""The list of structures to compute next: ranked structures, then those without a rank and the
+reason.
 
 A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is
 not ranked. It is far from the training set because it is wrong, and computing its gap would be a
@@ -57,7 +58,9 @@ class NextStructures:
     def columns(
         self, predictions: Predictions, details: PredictionDetails
     ) -> dict[str, Sequence[object] | Floats]:
-        """Return the list by columns: the ranked rows, then those without a rank and with the reason."""
+        """Return the list by columns: the ranked rows, then those without a rank and with the
+        reason.
+        """
         rows = np.concatenate([self.rows, self.not_ranked])
         n_not_ranked = len(self.not_ranked)
         columns: dict[str, Sequence[object] | Floats] = {
@@ -79,7 +82,9 @@ class NextStructures:
 
 
 def content_warning(predictions: Predictions, row: int) -> str:
-    """Return the problems of a structure with its content, without a note that its id was changed."""
+    """Return the problems of a structure with its content, without a note that its id
+    was changed.
+    """
     return without_renaming(predictions.problem[row], predictions.ids[row])
 
 
@@ -119,8 +124,8 @@ def next_structures(
     """
     if criterion not in criteria(details):
         raise InputError(
-            f"{criterion}: this run has {details.means_eV.shape[0]} draws, at least {MIN_DRAWS} are needed. Accepted: "
-            f"{DISTANCE}."
+            f"{criterion}: this run has {details.means_eV.shape[0]} draws, at least {MIN_DRAWS} "
+            f"are needed. Accepted: {DISTANCE}."
         )
     warnings = [content_warning(predictions, row) for row in details.joint_rows]
     has_warning = np.array([bool(text) for text in warnings], dtype=bool)

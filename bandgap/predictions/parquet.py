@@ -1,4 +1,6 @@
-"""A table of predictions as a Parquet file, converted from its CSV in batches, with the same values."""
+"""A table of predictions as a Parquet file, converted from its CSV in batches, with the same
+values.
+"""
 
 import csv
 from collections.abc import Iterator
@@ -28,8 +30,8 @@ def check_parquet() -> None:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         raise ConfigError(
-            "Parquet files are written by pyarrow, which is not installed here. Run pip install pyarrow, or give --out "
-            "a name that ends in .csv."
+            "Parquet files are written by pyarrow, which is not installed here. Run pip install "
+            "pyarrow, or give --out a name that ends in .csv."
         ) from None
 
 

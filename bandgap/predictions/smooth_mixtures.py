@@ -1,4 +1,5 @@
-r"""Quantiles of equal-weight mixtures of normals whose components have similar widths, by compiled loops.
+r"""Quantiles of equal-weight mixtures of normals whose components have similar widths, by compiled
+loops.
 
 The density p and its first three derivatives are sums over components, with one exponential each.
 The distance of two nodes is a third of the narrowest standard deviation. Between two nodes, p is
@@ -22,7 +23,8 @@ Floats = NDArray[np.float64]
 
 STEP = 1.0 / 3.0  # distance of two nodes, in standard deviations of the narrowest component
 MOST_NODES = 192
-LEAST_DENSITY = 1e-4  # at a quantile, times the narrowest standard deviation: below it, rounding errors are large
+# At a quantile, times the narrowest standard deviation: below it, rounding errors are large.
+LEAST_DENSITY = 1e-4
 TOLERANCE = 1e-13  # on the distribution function
 REFRESH_INTERVAL = (
     16  # nodes after which exponentials are recomputed: rounding has then grown to 1e-13
@@ -58,7 +60,10 @@ def _densities(
     the ratio itself changes by a constant factor from node to node.
     """
     count = means.size
-    inverses, e0, ratios, bends = work[0], work[1], work[2], work[3]
+    inverses = work[0]
+    e0 = work[1]
+    ratios = work[2]
+    bends = work[3]
     for d in range(count):
         inverses[d] = 1.0 / sds[d]
         bends[d] = np.exp(-((h * inverses[d]) ** 2))
@@ -91,26 +96,30 @@ def _densities(
 
 
 @compiled
-def _integral(left: Floats, right: Floats, h: float) -> float:
-    """Return the mean of the polynomial between two nodes with these densities and derivatives (4,)."""
-    ends = (left[0] + right[0]) / 2.0
-    slopes = (left[1] - right[1]) * 3.0 / 28.0
-    bends = (left[2] + right[2]) / 84.0
-    thirds = (left[3] - right[3]) / 1680.0
+def _integral(lower: Floats, upper: Floats, h: float) -> float:
+    """Return the mean of the polynomial between two nodes with these densities and derivatives
+    (4,).
+    """
+    ends = (lower[0] + upper[0]) / 2.0
+    slopes = (lower[1] - upper[1]) * 3.0 / 28.0
+    bends = (lower[2] + upper[2]) / 84.0
+    thirds = (lower[3] - upper[3]) / 1680.0
     return float(ends + h * (slopes + h * (bends + h * thirds)))
 
 
 @compiled
-def _polynomial(left: Floats, right: Floats, h: float, c: Floats) -> None:
-    """Write the coefficients (8,) of the polynomial between two nodes, in u from 0 (left) to 1 (right)."""
-    c[0] = left[0]
-    c[1] = h * left[1]
-    c[2] = h**2 * left[2] / 2.0
-    c[3] = h**3 * left[3] / 6.0
-    r0 = right[0] - (c[0] + c[1] + c[2] + c[3])
-    r1 = h * right[1] - (c[1] + 2.0 * c[2] + 3.0 * c[3])
-    r2 = h**2 * right[2] / 2.0 - (c[2] + 3.0 * c[3])
-    r3 = h**3 * right[3] / 6.0 - c[3]
+def _polynomial(lower: Floats, upper: Floats, h: float, c: Floats) -> None:
+    """Write the coefficients (8,) of the polynomial between two nodes, in u from 0 (lower) to 1
+    (upper).
+    """
+    c[0] = lower[0]
+    c[1] = h * lower[1]
+    c[2] = h**2 * lower[2] / 2.0
+    c[3] = h**3 * lower[3] / 6.0
+    r0 = upper[0] - (c[0] + c[1] + c[2] + c[3])
+    r1 = h * upper[1] - (c[1] + 2.0 * c[2] + 3.0 * c[3])
+    r2 = h**2 * upper[2] / 2.0 - (c[2] + 3.0 * c[3])
+    r3 = h**3 * upper[3] / 6.0 - c[3]
     c[4] = 35.0 * r0 - 15.0 * r1 + 5.0 * r2 - r3
     c[5] = -84.0 * r0 + 39.0 * r1 - 14.0 * r2 + 3.0 * r3
     c[6] = 70.0 * r0 - 34.0 * r1 + 13.0 * r2 - 3.0 * r3
@@ -168,7 +177,8 @@ def _roots(
 
 @compiled
 def _fill(means: Floats, sds: Floats, probabilities: Floats, scores: Floats, out: Floats) -> None:
-    """Write the quantiles (k,) of every mixture into `out` (n, k), NaN where it cannot be computed here.
+    """Write the quantiles (k,) of every mixture into `out` (n, k), NaN where it cannot be computed
+    here.
 
     `means` and `sds` are (n, draw), `probabilities` (k,) ascending with their normal `scores` (k,).
     """

@@ -1,4 +1,5 @@
-"""The folder of one prediction: the table, all quantiles, details for the dashboard, and the structures.
+"""The folder of one prediction: the table, all quantiles, details for the dashboard, and the
+structures.
 
 Numbers are stored as safetensors and texts as JSON in its metadata, without pickle. Loads no torch.
 """
@@ -28,7 +29,8 @@ SCORES = "conformal_scores"  # name of the array, and of its ids in the metadata
 
 
 def save_predictions(path: Path | str, predictions: Predictions) -> None:
-    """Write predictions with all their quantiles to one safetensors file (float64, 3.2 kB per structure).
+    """Write predictions with all their quantiles to one safetensors file (float64, 3.2 kB per
+    structure).
 
     The conformal scores of the run are written if there are any.
     """

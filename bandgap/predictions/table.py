@@ -56,6 +56,7 @@ COLUMNS = (
     "problem",
     "level_of_theory",
 )
+# Fields with a text for each row.
 TEXTS = (
     "ids",
     "files",
@@ -63,13 +64,13 @@ TEXTS = (
     "domain",
     "status",
     "problem",
-)  # fields with a text for each row
+)
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
 
 NEGATIVE_END_NOTE = (
-    "A band gap is not negative: intervals are shown as computed, and a lower end below zero means that the model "
-    "cannot rule out a gap of zero."
+    "A band gap is not negative: intervals are shown as computed, and a lower end below zero means "
+    "that the model cannot rule out a gap of zero."
 )
 
 
@@ -108,7 +109,8 @@ class Predictions:
             expected = (LEVELS.size, n) if name.startswith("quantiles") else (n,)
             if getattr(self, name).shape != expected:
                 raise InputError(
-                    f"predictions: {name} has shape {getattr(self, name).shape}, expected {expected}."
+                    f"predictions: {name} has shape {getattr(self, name).shape}, expected "
+                    f"{expected}."
                 )
         unknown = sorted(set(self.status) - set(STATUSES))
         if unknown:
@@ -121,7 +123,8 @@ class Predictions:
         if wrong.size:
             i = int(wrong[0])
             raise InputError(
-                f"predictions: {self.ids[i]!r} is {self.status[i]} but its mean is {self.mean_eV[i]} eV."
+                f"predictions: {self.ids[i]!r} is {self.status[i]} but its mean is "
+                f"{self.mean_eV[i]} eV."
             )
 
     def __len__(self) -> int:
@@ -175,7 +178,9 @@ class Predictions:
     def to_columns(
         self, level: float = 0.95, kind: IntervalKind = "prediction"
     ) -> dict[str, Sequence[str] | Floats]:
-        """Return the columns of the table by name, texts as sequences and numbers as arrays (n,)."""
+        """Return the columns of the table by name, texts as sequences and numbers as
+        arrays (n,).
+        """
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
         n = len(self)
@@ -320,7 +325,8 @@ def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise InputError(
-                f"{name}, row {line}: {len(row)} cells, expected {len(header)}. Was the file cut off?"
+                f"{name}, row {line}: {len(row)} cells, expected {len(header)}. Was the file cut "
+                "off?"
             )
     columns = (
         dict(zip(header, zip(*rows, strict=True), strict=True))
@@ -350,7 +356,9 @@ def _column(values: Any) -> "pd.Series[Any]":
 
 
 def _at_probability(stored: Floats, probability: float) -> Floats:
-    """Return the quantile (n,) at one probability from quantiles (199, n) at LEVELS, linear in the normal score."""
+    """Return the quantile (n,) at one probability from quantiles (199, n) at LEVELS, linear in the
+    normal score.
+    """
     right = int(np.clip(np.searchsorted(LEVELS, probability - 1e-9), 1, LEVELS.size - 1))
     clipped = np.clip(probability, LEVELS[0], LEVELS[-1])
     left_score, right_score, score = ndtri(np.array([LEVELS[right - 1], LEVELS[right], clipped]))

@@ -44,19 +44,18 @@ def uneven_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Float
     spreads = np.ascontiguousarray(np.take_along_axis(sds, by_mean, axis=0).T)
     order = np.argsort(probabilities)
     ascending = probabilities[order]
-    coarse = ascending.astype(np.float32).astype(
-        np.float64
-    )  # 24 bits: its product with a count is exact
+    # 24 bits: its product with a count is exact.
+    coarse = ascending.astype(np.float32).astype(np.float64)
     count = len(means)
-    whole = np.rint(count * ascending)
-    fraction = (count * coarse - whole) + count * (ascending - coarse)
+    whole_counts = np.rint(count * ascending)
+    fraction = (count * coarse - whole_counts) + count * (ascending - coarse)
     sorted_quantiles = np.empty((means.shape[1], ascending.size))
     _fill(
         centres,
         spreads,
         ascending,
         ndtri(ascending),
-        whole.astype(np.int64),
+        whole_counts.astype(np.int64),
         fraction,
         sorted_quantiles,
     )
@@ -77,7 +76,9 @@ def _log_tail(z: float) -> float:
 
 @compiled
 def _log_sum(means: Floats, sds: Floats, x: float) -> tuple[float, float]:
-    """Return the logarithm of the sum of the tails towards x, and the absolute value of its slope in x."""
+    """Return the logarithm of the sum of the tails towards x, and the absolute value of its slope
+    in x.
+    """
     most = -np.inf
     for d in range(means.size):
         most = max(most, _log_tail(abs(x - means[d]) / sds[d]))
@@ -92,7 +93,8 @@ def _log_sum(means: Floats, sds: Floats, x: float) -> tuple[float, float]:
 
 @compiled
 def _tails(means: Floats, sds: Floats, x: float, farthest: float, sums: Floats) -> None:
-    """Write the sum of the tails towards x, and three derivatives of the sum of Phi(z), into `sums` (4,).
+    """Write the sum of the tails towards x, and three derivatives of the sum of Phi(z), into `sums`
+    (4,).
 
     Components with z^2 above `farthest` are left out.
     """
@@ -117,14 +119,14 @@ def _tails(means: Floats, sds: Floats, x: float, farthest: float, sums: Floats) 
 
 @compiled
 def _step(
-    means: Floats, sds: Floats, x: float, whole: int, fraction: float, sums: Floats
+    means: Floats, sds: Floats, x: float, whole_count: int, fraction: float, sums: Floats
 ) -> tuple[float, float, float]:
     """Return H at x, the step to its root (not finite where there is none), and A - B.
 
     `sums` (2, 4) receives the tails of the components left and right of x.
     """
     n_left = np.searchsorted(means, x, side="right")
-    c = (n_left - whole) - fraction
+    c = (n_left - whole_count) - fraction
     farthest = -2.0 * math.log(LEFT_OUT * min(abs(c), 1.0) / means.size) if c != 0.0 else np.inf
     _tails(means[:n_left], sds[:n_left], x, farthest, sums[0])
     _tails(means[n_left:], sds[n_left:], x, farthest, sums[1])
@@ -163,7 +165,7 @@ def _fill(
     sds: Floats,
     probabilities: Floats,
     scores: Floats,
-    whole: NDArray[np.int64],
+    whole_counts: NDArray[np.int64],
     fraction: Floats,
     out: Floats,
 ) -> None:
@@ -194,7 +196,7 @@ def _fill(
             for _ in range(MOST_STEPS):
                 if high - low <= SMALLEST_EV:
                     break
-                value, step, excess = _step(means[i], sds[i], x, whole[k], fraction[k], sums)
+                value, step, excess = _step(means[i], sds[i], x, whole_counts[k], fraction[k], sums)
                 x_of_sums = x
                 cdf_of_sums = probabilities[k] + excess / count
                 if value < 0.0:

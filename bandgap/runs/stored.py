@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import with_baseline_column
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
-from bandgap.posterior.held_layers import in_passing
+from bandgap.posterior.layer_cache import without_layer_cache
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
@@ -146,7 +146,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
                 means: NDArray[Any] = posterior.mean_draws_eV(inputs).mean((0, 1))
                 return means
 
-            with in_passing():
+            with without_layer_cache():
                 check_references(path, manifest, predict)
     return Run(posterior, descriptor, domain, manifest, conformal)
 

@@ -1,4 +1,6 @@
-"""The manifest.json that every stored source and run carries: written whole or not at all, checked when read."""
+"""The manifest.json that every stored source and run carries: written whole or not at all, checked
+when read.
+"""
 
 import contextlib
 import importlib.metadata
@@ -23,17 +25,19 @@ OPTIONAL = ("chgnet", "torch_geometric")  # of extras that describe structures
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that a prediction depends on, of extras where they are installed."""
-    found = {}
+    """Return the versions of the packages that a prediction depends on, of extras where they are
+    installed.
+    """
+    fields = {}
     for package in (*PACKAGES, *OPTIONAL):
         try:
-            found[package] = importlib.metadata.version(package)
+            fields[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             if package not in OPTIONAL:
                 log.warning(
                     "%s is not installed as a package; its version is not recorded", package
                 )
-    return found
+    return fields
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -45,7 +49,9 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def manifest_kind(folder: Path) -> str | None:
-    """Return the kind that the manifest of a folder states, None where there is no readable manifest."""
+    """Return the kind that the manifest of a folder states, None where there is no readable
+    manifest.
+    """
     try:
         manifest = read_json(folder / MANIFEST)
     except DAMAGE:
@@ -86,8 +92,8 @@ def damage_reported(folder: Path) -> Iterator[None]:
         yield
     except (*DAMAGE, InputError) as error:
         raise ArtifactError(
-            f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: {error}). "
-            "Make the folder again."
+            f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: "
+            f"{error}). Make the folder again."
         ) from error
 
 

@@ -1,7 +1,9 @@
-"""Draws on disk without what all draws of a chain share, such as pruned weights: fewer bytes, the same bits.
+"""Draws on disk without what all draws of a chain share, such as pruned weights: fewer bytes, the
+same bits.
 
-A tensor (chain, draw, ...) of which a tenth or more does not vary from draw to draw becomes four: its shape, one bit
-for every entry of a chain that says whether it varies, those that do not (once), and the others (draw, entry).
+A tensor (chain, draw, ...) of which a tenth or more does not vary from draw to draw becomes four:
+its shape, one bit for every entry of a chain that says whether it varies, those that do not (once),
+and the others (draw, entry).
 """
 
 from collections.abc import Mapping
@@ -12,33 +14,43 @@ from torch import Tensor
 
 LEAST_SHARE = 0.1  # of the entries, below which a tensor stays as it is
 MARK = "packed."
-SHAPE, VARIES, ONCE, MOVING = f"{MARK}shape.", f"{MARK}varies.", f"{MARK}once.", f"{MARK}moving."
+SHAPE = f"{MARK}shape."
+VARIES = f"{MARK}varies."
+ONCE = f"{MARK}once."
+MOVING = f"{MARK}moving."
 
 
 def packed(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors, those of draws that share enough in four parts (`unpacked` undoes it, bit for bit)."""
-    found: dict[str, Tensor] = {}
+    """Return the tensors, those of draws that share enough in four parts (`unpacked` undoes it, bit
+    for bit).
+    """
+    tensors: dict[str, Tensor] = {}
     for name, value in arrays.items():
-        found |= _parts(name, value) or {name: value}
-    return found
+        tensors |= _parts(name, value) or {name: value}
+    return tensors
 
 
 def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Undo `packed`; tensors that were never packed are left alone. Raises KeyError or ValueError on damaged parts."""
-    found = {name: value for name, value in arrays.items() if not name.startswith(MARK)}
+    """Undo `packed`; tensors that were never packed are left alone.
+
+    Raises KeyError or ValueError on damaged parts.
+    """
+    tensors_by_name = {name: value for name, value in arrays.items() if not name.startswith(MARK)}
     for label in [name for name in arrays if name.startswith(SHAPE)]:
         name = label.removeprefix(SHAPE)
-        chains, draws, *rest = (int(size) for size in arrays[label])
-        count = chains * int(np.prod(rest))
+        chains, draws, *sizes = (int(size) for size in arrays[label])
+        count = chains * int(np.prod(sizes))
         bits = np.unpackbits(arrays[VARIES + name].numpy(), count=count)
         varies = torch.from_numpy(bits.astype(bool))
-        once, moving = arrays[ONCE + name], arrays[MOVING + name]
+        once = arrays[ONCE + name]
+        moving = arrays[MOVING + name]
         if once.shape != (int((~varies).sum()),) or moving.shape != (draws, int(varies.sum())):
             raise ValueError(f"tensor {name} does not fit its parts")
         flat = once.new_empty((draws, count))
-        flat[:, ~varies], flat[:, varies] = once, moving
-        found[name] = flat.reshape(draws, chains, *rest).movedim(0, 1).contiguous()
-    return found
+        flat[:, ~varies] = once
+        flat[:, varies] = moving
+        tensors_by_name[name] = flat.reshape(draws, chains, *sizes).movedim(0, 1).contiguous()
+    return tensors_by_name
 
 
 def _parts(name: str, value: Tensor) -> dict[str, Tensor] | None:

@@ -1,7 +1,8 @@
-"""Reference structures stored with a model: a few structures and what the model predicted for them when it was stored.
+"""Reference structures stored with a model: a few structures and what the model predicted for them
+when it was stored.
 
-Loading recomputes the predictions, descriptor included, and refuses the model when they differ, because a stored model
-in a new environment can silently predict something else.
+Loading recomputes the predictions, descriptor included, and refuses the model when they differ,
+because a stored model in a new environment can silently predict something else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,9 @@ Floats = NDArray[np.float64]
 def reference_rows(
     records: Sequence[StructureRecord], predicted: Floats, *, baseline_eV: Floats | None = None
 ) -> list[dict[str, Any]]:
-    """Return the structures, their predictions (n,) and baseline (n,) in eV as plain values for the manifest."""
+    """Return the structures, their predictions (n,) and baseline (n,) in eV as plain values for the
+    manifest.
+    """
     rows = []
     for record, mean in zip(records, predicted, strict=True):
         atoms = record.atoms
@@ -56,16 +59,19 @@ def reference_baseline_eV(manifest: Mapping[str, Any]) -> Floats | None:
 def check_references(
     folder: Path, manifest: Mapping[str, Any], predict: Callable[[list[StructureRecord]], Floats]
 ) -> None:
-    """Recompute the stored reference predictions; raises ArtifactError naming the structure that differs most."""
+    """Recompute the stored reference predictions; raises ArtifactError naming the structure that
+    differs most.
+    """
     rows = manifest["references"]
     if not rows:
         return
     stored = np.array([row["mean_eV"] for row in rows], dtype=np.float64)
-    found = predict([_record(row) for row in rows])
-    difference = np.abs(found - stored)
+    values = predict([_record(row) for row in rows])
+    difference = np.abs(values - stored)
     worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
     if not difference[worst] <= TOLERANCE_EV:
-        then, now = manifest.get("versions", {}), versions()
+        then = manifest.get("versions", {})
+        now = versions()
         changed = [
             f"{name} {then[name]} -> {now[name]}"
             for name in now
@@ -78,12 +84,14 @@ def check_references(
         )
         raise ArtifactError(
             f"{folder}: the stored model fails its self-check: structure {rows[worst]['id']} gives "
-            f"{found[worst]:.3f} eV, {stored[worst]:.3f} eV when it was stored. Changed since then: "
-            f"{', '.join(changed) or 'no version'}. "
+            f"{values[worst]:.3f} eV, {stored[worst]:.3f} eV when it was stored. Changed since "
+            f"then: {', '.join(changed) or 'no version'}. "
             f"{advice}."
         )
 
 
 def _record(row: Mapping[str, Any]) -> StructureRecord:
-    atoms = Atoms(row["numbers"], row["positions"], cell=row["cell"], pbc=row["pbc"])  # type: ignore[no-untyped-call]
+    atoms = Atoms(  # type: ignore[no-untyped-call]
+        row["numbers"], row["positions"], cell=row["cell"], pbc=row["pbc"]
+    )
     return StructureRecord(row["id"], "reference", "extXYZ", atoms)

@@ -1,4 +1,6 @@
-"""Where a result may be written: a new or empty folder, or one that contains an older result of the same kind."""
+"""Where a result may be written: a new or empty folder, or one that contains an older result of the
+same kind.
+"""
 
 import contextlib
 import fnmatch
@@ -28,7 +30,8 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def check_result_folder(out: Path, *, kind: str, inputs: Iterable[Path | str | None] = ()) -> None:
-    """Raise InputError where a result of this kind (a key of `FILES`) cannot replace what is in the folder `out`.
+    """Raise InputError where a result of this kind (a key of `FILES`) cannot replace what is in the
+    folder `out`.
 
     Refused are: a file, the folder that the process works in, a folder with another kind of result
     or with files of the user, a folder inside another result, one that is or contains one of the
@@ -38,37 +41,38 @@ def check_result_folder(out: Path, *, kind: str, inputs: Iterable[Path | str | N
     if not target.is_dir():
         check_writable(target)
         return
-    found = manifest_kind(target)
-    if found not in (None, kind):
-        other = _WORDS.get(str(found), f"a result of kind {found}")
+    stored_kind = manifest_kind(target)
+    if stored_kind not in (None, kind):
+        other = _WORDS.get(str(stored_kind), f"a result of kind {stored_kind}")
         raise InputError(
             f"{out} contains {other}, which {_WORDS[kind]} does not replace. Give a new folder."
         )
     names = sorted(path.name for path in target.iterdir())
-    others = _other_names(target, kind=kind)
+    other_names = _other_names(target, kind=kind)
     unfinished = [
         name for name in names if _matches(name, ("*.safetensors", "checkpoint", "member-*"))
     ]
-    if found is None and not others and not unfinished:
-        others = [name for name in names if not _matches(name, _IN_ALL)]
-    if others:
+    if stored_kind is None and not other_names and not unfinished:
+        other_names = [name for name in names if not _matches(name, _IN_ALL)]
+    if other_names:
         raise InputError(
-            f"{out} holds other files, such as {others[0]}, and a result replaces all of its folder. Give a new folder "
-            "or an empty one, or move these files."
+            f"{out} holds other files, such as {other_names[0]}, and a result replaces all of its "
+            "folder. Give a new folder or an empty one, or move these files."
         )
     if os.path.ismount(target):
         raise InputError(
-            f"{out} is a mount point, which cannot be replaced. Give a folder in it, such as {out / kind}."
+            f"{out} is a mount point, which cannot be replaced. Give a folder in it, such as "
+            f"{out / kind}."
         )
     check_writable(target)
-    check_writable(
-        target.parent
-    )  # where the new folder is written before it takes the place of this one
+    # Where the new folder is written before it takes the place of this one.
+    check_writable(target.parent)
 
 
 @contextlib.contextmanager
 def replaced_result(out: Path, *, kind: str) -> Iterator[Path]:
-    """Yield a new folder for a result of this kind that takes the place of `out` as a whole (`replaced_folder`).
+    """Yield a new folder for a result of this kind that takes the place of `out` as a whole
+    (`replaced_folder`).
 
     Files of the user that were put into `out` since `check_result_folder` looked are copied to the
     new folder.
@@ -89,9 +93,9 @@ def check_table_folder(out: Path, *names: str) -> None:
     `names`, and one that cannot be written.
     """
     target = _checked_place(out, kind="")
-    found = manifest_kind(target) or ""
-    if found in _WORDS:
-        raise InputError(f"{out} contains {_WORDS[found]}. Give a new folder.")
+    stored_kind = manifest_kind(target) or ""
+    if stored_kind in _WORDS:
+        raise InputError(f"{out} contains {_WORDS[stored_kind]}. Give a new folder.")
     if (
         target.is_dir()
         and any(target.iterdir())
@@ -111,7 +115,8 @@ def result_above(path: Path) -> Path | None:
 
 
 def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] = ()) -> Path:
-    """Return the folder that `out` names; raise InputError where no result may be, whatever it contains.
+    """Return the folder that `out` names; raise InputError where no result may be, whatever it
+    contains.
 
     A run may be in a folder below that of another run, which is then not replaced any more.
     """
@@ -119,17 +124,19 @@ def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] 
     target = out.resolve()
     if target.exists() and not target.is_dir():
         raise InputError(f"{out} is a file. Give the name of a folder.")
-    for given in inputs:
-        if given is None:
+    for input_path in inputs:
+        if input_path is None:
             continue
-        source = Path(given).resolve()
+        source = Path(input_path).resolve()
         if source == target or source.is_relative_to(target):
             raise InputError(
-                f"{out} is, or contains, {given}, which this command reads, and would be replaced. Give another folder."
+                f"{out} is, or contains, {input_path}, which this command reads, and would be "
+                "replaced. Give another folder."
             )
     if Path.cwd().is_relative_to(target):
         raise InputError(
-            f"{out} is the current folder, or contains it. Give the name of a folder in it, such as ./run."
+            f"{out} is the current folder, or contains it. Give the name of a folder in it, such "
+            "as ./run."
         )
     above = result_above(target)
     if above is not None and not (kind == "run" and manifest_kind(above) == "run"):
@@ -142,8 +149,8 @@ def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] 
 
 def _other_names(folder: Path, *, kind: str) -> list[str]:
     """Return the names of what is in a folder beyond the files of a result of this kind."""
-    known = (*FILES[kind], *_IN_ALL)
-    return sorted(path.name for path in folder.iterdir() if not _matches(path.name, known))
+    patterns = (*FILES[kind], *_IN_ALL)
+    return sorted(path.name for path in folder.iterdir() if not _matches(path.name, patterns))
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -13,8 +13,8 @@ from bandgap.foundation.errors import ArtifactError
 def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors, whole or not at all, with the file mode of any other file.
 
-    safetensors' own writer lets only the owner read them. Tensors that were loaded are a view of their file: it is
-    replaced, never written over, so that they stay what they are.
+    safetensors' own writer lets only the owner read them. Tensors that were loaded are a view of
+    their file: it is replaced, never written over, so that they stay what they are.
     """
     partial = path.with_name(path.name + ".part")
     partial.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
@@ -22,7 +22,9 @@ def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
-    """Return all tensors of a file; raises ArtifactError when one of `shapes` is missing or of another shape."""
+    """Return all tensors of a file; raises ArtifactError when one of `shapes` is missing or of
+    another shape.
+    """
     try:
         arrays: dict[str, torch.Tensor] = load_file(path)
     except DAMAGE as error:
@@ -39,7 +41,8 @@ def check_shapes(
     """Raise ArtifactError naming the first of `shapes` that a file's tensors do not have."""
     for name, shape in shapes.items():
         if name not in arrays or tuple(arrays[name].shape) != shape:
-            found = tuple(arrays[name].shape) if name in arrays else "nothing"
+            stored_shape = tuple(arrays[name].shape) if name in arrays else "nothing"
             raise ArtifactError(
-                f"{path}: tensor {name} has shape {found}, {shape} is expected. The folder is damaged."
+                f"{path}: tensor {name} has shape {stored_shape}, {shape} is expected. The folder "
+                "is damaged."
             )

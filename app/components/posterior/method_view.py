@@ -147,7 +147,7 @@ def chosen_setting(files: RunFiles) -> None:
         values,
         scores,
         name=SETTINGS.get(name, name),
-        chosen=picked,
+        selected=picked,
         key="validation",
         alt=f"Held-out score against {name}",
         caption="Lower is better. A flat curve: the choice hardly matters. A minimum at an end: "

@@ -1,4 +1,4 @@
-"""Gaussian processes whose kernels are sums, and draws of their few scales.
+"""Gaussian processes with sum and product kernels, and draws of their scales.
 
 Not here: features, which come from a source.
 """

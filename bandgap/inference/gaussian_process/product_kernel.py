@@ -1,13 +1,13 @@
-r"""A Gaussian process in several distances at once, each with a length of its own: how unlike parts of structures are.
+r"""A Gaussian process with a distance and a length for each block of the descriptor.
 
-In units of the training gaps' standard deviation, the gaps being centred,
+For standardised training gaps,
 
     y = b_0 + g(x) + noise,     b_0 ~ N(0, 2^2),  noise ~ N(0, s^2),
     g ~ GP(0, a^2 (1 + r) exp(-r)),     r^2 = 3 sum_j (D_j / ell_j)^2
 
-which is a Matern kernel of smoothness 3/2, D_j the distances in the parts over their median (Rasmussen and Williams,
-2006, chapters 2, 4 and 5). theta = (log a, log ell_1 ..., log s), with independent normal priors: a part whose length
-is long says nothing.
+This is a Matern kernel of smoothness 3/2. D_j is the distance in block j divided by its median
+(Rasmussen and Williams, 2006, chapters 2, 4 and 5). theta = (log a, log ell_1 ..., log s) has
+independent normal priors. A block with a long length has little influence.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ from scipy.linalg import lapack, solve_triangular
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 
-# prior mean and sd of the logarithms
-AMPLITUDE, LENGTH, NOISE = (0.0, 1.0), (1.0, 1.0), (-1.2, 0.7)
+# Prior mean and sd of the logarithms.
+AMPLITUDE = (0.0, 1.0)
+LENGTH = (1.0, 1.0)
+NOISE = (-1.2, 0.7)
 INTERCEPT_VARIANCE = 4.0
 JITTER = 1e-8
 
@@ -27,20 +29,20 @@ Floats = NDArray[np.float64]
 
 
 def prior_of(n_distances: int) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the priors of theta, for so many distances."""
+    """Return mean and standard deviation of the priors of theta for a number of distances."""
     mean, sd = np.array([AMPLITUDE, *[LENGTH] * n_distances, NOISE], dtype=np.float64).T
     return mean, sd
 
 
 @dataclass(frozen=True, eq=False)
 class ProductKernelProblem:
-    """Training rows: squares of the distances among them, (n, n) each, and centred gaps over their sd, y (n,)."""
+    """Squared distances between the training rows, (n, n) each, and standardised gaps y (n,)."""
 
     squares: tuple[Floats, ...]
     y: Floats
 
     def log_value(self, theta: Floats) -> float:
-        """Return log p(y | theta) + log p(theta) up to a constant; -inf where the covariance has no factor."""
+        """Return log p(y | theta) + log p(theta) + constant, -inf if there is no factor."""
         factor, info = self._factor(covariance(theta, self.squares), theta)
         if info != 0:
             return -np.inf
@@ -70,22 +72,27 @@ class ProductKernelProblem:
         return value, gradient - (theta - mean) / sd**2
 
     def conditional(self, theta: Floats, squares: tuple[Floats, ...]) -> tuple[Floats, Floats]:
-        """Return mean and variance (m,) of the noise-free function at new rows, of squares (m, n) to training rows."""
-        factor, _ = self._factor(covariance(theta, self.squares), theta)
-        alpha, prior = self._solved(factor), INTERCEPT_VARIANCE + np.exp(2 * theta[0])
+        """Return mean and variance (m,) of the noise-free function at new rows.
 
-        def at(*near: Floats) -> tuple[Floats, Floats]:
-            c = covariance(theta, near)
+        `squares` are the squared distances (m, n) to the training rows.
+        """
+        factor, _ = self._factor(covariance(theta, self.squares), theta)
+        alpha = self._solved(factor)
+        prior = INTERCEPT_VARIANCE + np.exp(2 * theta[0])
+
+        def conditional_at(*new_squares: Floats) -> tuple[Floats, Floats]:
+            c = covariance(theta, new_squares)
             reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
             return c @ alpha, np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
 
-        mean, variance = by_fixed_block(at, *squares)
+        mean, variance = by_fixed_block(conditional_at, *squares)
         return mean, variance
 
     def left_out(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance (n,) of every row's y, its noise included, given all others.
+        """Return mean and variance (n,) of every row's y, with noise, given all other rows.
 
-        From the inverse of the covariance alone (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12).
+        They are computed from the inverse of the covariance (Rasmussen and Williams, 2006, eqs.
+        5.10 to 5.12).
         """
         factor, _ = self._factor(covariance(theta, self.squares), theta)
         inverse, _ = lapack.dpotri(factor, lower=1)

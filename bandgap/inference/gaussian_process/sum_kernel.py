@@ -1,14 +1,15 @@
-r"""A Gaussian process whose kernel is a sum: what source networks say of two structures, and what they leave open.
+r"""A Gaussian process with a sum of kernels: of features of source networks, and of the descriptor.
 
-In units of the training gaps' standard deviation, the gaps being centred,
+For standardised training gaps,
 
     y = b_0 + sum_k a_k u_k(x) + g(x) + noise,     b_0 ~ N(0, 2^2),  u_k ~ GP(0, G_k),
     g ~ GP(0, a_g^2 prod_j exp(-D_j / ell_j)),     noise ~ N(0, s^2)
 
-The G_k are Gram matrices with mean diagonal 1 over the training rows (the first linear in the networks' predictions,
-then linear in a layer's features, of the networks linearised in a layer, or of electron levels), the D_j distances over
-their median; K is the sum of all parts (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g,
-log ell_j ..., log s), with independent normal priors that say where the scales of transfers lie.
+The G_k are Gram matrices with mean diagonal 1 over the training rows. The first is linear in the
+networks' predictions; the others are linear in a layer's features, of networks linearised in a
+layer, or of electron levels. The D_j are distances divided by their median. The covariance is the
+sum of all terms (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g,
+log ell_j ..., log s) has independent normal priors, informed by the scales of other transfers.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-# prior mean and sd of the logarithms
-PREDICTIONS, GRAM, RESIDUAL, NOISE = (-0.4, 0.7), (-1.0, 0.7), (-1.4, 0.7), (-0.9, 0.5)
+# Prior mean and sd of the logarithms.
+PREDICTIONS = (-0.4, 0.7)
+GRAM = (-1.0, 0.7)
+RESIDUAL = (-1.4, 0.7)
+NOISE = (-0.9, 0.5)
 LENGTHS = ((0.5, 0.5), (1.2, 0.7))  # of the descriptor, of the size
 INTERCEPT_VARIANCE = 4.0
 JITTER = 1e-8
@@ -29,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """The parts of the covariance between rows a and rows b, each (a, b): at least one Gram matrix and one distance."""
+    """Gram matrices and distances between rows a and rows b, each (a, b), at least one of both."""
 
     grams: tuple[Floats, ...]
     distances: tuple[Floats, ...]
@@ -61,13 +65,13 @@ def prior_of(kernels: Kernels) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class SumKernelProblem:
-    """Training rows: kernels among them and their centred gaps over their standard deviation, y (n,)."""
+    """Kernels between the training rows, and their standardised gaps y (n,)."""
 
     kernels: Kernels
     y: Floats
 
     def log_value(self, theta: Floats) -> float:
-        """Return log p(y | theta) + log p(theta); -inf where the covariance has no factor."""
+        """Return log p(y | theta) + log p(theta), -inf if the covariance has no factor."""
         factor, info = self._factor(theta)
         if info != 0:
             return -np.inf
@@ -75,9 +79,11 @@ class SumKernelProblem:
         return self._value(theta, factor, alpha)
 
     def log_density(self, theta: Floats) -> tuple[float, Floats]:
-        """Return log p(y | theta) + log p(theta) and its gradient; -inf where the covariance has no factor."""
-        parts, k = self.kernels, len(self.kernels.grams)
-        noise, laplacian = np.exp(2 * theta[-1]), self.kernels.laplacian(theta)
+        """Return log p(y | theta) + log p(theta) and its gradient, -inf if there is no factor."""
+        parts = self.kernels
+        k = len(self.kernels.grams)
+        noise = np.exp(2 * theta[-1])
+        laplacian = self.kernels.laplacian(theta)
         factor, info = self._factor(theta)
         if info != 0:
             return -np.inf, np.zeros_like(theta)
@@ -99,19 +105,20 @@ class SumKernelProblem:
         return value, gradient - (theta - mean) / sd**2
 
     def conditional(self, theta: Floats) -> Callable[[Kernels, Floats], tuple[Floats, Floats]]:
-        """Return what gives mean and variance (m,) of the noise-free function at new rows.
+        """Return a function for the mean and variance (m,) of the noise-free function at new rows.
 
-        It takes the kernels (m, n) to training rows and the diagonal (m,) of the new rows' own covariance at theta.
+        Its arguments are the kernels (m, n) to the training rows and the prior variance (m,) of the
+        new rows at theta.
         """
         factor, _ = self._factor(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
 
-        def at(cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
+        def conditional_at(cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
             c = cross.covariance(theta)
             reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
             return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
 
-        return at
+        return conditional_at
 
     def _value(self, theta: Floats, factor: Floats, alpha: Floats) -> float:
         mean, sd = prior_of(self.kernels)

@@ -1,4 +1,4 @@
-"""Exact Gaussian processes whose linear solves are unbiased instead of complete (ULISSE; Filippone and Engler 2015).
+"""Exact Gaussian processes with unbiased instead of complete linear solves (ULISSE).
 
-Not here: the likelihood by neighbours (`vecchia`), which is cheaper where it will do.
+Filippone and Engler (2015). Not here: Vecchia's likelihood (`vecchia`), which is cheaper.
 """

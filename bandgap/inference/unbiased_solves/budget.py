@@ -1,7 +1,7 @@
-"""What a chain of unbiased solves will cost and how far its solves scatter, said before it starts; and a refusal.
+"""Cost of a chain of unbiased solves, and the error of its solves, before it starts.
 
-Where the weights of a series grow faster than it converges, its variance is finite and of no use: no step is small
-enough.
+If the weights of a series grow faster than the series converges, the variance is so large that no
+step is small enough. Such a chain is refused.
 """
 
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from bandgap.inference.unbiased_solves.conjugate_gradients import (
 from bandgap.inference.unbiased_solves.gradient import FREE
 from bandgap.inference.unbiased_solves.series import Floats, Truncation, mean_square_error
 
-SLOPES = 2  # products with a derivative of K by FREE: that by tau2 is none
-MOST_SCATTER = 1.0  # root mean square error of a solve over the length of the solution
-MOST_BYTES = 2**28  # of increments that are kept to see how they fall
+SLOPES = 2  # products with a derivative of K by FREE; that by tau2 needs none
+MOST_SCATTER = 1.0  # largest root mean square error of a solve over the length of the solution
+MOST_BYTES = 2**28  # most memory for increments
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps of all chains, products with K or a slope of it in each and before them, and how solves scatter.
+    """Steps of all chains, products with K or its derivatives, and the error of solves.
 
-    Series are counted as if they never converged before they are cut: fewer products are made where they do. `scatter`
-    is the root mean square error of an unbiased solve over the length of the solution, `terms` are those of a complete
-    one.
+    Products are counted without convergence before the truncation, so they are an upper bound.
+    `scatter` is the root mean square error of an unbiased solve over the length of the solution.
+    `terms` are those of a complete solve.
     """
 
     steps: int
@@ -40,15 +40,15 @@ class Budget:
 
     @property
     def total(self) -> float:
-        """Products in all."""
+        """Products of all steps and before."""
         return self.before + self.steps * self.products
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the budget in a sentence."""
         return (
-            f"{self.steps:,} steps with at most about {self.products:.0f} products of a {self.n:,} x {self.n:,} matrix "
-            f"each, {self.total:,.0f} in all with the metric; a complete solve takes {self.terms}, an unbiased one "
-            f"scatters by {self.scatter:.0%}."
+            f"{self.steps:,} steps with at most about {self.products:.0f} products of a {self.n:,} "
+            f"x {self.n:,} matrix each, {self.total:,.0f} in all with the metric; a complete solve "
+            f"takes {self.terms}, an unbiased one scatters by {self.scatter:.0%}."
         )
 
 
@@ -63,9 +63,27 @@ def budget_of(
     metric_probes: int = 0,
     precondition: Product | None = None,
 ) -> Budget:
-    """Return the budget of `steps` gradients at this kernel, with `trends` complete solves in each and the metric's.
+    """Return the budget of `steps` gradients at this kernel.
 
-    Raises InputError where the weights' variance makes the solves senseless, with what would mend it.
+    Parameters
+    ----------
+    kernel, y
+        Kernel matrix and right-hand side, (n,).
+    truncation
+        Truncation of the series.
+    steps, probes
+        Steps of all chains, and random signs in each.
+    trends
+        Complete solves for the trend in each step, on average.
+    metric_probes
+        Random signs for the metric.
+    precondition
+        Product of the preconditioner's inverse with a vector.
+
+    Raises
+    ------
+    InputError
+        If the error of the solves is too large.
     """
     n = len(y)
     most = max(2, min(truncation.most, MOST_BYTES // (8 * n)))
@@ -78,9 +96,10 @@ def budget_of(
     budget = Budget(steps, products, before, n, scatter, terms)
     if not scatter <= MOST_SCATTER:
         raise InputError(
-            f"unbiased solves scatter by {scatter:.3g} times the length of the solution (want at most "
-            f"{MOST_SCATTER:g}): the weights of beta = {truncation.beta:g}, {truncation.reading}, grow faster than "
-            f"conjugate gradients converge ({terms} terms). Give a smaller beta, more terms that are always "
-            "kept, or a larger rank of the preconditioner."
+            f"unbiased solves scatter by {scatter:.3g} times the length of the solution (want at "
+            f"most {MOST_SCATTER:g}): the weights of beta = {truncation.beta:g}, "
+            f"{truncation.reading}, grow faster than conjugate gradients converge ({terms} terms). "
+            "Give a smaller beta, more terms that are always kept, or a larger rank of the "
+            "preconditioner."
         )
     return budget

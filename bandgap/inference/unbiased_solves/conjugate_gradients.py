@@ -1,4 +1,4 @@
-"""Conjugate gradients with the increments of their solution, preconditioned, and kernels that are never stored."""
+"""Preconditioned conjugate gradients, and kernel matrices as products with vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from bandgap.inference.unbiased_solves.series import Floats, Truncation
 from bandgap.inference.vecchia.correlation import correlations, log_slopes
 from bandgap.inference.vecchia.likelihood import Theta
 
-END: Final = 1e-10  # of the relative residual: what is left of the series is negligible
-ROWS_AT_ONCE = 1024
-STORED_ROWS = 4096  # up to which correlations are kept in memory
+TOLERANCE: Final = 1e-10  # relative residual below which further terms are negligible
+CHUNK = 1024  # rows of the kernel matrix computed together
+STORED_ROWS = 4096  # most rows of which the correlations are stored
 
 Product = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Solve:
-    """A solution (n,), the terms that were computed, and the relative residual there."""
+    """A solution (n,), its number of terms, and its relative residual."""
 
     solution: Floats
     terms: int
@@ -37,15 +37,33 @@ def solve(
     precondition: Product | None = None,
     increments: list[Floats] | None = None,
 ) -> Solve:
-    """Return sum_i weights_i d_i over at most `terms` increments of the solution of K s = b (weights default to 1).
+    """Return sum_i weights_i d_i over increments d_i of the solution of K s = b.
 
-    They end at a relative residual of 1e-10. `increments` takes the d_i.
+    The sum ends after `terms` increments, or at a relative residual of 1e-10.
+
+    Parameters
+    ----------
+    product
+        Product of K with a vector.
+    b
+        Right-hand side, (n,).
+    weights
+        Weights of the increments; default: 1.
+    terms
+        Largest number of increments.
+    precondition
+        Product of the preconditioner's inverse with a vector.
+    increments
+        List to which the d_i are appended.
     """
-    s, r = np.zeros_like(b), b.copy()
+    s = np.zeros_like(b)
+    r = b.copy()
     z = r if precondition is None else precondition(r)
-    p, rz, size = z.copy(), float(r @ z), float(np.linalg.norm(b)) or 1.0
+    p = z.copy()
+    rz = float(r @ z)
+    size = float(np.linalg.norm(b)) or 1.0
     done = 0
-    while done < terms and np.linalg.norm(r) > END * size:
+    while done < terms and np.linalg.norm(r) > TOLERANCE * size:
         kp = product(p)
         step = rz / float(p @ kp)
         s += (step if weights is None else step * weights[done]) * p
@@ -68,7 +86,7 @@ def unbiased_solve(
     *,
     precondition: Product | None = None,
 ) -> Solve:
-    """Return a random vector whose mean is the solution of K s = b, from conjugate gradients cut at random."""
+    """Return a random vector whose mean is the solution of K s = b."""
     stop = truncation.stop(rng)
     weights = 1.0 / truncation.inclusion(stop)
     return solve(product, b, weights=weights, terms=stop, precondition=precondition)
@@ -77,20 +95,22 @@ def unbiased_solve(
 def increments_of(
     product: Product, b: Floats, *, terms: int, precondition: Product | None = None
 ) -> Floats:
-    """Return the increments (term, n) of the solution of K s = b until it has converged."""
-    found: list[Floats] = []
-    solve(product, b, terms=terms, precondition=precondition, increments=found)
-    return np.array(found)
+    """Return the increments (term, n) of the solution of K s = b until convergence."""
+    solutions: list[Floats] = []
+    solve(product, b, terms=terms, precondition=precondition, increments=solutions)
+    return np.array(solutions)
 
 
 class KernelMatrix:
-    """sigma2 M + tau2 I of points (n, q), and its derivatives by log theta, as products with vectors.
+    """Products with sigma2 M + tau2 I of points (n, q) and its derivatives by log theta.
 
-    Correlations are computed again in chunks of rows for every product above 4,096 points: memory is O(n).
+    Above 4,096 points, correlations are recomputed for every product in chunks of rows, so memory
+    is O(n).
     """
 
     def __init__(self, points: Floats, theta: Theta) -> None:
-        self.points, self.theta = points, theta
+        self.points = points
+        self.theta = theta
         self._stored: dict[int, Floats] = {}
 
     def __call__(self, v: Floats) -> Floats:
@@ -104,7 +124,7 @@ class KernelMatrix:
         return self.theta.sigma2 * self._times(which, v)
 
     def preconditioner(self, rank: int) -> Product:
-        """Return a preconditioner: the inverse of F F' + tau2 I, F a pivoted Cholesky factor of this rank."""
+        """Return products with the inverse of F F' + tau2 I, F a pivoted Cholesky factor."""
         factor = pivoted_cholesky(self, min(rank, len(self.points)))
         tau2 = self.theta.tau2
         inner = np.linalg.cholesky(tau2 * np.eye(factor.shape[1]) + factor.T @ factor)
@@ -117,7 +137,7 @@ class KernelMatrix:
         return inverse
 
     def row(self, i: int) -> Floats:
-        """Return sigma2 M of one point with all."""
+        """Return the row of sigma2 M of one point."""
         return np.asarray(self.theta.sigma2 * self._block(0, slice(i, i + 1))[0], dtype=np.float64)
 
     def _times(self, which: int, v: Floats) -> Floats:
@@ -125,8 +145,8 @@ class KernelMatrix:
             if which not in self._stored:
                 self._stored[which] = self._block(which, slice(None))
             return np.asarray(self._stored[which] @ v, dtype=np.float64)
-        starts = range(0, len(self.points), ROWS_AT_ONCE)
-        return np.concatenate([self._block(which, slice(i, i + ROWS_AT_ONCE)) @ v for i in starts])
+        starts = range(0, len(self.points), CHUNK)
+        return np.concatenate([self._block(which, slice(i, i + CHUNK)) @ v for i in starts])
 
     def _block(self, which: int, rows: slice) -> Floats:
         distances = torch.from_numpy(np.asarray(cdist(self.points[rows], self.points)))
@@ -140,14 +160,15 @@ class KernelMatrix:
 
 
 def pivoted_cholesky(kernel: KernelMatrix, rank: int) -> Floats:
-    """Return F (n, rank) with F F' near sigma2 M: the largest remaining diagonal is taken out in every step."""
+    """Return the pivoted Cholesky factor F (n, rank), with F F' near sigma2 M."""
     n = len(kernel.points)
-    left, factor = np.full(n, kernel.theta.sigma2), np.zeros((n, rank))
+    remaining = np.full(n, kernel.theta.sigma2)
+    factor = np.zeros((n, rank))
     for k in range(rank):
-        pivot = int(left.argmax())
-        if left[pivot] < 1e-10 * kernel.theta.sigma2:
+        pivot = int(remaining.argmax())
+        if remaining[pivot] < 1e-10 * kernel.theta.sigma2:
             return factor[:, :k]
         column = kernel.row(pivot) - factor[:, :k] @ factor[pivot, :k]
-        factor[:, k] = column / np.sqrt(left[pivot])
-        left = np.maximum(left - factor[:, k] ** 2, 0.0)
+        factor[:, k] = column / np.sqrt(remaining[pivot])
+        remaining = np.maximum(remaining - factor[:, k] ** 2, 0.0)
     return factor

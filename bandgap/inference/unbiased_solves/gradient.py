@@ -1,9 +1,11 @@
-r"""The gradient of an exact Gaussian likelihood by log theta from unbiased solves alone.
+r"""The gradient of an exact Gaussian likelihood by log theta from unbiased solves.
 
-    -(1 / 2 N_r) sum_r (K^-1 r)'K_i r + s'K_i s' / 2,      r of random signs, s and s' two independent solves of K s = y
+    -(1 / 2 N_r) sum_r (K^-1 r)'K_i r + s'K_i s' / 2
 
-Every solve enters once and linearly, or beside an independent one: the mean is the gradient. One solve used twice adds
-(1/2) sum_jl d_j'K_i d_l (1 / P_min(j,l) - 1), which the source does not say.
+r are vectors of random signs, s and s' two independent solves of K s = y. Every solve is used
+linearly, or in a product with an independent one, so the mean is the gradient. A solve in a product
+with itself would add the bias (1/2) sum_jl d_j'K_i d_l (1 / P_min(j,l) - 1), which the source does
+not mention.
 """
 
 from dataclasses import dataclass
@@ -20,12 +22,12 @@ from bandgap.inference.unbiased_solves.conjugate_gradients import (
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
 
 FREE: Final = (0, 1, 3)  # sigma2, rho, tau2
-LEAST = 0.02  # eigenvalue of the correlations of estimated information
+LEAST = 0.02  # least eigenvalue of the correlation matrix of estimated information
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The gradient (3,) by the logs of sigma2, rho, tau2, and the products with K that it took."""
+    """The gradient (3,) by the logs of sigma2, rho and tau2, and its number of products with K."""
 
     gradient: Floats
     products: int
@@ -41,17 +43,21 @@ def gradient_estimate(
     precondition: Product | None = None,
     solves: int = 2,
 ) -> Estimate:
-    """Return an unbiased estimate from `probes` random signs and two solves; `solves` = 1 is biased, for comparison."""
-    total, products = np.zeros(len(FREE)), 0
+    """Return an unbiased estimate from `probes` vectors of random signs and two solves.
+
+    With `solves` = 1 it is biased, for comparison.
+    """
+    total = np.zeros(len(FREE))
+    products = 0
     for _ in range(probes):
         r = rng.choice((-1.0, 1.0), size=y.size)
-        found = unbiased_solve(kernel, r, truncation, rng, precondition=precondition)
-        products += found.terms
-        total -= [found.solution @ kernel.slope(j, r) / (2 * probes) for j in FREE]
+        estimate = unbiased_solve(kernel, r, truncation, rng, precondition=precondition)
+        products += estimate.terms
+        total -= [estimate.solution @ kernel.slope(j, r) / (2 * probes) for j in FREE]
     pair = [
         unbiased_solve(kernel, y, truncation, rng, precondition=precondition) for _ in range(solves)
     ]
-    products += sum(each.terms for each in pair)
+    products += sum(half.terms for half in pair)
     total += [0.5 * pair[0].solution @ kernel.slope(j, pair[-1].solution) for j in FREE]
     return Estimate(total, products)
 
@@ -64,19 +70,21 @@ def trace_information(
     rng: np.random.Generator,
     precondition: Product | None = None,
 ) -> Floats:
-    """Return the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, from random signs; positive definite.
+    """Estimate the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, by random signs.
 
-    Correlations whose eigenvalues the signs leave below `LEAST` are moved there.
+    It is positive definite: eigenvalues of its correlation matrix are at least `LEAST`.
     """
     total = np.zeros((len(FREE), len(FREE)))
     for _ in range(probes):
         r = rng.choice((-1.0, 1.0), size=len(kernel.points))
-        left = solve(kernel, r, terms=terms, precondition=precondition).solution
+        solution = solve(kernel, r, terms=terms, precondition=precondition).solution
         right = [
             solve(kernel, kernel.slope(j, r), terms=terms, precondition=precondition).solution
             for j in FREE
         ]
-        total += 0.5 * np.array([kernel.slope(j, left) for j in FREE]) @ np.array(right).T / probes
+        total += (
+            0.5 * np.array([kernel.slope(j, solution) for j in FREE]) @ np.array(right).T / probes
+        )
     sd = np.sqrt(np.maximum(np.diag(total), 1e-3))
     values, vectors = np.linalg.eigh(0.5 * (total + total.T) / np.outer(sd, sd))
     result: Floats = np.outer(sd, sd) * ((vectors * np.maximum(values, LEAST)) @ vectors.T)

@@ -1,10 +1,11 @@
-r"""Langevin dynamics of an exact Gaussian process whose gradient comes from unbiased solves.
+r"""Langevin dynamics of an exact Gaussian process with gradients from unbiased solves.
 
     eta' = eta + h D^-1 g~ + sqrt(2 h) D^(-1/2) z
 
-D is the Fisher information at the start, from random signs, with the prior's curvature, frozen. There are no batches:
-what is random in g~ is the linear algebra. With one probe its variance is about D, which widens a normal posterior by
-h / 2. The preconditioner is that of the start, for every kernel: any will do, and the mean stays.
+D is the Fisher information at the start, estimated by random signs, plus the prior's curvature. It
+is fixed. There are no batches: the randomness of g~ is in the linear algebra. With one probe its
+variance is about D, which widens a normal posterior by h / 2. All kernels have the preconditioner
+of the start, which does not change the mean.
 """
 
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ METRIC_PROBES = 20
 
 @dataclass(frozen=True)
 class UlisseConfig:
-    """Step h, probes of the trace, how series are cut, rank of the preconditioner, chains, warm-up, draws, thinning."""
+    """Step h, probes, truncation, rank of the preconditioner, and lengths of chains."""
 
     step: float = 0.1
     probes: int = 1
@@ -41,15 +42,16 @@ class UlisseConfig:
     thin: int = 1
 
     def __post_init__(self) -> None:
-        whole = (
+        is_valid = (
             min(self.probes, self.chains, self.draws, self.thin) >= 1
             and min(self.rank, self.warmup) >= 0
         )
-        if not (0 < self.step < 1 and whole and self.draws % self.thin == 0):
+        if not (0 < self.step < 1 and is_valid and self.draws % self.thin == 0):
             raise ConfigError(
-                f"ulisse: step {self.step}, {self.probes} probes, rank {self.rank}, {self.chains} chains, "
-                f"{self.warmup} warm-up, {self.draws} draws, thin {self.thin}. Accepted: a step between 0 and 1, whole "
-                "numbers from 1 (rank and warm-up from 0), draws a multiple of thin."
+                f"ulisse: step {self.step}, {self.probes} probes, rank {self.rank}, {self.chains} "
+                f"chains, {self.warmup} warm-up, {self.draws} draws, thin {self.thin}. Accepted: a "
+                "step between 0 and 1, whole numbers from 1 (rank and warm-up from 0), draws a "
+                "multiple of thin."
             )
 
 
@@ -63,7 +65,7 @@ class Problem:
     priors: Priors
 
     def trend(self, theta: Theta, *, rank: int) -> tuple[Floats, Floats]:
-        """Return the best beta (p,) at theta and its precision (p, p), by complete solves."""
+        """Return the most probable beta (p,) at theta and its precision (p, p)."""
         kernel = KernelMatrix(self.points, theta)
         precondition = kernel.preconditioner(rank) if rank else None
         solved = np.column_stack(
@@ -93,19 +95,21 @@ def sample_ulisse(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws of eta, logs of sigma2, rho and tau2, about `start`, the smoothness staying.
+    """Return draws of eta, the logs of sigma2, rho and tau2, near `start`; the smoothness is fixed.
 
-    The trend is drawn given eta, by complete solves, every 25 steps. The budget goes to `progress`, as the message
-    of "planning the solves", before the chains start; raises InputError where the solves would scatter too far.
+    Every 25 steps the trend is drawn given eta, by complete solves. Before the chains start,
+    `progress` gets the budget as the message of "planning the solves". Raises InputError if the
+    error of the solves is too large.
     """
     kernel = KernelMatrix(problem.points, start)
     precondition = kernel.preconditioner(config.rank) if config.rank else None
     beta, _ = problem.trend(start, rank=config.rank)
-    left, cut = problem.y - problem.covariates @ beta, config.truncation
+    residual = problem.y - problem.covariates @ beta
+    cut = config.truncation
     steps = config.chains * (config.warmup + config.draws)
     budget = budget_of(
         kernel,
-        left,
+        residual,
         cut,
         steps=steps,
         probes=config.probes,
@@ -114,7 +118,8 @@ def sample_ulisse(
         precondition=precondition,
     )
     progress(Update("planning the solves", message=str(budget)))
-    rng, most = np.random.default_rng([seed, 0x0115]), cut.most
+    rng = np.random.default_rng([seed, 0x0115])
+    most = cut.most
     eta0 = np.log(np.array(start))[list(FREE)]
     metric = trace_information(
         kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition
@@ -124,22 +129,22 @@ def sample_ulisse(
     )
 
     def begin(eta: Floats, rng: np.random.Generator) -> Gradient:
-        left = problem.y - problem.covariates @ problem.draw_trend(
+        residual = problem.y - problem.covariates @ problem.draw_trend(
             theta_at(eta, start), rng, rank=config.rank
         )
 
         def gradient(eta: Floats, rng: np.random.Generator) -> Floats:
-            here = KernelMatrix(problem.points, theta_at(eta, start))
-            found = gradient_estimate(
-                here, left, cut, rng, probes=config.probes, precondition=precondition
+            current = KernelMatrix(problem.points, theta_at(eta, start))
+            estimate = gradient_estimate(
+                current, residual, cut, rng, probes=config.probes, precondition=precondition
             )
-            return found.gradient + [
+            return estimate.gradient + [
                 problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)
             ]
 
         return gradient
 
-    kept, figures, warnings = run_langevin(
+    path, figures, warnings = run_langevin(
         begin,
         eta0,
         metric,
@@ -151,7 +156,7 @@ def sample_ulisse(
         checkpoint=checkpoint,
     )
     figures |= {"products_planned": budget.total, "solve_scatter": budget.scatter}
-    return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)
+    return Draws(path, np.empty((*path.shape[:2], 0)), figures, warnings)
 
 
 def sample_by_smaller_steps(
@@ -163,24 +168,24 @@ def sample_by_smaller_steps(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws as `sample_ulisse` does; where all chains diverge, with half the step and twice the probes.
+    """Return draws of `sample_ulisse`, with smaller steps and more probes if all diverge.
 
-    Each attempt plans its own budget. Where none helps `start` is the only draw, with the trend's best coefficients and
-    precision there, which a warning says.
+    Each attempt has its own budget. If all attempts diverge, `start` is the only draw, with the
+    trend's most probable coefficients and precision there, and a warning.
     """
 
     def attempt(halvings: int) -> Draws:
-        own = replace(config, step=config.step / 2**halvings, probes=config.probes * 2**halvings)
+        shorter = replace(
+            config, step=config.step / 2**halvings, probes=config.probes * 2**halvings
+        )
         part = part_of_checkpoint(checkpoint, halvings)
-        return sample_ulisse(problem, start, own, seed=seed, progress=progress, checkpoint=part)
+        return sample_ulisse(problem, start, shorter, seed=seed, progress=progress, checkpoint=part)
 
-    found = first_that_stays(attempt)
-    if found is not None:
-        return found
-    eta, (beta, precision) = (
-        np.log(np.array(start))[list(FREE)],
-        problem.trend(start, rank=config.rank),
-    )
+    outcome = first_that_stays(attempt)
+    if outcome is not None:
+        return outcome
+    eta = np.log(np.array(start))[list(FREE)]
+    beta, precision = problem.trend(start, rank=config.rank)
     return Draws(
         eta[None, None], beta[None, None], **all_diverged(config), precision_beta=precision
     )

@@ -1,13 +1,15 @@
-r"""An infinite sum cut off at random without bias: which terms are kept, with which weights (ULISSE).
+r"""Random truncation of a series without bias (ULISSE): included terms and their weights.
 
-s = d_1 + ... + d_T are the increments of conjugate gradients. The first `always` terms are kept; term always + i enters
-with probability P_i and weight 1 / P_i, so that the mean is s for every P_i above 0, and
+s = d_1 + ... + d_T is a sum of increments of conjugate gradients. The first `always` terms are
+always included. Term always + i is included with probability P_i and weight 1 / P_i. The mean is
+then s for every P_i above 0, and
 
     E |s~ - s|^2 = sum_jl d_j'd_l (1 / P_min(j,l) - 1).
 
-"geometric": P_i = exp(-beta i), every term goes on with the same probability exp(-beta). "quadratic": exp(-beta i) is
-the probability to go on from i - 1 to i, so that P_i = exp(-beta i (i + 1) / 2), whose weights grow faster than any
-such series converges. The figure that would decide between them is lost from the source; the first is the default.
+"geometric": P_i = exp(-beta i), every term continues with the same probability exp(-beta).
+"quadratic": exp(-beta i) is the probability to continue from i - 1 to i, so P_i = exp(-beta i (i +
+1) / 2). Its weights grow faster than the series converges. The source does not say which of the two
+it uses; "geometric" is the default.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ Reading = Literal["geometric", "quadratic"]
 
 @dataclass(frozen=True)
 class Truncation:
-    """How a series is cut: beta, the terms that are always kept, the reading, and the most terms of all."""
+    """Rate beta, terms that are always included, reading, and largest number of terms."""
 
     beta: float = 0.05
     always: int = 10
@@ -38,34 +40,35 @@ class Truncation:
             )
         if not (self.beta > 0 and self.always >= 0 and self.most > self.always):
             raise ConfigError(
-                f"truncation: beta {self.beta}, always {self.always}, most {self.most}. Accepted: beta above 0, whole "
-                "numbers from 0, most above always."
+                f"truncation: beta {self.beta}, always {self.always}, most {self.most}. Accepted: "
+                "beta above 0, whole numbers from 0, most above always."
             )
 
     def inclusion(self, terms: int) -> Floats:
-        """Return the probability (terms,) with which each term is kept."""
+        """Return the probability (terms,) with which each term is included."""
         i = np.maximum(np.arange(1, terms + 1) - self.always, 0).astype(np.float64)
         return np.exp(-self.beta * (i if self.reading == "geometric" else i * (i + 1) / 2))
 
     def stop(self, rng: np.random.Generator) -> int:
-        """Return the number of the last term that is kept, drawn before anything is computed."""
+        """Return a draw of the number of terms."""
         if self.reading == "geometric":
             more = int(rng.geometric(-np.expm1(-self.beta))) - 1
         else:
-            u, more = rng.random(), 0
+            u = rng.random()
+            more = 0
             while u < np.exp(-self.beta * (more + 1) * (more + 2) / 2):
                 more += 1
         return min(self.always + more, self.most)
 
     @property
     def expected(self) -> float:
-        """Expected number of terms of a series that does not end."""
+        """Expected number of terms of an infinite series."""
         return float(self.inclusion(self.most).sum())
 
 
 def mean_square_error(increments: Floats, truncation: Truncation) -> float:
     """Return E |s~ - s|^2 of a series with these increments (term, n)."""
     gram = increments @ increments.T
-    place = np.arange(len(increments))
-    first = np.minimum(place[:, None], place)
+    terms = np.arange(len(increments))
+    first = np.minimum(terms[:, None], terms)
     return float((gram * (1.0 / truncation.inclusion(len(increments))[first] - 1.0)).sum())

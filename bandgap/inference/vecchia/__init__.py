@@ -1,6 +1,6 @@
-"""Gaussian processes for many rows: each given its nearest earlier ones (Vecchia), samplers of the scales, kriging.
+"""Gaussian processes for many rows by Vecchia's approximation, samplers of the scales, and kriging.
 
-Not here: what coordinates mean, and where they come from.
+Not here: the meaning and source of the coordinates.
 """
 
 _MODULES = ("gp",)

@@ -1,8 +1,8 @@
-"""The Vecchia likelihood as batched tensors in double precision, on a processor or a graphics card.
+"""Vecchia's likelihood by batched tensors in double precision, on a CPU or CUDA.
 
-What `site_kernels` does by loops, for many sites at once. Sites with fewer neighbours are padded in front by dummies,
-identity rows in B and zeros elsewhere: they change nothing. The data lie on the device; a pass sends places of sites
-there and brings sums back.
+The sums are those of the loops in `kernels`. Sites with fewer neighbours are padded in front by
+dummies, which are identity rows in B and zeros elsewhere and change no sum. The data are on the
+device; only the places of sites and sums are transferred.
 """
 
 from collections.abc import Iterator
@@ -25,21 +25,20 @@ from bandgap.inference.vecchia.likelihood import (
 )
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
-ENTRIES_AT_ONCE: Final = {
-    "cpu": 2**17,
-    "cuda": 2**24,
-}  # of all B: what a processor's cache and a card's memory hold
-KEPT_BYTES: Final = {"cpu": 2**28, "cuda": 2**30}  # of distances up to which they are computed once
+# Entries of all B in a chunk: what a CPU's cache and a GPU's memory contain.
+CHUNK_ENTRIES: Final = {"cpu": 2**17, "cuda": 2**24}
+MAX_STORED_BYTES: Final = {"cpu": 2**28, "cuda": 2**30}  # most memory for stored distances
 JITTER = 1e-8
-BY_DIFFERENCES: Final = (
-    "donot_use_mm_for_euclid_dist"  # of coordinates: distances through products lose digits
-)
+# Distances from differences of coordinates: distances from products lose digits.
+BY_DIFFERENCES: Final = "donot_use_mm_for_euclid_dist"
 
 
 class Table(NamedTuple):
-    """All sites on the device; `members` are a site's neighbours and, last, itself, -1 in front where there are fewer.
+    """All sites on the device.
 
-    `distances` of all members (n, s, s) are kept where they take no more than `KEPT_BYTES`, else there are no rows.
+    `members` are a site's neighbours and, last, itself, with -1 in front if there are fewer.
+    `distances` of all members (n, s, s) are stored if they take at most `MAX_STORED_BYTES`, else
+    there are no rows.
     """
 
     points: Tensor  # (n, q)
@@ -50,7 +49,7 @@ class Table(NamedTuple):
 
 
 class Matrices(NamedTuple):
-    """Of sites (b,) with s = m + 1 rows each, the site itself last: distances, who is a dummy, y and covariates."""
+    """Data of sites (b,) with s = m + 1 members each: distances, dummies, y and covariates."""
 
     distances: Tensor  # (b, s, s)
     dummies: Tensor  # (b, s)
@@ -59,9 +58,12 @@ class Matrices(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Gradients of each site by log theta and beta; of all: log p, p1, p2 and jitters, Fisher information, p3, p4."""
+    """Sums over sites, and the gradients of each site.
 
-    each: Tensor  # (b, 4 + p)
+    `scalars` are log p, p1, p2 and the number of jitters.
+    """
+
+    site_gradients: Tensor  # (b, 4 + p)
     scalars: Tensor  # (4,)
     fisher: Tensor  # (4, 4)
     p3: Tensor  # (p,)
@@ -98,11 +100,14 @@ class BatchedSites(SentByFields):
         check_theta(theta)
         sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
         parts = [
-            torch.cat([part.each[:, :N_THETA].sum(0), *(whole.flatten() for whole in part[1:])])
+            torch.cat(
+                [part.site_gradients[:, :N_THETA].sum(0), *(array.flatten() for array in part[1:])]
+            )
             for part in self._parts(sites, theta, beta, free_nu=free_nu, derivatives=derivatives)
         ]
         sums = torch.stack(parts).sum(0).cpu().numpy()
-        jitters, share = round(float(sums[2 * N_THETA - 1])), self.n / len(sites)
+        jitters = round(float(sums[2 * N_THETA - 1]))
+        share = self.n / len(sites)
         ends = np.cumsum([N_THETA, 4, N_THETA**2, self.p])
         grad, scalars, fisher, p3, p4 = np.split(np.asarray(share * sums, dtype=np.float64), ends)
         p4 = p4.reshape(self.p, self.p)
@@ -119,15 +124,16 @@ class BatchedSites(SentByFields):
         )
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
-        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        """Return the gradient of every site by log theta and beta, (n, 4 + p), not scaled."""
         check_theta(theta)
         parts = self._parts(np.arange(self.n), theta, beta, free_nu=free_nu, derivatives=True)
-        return np.concatenate([part.each.cpu().numpy() for part in parts])
+        return np.concatenate([part.site_gradients.cpu().numpy() for part in parts])
 
     @cached_property
     def table(self) -> Table:
         """The data on the device."""
-        n, s = self.n, self.blocks.neighbours.shape[1] + 1
+        n = self.n
+        s = self.blocks.neighbours.shape[1] + 1
         members = np.concatenate([self.blocks.neighbours, np.arange(n)[:, None]], axis=1)
         order = np.argsort(members >= 0, axis=1, kind="stable")  # dummies in front
         parts = (
@@ -137,25 +143,25 @@ class BatchedSites(SentByFields):
             np.take_along_axis(members, order, axis=1),
         )
         points, y, covariates, places = (torch.from_numpy(part).to(self.device) for part in parts)
-        rows = n if 8 * n * s * s <= KEPT_BYTES[self.device.type] else 0
-        kept = points.new_empty(rows, s, s)
-        for some in self._chunks(np.arange(rows)):
-            here = slice(some[0], some[-1] + 1)
-            kept[here] = _distances(points, places[here])
-        return Table(points, y, covariates, places, kept)
+        rows = n if 8 * n * s * s <= MAX_STORED_BYTES[self.device.type] else 0
+        packed = points.new_empty(rows, s, s)
+        for chunk in self._chunks(np.arange(rows)):
+            block = slice(chunk[0], chunk[-1] + 1)
+            packed[block] = _distances(points, places[block])
+        return Table(points, y, covariates, places, packed)
 
     def matrices(self, sites: Ints) -> Matrices:
-        """Gather what belongs to `sites`."""
-        table, index = (
-            self.table,
-            torch.from_numpy(np.asarray(sites, dtype=np.int64)).to(self.device),
-        )
+        """Return the data of `sites`."""
+        table = self.table
+        index = torch.from_numpy(np.asarray(sites, dtype=np.int64)).to(self.device)
         members = table.members[index]
-        dummies, place = members < 0, members.clamp(min=0)
+        dummies = members < 0
+        places = members.clamp(min=0)
         distances = (
             table.distances[index] if len(table.distances) else _distances(table.points, members)
         )
-        v, rows = table.y[place], table.covariates[place]
+        v = table.y[places]
+        rows = table.covariates[places]
         return Matrices(
             distances,
             dummies,
@@ -167,22 +173,20 @@ class BatchedSites(SentByFields):
         self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool
     ) -> Iterator[Sums]:
         coefficients = torch.as_tensor(np.asarray(beta, dtype=np.float64)).to(self.device)
-        for some in self._chunks(sites):
+        for chunk in self._chunks(sites):
             yield _sums(
-                self.matrices(some), theta, coefficients, free_nu=free_nu, derivatives=derivatives
+                self.matrices(chunk), theta, coefficients, free_nu=free_nu, derivatives=derivatives
             )
 
     def _chunks(self, sites: Ints) -> Iterator[Ints]:
-        size = max(
-            1, ENTRIES_AT_ONCE[self.device.type] // (self.blocks.neighbours.shape[1] + 1) ** 2
-        )
+        size = max(1, CHUNK_ENTRIES[self.device.type] // (self.blocks.neighbours.shape[1] + 1) ** 2)
         return (sites[i : i + size] for i in range(0, len(sites), size))
 
 
 def _distances(points: Tensor, members: Tensor) -> Tensor:
-    """Return distances (b, s, s) of the members (b, s) of sites; those of dummies mean nothing."""
-    found = points[members.clamp(min=0)]
-    return torch.cdist(found, found, compute_mode=BY_DIFFERENCES)
+    """Return distances (b, s, s) of the members (b, s) of sites; those of dummies are arbitrary."""
+    neighbours = points[members.clamp(min=0)]
+    return torch.cdist(neighbours, neighbours, compute_mode=BY_DIFFERENCES)
 
 
 def covariance(block: Matrices, theta: Theta) -> Tensor:
@@ -191,7 +195,7 @@ def covariance(block: Matrices, theta: Theta) -> Tensor:
 
 
 def real_pairs(block: Matrices) -> Tensor:
-    """Return which entries (b, s, s) belong to two sites that exist."""
+    """Return which entries (b, s, s) belong to pairs without a dummy."""
     return ~(block.dummies[:, :, None] | block.dummies[:, None])
 
 
@@ -201,39 +205,51 @@ def _covariance(block: Matrices, theta: Theta, correlation: Tensor) -> Tensor:
 
 
 def _sums(block: Matrices, theta: Theta, beta: Tensor, *, free_nu: bool, derivatives: bool) -> Sums:
-    """Return what sites add, beta (p,) being on their device."""
+    """Return the sums over sites; beta (p,) is on their device."""
     if derivatives:
         value, *slopes = log_slopes(block.distances, theta.rho, theta.nu, free_nu=free_nu)
     else:
-        value, slopes = correlations(block.distances, theta.rho, theta.nu), []
+        value = correlations(block.distances, theta.rho, theta.nu)
+        slopes = []
     lower, jittered, failed = _factor(_covariance(block, theta, value), theta)
     unit = torch.zeros_like(block.v)
     unit[:, -1] = 1.0
     a = torch.linalg.solve_triangular(lower.mT, unit[..., None], upper=True)[..., 0]
     columns = [block.v - block.rows @ beta]
     if derivatives:
-        moved = ((theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes)
-        columns += [*(torch.where(block.dummies, 0.0, each) for each in moved), theta.tau2 * a]
+        products = ((theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes)
+        columns += [
+            *(torch.where(block.dummies, 0.0, product) for product in products),
+            theta.tau2 * a,
+        ]
     solved = torch.linalg.solve_triangular(lower, torch.stack(columns, dim=-1), upper=False)
-    e, log_a = solved[..., 0], torch.log(a[:, -1])
+    e = solved[..., 0]
+    log_a = torch.log(a[:, -1])
     last = e[:, -1]
-    whole, rows = (a * block.v).sum(1), torch.einsum("bs,bsp->bp", a, block.rows)
+    response = (a * block.v).sum(1)
+    rows = torch.einsum("bs,bsp->bp", a, block.rows)
     loglik = (-0.5 * np.log(2 * np.pi) + log_a - 0.5 * last**2).sum()
     p1 = torch.where(failed, torch.inf, -2 * log_a.sum())
-    scalars = torch.stack([torch.where(failed, -torch.inf, loglik), p1, (whole**2).sum(), jittered])
-    grad, fisher = e.new_zeros(len(e), N_THETA), e.new_zeros(N_THETA, N_THETA)
+    scalars = torch.stack(
+        [torch.where(failed, -torch.inf, loglik), p1, (response**2).sum(), jittered]
+    )
+    grad = e.new_zeros(len(e), N_THETA)
+    fisher = e.new_zeros(N_THETA, N_THETA)
     if derivatives:
         m = _slopes(solved[..., 1:], unit, free_nu=free_nu)
         m_last = m[:, -1]
         inner = torch.einsum("bsj,bs->bj", m[:, :-1], e[:, :-1])
         grad = -0.5 * m_last + last[:, None] * (inner + 0.5 * m_last * last[:, None])
         fisher = torch.einsum("bsj,bsl->jl", m[:, :-1], m[:, :-1]) + 0.5 * m_last.mT @ m_last
-    each = torch.cat([grad, rows * (whole - rows @ beta)[:, None]], dim=1)
-    return Sums(each, scalars, fisher, rows.mT @ whole, rows.mT @ rows)
+    site_gradients = torch.cat([grad, rows * (response - rows @ beta)[:, None]], dim=1)
+    return Sums(site_gradients, scalars, fisher, rows.mT @ response, rows.mT @ rows)
 
 
 def _factor(b: Tensor, theta: Theta) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the factors of B, how many needed the jitter, and whether one has no factor even so (identity there)."""
+    """Return the factors of B, the number that needed the jitter, and whether any has no factor.
+
+    A factor that does not exist is the identity.
+    """
     lower, info = torch.linalg.cholesky_ex(b)
     bad = info > 0
     failed = torch.zeros_like(bad)
@@ -246,9 +262,9 @@ def _factor(b: Tensor, theta: Theta) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _slopes(solved: Tensor, unit: Tensor, *, free_nu: bool) -> Tensor:
-    """Return L^-1 dB_j a (b, s, 4) by log theta, of those by range, smoothness where it is free, and nugget.
+    """Return L^-1 dB_j a (b, s, 4) from those by range, smoothness (if free) and nugget.
 
-    dB_sigma2 a = L_kk e_k - dB_tau2 a, as B a = L_kk e_k.
+    B a = L_kk e_k, so dB_sigma2 a = L_kk e_k - dB_tau2 a.
     """
     nugget = solved[..., -1]
     nu = solved[..., 1] if free_nu else torch.zeros_like(nugget)

@@ -1,8 +1,9 @@
-"""Chains in blocks of iterations, every block with its own random numbers: they go on after a break bit for bit.
+"""Chains in blocks of iterations, from which an interrupted chain can resume.
 
-A block's numbers come from (seed, block, chain) alone: what was cut off in the middle of a block is done again, and a
-chain is the same wherever it runs with as many threads. Chains are a map over engines; elsewhere they take stretches of
-several blocks, as what they depend on is sent with each.
+The random numbers of a block depend on (seed, block, chain) only. A block that was interrupted is
+repeated. So a resumed chain has the same draws, as has a chain on another machine with the same
+number of threads. Chains are a map over engines. On a remote engine a task has several blocks,
+because everything that it depends on is sent with it.
 """
 
 import itertools
@@ -10,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,26 +21,28 @@ from bandgap.foundation.machine import with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import (
     Checkpoint,
-    ForeignCheckpointError,
     content_of,
-    facts_of,
     read,
     write,
 )
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 
-BLOCK = 25  # iterations between reports; part of what a seed means
-STRETCH_S = 5.0  # from when on the stretches of chains elsewhere grow no more: they report and can be cancelled between
+BLOCK = 25  # iterations between reports; another number changes the draws of a seed
+# Seconds of a remote task from which on tasks do not grow: progress and cancelling are between
+# tasks.
+TASK_S = 5.0
+# (state, first, last, rng) -> the state after iterations first to last, and their path
+# (iteration, value).
 Advance = Callable[[Floats, int, int, np.random.Generator], tuple[Floats, Floats]]
-"""(state, first, last, rng) -> the state after iterations first to last, and what they passed (iteration, value)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of eta (chain, draw, k) and beta (chain, draw, p), figures by name, sentences to show with the result.
+    """Draws of eta (chain, draw, k) and beta (chain, draw, p), figures by name, and warnings.
 
-    Where the mode is the only draw, `precision_beta` (p, p) is that of beta given its scales, to be integrated out.
+    If the mode is the only draw, `precision_beta` (p, p) is the precision of beta given the scales,
+    over which predictions integrate.
     """
 
     eta: Floats
@@ -53,7 +55,7 @@ class Draws:
 def at_mode(
     mode: Mode, *, figures: Mapping[str, float] | None = None, warnings: tuple[str, ...] = ()
 ) -> Draws:
-    """Return the mode as the only draw: scales that are taken as known, and beta given them."""
+    """Return the mode as the only draw: fixed scales, and beta given them."""
     return Draws(
         mode.eta[None, None], mode.beta[None, None], figures or {}, warnings, mode.precision_beta
     )
@@ -74,14 +76,40 @@ def run_chains(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return what chains from `states` (chain, state) passed after the warm-up (chain, draw, value), and their ends.
+    """Return the paths of chains after the warm-up (chain, draw, value) and their last states.
 
-    `settings` and `problem`, dataclasses or tuples of them, are all that `advance` depends on: chains go on from a file
-    of the same alone. What is not `movable`, as it lies on this machine's GPU, runs here whatever the engine. Raises
-    ForeignCheckpointError on another's file.
+    Parameters
+    ----------
+    states
+        First states, (chain, state).
+    advance
+        Advances a chain by some iterations.
+    warmup, draws
+        Iterations before and while the path is recorded.
+    seed
+        Seed of all random numbers.
+    settings, problem
+        Everything that `advance` depends on, as dataclasses or tuples of them. Chains resume only
+        from a checkpoint of the same.
+    block
+        Iterations with the same random stream.
+    phase
+        Message of the progress.
+    movable
+        Whether other machines can compute; False for data on this machine's GPU.
+    progress
+        Called after every task.
+    checkpoint
+        File of the states and paths.
+
+    Raises
+    ------
+    ForeignCheckpointError
+        If the checkpoint is of other chains.
     """
-    total, made = warmup + draws, []
-    whole = {
+    total = warmup + draws
+    paths = []
+    expected = {
         "settings": repr(settings),
         "seed": seed,
         "warmup": warmup,
@@ -91,44 +119,44 @@ def run_chains(
     }
     first = 0
     if checkpoint is not None:
-        whole["problem"] = content_of(*problem)
+        expected["problem"] = content_of(*problem)
     if checkpoint is not None and checkpoint.path.exists():
-        _refuse_unknown_settings(checkpoint.path)
-        arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
-        states, first = arrays["states"].numpy(), int(facts["done"])
-        made = [arrays["path"].numpy()]
-    elsewhere = movable and engine_in_use().remote
+        arrays, facts = read(checkpoint.path, expected=expected, device=torch.device("cpu"))
+        states = arrays["states"].numpy()
+        first = int(facts["done"])
+        paths = [arrays["path"].numpy()]
+    is_remote = movable and engine_in_use().remote
     every = block if checkpoint is None else max(checkpoint.every // block, 1) * block
-    stretch = block
+    task_length = block
     while first < total:
-        last = min(first + stretch, total)
+        last = min(first + task_length, total)
         tasks = [
             (advance, state, first, last, block, warmup, (seed, chain))
             for chain, state in enumerate(states)
         ]
-        moved = list(
-            mapped(partial(with_own_threads, _along), tasks)
-            if elsewhere
-            else itertools.starmap(_along, tasks)
+        results = list(
+            mapped(partial(with_own_threads, _advance_blocks), tasks)
+            if is_remote
+            else itertools.starmap(_advance_blocks, tasks)
         )
-        ends, paths, seconds = zip(*moved, strict=True)
+        ends, new_paths, seconds = zip(*results, strict=True)
         states = np.array(ends)
-        made.append(np.stack(paths))
+        paths.append(np.stack(new_paths))
         if checkpoint is not None and (last == total or last // every > first // every):
-            _keep(checkpoint, states, made, whole | {"done": last})
+            _write_checkpoint(checkpoint, states, paths, expected | {"done": last})
         first = last
-        if elsewhere and max(seconds) < STRETCH_S:
-            stretch *= 2
+        if is_remote and max(seconds) < TASK_S:
+            task_length *= 2
         try:
             progress(Update(phase, first, total))
         except BaseException:
             if checkpoint is not None:
-                _keep(checkpoint, states, made, whole | {"done": first})
+                _write_checkpoint(checkpoint, states, paths, expected | {"done": first})
             raise
-    return np.concatenate(made, axis=1), states
+    return np.concatenate(paths, axis=1), states
 
 
-def _along(
+def _advance_blocks(
     advance: Advance,
     state: Floats,
     first: int,
@@ -137,31 +165,22 @@ def _along(
     warmup: int,
     name: tuple[int, int],
 ) -> tuple[Floats, Floats, float]:
-    """Return a chain's state after iterations first to last, what it passed after the warm-up, and the seconds."""
-    begun, (seed, chain) = time.monotonic(), name
-    passed = []
-    for begin in range(first, last, block):
-        rng = np.random.default_rng([seed, begin, chain, 0xC4A1])
-        state, path = advance(state, begin, min(begin + block, last), rng)
-        passed.append(path[max(warmup - begin, 0) :])
-    return state, np.concatenate(passed), time.monotonic() - begun
+    """Return the state after iterations first to last, the path after warm-up, and seconds."""
+    started = time.monotonic()
+    seed, chain = name
+    paths = []
+    for start in range(first, last, block):
+        rng = np.random.default_rng([seed, start, chain, 0xC4A1])
+        state, path = advance(state, start, min(start + block, last), rng)
+        paths.append(path[max(warmup - start, 0) :])
+    return state, np.concatenate(paths), time.monotonic() - started
 
 
-def _refuse_unknown_settings(path: Path) -> None:
-    """Raise ForeignCheckpointError on a file of the time before files knew the settings of their chains."""
-    facts = facts_of(path)
-    if "start" in facts and "settings" not in facts:
-        raise ForeignCheckpointError(
-            f"{path}: an earlier version wrote this file without the settings of its chains, which may be others than "
-            "these. Delete it to start anew."
-        )
-
-
-def _keep(
-    checkpoint: Checkpoint, states: Floats, made: list[Floats], facts: dict[str, Any]
+def _write_checkpoint(
+    checkpoint: Checkpoint, states: Floats, paths: list[Floats], facts: dict[str, Any]
 ) -> None:
     arrays = {
         "states": torch.from_numpy(states),
-        "path": torch.from_numpy(np.concatenate(made, axis=1)),
+        "path": torch.from_numpy(np.concatenate(paths, axis=1)),
     }
     write(checkpoint.path, arrays, facts)

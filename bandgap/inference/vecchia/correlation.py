@@ -1,9 +1,12 @@
-r"""The Matern correlation and its five derivatives by range and smoothness, as plain tensor code for any smoothness.
+r"""The Matern correlation of any smoothness and its first and second derivatives.
 
-M(x) = 2^(1 - nu) / Gamma(nu) x^nu K_nu(x), x = d / rho (Stein 1999; no factor sqrt(2 nu)). K_nu is the trapezoid rule
-on int_0^inf exp(-x cosh t) cosh(nu t) dt, its derivatives by nu the same with t sinh(nu t) and t^2 cosh(nu t): double
-exponential decay makes the rule exact to rounding for 1e-8 <= x <= 200 and nu <= 250. What stands before K_nu is added
-to the exponent, as either overflows alone where nu is large. d/dx [x^nu K_nu] = -x^nu K_(nu-1).
+    M(x) = 2^(1 - nu) / Gamma(nu) x^nu K_nu(x),     x = d / rho
+
+(Stein 1999; without the factor sqrt(2 nu)). K_nu is computed by the trapezoid rule on int_0^inf
+exp(-x cosh t) cosh(nu t) dt. Its derivatives by nu are the same integral with t sinh(nu t) and t^2
+cosh(nu t). The integrand decays double exponentially, so the rule is exact to rounding for 1e-8 <=
+x <= 200 and nu <= 250. The factor of K_nu is added to the exponent, because either overflows alone
+if nu is large. d/dx [x^nu K_nu] = -x^nu K_(nu-1).
 """
 
 import math
@@ -14,14 +17,20 @@ import torch
 from torch import Tensor
 
 FAR = 650.0  # x beyond which the correlation is 0 in double precision
-STEP, NODES = 0.05, 521
-AT_ONCE = 16_384  # distances whose integrals are evaluated together
+# The trapezoid rule: step and number of nodes.
+STEP = 0.05
+NODES = 521
+CHUNK = 16_384  # distances whose integrals are evaluated together
 HALVES: Final = (0.5, 1.5, 2.5)
-MOST_NU: Final = 250.0  # the integrand's peak, nu^-1/2 wide, is to span some nodes
+# The peak of the integrand has width nu^-1/2 and must contain some nodes.
+MOST_NU: Final = 250.0
 
 
 class Derivatives(NamedTuple):
-    """M and its derivatives by rho and nu at distances of any shape; derivatives are 0 at distance 0."""
+    """M and its derivatives by rho and nu at distances of any shape.
+
+    Derivatives are 0 at distance 0.
+    """
 
     value: Tensor
     rho: Tensor
@@ -34,30 +43,31 @@ class Derivatives(NamedTuple):
 def bessel_k(
     x: Tensor, nu: Tensor | float, *, order: int = 0, log_factor: Tensor | float = 0.0
 ) -> Tensor:
-    """Return exp(log_factor) times the derivative of this order (0, 1, 2) by nu of K_nu(x), for x above 0 in double.
+    """Return exp(log_factor) times the derivative of order 0, 1 or 2 of K_nu(x) by nu.
 
-    Differentiable in x, nu and the factor by torch.
+    x is above 0, in double precision. Differentiable by torch in x, nu and the factor.
     """
     t = STEP * torch.arange(NODES, dtype=x.dtype, device=x.device)
     weights = torch.full_like(t, STEP)
     weights[0] = STEP / 2
     factor = log_factor[..., None] if isinstance(log_factor, Tensor) else log_factor
     decay = factor - x[..., None] * torch.cosh(t)
-    rising, falling = torch.exp(decay + nu * t), torch.exp(decay - nu * t)
-    both = (rising - falling if order == 1 else rising + falling) / 2
-    return (both * t**order * weights).sum(-1)
+    rising = torch.exp(decay + nu * t)
+    falling = torch.exp(decay - nu * t)
+    integrand = (rising - falling if order == 1 else rising + falling) / 2
+    return (integrand * t**order * weights).sum(-1)
 
 
 def matern(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Tensor:
-    """Return the correlation at distances of any shape; differentiable in rho and nu by torch."""
-    x, apart, nu_ = _arguments(distances, rho, nu)
+    """Return the correlation at distances of any shape, differentiable by torch in rho and nu."""
+    x, is_apart, nu_ = _arguments(distances, rho, nu)
     value = bessel_k(x, nu_, log_factor=_log_factor(x, nu_))
-    return torch.where(apart, torch.where(x > FAR, 0.0, value), 1.0)
+    return torch.where(is_apart, torch.where(x > FAR, 0.0, value), 1.0)
 
 
 def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Derivatives:
-    """Return the correlation and its five first and second derivatives by rho and nu, in closed form."""
-    x, apart, nu_ = _arguments(distances, rho, nu)
+    """Return the correlation and its first and second derivatives by rho and nu in closed form."""
+    x, is_apart, nu_ = _arguments(distances, rho, nu)
     factor = _log_factor(x, nu_)
     k0, k1, k2 = (bessel_k(x, nu_ - i, log_factor=factor) for i in range(3))
     slope, slope1, bend = (
@@ -65,7 +75,7 @@ def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | floa
         for i, order in ((0, 1), (1, 1), (0, 2))
     )
     a = torch.log(x / 2) - torch.digamma(nu_)
-    found = (
+    values = (
         k0,
         x * k1 / rho,
         a * k0 + slope,
@@ -73,36 +83,39 @@ def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | floa
         x * (a * k1 + slope1) / rho,
         (a**2 - _trigamma(nu_)) * k0 + 2 * a * slope + bend,
     )
-    inside = [torch.where(x > FAR, 0.0, each) for each in found]
+    inside = [torch.where(x > FAR, 0.0, array) for array in values]
     ends = [1.0, *[0.0] * 5]
     return Derivatives(
-        *(torch.where(apart, each, end) for each, end in zip(inside, ends, strict=True))
+        *(torch.where(is_apart, array, end) for array, end in zip(inside, ends, strict=True))
     )
 
 
 def correlations(distances: Tensor, rho: float, nu: float) -> Tensor:
-    """Return the correlation at distances of any shape: the closed form of nu = 0.5, 1.5, 2.5, else the integral."""
+    """Return the correlation at distances of any shape.
+
+    For nu = 0.5, 1.5 or 2.5 it is the closed form, else the integral.
+    """
     if nu in HALVES:
         return half_integer(distances, rho, nu)[0]
     return _on_distinct(lambda d: (matern(d, rho, nu),), distances)[0]
 
 
 def log_slopes(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tuple[Tensor, ...]:
-    """Return the correlation, rho dM/drho and, where it is free, nu dM/dnu at distances of any shape."""
+    """Return M, rho dM/drho and, if nu is free, nu dM/dnu at distances of any shape."""
     if nu in HALVES and not free_nu:
         return half_integer(distances, rho, nu)
 
-    def found(d: Tensor) -> tuple[Tensor, ...]:
+    def derivatives(d: Tensor) -> tuple[Tensor, ...]:
         parts = matern_derivatives(d, rho, nu)
         return (parts.value, rho * parts.rho, nu * parts.nu)[: 2 + free_nu]
 
-    return _on_distinct(found, distances)
+    return _on_distinct(derivatives, distances)
 
 
 def log_bends(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tuple[Tensor, ...]:
-    """Return the second derivatives of the correlation by log rho and, where it is free, nu, at distances of any shape.
+    """Return the second derivatives of the correlation on the log scale at distances of any shape.
 
-    These are d2M / dlog rho^2, and then d2M / dlog rho dlog nu and d2M / dlog nu^2.
+    These are d2M / dlog rho^2 and, if nu is free, d2M / dlog rho dlog nu and d2M / dlog nu^2.
     """
     if nu in HALVES and not free_nu:
         x = distances / rho
@@ -113,18 +126,18 @@ def log_bends(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tup
         }
         return (polynomial[nu] * torch.exp(-x),)
 
-    def found(d: Tensor) -> tuple[Tensor, ...]:
+    def derivatives(d: Tensor) -> tuple[Tensor, ...]:
         parts = matern_derivatives(d, rho, nu)
         by_rho = rho**2 * parts.rho_rho + rho * parts.rho
         return (by_rho, rho * nu * parts.rho_nu, nu**2 * parts.nu_nu + nu * parts.nu)[
             : 3 if free_nu else 1
         ]
 
-    return _on_distinct(found, distances)
+    return _on_distinct(derivatives, distances)
 
 
 def half_integer(distances: Tensor, rho: float, nu: float) -> tuple[Tensor, Tensor]:
-    """Return the correlation and rho dM/drho at distances of any shape for nu = 0.5, 1.5 or 2.5, in closed form."""
+    """Return the correlation and rho dM/drho for nu = 0.5, 1.5 or 2.5 in closed form."""
     x = distances / rho
     decay = torch.exp(-x)
     if nu == 0.5:
@@ -137,18 +150,21 @@ def half_integer(distances: Tensor, rho: float, nu: float) -> tuple[Tensor, Tens
 def _on_distinct(
     function: Callable[[Tensor], tuple[Tensor, ...]], distances: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return what `function` gives of distances, each evaluated once, so many at once that memory stays bounded."""
-    distinct, place = torch.unique(distances, return_inverse=True)
-    parts = [function(piece) for piece in distinct.split(AT_ONCE)]
-    return tuple(torch.cat(each)[place] for each in zip(*parts, strict=True))
+    """Return the results of `function` for distances, with each distinct distance evaluated once.
+
+    Distances are evaluated in chunks, which bounds the memory.
+    """
+    distinct, positions = torch.unique(distances, return_inverse=True)
+    parts = [function(piece) for piece in distinct.split(CHUNK)]
+    return tuple(torch.cat(pieces)[positions] for pieces in zip(*parts, strict=True))
 
 
 def _arguments(
     distances: Tensor, rho: Tensor | float, nu: Tensor | float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    apart = distances > 0
-    x = torch.where(apart, distances, 1.0) / rho
-    return x, apart, torch.as_tensor(nu, dtype=x.dtype, device=x.device)
+    is_apart = distances > 0
+    x = torch.where(is_apart, distances, 1.0) / rho
+    return x, is_apart, torch.as_tensor(nu, dtype=x.dtype, device=x.device)
 
 
 def _log_factor(x: Tensor, nu: Tensor) -> Tensor:
@@ -157,7 +173,7 @@ def _log_factor(x: Tensor, nu: Tensor) -> Tensor:
 
 
 def _trigamma(nu: Tensor) -> Tensor:
-    """Return psi'(nu): torch.polygamma(1, nu) has no more than ten digits (torch 2.13)."""
+    """Return psi'(nu). torch.polygamma(1, nu) has only ten digits (torch 2.13)."""
     z = nu + 20
     series = 1 / z + 1 / (2 * z**2) + 1 / (6 * z**3) - 1 / (30 * z**5) + 1 / (42 * z**7)
     return series + sum(1 / (nu + k) ** 2 for k in range(20))

@@ -1,14 +1,16 @@
-r"""The drift of a metric that moves with the state: Gamma_i = -sum_k [F^-1 (dF / d eta_k) F^-1]_ik.
+r"""The drift of a metric that depends on the state: Gamma_i = -sum_k [F^-1 (dF / d eta_k) F^-1]_ik.
 
     dF_jl/dk = sum over sites (+B, -A) of tr(B^-1 B_jk B^-1 B_l) / 2 + tr(B^-1 B_j B^-1 B_lk) / 2
                - tr(B^-1 B_k B^-1 B_j B^-1 B_l)
 
-A is B without the site itself, its last row; all derivatives are on the log scale (equation 4.32 with its lost terms).
-The leading block of L, B = L L', is the factor of A: of every trace only what touches the last row of N_j = L^-1 B_j
-L^-T is left. With a = L^-T e_last, N_j e_last = (c_j, d_j) and w_j = L^-T (c_j, 0),
+A is B without its last row, the site itself. All derivatives are on the log scale (equation 4.32
+with the terms that are missing there). Let B = L L'. The leading block of L is the factor of A, so
+the difference of each trace contains only terms with the last row of N_j = L^-1 B_j L^-T. With a =
+L^-T e_last, N_j e_last = (c_j, d_j) and w_j = L^-T (c_j, 0),
 
     tr(N_jk N_l)    -> a' B_jk (2 w_l + d_l a)
-    tr(N_k N_j N_l) -> d_k d_j d_l + d_k c_j'c_l + d_j c_k'c_l + d_l c_k'c_j + w_j'B_k w_l + w_k'B_j w_l + w_k'B_l w_j
+    tr(N_k N_j N_l) -> d_k d_j d_l + d_k c_j'c_l + d_j c_k'c_l + d_l c_k'c_j
+                       + w_j'B_k w_l + w_k'B_j w_l + w_k'B_l w_j
 """
 
 import numpy as np
@@ -26,8 +28,8 @@ def metric_slopes(
 ) -> Floats:
     """Return dF_jl / d eta_k, (k, k, k) with k last, of the sites `index`, scaled by n / batch.
 
-    They are of all four parameters, or without `free_nu` of sigma2, rho and tau2. Not finite where a covariance has no
-    Cholesky factor.
+    Parameters are all four, or without `free_nu` sigma2, rho and tau2. The slopes are NaN if a
+    covariance has no Cholesky factor.
     """
     places = np.arange(sites.n) if index is None else index
     block = sites.matrices(places)
@@ -55,7 +57,7 @@ def metric_slopes(
 
 
 def drift(precision: Floats, slopes: Floats) -> Floats:
-    """Return Gamma (k,) for a metric (k, k) with slopes (k, k, k); what the prior adds to both belongs in them."""
+    """Return Gamma (k,) for a metric (k, k) with slopes (k, k, k), both including the prior."""
     inverse = np.linalg.inv(precision)
     result: Floats = -np.einsum("ij,jlk,lk->i", inverse, slopes, inverse)
     return result
@@ -66,14 +68,14 @@ def _first(block: Matrices, theta: Theta, *, free_nu: bool) -> Tensor:
     correlated = log_slopes(block.distances, theta.rho, theta.nu, free_nu=free_nu)
     eye = torch.eye(block.v.shape[1], dtype=block.v.dtype, device=block.v.device)
     parts = [theta.sigma2 * part for part in correlated]
-    whole = torch.stack([*parts, theta.tau2 * eye.expand_as(parts[0])], dim=1)
-    return torch.where(real_pairs(block)[:, None], whole, 0.0)
+    derivatives = torch.stack([*parts, theta.tau2 * eye.expand_as(parts[0])], dim=1)
+    return torch.where(real_pairs(block)[:, None], derivatives, 0.0)
 
 
 def _second_times(
     block: Matrices, theta: Theta, turned: Tensor, a: Tensor, *, free_nu: bool
 ) -> Tensor:
-    """Return B_jk a, (b, k, k, s), of the second derivatives of B by log theta, from B_j a (b, k, s)."""
+    """Return B_jk a (b, k, k, s), second derivatives by log theta, from B_j a (b, k, s)."""
     k = turned.shape[1]
     result = turned.new_zeros(len(turned), k, k, turned.shape[2])
     result[:, 0, :-1] = result[:, :-1, 0] = turned[:, :-1]

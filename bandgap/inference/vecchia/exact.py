@@ -1,4 +1,4 @@
-"""The exact likelihood of a Gaussian process with the terms of a Vecchia one, by one Cholesky factor of all sites."""
+"""The exact likelihood of a Gaussian process, from one Cholesky factor of all sites."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from scipy.linalg import cho_solve, lapack
 from scipy.spatial.distance import pdist, squareform
 
 from bandgap.foundation.errors import InputError
+from bandgap.inference.vecchia.kernels import correlate, fill_covariance
 from bandgap.inference.vecchia.likelihood import (
     N_THETA,
     SentByFields,
@@ -18,14 +19,16 @@ from bandgap.inference.vecchia.likelihood import (
     matern_constants,
 )
 from bandgap.inference.vecchia.ordering import Floats, Ints
-from bandgap.inference.vecchia.pair_kernels import correlate, fill_covariance
 
-JITTER = 1e-8  # of sigma2, as a site's of the Vecchia likelihood
+JITTER = 1e-8  # share of sigma2, as in Vecchia's likelihood
 
 
 @dataclass(frozen=True, eq=False)
 class DenseSites(SentByFields):
-    """All sites at once: points (n, q), covariates (n, p), y (n,). Costs n^3 and holds a few matrices (n, n)."""
+    """All sites: points (n, q), covariates (n, p), y (n,).
+
+    A likelihood takes time n^3 and the memory of a few matrices (n, n).
+    """
 
     points: Floats
     covariates: Floats
@@ -43,7 +46,7 @@ class DenseSites(SentByFields):
 
     @cached_property
     def pairs(self) -> Floats:
-        """Distances of pairs, row after row above the diagonal."""
+        """Packed distances of pairs, row after row above the diagonal."""
         return np.asarray(pdist(self.points), dtype=np.float64)
 
     def terms(
@@ -55,7 +58,7 @@ class DenseSites(SentByFields):
         free_nu: bool = False,
         derivatives: bool = True,
     ) -> Terms:
-        """Return the terms of all sites; raises InputError for a batch, which an exact likelihood does not have."""
+        """Return the terms of all sites; raises InputError for a batch."""
         check_theta(theta)
         if index is not None:
             raise InputError(
@@ -63,17 +66,22 @@ class DenseSites(SentByFields):
             )
         factor, jitters = self._factor(theta)
         residual = self.y - self.covariates @ beta
-        wide = np.column_stack([residual, self.y, self.covariates])
-        solved = cho_solve((factor, True), wide, check_finite=False)  # the factor is finite
+        right_sides = np.column_stack([residual, self.y, self.covariates])
+        solved = cho_solve((factor, True), right_sides, check_finite=False)  # the factor is finite
         p4 = self.covariates.T @ solved[:, 2:]
         p3 = self.covariates.T @ solved[:, 1]
         log_det = 2.0 * float(np.log(np.diag(factor)).sum())
         quadratic = float(residual @ solved[:, 0])
-        grad, fisher = np.zeros(N_THETA), np.zeros((N_THETA, N_THETA))
+        grad = np.zeros(N_THETA)
+        fisher = np.zeros((N_THETA, N_THETA))
         if derivatives:
-            found = np.empty((3, self.pairs.size))
-            correlate(self.pairs, np.array(theta), matern_constants(theta.nu), free_nu, found)
-            value, *slopes = (squareform(part, checks=False) for part in found[: 2 + free_nu])
+            correlations = np.empty((3, self.pairs.size))
+            correlate(
+                self.pairs, np.array(theta), matern_constants(theta.nu), free_nu, correlations
+            )
+            value, *slopes = (
+                squareform(part, checks=False) for part in correlations[: 2 + free_nu]
+            )
             np.fill_diagonal(value, 1.0)
             grad, fisher = _derivatives(factor, solved[:, 0], value, slopes, theta, free_nu=free_nu)
         return Terms(
@@ -89,32 +97,32 @@ class DenseSites(SentByFields):
         )
 
     def _factor(self, theta: Theta) -> tuple[Floats, int]:
-        """Return what `covariance_factor` does, in room that the next call takes again."""
+        """Return the result of `covariance_factor` in memory that the next call overwrites."""
         constants = matern_constants(theta.nu)
         return first_factor(lambda extra: self._covariance(theta, constants, extra), self.n, theta)
 
     def _covariance(self, theta: Theta, constants: Floats, extra: float) -> Floats:
-        matrix, row = self._room
+        matrix, row = self._work
         fill_covariance(self.pairs, np.array(theta), constants, extra, row, matrix)
         return matrix.T
 
     @cached_property
-    def _room(self) -> tuple[Floats, Floats]:
-        """A matrix (n, n) and a row: the system takes as long to hand out room for them as it takes to fill them."""
+    def _work(self) -> tuple[Floats, Floats]:
+        """Arrays (n, n) and (3, n) for reuse: allocating them takes as long as filling them."""
         return np.zeros((self.n, self.n)), np.empty((3, self.n))
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
-        """Raise InputError: an exact likelihood is no sum over sites."""
+        """Raise InputError, because the exact likelihood is no sum over sites."""
         del theta, beta, free_nu
         raise InputError(
-            "the exact likelihood is no sum over sites: no site has a gradient of its own."
+            "the exact likelihood is no sum over sites: there are no gradients of sites."
         )
 
 
 def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
-    """Return the Cholesky factor of sigma2 M + tau2 I in the lower triangle, and whether it needed the jitter.
+    """Return the lower Cholesky factor of sigma2 M + tau2 I, and 1 if it needed the jitter, else 0.
 
-    Raises InputError where there is none even so.
+    Raises InputError if there is none with the jitter either.
     """
 
     def covariance(extra: float) -> Floats:
@@ -126,20 +134,19 @@ def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
 
 
 def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) -> tuple[Floats, int]:
-    """Return the lower Cholesky factor of `covariance(extra)` (n, n) in columns, and whether it needed the jitter.
+    """Return the lower Cholesky factor of `covariance(extra)`, and 1 if it needed the jitter.
 
-    What is added to the diagonal is 0, then the jitter. The matrix becomes the factor, above whose diagonal it stays as
-    it was. Raises InputError where there is none.
+    `extra` is added to the diagonal: 0, then the jitter. The factor overwrites the lower triangle
+    of the matrix. Raises InputError if there is no factor.
     """
     for extra in (0.0, JITTER * theta.sigma2):
         factor, failed = lapack.dpotrf(covariance(extra), lower=1, clean=0, overwrite_a=1)
-        if not failed and np.isfinite(
-            factor[-1, -1]
-        ):  # LAPACK takes what is not finite for a factor
+        # LAPACK does not report a factor that is not finite.
+        if not failed and np.isfinite(factor[-1, -1]):
             return factor, int(extra > 0)
     raise InputError(
-        f"the covariance of {n} points has no Cholesky factor at {theta}: points may be the same and the nugget near "
-        "0. Merge such rows, or raise the nugget."
+        f"the covariance of {n} points has no Cholesky factor at {theta}: points may be the same "
+        "and the nugget near 0. Merge such rows, or raise the nugget."
     )
 
 
@@ -156,10 +163,12 @@ def _derivatives(
     inverse, _ = lapack.dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     places = [0, 1, *([2] if free_nu else []), 3]
-    grad, fisher = np.zeros(N_THETA), np.zeros((N_THETA, N_THETA))
-    moved = [theta.sigma2 * m for m in (value, *slopes)]
-    products = [inverse @ m for m in moved] + [theta.tau2 * inverse]
-    quadratic = [float(alpha @ m @ alpha) for m in moved] + [theta.tau2 * float(alpha @ alpha)]
+    grad = np.zeros(N_THETA)
+    fisher = np.zeros((N_THETA, N_THETA))
+    derivatives = [theta.sigma2 * m for m in (value, *slopes)]
+    products = [inverse @ m for m in derivatives] + [theta.tau2 * inverse]
+    quadratic = [float(alpha @ m @ alpha) for m in derivatives]
+    quadratic.append(theta.tau2 * float(alpha @ alpha))
     for i, j in enumerate(places):
         grad[j] = 0.5 * (quadratic[i] - float(np.trace(products[i])))
         for k in range(i + 1):

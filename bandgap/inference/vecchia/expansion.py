@@ -1,7 +1,7 @@
-r"""The log density about its mode: its curvature, and what every site adds to gradient and curvature there.
+r"""Expansion of the log density about its mode, for all sites and for every site.
 
-Curvature is the observed information, by central differences of the gradient. At the mode of a process whose nugget is
-near 0 it is several times the Fisher information in that direction, which is what the model expects of other data.
+The observed information comes from central differences of the gradient. If the nugget is near 0, it
+is several times the Fisher information in that direction.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,19 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-STEP, LONGEST = (
-    0.05,
-    0.1,
-)  # of differences: as a share of the expected standard deviation, and at most
-LEAST_SHARE = 0.1  # of the Fisher information that a curvature has at least: beyond it the density is not normal
+# Steps of differences: as a share of the expected standard deviation, and at most.
+STEP = 0.05
+LONGEST = 0.1
+LEAST_SHARE = 0.1  # least curvature as a share of the Fisher information
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Gradients (n, k + p) of every site by phi = (eta, beta) at the mode, and their slopes (n, k + p, k + p)."""
+    """Gradients (n, k + p) of every site by phi = (eta, beta) at the mode, and their slopes (n, k +
+    p, k + p).
+    """
 
-    at: Floats  # (k + p,)
+    centre: Floats  # (k + p,)
     gradients: Floats
     slopes: Floats
 
@@ -34,40 +35,47 @@ class Expansion:
         return self.gradients.sum(axis=0), self.slopes.sum(axis=0)
 
     def correction(self, phi: Floats, index: Ints) -> Floats:
-        """Return what makes a batch's gradient at phi one with control variates: zero on average, (k + p,)."""
-        away, share = phi - self.at, len(self.gradients) / len(index)
+        """Return the control variate (k + p,) for a batch's gradient at phi, with mean zero."""
+        displacement = phi - self.centre
+        share = len(self.gradients) / len(index)
         gradient, slope = self.sums
-        batch = self.gradients[index].sum(axis=0) + self.slopes[index].sum(axis=0) @ away
-        result: Floats = gradient + slope @ away - share * batch
+        batch = self.gradients[index].sum(axis=0) + self.slopes[index].sum(axis=0) @ displacement
+        result: Floats = gradient + slope @ displacement - share * batch
         return result
 
 
 def expand(target: Target, mode: Mode) -> Expansion:
     """Return the expansion of every site's log likelihood about the mode."""
-    at = np.concatenate([mode.eta, mode.beta])
-    k, steps = mode.eta.size, _steps(mode)
+    centre = np.concatenate([mode.eta, mode.beta])
+    k = mode.eta.size
+    steps = _steps(mode)
 
     def gradients(phi: Floats) -> Floats:
         return target.site_gradients(phi[:k], phi[k:])
 
-    slopes = [(gradients(at + s) - gradients(at - s)) / (2 * s.sum()) for s in np.diag(steps)]
-    return Expansion(at, gradients(at), np.stack(slopes, axis=-1))
+    slopes = [
+        (gradients(centre + s) - gradients(centre - s)) / (2 * s.sum()) for s in np.diag(steps)
+    ]
+    return Expansion(centre, gradients(centre), np.stack(slopes, axis=-1))
 
 
 def observed_information(target: Target, mode: Mode, expansion: Expansion | None = None) -> Floats:
-    """Return minus the curvature (k + p, k + p) of the log density at the mode, prior included, positive definite.
+    """Return minus the Hessian (k + p, k + p) of the log density, including the prior, at the mode.
 
-    In no direction below `LEAST_SHARE` of the Fisher information there.
+    It is made positive definite: in every direction at least `LEAST_SHARE` of the Fisher
+    information.
     """
-    at, k = np.concatenate([mode.eta, mode.beta]), mode.eta.size
+    centre = np.concatenate([mode.eta, mode.beta])
+    k = mode.eta.size
 
     def gradient(phi: Floats) -> Floats:
-        here = target.pull(phi[:k], phi[k:])
-        return np.concatenate([here.grad_eta, here.grad_beta])
+        pull = target.pull(phi[:k], phi[k:])
+        return np.concatenate([pull.grad_eta, pull.grad_beta])
 
     if expansion is None:
         columns = [
-            (gradient(at - s) - gradient(at + s)) / (2 * s.sum()) for s in np.diag(_steps(mode))
+            (gradient(centre - s) - gradient(centre + s)) / (2 * s.sum())
+            for s in np.diag(_steps(mode))
         ]
         observed = np.stack(columns, axis=-1)
     else:
@@ -82,11 +90,13 @@ def observed_information(target: Target, mode: Mode, expansion: Expansion | None
 
 
 def expected_information(mode: Mode) -> Floats:
-    """Return the Fisher information (k + p, k + p) at the mode and the prior's curvature."""
-    k, p = mode.eta.size, mode.beta.size
-    whole = np.zeros((k + p, k + p))
-    whole[:k, :k], whole[k:, k:] = mode.precision, mode.precision_beta
-    return whole
+    """Return the Fisher information plus the prior's curvature at the mode, (k + p, k + p)."""
+    k = mode.eta.size
+    p = mode.beta.size
+    information = np.zeros((k + p, k + p))
+    information[:k, :k] = mode.precision
+    information[k:, k:] = mode.precision_beta
+    return information
 
 
 def _steps(mode: Mode) -> Floats:

@@ -1,8 +1,8 @@
-r"""Samplers of mini-batch gradients (`inference.stochastic_gradient`) on the Vecchia posterior of (eta, beta).
+r"""Samplers of (eta, beta) with gradients of batches (`inference.stochastic_gradient`).
 
-A position x is phi = (eta, beta) in units of the posterior, phi = mode + R x with R R' the inverse observed information
-there, so that one step suits all entries: the density of x is about N(0, I). In plain units, R = I, the first-order
-samplers take steps as short as the narrowest direction asks, a hundredth or less of SGRLD's.
+A position x is phi = (eta, beta) in units of the posterior: phi = mode + R x, where R R' is the
+inverse observed information. The density of x is about N(0, I), so one step suits all entries.
+Without this scaling the narrowest direction would limit the steps.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-# In Newton units; pSGLD's is over sqrt(sites x batch), about what its metric is. By these, tests reach the posterior.
+# In Newton units. That of pSGLD is divided by sqrt(sites x batch), about the size of its metric.
 STEPS = {
     "sgld": 0.05,
     "psgld": 0.03,
@@ -38,12 +38,15 @@ STEPS = {
     "hamcmc": 0.02,
     "hamcmc_sa": 0.05,
 }
-FRICTION = 0.2  # of SGHMC: with its step, 20 steps make an independent draw
+FRICTION = 0.2  # of SGHMC; with its step, 20 steps make an independent draw
 
 
 @dataclass(frozen=True)
 class FirstOrderConfig:
-    """Step (None: what suits the sampler), sites a batch (0: all), chains, steps; every `thin`-th draw is kept."""
+    """Step (None: the sampler's default), sites a batch (0: all), chains and steps.
+
+    Every `thin`-th draw is kept.
+    """
 
     step: float | None = None
     batch: int = 250
@@ -54,11 +57,11 @@ class FirstOrderConfig:
     thin: int = 5
 
     def __post_init__(self) -> None:
-        sound = self.step is None or self.step > 0
-        check_lengths("first order", self, sound, accepted="a step above 0 or null")
+        is_valid = self.step is None or self.step > 0
+        check_lengths("first order", self, is_valid, accepted="a step above 0 or null")
 
     def run(self, n: int) -> RunConfig:
-        """Return the length of a run over n sites."""
+        """Return the settings of a run over n sites."""
         batch = self.batch if 0 < self.batch < n else None
         return RunConfig(warmup=self.warmup, draws=self.draws, thin=self.thin, batch_size=batch)
 
@@ -78,7 +81,7 @@ class FirstOrderConfig:
 
 @dataclass(frozen=True, eq=False)
 class SiteTarget:
-    """The posterior as a sum over sites, for samplers of batches: centre (k + p,) and root (k + p, k + p) of phi."""
+    """The posterior as a sum over sites; centre (k + p,) and root (k + p, k + p) scale phi."""
 
     target: Target
     centre: Floats
@@ -95,14 +98,15 @@ class SiteTarget:
 
     def prior_gradient(self, position: Tensor) -> Tensor:
         """Return the gradient (chain, k + p) of the prior's log density; beta has a flat one."""
-        k, found = len(self.target.free), np.zeros(position.shape)
-        for row, phi in zip(found, self.phi(position), strict=True):
+        k = len(self.target.free)
+        gradients = np.zeros(position.shape)
+        for row, phi in zip(gradients, self.phi(position), strict=True):
             row[:k] = self.target.prior_gradient(phi[:k])
-        return torch.from_numpy(found @ self.root).to(position)
+        return torch.from_numpy(gradients @ self.root).to(position)
 
     @cached_property
-    def at_centre(self) -> Tensor:
-        """What every site adds to the gradient at the centre, (n, k + p): control variates ask for it at every step."""
+    def gradients_at_centre(self) -> Tensor:
+        """Gradient of every site at the centre, (n, k + p), for control variates."""
         k = len(self.target.free)
         return torch.from_numpy(
             self.target.site_gradients(self.centre[:k], self.centre[k:]) @ self.root
@@ -111,21 +115,23 @@ class SiteTarget:
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return the sum (chain, k + p) of the gradients of every chain's sites (chain, n)."""
         if not position.any():
-            return self.at_centre[rows].sum(1).to(position)
-        k, free, share = len(self.target.free), self.target.free, rows.shape[1] / self.n_rows
-        found = np.empty(position.shape)
-        for out, phi, index in zip(found, self.phi(position), rows.numpy(), strict=True):
+            return self.gradients_at_centre[rows].sum(1).to(position)
+        k = len(self.target.free)
+        free = self.target.free
+        share = rows.shape[1] / self.n_rows
+        gradients = np.empty(position.shape)
+        for out, phi, index in zip(gradients, self.phi(position), rows.numpy(), strict=True):
             try:
                 terms = self.target.terms(phi[:k], phi[k:], index)
-            except InputError:  # parameters of no density: the chain has diverged
+            except InputError:  # no density here: the chain has diverged
                 out[:] = np.nan
                 continue
             out[:] = share * np.concatenate([terms.grad_log_theta[free], terms.grad_beta])
-        return torch.from_numpy(found @ self.root).to(position)
+        return torch.from_numpy(gradients @ self.root).to(position)
 
 
 def site_target(target: Target, mode: Mode) -> SiteTarget:
-    """Return the posterior in its own units about the mode."""
+    """Return the posterior in its own units at the mode."""
     root = np.linalg.cholesky(np.linalg.inv(observed_information(target, mode)))
     return SiteTarget(target, np.concatenate([mode.eta, mode.beta]), root)
 
@@ -142,20 +148,22 @@ def sample_first_order(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws by any of the samplers, in Newton units: a step h makes an independent draw in about 1 / h.
+    """Return draws in Newton units: about 1 / h steps of length h make an independent draw.
 
-    Starts are spread about the mode as widely as the posterior. Batches have the mode as control variate, unless they
-    hold all sites. Raises DivergedError where every chain has diverged.
+    Starts are draws from the normal approximation at the mode. Gradients of batches have control
+    variates at the mode, unless a batch contains all sites. Raises DivergedError if every chain
+    diverges.
     """
-    own, k = site_target(target, mode), mode.eta.size
+    sites = site_target(target, mode)
+    k = mode.eta.size
     generator = torch.Generator().manual_seed(seed)
-    shape = (chains, *([sampler.walkers] if sampler.walkers > 1 else []), len(own.centre))
+    shape = (chains, *([sampler.walkers] if sampler.walkers > 1 else []), len(sites.centre))
     start = torch.randn(shape, generator=generator, dtype=torch.float64)
-    variates = control_variates and config.batch_size not in (None, own.n_rows)
-    centre = torch.zeros(len(own.centre), dtype=torch.float64)
-    extras = Extras(control=control_variate(own, centre) if variates else None)
+    variates = control_variates and config.batch_size not in (None, sites.n_rows)
+    centre = torch.zeros(len(sites.centre), dtype=torch.float64)
+    extras = Extras(control=control_variate(sites, centre) if variates else None)
     draws, info = sample(
-        own,
+        sites,
         sampler,
         start,
         config=config,
@@ -164,6 +172,6 @@ def sample_first_order(
         progress=progress,
         checkpoint=checkpoint,
     )
-    phi = own.phi(draws.position)
-    words = tuple(warning.text for warning in info.warnings)
-    return Draws(phi[..., :k], phi[..., k:], {"divergences": float(info.divergences)}, words)
+    phi = sites.phi(draws.position)
+    warnings = tuple(warning.text for warning in info.warnings)
+    return Draws(phi[..., :k], phi[..., k:], {"divergences": float(info.divergences)}, warnings)

@@ -1,16 +1,16 @@
-r"""Stochastic-gradient Riemannian Langevin dynamics (SGRLD) for a Vecchia posterior, as it is best run.
+r"""Stochastic-gradient Riemannian Langevin dynamics (SGRLD) in a fixed metric.
 
     phi' = phi + h G^-1 g + sqrt(2 h) G^(-1/2) z,     phi = (eta, beta)
 
-with G the observed information at the mode, frozen, so that there is no drift from its derivative; h is in Newton
-units, and 1 / h steps make one independent draw. g comes from a batch of sites with control variates: the gradient of
-all sites expanded about the mode to first order, and what the batch's own gradient has beyond its expansion. On a
-normal density the variance is 1 / (1 - h / 2) times the true one, plus what is left of the batch's noise.
+G is the observed information at the mode. It is fixed, so there is no drift from its derivative. h
+is in Newton units: 1 / h steps make one independent draw. g is the gradient of a batch of sites
+with control variates: the gradient of all sites expanded about the mode to first order, plus the
+scaled difference between the batch's gradient and its expansion. On a normal density the variance
+is 1 / (1 - h / 2) times the true one, plus the remaining noise of the batches.
 
-The observed information and not the Fisher information: where the nugget is near 0 (features of molecules) that is up
-to 6 times too small in its direction, and steps in its units are as many times too long. Such a posterior is itself far
-from normal: with 4,000 of QM9's molecules it is 1.3 times as wide as the observed information says, by Metropolis on
-all sites and by these steps alike (standard deviations within 6 %).
+The metric is not the Fisher information. If the nugget is near 0, as with features of molecules,
+the Fisher information is up to 6 times too small in its direction, and steps in its units are too
+long by that factor.
 """
 
 from collections.abc import Callable
@@ -36,16 +36,17 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
+# Norm of h G^-1 g in posterior standard deviations beyond which a chain has diverged.
+FAR = 30.0
 
 
 Gradient = Callable[[Floats, np.random.Generator], Floats]
+# (state, rng) -> the estimate of the gradient for the next steps of a chain.
 Begin = Callable[[Floats, np.random.Generator], Gradient]
-"""(state, rng) -> the gradient's estimate for the next few steps of a chain."""
 
 
 class ChainLengths(Protocol):
-    """How many chains there are, and how long."""
+    """Number and length of chains."""
 
     @property
     def chains(self) -> int: ...
@@ -58,14 +59,14 @@ class ChainLengths(Protocol):
 
 
 class Lengths(ChainLengths, Protocol):
-    """What the steps ask of a sampler's settings."""
+    """Settings of Langevin chains."""
 
     @property
     def step(self) -> float: ...
 
 
 class BatchLengths(ChainLengths, Protocol):
-    """What settings of chains of batches have in common; without a step the sampler takes its own."""
+    """Settings of samplers with batches; step None is the sampler's default."""
 
     @property
     def step(self) -> float | None: ...
@@ -75,7 +76,7 @@ class BatchLengths(ChainLengths, Protocol):
 
 @dataclass(frozen=True)
 class LangevinConfig:
-    """Step h, sites a batch (0: all), chains, steps of warm-up and of draws; every `thin`-th draw is kept."""
+    """Step h, sites a batch (0: all), chains and steps; every `thin`-th draw is kept."""
 
     step: float = 0.05
     batch: int = 250
@@ -89,21 +90,22 @@ class LangevinConfig:
         check_lengths("sgrld", self, 0 < self.step < 2, accepted="a step between 0 and 2")
 
 
-def check_lengths(what: str, config: BatchLengths, step_is_sound: bool, *, accepted: str) -> None:
-    """Raise ConfigError where a sampler's step or lengths cannot be, naming it `what`."""
-    whole = (
+def check_lengths(what: str, config: BatchLengths, step_is_valid: bool, *, accepted: str) -> None:
+    """Raise ConfigError for an invalid step or length of the sampler `what`."""
+    is_valid = (
         min(config.chains, config.draws, config.thin) >= 1 and min(config.batch, config.warmup) >= 0
     )
-    if not (step_is_sound and whole and config.draws % config.thin == 0):
+    if not (step_is_valid and is_valid and config.draws % config.thin == 0):
         raise ConfigError(
-            f"{what}: step {config.step}, batch {config.batch}, {config.chains} chains, {config.warmup} warm-up, "
-            f"{config.draws} draws, thin {config.thin}. Accepted: {accepted}, whole numbers from 1 (batch and warm-up "
-            "from 0), draws a multiple of thin."
+            f"{what}: step {config.step}, batch {config.batch}, {config.chains} chains, "
+            f"{config.warmup} warm-up, {config.draws} draws, thin {config.thin}. Accepted: "
+            f"{accepted}, whole numbers from 1 (batch and warm-up from 0), draws a multiple of "
+            "thin."
         )
 
 
 def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:
-    """Return `size` of n places without replacement, None (all) where the batch is 0 or holds them all."""
+    """Return `size` of n places without replacement; None (all) for a size of 0 or n or more."""
     if not 0 < size < n:
         return None
     return np.asarray(rng.choice(n, size, replace=False, shuffle=False), dtype=np.int64)
@@ -118,11 +120,12 @@ def sample_langevin(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws from the posterior of (eta, beta) near `mode`, whose precisions are the metric.
+    """Return draws from the posterior of (eta, beta) near `mode`.
 
-    A chain that diverges ends and is left out, which a warning says; raises DivergedError where all do.
+    A chain that diverges ends and is left out, with a warning. Raises DivergedError if all diverge.
     """
-    k, n = mode.eta.size, target.sites.n
+    k = mode.eta.size
+    n = target.sites.n
     mean = np.concatenate([mode.eta, mode.beta])
     variates = expand(target, mode) if config.control_variates and 0 < config.batch < n else None
     metric = observed_information(target, mode, variates)
@@ -130,16 +133,16 @@ def sample_langevin(
     def gradient(phi: Floats, rng: np.random.Generator) -> Floats:
         index = batch_of(n, config.batch, rng)
         try:
-            here = target.pull(phi[:k], phi[k:], index)
-        except InputError:  # parameters of no density: the chain has diverged
+            pull = target.pull(phi[:k], phi[k:], index)
+        except InputError:  # no density here: the chain has diverged
             return np.full(phi.size, np.nan)
-        found = np.concatenate([here.grad_eta, here.grad_beta])
-        return (
-            found if index is None or variates is None else found + variates.correction(phi, index)
-        )
+        estimate = np.concatenate([pull.grad_eta, pull.grad_beta])
+        if index is None or variates is None:
+            return estimate
+        return estimate + variates.correction(phi, index)
 
     rng = np.random.default_rng([seed, 0x56D1])
-    kept, figures, warnings = run_langevin(
+    path, figures, warnings = run_langevin(
         lambda phi, rng: gradient,
         mean,
         metric,
@@ -151,7 +154,7 @@ def sample_langevin(
         progress=progress,
         checkpoint=checkpoint,
     )
-    return Draws(kept[..., :k], kept[..., k:], figures, warnings)
+    return Draws(path[..., :k], path[..., k:], figures, warnings)
 
 
 def run_langevin(
@@ -167,27 +170,52 @@ def run_langevin(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
-    """Return draws (chain, draw, dim) of Langevin steps in a frozen metric (dim, dim), a figure, and warnings.
+    """Return draws (chain, draw, dim) of Langevin steps in a fixed metric, figures and warnings.
 
-    Starts are drawn by `rng` about `centre` (dim,) as widely as the metric says. `problem` is what gradients come
-    from: with the settings it tells whether a checkpoint is of these chains. A chain that diverges ends and is
-    left out, which a warning says; raises DivergedError where all do.
+    A chain that diverges ends and is left out, with a warning.
+
+    Parameters
+    ----------
+    begin
+        Returns the estimate of the gradient for the next steps of a chain.
+    centre
+        Mean of the starts, (dim,).
+    metric
+        Precision of the starts and metric of the steps, (dim, dim).
+    config
+        Step and lengths.
+    problem
+        Everything that gradients depend on. With the settings it identifies the chains of a
+        checkpoint.
+    seed, rng
+        Random numbers of the chains, and of the starts.
+    movable
+        Whether other machines can compute the chains.
+
+    Raises
+    ------
+    DivergedError
+        If all chains diverge.
     """
     inverse = np.linalg.inv(metric)
-    root, dim, h = np.linalg.cholesky(inverse), centre.size, config.step
+    root = np.linalg.cholesky(inverse)
+    dim = centre.size
+    h = config.step
     noise = np.sqrt(2 * h)
 
     def advance(
         state: Floats, first: int, last: int, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
-        phi, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, dim))
+        phi = state[:-1].copy()
+        alive = bool(state[-1])
+        path = np.empty((last - first, dim))
         gradient = begin(phi, rng)
         for i in range(last - first):
             if alive:
                 g = gradient(phi, rng)
                 move = inverse @ g
-                far = h * np.sqrt(g @ move)
-                alive = bool(np.isfinite(far) and far < FAR)
+                step_length = h * np.sqrt(g @ move)
+                alive = bool(np.isfinite(step_length) and step_length < FAR)
             if alive:
                 phi = phi + h * move + noise * root @ rng.standard_normal(dim)
             path[i] = phi
@@ -227,38 +255,40 @@ def sample_by_smaller_steps(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws as `sample_langevin` does; where all chains diverge, with half the step and twice the batch.
+    """Return draws of `sample_langevin`, with smaller steps and larger batches if all diverge.
 
-    Where that does not help after `ATTEMPTS` times the mode is the only draw, which a warning says.
+    If chains still diverge after `ATTEMPTS` attempts, the mode is the only draw, with a warning.
     """
 
     def attempt(halvings: int) -> Draws:
-        own = replace(config, step=config.step / 2**halvings, batch=config.batch * 2**halvings)
+        shorter = replace(config, step=config.step / 2**halvings, batch=config.batch * 2**halvings)
         part = part_of_checkpoint(checkpoint, halvings)
-        return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
+        return sample_langevin(target, mode, shorter, seed=seed, progress=progress, checkpoint=part)
 
-    found = first_that_stays(attempt)
-    return found or at_mode(mode, **all_diverged(config))
+    outcome = first_that_stays(attempt)
+    return outcome or at_mode(mode, **all_diverged(config))
 
 
 def all_diverged(config: Lengths) -> dict[str, Any]:
-    """Return figures and warnings where chains diverged at every step that `first_that_stays` tried."""
-    words = (
-        f"All chains diverged, down to a step of {config.step / 2 ** (ATTEMPTS - 1):g}: the scales are taken as known "
-        "at their likeliest values."
+    """Return figures and warnings for chains that diverged at every step."""
+    warning = (
+        f"All chains diverged, down to a step of {config.step / 2 ** (ATTEMPTS - 1):g}: the scales "
+        "are fixed at their most probable values."
     )
-    return {"figures": {"divergences": float(config.chains)}, "warnings": (words,)}
+    return {"figures": {"divergences": float(config.chains)}, "warnings": (warning,)}
 
 
 def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:
-    """Return a sentence where some chains (chain,) ended early; raises DivergedError where all did."""
-    lost, n = int((~alive).sum()), len(alive)
-    if lost == n:
+    """Return a warning if some chains (chain,) diverged; raises DivergedError if all did."""
+    n_diverged = int((~alive).sum())
+    n = len(alive)
+    if n_diverged == n:
         raise DivergedError(
             f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch."
         )
-    if not lost:
+    if not n_diverged:
         return ()
     return (
-        f"{lost} of {n} chains diverged and were left out. Give a smaller step (now {step:g}) or a larger batch.",
+        f"{n_diverged} of {n} chains diverged and were left out. Give a smaller step (now "
+        f"{step:g}) or a larger batch.",
     )

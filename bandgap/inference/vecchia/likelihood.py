@@ -1,8 +1,10 @@
-"""The Vecchia likelihood of a Gaussian process: every observation given its nearest earlier ones (Vecchia 1988).
+"""Vecchia's likelihood: every observation given its nearest earlier ones (Vecchia 1988).
 
-Y(s) = x(s)'beta + Z(s) + e, Cov Z = sigma2 M(distance / rho), e ~ N(0, tau2). It is itself the density of n normals;
-with m = n - 1 it is the exact one. Sums over a batch of b sites are scaled by n / b: value, gradient and Fisher
-information are then unbiased.
+    Y(s) = x(s)'beta + Z(s) + e,     Cov Z = sigma2 M(distance / rho),     e ~ N(0, tau2)
+
+It is the density of a multivariate normal distribution; with m = n - 1 neighbours it is the exact
+likelihood. Sums over a batch of b sites are scaled by n / b, so value, gradient and Fisher
+information are unbiased.
 """
 
 from dataclasses import dataclass, fields
@@ -14,17 +16,17 @@ from scipy.special import digamma, gammaln
 
 from bandgap.foundation.errors import InputError
 from bandgap.inference.vecchia.correlation import MOST_NU
+from bandgap.inference.vecchia.kernels import add_sites, pack_distances
 from bandgap.inference.vecchia.ordering import Floats, Ints, Order, earlier_neighbours, site_order
-from bandgap.inference.vecchia.site_kernels import add_sites, pack_distances
 
 PARAMETERS: Final = ("sigma2", "rho", "nu", "tau2")
 N_THETA: Final = len(PARAMETERS)
-KEPT_BYTES: Final = 2**28  # of distances up to which they are computed once
+MAX_STORED_BYTES: Final = 2**28  # most memory for stored distances
 NO_ROWS: Final = np.empty((0, 0))
 
 
 class Theta(NamedTuple):
-    """Variance sigma2, range rho, smoothness nu, nugget tau2; all above 0."""
+    """Variance sigma2, range rho, smoothness nu and nugget tau2, all above 0."""
 
     sigma2: float
     rho: float
@@ -34,10 +36,11 @@ class Theta(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Log likelihood of a batch with gradients, Fisher information and p1 to p4, all scaled by n / batch.
+    """Log likelihood of a batch with gradients, information and p1 to p4, scaled by n / batch.
 
-    Those of theta (4,) and (4, 4) are on the log scale; for nu they are 0 where it is fixed. loglik is
-    -(n log 2 pi + p1 + p2 - 2 beta'p3 + beta'p4 beta) / 2. `jitters` counts sites whose covariance had no factor.
+    Gradient (4,) and Fisher information (4, 4) by theta are on the log scale; for a fixed nu they
+    are 0. loglik is -(n log 2 pi + p1 + p2 - 2 beta'p3 + beta'p4 beta) / 2. `jitters` is the number
+    of sites whose covariance had no factor without the jitter.
     """
 
     loglik: float
@@ -62,7 +65,7 @@ class Terms:
 
 
 class Sites(Protocol):
-    """Observations whose likelihood is a sum over sites: what samplers and searches are given."""
+    """Observations whose likelihood is a sum over sites, as samplers and searches use them."""
 
     @property
     def n(self) -> int: ...
@@ -81,14 +84,14 @@ class Sites(Protocol):
         ...
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
-        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        """Return the gradient of every site by log theta and beta, (n, 4 + p), not scaled."""
         ...
 
 
 class SentByFields:
-    """A dataclass of which other processes are sent the fields alone, not what it keeps by them to be quicker.
+    """A dataclass of which other processes get the fields only, not the cached arrays.
 
-    Some of that is room that is written to, and what comes from another process may be for reading alone.
+    Some cached arrays are overwritten, and arrays from another process may be read-only.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,9 +100,10 @@ class SentByFields:
 
 @dataclass(frozen=True, eq=False)
 class Blocks(SentByFields):
-    """Sites in their order: points (n, q), covariates (n, p), y (n,), neighbours (n, m) with -1 where there are fewer.
+    """Sites in their order: points (n, q), covariates (n, p), y (n,) and neighbours (n, m).
 
-    `order` (n,) are their places among the rows that were given.
+    Neighbours are -1 if there are fewer than m. `order` (n,) are the places of the sites in the
+    user's rows.
     """
 
     points: Floats
@@ -127,15 +131,15 @@ class Blocks(SentByFields):
         free_nu: bool = False,
         derivatives: bool = True,
     ) -> Terms:
-        """Return the terms of the sites `index` (batch,), None for all; pure.
+        """Return the terms of the sites `index` (batch,), None for all.
 
-        Without `free_nu` a smoothness of 0.5, 1.5 or 2.5 takes no integral. Raises InputError on parameters that are
-        not above 0.
+        Without `free_nu` a smoothness of 0.5, 1.5 or 2.5 needs no integral. Raises InputError for
+        parameters that are not above 0.
         """
         check_theta(theta)
         sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
         sums = self._sums(
-            sites, theta, beta, free_nu=free_nu, derivatives=derivatives, each=NO_ROWS
+            sites, theta, beta, free_nu=free_nu, derivatives=derivatives, site_gradients=NO_ROWS
         )
         scalars, grad, fisher, p3, p4 = sums
         share = self.n / len(sites)
@@ -152,18 +156,28 @@ class Blocks(SentByFields):
         )
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
-        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        """Return the gradient of every site by log theta and beta, (n, 4 + p), not scaled."""
         check_theta(theta)
-        each = np.zeros((self.n, N_THETA + self.p))
-        self._sums(np.arange(self.n), theta, beta, free_nu=free_nu, derivatives=True, each=each)
-        return each
+        gradients = np.zeros((self.n, N_THETA + self.p))
+        self._sums(
+            np.arange(self.n),
+            theta,
+            beta,
+            free_nu=free_nu,
+            derivatives=True,
+            site_gradients=gradients,
+        )
+        return gradients
 
     @cached_property
     def distances(self) -> Floats:
-        """Distances of every site's pairs, (n, m (m + 1) / 2), packed row after row; no rows above `KEPT_BYTES`."""
+        """Packed distances of every site's pairs, (n, m (m + 1) / 2).
+
+        There are no rows if they would exceed `MAX_STORED_BYTES`.
+        """
         m = self.neighbours.shape[1]
         packed = np.zeros(
-            (self.n if 4 * self.n * m * (m + 1) <= KEPT_BYTES else 0, m * (m + 1) // 2)
+            (self.n if 4 * self.n * m * (m + 1) <= MAX_STORED_BYTES else 0, m * (m + 1) // 2)
         )
         if len(packed):
             pack_distances(self.points, self.neighbours, packed)
@@ -177,7 +191,7 @@ class Blocks(SentByFields):
         *,
         free_nu: bool,
         derivatives: bool,
-        each: Floats,
+        site_gradients: Floats,
     ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         sums = (
             np.zeros(4),
@@ -186,7 +200,7 @@ class Blocks(SentByFields):
             np.zeros(self.p),
             np.zeros((self.p,) * 2),
         )
-        wanted = (
+        parameters = (
             np.array(theta),
             np.asarray(beta, dtype=np.float64),
             matern_constants(theta.nu),
@@ -194,26 +208,26 @@ class Blocks(SentByFields):
             derivatives,
         )
         data = (self.points, self.covariates, self.y, self.neighbours, self.distances, sites)
-        add_sites(*data, *wanted, *sums, each)
+        add_sites(*data, *parameters, *sums, site_gradients)
         return sums
 
 
 @dataclass(frozen=True, eq=False)
 class PartOfSites:
-    """Some of the sites `places` (b,) standing for all: sums over them are scaled by n / b, whatever all would be."""
+    """A subset of the sites, `places` (b,), as an estimate of all: sums are scaled by n / b."""
 
-    whole: Sites
+    all_sites: Sites
     places: Ints
 
     @property
     def n(self) -> int:
         """Number of all sites."""
-        return self.whole.n
+        return self.all_sites.n
 
     @property
     def p(self) -> int:
         """Number of covariates."""
-        return self.whole.p
+        return self.all_sites.p
 
     def terms(
         self,
@@ -224,47 +238,47 @@ class PartOfSites:
         free_nu: bool = False,
         derivatives: bool = True,
     ) -> Terms:
-        """Return the terms of these sites, or of those among them at the places `index`."""
-        here = self.places if index is None else self.places[index]
-        return self.whole.terms(here, theta, beta, free_nu=free_nu, derivatives=derivatives)
+        """Return the terms of these sites, or of a batch `index` of them."""
+        sites = self.places if index is None else self.places[index]
+        return self.all_sites.terms(sites, theta, beta, free_nu=free_nu, derivatives=derivatives)
 
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
-        """Return what every one of these sites adds to the gradients, (b, 4 + p), not scaled."""
-        return self.whole.site_gradients(theta, beta, free_nu=free_nu)[self.places]
+        """Return the gradient of each of these sites, (b, 4 + p), not scaled."""
+        return self.all_sites.site_gradients(theta, beta, free_nu=free_nu)[self.places]
 
 
 def build_blocks(
     points: Floats, covariates: Floats, y: Floats, *, m: int, order: Order = "auto", seed: int = 0
 ) -> Blocks:
-    """Put sites in order and find the m nearest earlier ones of each.
+    """Put sites in order and find the m nearest earlier neighbours of each.
 
-    Raises InputError where lengths differ, below 2 sites and on values that are not finite.
+    Raises InputError if lengths differ, for fewer than 2 sites and for values that are not finite.
     """
     if not len(points) == len(covariates) == len(y) or len(y) < 2:
         raise InputError(
-            f"{len(points)} points, {len(covariates)} rows of covariates, {len(y)} observations: the same number, at "
-            "least 2, is expected."
+            f"{len(points)} points, {len(covariates)} rows of covariates, {len(y)} observations: "
+            "the same number, at least 2, is expected."
         )
     if not (np.isfinite(covariates).all() and np.isfinite(y).all()):
         raise InputError("covariates or observations are not finite. Leave such rows out first.")
-    wide = np.ascontiguousarray(points, dtype=np.float64)
-    place = site_order(wide, order, seed=seed)
-    sites = np.ascontiguousarray(wide[place])
-    rows = np.ascontiguousarray(covariates, dtype=np.float64)[place]
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    places = site_order(points, order, seed=seed)
+    sites = np.ascontiguousarray(points[places])
+    rows = np.ascontiguousarray(covariates, dtype=np.float64)[places]
     return Blocks(
-        sites, rows, np.asarray(y, dtype=np.float64)[place], earlier_neighbours(sites, m), place
+        sites, rows, np.asarray(y, dtype=np.float64)[places], earlier_neighbours(sites, m), places
     )
 
 
 def matern_constants(nu: float) -> Floats:
-    """Return the log of 2^(1 - nu) / Gamma(nu), and digamma(nu), which the compiled loops are given."""
+    """Return the log of 2^(1 - nu) / Gamma(nu), and digamma(nu), for the compiled loops."""
     return np.array([(1.0 - nu) * np.log(2.0) - gammaln(nu), digamma(nu)], dtype=np.float64)
 
 
 def check_theta(theta: Theta) -> None:
-    """Raise InputError on parameters of a covariance that cannot be."""
+    """Raise InputError for invalid parameters of a covariance."""
     if not all(np.isfinite(value) and value > 0 for value in theta) or theta.nu > MOST_NU:
-        shown = ", ".join(
+        values = ", ".join(
             f"{name} = {value:.3g}" for name, value in zip(PARAMETERS, theta, strict=True)
         )
-        raise InputError(f"{shown}. Accepted: numbers above 0, a smoothness to {MOST_NU:g}.")
+        raise InputError(f"{values}. Accepted: numbers above 0, a smoothness to {MOST_NU:g}.")

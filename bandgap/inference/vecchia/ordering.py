@@ -1,6 +1,7 @@
-"""In which order sites come, and which earlier ones each is given: max-min order, nearest earlier neighbours.
+"""The order of sites and their neighbours: max-min order and nearest earlier neighbours.
 
-Guinness (2018): first the site nearest to the mean location, then always the one farthest from all that were chosen.
+In max-min order the first site is the one nearest to the mean location. Every next site is the one
+farthest from all sites before it (Guinness 2018).
 """
 
 from typing import Literal
@@ -11,21 +12,22 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from bandgap.foundation.errors import InputError
-from bandgap.inference.vecchia.site_kernels import max_min
+from bandgap.inference.vecchia.kernels import max_min
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Order = Literal["auto", "max-min", "random"]
 
-MAX_MIN_ROWS = 20_000  # above it a quadratic order takes longer than it is worth
-TREE_DIMENSIONS = 5  # above it a tree visits every leaf
-BRUTE_ROWS = 512  # rows at once in brute force
+MAX_MIN_ROWS = 20_000  # max-min order takes quadratic time
+TREE_DIMENSIONS = 5  # in more dimensions a tree visits every leaf
+BRUTE_ROWS = 512  # rows in a block of the brute-force search
 
 
 def site_order(points: Floats, order: Order = "auto", *, seed: int = 0) -> Ints:
-    """Return places (n,) of points (n, q) in their order; auto is max-min to 20,000 points, random above.
+    """Return the places (n,) of points (n, q) in their order.
 
-    Ties go to the lowest place. Raises InputError on points that are not finite.
+    "auto" is max-min for up to 20,000 points, else random. Ties go to the lowest place. Raises
+    InputError if points are not finite.
     """
     if points.ndim != 2 or not np.isfinite(points).all():
         raise InputError(f"coordinates of shape {points.shape}: a finite table (n, q) is expected.")
@@ -37,30 +39,31 @@ def site_order(points: Floats, order: Order = "auto", *, seed: int = 0) -> Ints:
 
 
 def earlier_neighbours(points: Floats, m: int) -> Ints:
-    """Return places (n, m) of the nearest earlier points of each, -1 where there are fewer; points stand in order.
+    """Return the places (n, m) of the nearest earlier points of each point, -1 if there are fewer.
 
-    Ties go to the earliest place. By a tree over growing prefixes to five dimensions, by brute force above.
+    Points are in order. Ties go to the earliest place. In up to five dimensions the search uses
+    trees of growing prefixes, else brute force.
     """
     n = len(points)
     if m < 1:
         raise InputError(f"{m} neighbours. Give at least 1.")
     if points.shape[1] <= TREE_DIMENSIONS and n > 2 * BRUTE_ROWS:
         return _by_tree(points, min(m, n - 1))
-    found = np.full((n, min(m, max(n - 1, 1))), -1, dtype=np.int64)
+    neighbours = np.full((n, min(m, max(n - 1, 1))), -1, dtype=np.int64)
     for start in range(0, n, BRUTE_ROWS):
         stop = min(start + BRUTE_ROWS, n)
         distances = cdist(points[start:stop], points[:stop])
         for row in range(start, stop):
-            _fill(found[row], distances[row - start, :row])
-    return found
+            _fill(neighbours[row], distances[row - start, :row])
+    return neighbours
 
 
 def nearest(points: Floats, new: Floats, m: int) -> Ints:
-    """Return places (n_new, min(m, n)) of the points nearest to each new one, in ascending order of place."""
+    """Return the places (n_new, min(m, n)) of the points nearest to each new one, ascending."""
     m = min(m, len(points))
     if points.shape[1] <= TREE_DIMENSIONS:
-        _, found = cKDTree(points).query(new, k=np.arange(1, m + 1))
-        return np.sort(found, axis=1).astype(np.int64)
+        _, places = cKDTree(points).query(new, k=np.arange(1, m + 1))
+        return np.sort(places, axis=1).astype(np.int64)
     blocks = [
         np.sort(
             np.argpartition(cdist(new[i : i + BRUTE_ROWS], points), m - 1, axis=1)[:, :m], axis=1
@@ -71,36 +74,40 @@ def nearest(points: Floats, new: Floats, m: int) -> Ints:
 
 
 def _by_tree(points: Floats, m: int) -> Ints:
-    """Search a tree of all points before a doubling border, and the few behind it by brute force."""
-    n, found = len(points), np.full((len(points), m), -1, dtype=np.int64)
-    start, stop = 0, min(2 * BRUTE_ROWS, n)
+    """Search a tree of the points before a growing border, and those after it by brute force."""
+    n = len(points)
+    neighbours = np.full((len(points), m), -1, dtype=np.int64)
+    start = 0
+    stop = min(2 * BRUTE_ROWS, n)
     while start < n:
         tree = cKDTree(points[:start]) if start else None
         for low in range(start, stop, BRUTE_ROWS):
             high = min(low + BRUTE_ROWS, stop)
             rows = np.arange(low, high)
-            far, place = np.empty((len(rows), 0)), np.empty((len(rows), 0), dtype=np.int64)
+            tree_distances = np.empty((len(rows), 0))
+            tree_places = np.empty((len(rows), 0), dtype=np.int64)
             if tree is not None:
-                far, place = map(
+                tree_distances, tree_places = map(
                     np.asarray, tree.query(points[rows], k=np.arange(1, min(m, start) + 1))
                 )
-            near = cdist(points[rows], points[start:high])
+            distances = cdist(points[rows], points[start:high])
             for i, row in enumerate(rows):
-                both = np.concatenate([far[i], near[i, : row - start]])
-                places = np.concatenate([place[i], np.arange(start, row)])
-                ahead = np.lexsort((places, both))[:m]
-                found[row, : len(ahead)] = places[ahead]
-        start, stop = stop, min(stop + max(stop // 4, BRUTE_ROWS), n)
-    return found
+                candidates = np.concatenate([tree_distances[i], distances[i, : row - start]])
+                places = np.concatenate([tree_places[i], np.arange(start, row)])
+                nearest_first = np.lexsort((places, candidates))[:m]
+                neighbours[row, : len(nearest_first)] = places[nearest_first]
+        start = stop
+        stop = min(stop + max(stop // 4, BRUTE_ROWS), n)
+    return neighbours
 
 
-def _fill(into: Ints, distances: Floats) -> None:
-    """Write the places of the smallest distances, the nearest first."""
-    m = min(into.size, distances.size)
+def _fill(row: Ints, distances: Floats) -> None:
+    """Write the places of the smallest distances to `row`, the nearest first."""
+    m = min(row.size, distances.size)
     if m < distances.size:
         limit = np.partition(distances, m - 1)[m - 1]
         candidates = np.flatnonzero(distances <= limit)
     else:
         candidates = np.arange(distances.size)
     order = np.argsort(distances[candidates], kind="stable")
-    into[:m] = candidates[order[:m]]
+    row[:m] = candidates[order[:m]]

@@ -1,10 +1,11 @@
-r"""SGRLD as it was published: the metric and its drift at the current state and from the current batch.
+r"""SGRLD as published: metric and drift at the current state, from the current batch.
 
     beta' = beta + h p4^-1 (p3 - p4 beta) + sqrt(2 h) p4^(-1/2) z
     eta'  = eta + h [F^-1 (grad log p) + Gamma] + sqrt(2 h) F^(-1/2) z
 
-Sums are scaled by n / batch, eta moves at the new beta, the step falls geometrically to a hundredth. For comparison:
-the batch's metric and gradient are correlated, and where F vanishes the chain runs away; `langevin` freezes the metric.
+Sums are scaled by n / batch, eta is updated at the new beta, and the step decreases geometrically
+to a hundredth. This sampler is for comparison: metric and gradient of a batch are correlated, and
+the chain diverges where F vanishes. `langevin` has a fixed metric.
 """
 
 from dataclasses import dataclass
@@ -24,12 +25,15 @@ from bandgap.inference.vecchia.likelihood import Blocks
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.target import Target
 
-ENOUGH = 10  # relaxations of a chain, below which it has not been everywhere
+MIN_RELAXATIONS = 10  # below it, chains have not covered the posterior
 
 
 @dataclass(frozen=True)
 class PublishedConfig:
-    """First step, its last as a share of it, sites a batch (0: all), chains, steps; a quarter of them is warm-up."""
+    """First step, last step as share of it, sites a batch (0: all), chains and steps.
+
+    A quarter of the steps is warm-up.
+    """
 
     step: float = 1e-3
     last_share: float = 0.01
@@ -42,17 +46,18 @@ class PublishedConfig:
             0 < self.step < 1 and 0 < self.last_share <= 1 and self.chains >= 1 and self.steps >= 4
         ):
             raise ConfigError(
-                f"sgrld as published: step {self.step}, last share {self.last_share}, {self.chains} chains, "
-                f"{self.steps} steps. Accepted: a step below 1, a share in (0, 1], 1 chain and 4 steps or more."
+                f"sgrld as published: step {self.step}, last share {self.last_share}, "
+                f"{self.chains} chains, {self.steps} steps. Accepted: a step below 1, a share in "
+                "(0, 1], 1 chain and 4 steps or more."
             )
 
     @property
     def relaxations(self) -> float:
-        """Sum of the steps after the warm-up: how many times a chain forgets where it was."""
+        """Sum of the steps after the warm-up, in units of the chain's relaxation time."""
         return sum(self.step_at(i) for i in range(self.steps // 4, self.steps))
 
     def step_at(self, iteration: int) -> float:
-        """Return the step of an iteration: geometric from `step` to `last_share` of it over the run."""
+        """Return the step of an iteration, which decreases geometrically."""
         return float(self.step * self.last_share ** (iteration / self.steps))
 
 
@@ -67,11 +72,14 @@ def sample_published(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
-    """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as sites, by either engine.
+    """Return draws of chains that start at eta (k,) and beta (p,).
 
-    A chain that diverges ends and is left out, which a warning says; raises DivergedError where all do.
+    `blocks` are the sites of `target`. A chain that diverges ends and is left out, with a warning.
+    Raises DivergedError if all diverge.
     """
-    k, p, sites = eta.size, beta.size, target.sites
+    k = eta.size
+    p = beta.size
+    sites = target.sites
     batched = (
         sites if isinstance(sites, BatchedSites) else BatchedSites(blocks, torch.device("cpu"))
     )
@@ -80,15 +88,16 @@ def sample_published(
     def advance(
         state: Floats, first: int, last: int, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
-        state, path = state.copy(), np.empty((last - first, k + p))
+        state = state.copy()
+        path = np.empty((last - first, k + p))
         for i in range(first, last):
             if state[-1]:
                 index = batch_of(blocks.n, config.batch, rng)
-                moved = published_step(
+                new_state = published_step(
                     batched, target, state[:k], state[k:-1], index, h=config.step_at(i), rng=rng
                 )
-                state[:-1] = state[:-1] if moved is None else np.concatenate(moved)
-                state[-1] = float(moved is not None)
+                state[:-1] = state[:-1] if new_state is None else np.concatenate(new_state)
+                state[-1] = float(new_state is not None)
             path[i - first] = state[:-1]
         return state, path
 
@@ -108,12 +117,12 @@ def sample_published(
     )
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=config.step)
-    if config.relaxations < ENOUGH:
+    if config.relaxations < MIN_RELAXATIONS:
         warnings = (
             *warnings,
-            f"The steps after the warm-up add up to {config.relaxations:.2g}: chains forget where they began that many "
-            f"times, and draws are narrower than the posterior below {ENOUGH}. Give a longer step, a larger last share "
-            "or more steps.",
+            f"The steps after the warm-up add up to {config.relaxations:.2g} relaxation times of "
+            f"the chains. Below {MIN_RELAXATIONS}, draws are narrower than the posterior. Give a "
+            "longer step, a larger last share or more steps.",
         )
     return Draws(
         draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings
@@ -130,27 +139,25 @@ def published_step(
     h: float,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats] | None:
-    """Return eta (k,) and beta (p,) after a step of length h by the batch `index`; None where it diverges.
+    """Return eta (k,) and beta (p,) after a step of length h, None if it diverges.
 
-    It does where the drift is `FAR` too long, and where F has no inverse in double precision.
+    It diverges if the drift is longer than `FAR`, or F has no inverse in double precision.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = target.terms(eta, beta, index, derivatives=False)
-            beta = beta + h * np.linalg.solve(found.p4, found.grad_beta)
-            beta = beta + np.sqrt(2 * h) * _inverse_root(found.p4) @ rng.standard_normal(beta.size)
+            terms = target.terms(eta, beta, index, derivatives=False)
+            beta = beta + h * np.linalg.solve(terms.p4, terms.grad_beta)
+            beta = beta + np.sqrt(2 * h) * _inverse_root(terms.p4) @ rng.standard_normal(beta.size)
             pull = target.pull(eta, beta, index)
             fisher = pull.terms.fisher_log_theta[np.ix_(target.free, target.free)]
             slopes = metric_slopes(sites, index, target.theta(eta), free_nu=target.nu is None)
             move = h * (np.linalg.solve(fisher, pull.grad_eta) + drift(fisher, slopes))
             noise = np.sqrt(2 * h) * _inverse_root(fisher) @ rng.standard_normal(eta.size)
-            fine = np.sqrt(move @ fisher @ move) < FAR and np.isfinite(noise).all()
-    except (
-        InputError,
-        np.linalg.LinAlgError,
-    ):  # parameters of 0 or infinity, or no Cholesky factor
+            is_valid = np.sqrt(move @ fisher @ move) < FAR and np.isfinite(noise).all()
+    except (InputError, np.linalg.LinAlgError):
+        # A parameter is 0 or infinite, or a matrix has no Cholesky factor.
         return None
-    return (eta + move + noise, beta) if fine else None
+    return (eta + move + noise, beta) if is_valid else None
 
 
 def _inverse_root(precision: Floats) -> Floats:

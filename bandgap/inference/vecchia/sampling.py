@@ -1,4 +1,4 @@
-"""The scales of a Gaussian process by any of the samplers of `settings`, and its maximum by batches (SGFS)."""
+"""Draws of the scales by the sampler of the settings, and the maximum by SGFS."""
 
 from dataclasses import replace
 
@@ -31,7 +31,10 @@ def sample_scales(
     progress: Progress,
     checkpoint: Checkpoint | None,
 ) -> Draws:
-    """Return draws of (eta, beta) by the sampler of the settings; `blocks` are Vecchia's, whatever the likelihood."""
+    """Return draws of (eta, beta) by the sampler of the settings.
+
+    `blocks` are Vecchia's sites, also if the likelihood is exact.
+    """
     sampler = config.sampler if config.sampler != "auto" else "metropolis" if exact else "sgrld"
     if sampler == "none":
         return at_mode(mode)
@@ -45,9 +48,10 @@ def sample_scales(
             target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint
         )
     if sampler == "sgrld_published":
-        start, own = (mode.eta, mode.beta), config.sgrld_published
+        start = (mode.eta, mode.beta)
+        published = config.sgrld_published
         return sample_published(
-            blocks, target, *start, own, seed=seed, progress=progress, checkpoint=checkpoint
+            blocks, target, *start, published, seed=seed, progress=progress, checkpoint=checkpoint
         )
     first = config.first_order
     return sample_first_order(
@@ -72,9 +76,9 @@ def maximum_by_batches(
     progress: Progress,
     checkpoint: Checkpoint | None,
 ) -> Mode:
-    """Return where SGFS ends from eta (k,), as a mode: beta is the best there, and all sites are passed once more.
+    """Return the end of SGFS from eta (k,) as a mode, evaluated with all sites and the best beta.
 
-    Raises InputError where the information of a batch has no inverse.
+    Raises InputError if the information of a batch has no inverse.
     """
     beta = target.terms(start, np.zeros(target.sites.p), derivatives=False).beta_hat
     try:
@@ -83,7 +87,8 @@ def maximum_by_batches(
         )
     except np.linalg.LinAlgError as error:
         raise InputError(
-            f"sgfs: the information of a batch of {config.batch} sites has no inverse. Give larger batches."
+            f"sgfs: the information of a batch of {config.batch} sites has no inverse. Give larger "
+            "batches."
         ) from error
     beta = target.terms(eta, beta, derivatives=False).beta_hat
     pull = target.pull(eta, beta)
@@ -103,11 +108,12 @@ def maximum_by_batches(
 
 
 def drawn_at_maximum(mode: Mode) -> Draws:
-    """Return where SGFS ended as the only draw, with a sentence where the likelihood still rises there."""
-    if mode.converged or mode.left <= 1.0:
+    """Return the end of SGFS as the only draw, with a warning if it has not converged."""
+    if mode.converged or mode.squared_step <= 1.0:
         return at_mode(mode)
-    words = (
-        f"SGFS ended after {mode.iterations} epochs with a step of {np.sqrt(mode.left):.2g} standard deviations before "
-        "it: the scales are not yet the likeliest. Give more epochs or a longer step."
+    warning = (
+        f"SGFS ended after {mode.iterations} epochs with a step of "
+        f"{np.sqrt(mode.squared_step):.2g} standard deviations remaining: the scales are not yet "
+        "the most probable. Give more epochs or a longer step."
     )
-    return at_mode(mode, warnings=(words,))
+    return at_mode(mode, warnings=(warning,))

@@ -1,8 +1,9 @@
-"""Fisher scoring for the mode of a Gaussian process, all sites in every step (Guinness 2019).
+"""Fisher scoring for the mode of a Gaussian process, with all sites in every step (Guinness 2019).
 
-beta is profiled out: at every theta it is the best, and the gradient by theta is taken there. Steps are F^-1 gradient
-on the log scale, F the Fisher information and the prior's curvature, no longer than a root mean square of 1; where the
-density falls, a quarter of the step, then the gradient over the mean and over the largest diagonal of F.
+beta is profiled out: at every theta it has its best value, and the gradient by theta is evaluated
+there. Steps are F^-1 gradient on the log scale, where F is the Fisher information plus the prior's
+curvature. Their root mean square is limited to 1. If the density decreases, a quarter of the step
+is tried, then the gradient over the mean and over the largest diagonal entry of F.
 """
 
 from dataclasses import dataclass
@@ -14,14 +15,15 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.target import Target, log_likelihood
 
-LARGEST_CONDITION, FLOOR = 1e10, 1e-5
+LARGEST_CONDITION = 1e10
+FLOOR = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """The mode: eta (k,), beta (p,), precisions there, log density, its gradient, iterations, convergence.
+    """The mode: eta (k,), beta (p,), precisions there, log density, its gradient, and the search.
 
-    `left` is the length of the next step in posterior standard deviations, squared.
+    `squared_step` is the squared length of the next step in posterior standard deviations.
     """
 
     eta: Floats
@@ -33,7 +35,7 @@ class Mode:
     iterations: int
     converged: bool
     jitters: int
-    left: float
+    squared_step: float
 
 
 def find_mode(
@@ -45,32 +47,36 @@ def find_mode(
     phase: str = "searching the mode",
     progress: Progress = no_progress,
 ) -> Mode:
-    """Return the mode from `start` (k,); it stops at step'gradient below `tolerance`.
+    """Return the mode, searched from `start` (k,) until step'gradient is below `tolerance`.
 
-    Raises InputError where the density is not finite at the start.
+    Raises InputError if the density is not finite at the start.
     """
     eta = np.asarray(start, dtype=np.float64)
     value, beta = _profile(target, eta)
     if not np.isfinite(value):
         raise InputError(
-            f"log density at the start {target.theta(eta)} is {value}. Give a start inside its support."
+            f"log density at the start {target.theta(eta)} is {value}. Give a start inside its "
+            "support."
         )
-    done, converged = 0, False
+    done = 0
+    converged = False
     pull = target.pull(eta, beta)
     while done < iterations and not converged:
         progress(Update(phase))
         newton = _limited(np.asarray(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
         diagonal = np.diag(pull.precision)
-        ways = (
+        steps = (
             newton,
             newton / 4,
             _limited(pull.grad_eta / diagonal.mean()),
             _limited(pull.grad_eta / diagonal.max()),
         )
-        for step in ways:
+        for step in steps:
             new, new_beta = _profile(target, eta + step)
             if new >= value - 1e-12 * abs(value):
-                eta, value, beta = eta + step, new, new_beta
+                eta = eta + step
+                value = new
+                beta = new_beta
                 pull = target.pull(eta, beta)
                 converged = bool(abs(step @ pull.grad_eta) < tolerance)
                 break
@@ -95,14 +101,14 @@ def find_mode(
 def _profile(target: Target, eta: Floats) -> tuple[float, Floats]:
     """Return the log density at the best beta, and that beta."""
     nowhere = (-np.inf, np.zeros(target.sites.p))
-    found = target.terms_if_any(eta)
-    if found is None:
+    terms = target.terms_if_any(eta)
+    if terms is None:
         return nowhere
     try:
-        beta = found.beta_hat
-    except np.linalg.LinAlgError:  # the trend is not to be told apart there
+        beta = terms.beta_hat
+    except np.linalg.LinAlgError:  # covariates are collinear there
         return nowhere
-    value = log_likelihood(found, beta, n=target.sites.n) + target.log_prior(eta)
+    value = log_likelihood(terms, beta, n=target.sites.n) + target.log_prior(eta)
     return (value, beta) if np.isfinite(value) else nowhere
 
 

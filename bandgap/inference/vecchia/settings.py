@@ -1,4 +1,4 @@
-"""Settings of a Gaussian process on any coordinates, and which of them go together."""
+"""Settings of a Gaussian process on any coordinates, and which of them may be combined."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -11,7 +11,7 @@ from bandgap.inference.vecchia.metropolis import MetropolisConfig
 from bandgap.inference.vecchia.published import PublishedConfig
 from bandgap.inference.vecchia.stochastic_scoring import ScoringConfig
 
-EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
+EXACT_ROWS = 1000  # most rows for which likelihood "auto" is the exact one
 
 Likelihood = Literal["auto", "exact", "vecchia"]
 OfAllSites = Literal["auto", "metropolis", "sgrld", "none"]
@@ -21,21 +21,34 @@ Sampler = Literal[OfAllSites, "sgrld_published", "sgfs", FirstOrder]
 
 @dataclass(frozen=True)
 class GPConfig:
-    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5; "free": sampled, to 250), likelihood, neighbours, sampler.
+    """Settings of the covariance, the likelihood and the sampler.
 
-    A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
-
-    The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; that is the
-    recommendation. "none" takes the mode as known: intervals then hold the trend's uncertainty, not that of the scales.
-    `keep` draws are predicted with.
-
-    For comparison, on Vecchia's likelihood alone: "sgrld_published" (a metric that moves), "sgfs" (scoring by batches;
-    its maximum of the likelihood is taken as known) and the first-order samplers "sgld", "psgld", "msgld", "asgld",
-    "sghmc", "hamcmc" and "hamcmc_sa", all with settings `first_order`. A free smoothness is nearly confounded with the
-    range, and no closed form is as quick.
-
-    `engine` sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, or "batched" tensors; "auto"
-    takes loops on a CPU and tensors on CUDA (`engines`). The exact likelihood is always computed on the CPU.
+    Parameters
+    ----------
+    nu
+        Smoothness: a number up to 4; "auto": the most probable of 0.5, 1.5 and 2.5; "free":
+        sampled, up to 250. A free smoothness is slower and nearly confounded with the range.
+    likelihood
+        "exact", "vecchia", or "auto": exact up to 1,000 rows.
+    neighbours
+        Neighbours of each site in Vecchia's likelihood.
+    predict_from
+        Nearest rows that a prediction uses; 0: all. Up to 2,000 rows, all are used.
+    sampler
+        "auto" is the recommendation: "metropolis" with the exact likelihood, "sgrld" with
+        Vecchia's. With "none" the scales are fixed at the mode, and intervals contain the
+        uncertainty of the trend only. The others are for comparison, with Vecchia's likelihood
+        only: "sgrld_published" with a metric that moves; "sgfs", scoring by batches, which fixes
+        the scales at the maximum of the likelihood; and the first-order samplers "sgld", "psgld",
+        "msgld", "asgld", "sghmc", "hamcmc" and "hamcmc_sa".
+    metropolis, sgrld, sgrld_published, sgfs, first_order
+        Settings of the samplers.
+    keep
+        Draws that predictions use.
+    engine
+        Sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, "batched"
+        tensors, or "auto": loops on a CPU and tensors on CUDA (see `engines`). The exact likelihood
+        is always computed on the CPU.
     """
 
     nu: float | Literal["auto", "free"] = "auto"
@@ -60,18 +73,20 @@ class GPConfig:
                 raise ConfigError(
                     f"gp: {name} {getattr(self, name)!r}. Accepted: {', '.join(get_args(kind))}."
                 )
-        sound = self.nu in ("auto", "free") or (
+        nu_is_valid = self.nu in ("auto", "free") or (
             isinstance(self.nu, (int, float)) and 0 < self.nu <= 4
         )
-        if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
+        if not (nu_is_valid and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
             raise ConfigError(
-                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from {self.predict_from}, keep {self.keep}. "
-                "Accepted: nu 'auto', 'free' or a number to 4, whole numbers from 1 (predict_from from 0)."
+                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from "
+                f"{self.predict_from}, keep {self.keep}. Accepted: nu 'auto', 'free' or a number "
+                "to 4, whole numbers from 1 (predict_from from 0)."
             )
         if self.likelihood == "exact" and self._by_sites:
             raise ConfigError(
-                f"gp: sampler {self.sampler!r} goes by batches of sites, and the exact likelihood is no sum over "
-                f"sites. Accepted with it: {', '.join(get_args(OfAllSites))}; or give likelihood 'vecchia'."
+                f"gp: sampler {self.sampler!r} uses batches of sites, and the exact likelihood is "
+                f"no sum over sites. Accepted with it: {', '.join(get_args(OfAllSites))}; or give "
+                "likelihood 'vecchia'."
             )
 
     @property
@@ -79,6 +94,6 @@ class GPConfig:
         return self.sampler not in get_args(OfAllSites)
 
     def is_exact(self, n: int) -> bool:
-        """Return whether the likelihood of n rows is the exact one."""
-        few = self.likelihood == "auto" and n <= EXACT_ROWS and not self._by_sites
-        return self.likelihood == "exact" or few
+        """Return whether the likelihood of n rows is exact."""
+        is_small = self.likelihood == "auto" and n <= EXACT_ROWS and not self._by_sites
+        return self.likelihood == "exact" or is_small

@@ -1,7 +1,7 @@
-"""Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior, for a start near the maximum.
+"""Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior.
 
-It ends after `epochs`, or when the inner products of successive gradients, averaged over an epoch, are negative (Chee
-and Toulis 2018): steps then go to and fro about the maximum.
+It ends after `epochs`, or when the mean inner product of successive gradients over an epoch is
+negative (Chee and Toulis 2018), because steps then oscillate about the maximum.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from bandgap.inference.vecchia.target import Target
 
 @dataclass(frozen=True)
 class ScoringConfig:
-    """Step h, sites a batch and most passes over all sites."""
+    """Step h, sites a batch, and largest number of passes over all sites."""
 
     step: float = 0.2
     batch: int = 250
@@ -29,8 +29,8 @@ class ScoringConfig:
     def __post_init__(self) -> None:
         if not (0 < self.step <= 1 and self.batch >= 1 and self.epochs >= 1):
             raise ConfigError(
-                f"sgfs: step {self.step}, batch {self.batch}, {self.epochs} epochs. Accepted: a step in (0, 1], whole "
-                "numbers from 1."
+                f"sgfs: step {self.step}, batch {self.batch}, {self.epochs} epochs. Accepted: a "
+                "step in (0, 1], whole numbers from 1."
             )
 
 
@@ -44,27 +44,36 @@ def score_by_batches(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, Floats, int]:
-    """Return eta, beta near the maximum of the likelihood (the mean over the last epoch), and the epochs it took.
+    """Return eta and beta near the maximum of the likelihood, and the number of epochs.
 
-    With `checkpoint` every epoch is kept, and a search goes on from a file of its own settings and rows, bit for bit;
-    raises ForeignCheckpointError on another.
+    eta and beta are means over the last epoch. With `checkpoint` every epoch is saved, and the
+    search resumes from a file of the same settings and rows. Raises ForeignCheckpointError for
+    another file.
     """
-    rng, n, free, k = np.random.default_rng(seed), target.sites.n, target.free, eta.size
+    rng = np.random.default_rng(seed)
+    n = target.sites.n
+    free = target.free
+    k = eta.size
     per_epoch = max(1, -(-n // config.batch))
-    last, mean, done, ended = np.zeros(k), np.concatenate([eta, beta]), 0, False
-    whole: dict[str, Any] = {"settings": repr(config), "seed": seed}
+    last = np.zeros(k)
+    mean = np.concatenate([eta, beta])
+    done = 0
+    ended = False
+    expected: dict[str, Any] = {"settings": repr(config), "seed": seed}
     if checkpoint is not None:
-        whole["problem"] = content_of(target, eta, beta)
+        expected["problem"] = content_of(target, eta, beta)
         if checkpoint.path.exists():
-            arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
+            arrays, facts = read(checkpoint.path, expected=expected, device=torch.device("cpu"))
             eta, beta, last, mean = (
                 arrays[name].numpy() for name in ("eta", "beta", "last", "mean")
             )
             rng.bit_generator.state = facts["random"]
-            done, ended = int(facts["done"]), bool(facts["ended"])
+            done = int(facts["done"])
+            ended = bool(facts["ended"])
     while done < config.epochs and not ended:
         progress(Update("searching the maximum by batches", done, config.epochs))
-        path, product = [], 0.0
+        path = []
+        product = 0.0
         for _ in range(per_epoch):
             index = batch_of(n, config.batch, rng)
             pull = target.terms(eta, beta, index)
@@ -76,14 +85,16 @@ def score_by_batches(
             product += float(gradient @ last)
             last = gradient
             path.append(np.concatenate([eta, beta]))
-        done, ended, mean = done + 1, product < 0, np.mean(path, axis=0)
+        done = done + 1
+        ended = product < 0
+        mean = np.mean(path, axis=0)
         if checkpoint is not None:
-            kept = {"eta": eta, "beta": beta, "last": last, "mean": mean}
+            state = {"eta": eta, "beta": beta, "last": last, "mean": mean}
             facts = {"done": done, "ended": ended, "random": rng.bit_generator.state}
             write(
                 checkpoint.path,
-                {name: torch.from_numpy(a) for name, a in kept.items()},
-                whole | facts,
+                {name: torch.from_numpy(a) for name, a in state.items()},
+                expected | facts,
             )
     progress(Update("searching the maximum by batches", config.epochs, config.epochs))
     return mean[:k], mean[k:], done

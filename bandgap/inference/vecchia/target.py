@@ -1,6 +1,7 @@
-"""What is sampled: the logarithms eta of the parameters that are free, with their priors, given sites.
+"""The posterior density of the logarithms eta of the free parameters, given sites and priors.
 
-log p(eta) = log p(theta) + sum eta: priors are told of theta and their Jacobian is in them. beta has a flat prior.
+log p(eta) = log p(theta) + sum eta: priors are stated for theta and contain the Jacobian. beta has
+a flat prior.
 """
 
 from dataclasses import dataclass
@@ -15,18 +16,18 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 
 
 class Prior(Protocol):
-    """A density of eta = log theta_j, the Jacobian included."""
+    """A density of eta = log theta_j, including the Jacobian."""
 
     def value(self, eta: float) -> float:
         """Return the log density."""
         ...
 
     def gradient(self, eta: float) -> float:
-        """Return its derivative."""
+        """Return the derivative of the log density."""
         ...
 
     def curvature(self, eta: float) -> float:
-        """Return minus its second derivative."""
+        """Return minus the second derivative of the log density."""
         ...
 
 
@@ -52,7 +53,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Gamma:
-    """theta_j ~ Gamma(shape, rate), of mean shape / rate."""
+    """theta_j ~ Gamma(shape, rate), with mean shape / rate."""
 
     shape: float
     rate: float
@@ -63,11 +64,11 @@ class Gamma:
         return float(normal + self.shape * eta - self.rate * np.exp(eta))
 
     def gradient(self, eta: float) -> float:
-        """Return its derivative."""
+        """Return the derivative of the log density."""
         return float(self.shape - self.rate * np.exp(eta))
 
     def curvature(self, eta: float) -> float:
-        """Return minus its second derivative."""
+        """Return minus the second derivative of the log density."""
         return float(self.rate * np.exp(eta))
 
 
@@ -79,7 +80,7 @@ class LogNormal:
     variance: float
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
-        """Draw parameters exp(eta) (n,)."""
+        """Return draws of the parameter exp(eta), (n,)."""
         result: Floats = np.exp(self.mean + np.sqrt(self.variance) * rng.standard_normal(n))
         return result
 
@@ -90,17 +91,20 @@ class LogNormal:
         )
 
     def gradient(self, eta: float) -> float:
-        """Return its derivative."""
+        """Return the derivative of the log density."""
         return -(eta - self.mean) / self.variance
 
     def curvature(self, eta: float) -> float:
-        """Return minus its second derivative."""
+        """Return minus the second derivative of the log density."""
         del eta
         return 1.0 / self.variance
 
 
 class Priors(NamedTuple):
-    """Of the four parameters. The defaults are those of a grid of spacing one (4.4.2 of the source)."""
+    """Priors of the four parameters.
+
+    The defaults are for a grid with spacing one (section 4.4.2 of the source).
+    """
 
     sigma2: Prior = Gamma(0.1, 0.1)
     rho: Prior = Gamma(9.0, 2.0)
@@ -112,7 +116,10 @@ FLAT = Priors(Flat(), Flat(), Flat(), Flat())
 
 
 class Pull(NamedTuple):
-    """Log density at (eta, beta), gradients (k,), (p,), and the precision (k, k): Fisher and the prior's curvature."""
+    """Log density at (eta, beta), its gradients (k,) and (p,), and the precision (k, k) of eta.
+
+    The precision is the Fisher information plus the curvature of the prior.
+    """
 
     value: float
     grad_eta: Floats
@@ -123,7 +130,10 @@ class Pull(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Sites and priors; `nu` is the fixed smoothness, None where it is free. eta holds the free logarithms in order."""
+    """Sites and priors; `nu` is the fixed smoothness, None if it is free.
+
+    eta are the logarithms of the free parameters, in the order of `Theta`.
+    """
 
     sites: Sites
     priors: Priors = Priors()
@@ -143,7 +153,7 @@ class Target:
         """Return the parameters at eta (k,)."""
         values = np.empty(4)
         values[2] = self.nu or 0.0
-        with np.errstate(over="ignore"):  # what is refused says so
+        with np.errstate(over="ignore"):  # refused later
             values[self.free] = np.exp(eta)
         return Theta(*map(float, values))
 
@@ -170,7 +180,7 @@ class Target:
     def terms(
         self, eta: Floats, beta: Floats, index: Ints | None = None, *, derivatives: bool = True
     ) -> Terms:
-        """Return the likelihood's terms of a batch, None for all sites."""
+        """Return the terms of the likelihood for a batch, None for all sites."""
         return self.sites.terms(
             index,
             self.theta(eta),
@@ -180,10 +190,10 @@ class Target:
         )
 
     def terms_if_any(self, eta: Floats) -> Terms | None:
-        """Return the terms of all sites at beta = 0 without derivatives, None where there is no density.
+        """Return the terms at beta = 0 without derivatives, None if there is no density.
 
-        That is where a parameter is 0 or infinite to rounding, the smoothness beyond what is computed, or the
-        covariance without a Cholesky factor.
+        There is none if a parameter is 0 or infinite to rounding, the smoothness is too large, or
+        the covariance has no Cholesky factor.
         """
         try:
             return self.terms(eta, np.zeros(self.sites.p), derivatives=False)
@@ -191,24 +201,24 @@ class Target:
             return None
 
     def site_gradients(self, eta: Floats, beta: Floats) -> Floats:
-        """Return what every site adds to the log likelihood's gradient by (eta, beta), (n, k + p)."""
-        found = self.sites.site_gradients(self.theta(eta), beta, free_nu=self.nu is None)
-        return found[:, [*self.free, *range(N_THETA, found.shape[1])]]
+        """Return the gradient of every site's log likelihood by (eta, beta), (n, k + p)."""
+        gradients = self.sites.site_gradients(self.theta(eta), beta, free_nu=self.nu is None)
+        return gradients[:, [*self.free, *range(N_THETA, gradients.shape[1])]]
 
     def pull(self, eta: Floats, beta: Floats, index: Ints | None = None) -> Pull:
-        """Return log density, gradients and precision at (eta, beta), unbiased where `index` is a batch."""
-        found = self.terms(eta, beta, index)
-        fisher = found.fisher_log_theta[np.ix_(self.free, self.free)]
+        """Return log density, gradients and precision, unbiased if `index` is a batch."""
+        terms = self.terms(eta, beta, index)
+        fisher = terms.fisher_log_theta[np.ix_(self.free, self.free)]
         return Pull(
-            found.loglik + self.log_prior(eta),
-            found.grad_log_theta[self.free] + self.prior_gradient(eta),
-            found.grad_beta,
+            terms.loglik + self.log_prior(eta),
+            terms.grad_log_theta[self.free] + self.prior_gradient(eta),
+            terms.grad_beta,
             fisher + np.diag(self.prior_curvature(eta)),
-            found,
+            terms,
         )
 
 
-def log_likelihood(found: Terms, beta: Floats, *, n: int) -> float:
+def log_likelihood(terms: Terms, beta: Floats, *, n: int) -> float:
     """Return the log likelihood at another beta from the terms of all n sites at the same theta."""
-    inside = found.p1 + found.p2 - 2 * beta @ found.p3 + beta @ found.p4 @ beta
-    return float(-0.5 * (n * np.log(2 * np.pi) + inside))
+    exponent = terms.p1 + terms.p2 - 2 * beta @ terms.p3 + beta @ terms.p4 @ beta
+    return float(-0.5 * (n * np.log(2 * np.pi) + exponent))

@@ -18,7 +18,7 @@ from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
 from bandgap.jobs.service.tokens import VARIABLE, check_host, is_loopback, token_of
-from bandgap.posterior.held_layers import make_room
+from bandgap.posterior.layer_cache import reserve_layer_cache
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # Memory for the layers of networks' draws. Those that do not fit are computed for every request.
@@ -45,7 +45,7 @@ def run_service(
     set_threads()
     sock = listening_socket(host, port)
     models = load_models(folders)
-    make_room(LAYER_BYTES)
+    reserve_layer_cache(LAYER_BYTES)
     hosts = LOOPBACK if is_loopback(host) else ("*",)
     app = build_app(models, token=token, limits=limits, hosts=hosts)
     url_host = f"[{host}]" if ":" in host else host

@@ -14,7 +14,8 @@ from bandgap.predictions.table import LEVELS
 
 N = 500
 RNG = np.random.default_rng(8)
-MEAN, SD = RNG.normal(3.0, 1.0, N), RNG.uniform(0.2, 0.6, N)
+MEAN = RNG.normal(3.0, 1.0, N)
+SD = RNG.uniform(0.2, 0.6, N)
 Y = MEAN + SD * RNG.normal(size=N)
 
 

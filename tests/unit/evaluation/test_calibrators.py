@@ -1,4 +1,6 @@
-"""Calibrators: exact factors and scores, what they do to intervals, what is refused, and the file."""
+"""Calibrators: exact factors and scores, what they do to intervals, what is refused,
+and the file.
+"""
 
 import dataclasses
 import doctest
@@ -32,9 +34,8 @@ def test_calibrators_docstrings_run_as_printed():
 
 def test_variance_scaling_finds_the_factor_and_widens_about_the_mean():
     fitted = fit_calibrator(NARROW, "variance")
-    assert fitted.factor == pytest.approx(
-        2.0, abs=0.35
-    )  # 5 standard errors, 2 / sqrt(2 x 200) each
+    # 5 standard errors, 2 / sqrt(2 x 200) each.
+    assert fitted.factor == pytest.approx(2.0, abs=0.35)
     after = fitted.apply(NARROW.predictions)
     np.testing.assert_array_equal(after.mean_eV, NARROW.predictions.mean_eV)
     for before_end, after_end in zip(
@@ -46,11 +47,13 @@ def test_variance_scaling_finds_the_factor_and_widens_about_the_mean():
 
 
 def test_variance_scaling_does_not_change_conformal_intervals():
-    own = dataclasses.replace(
+    overlapping = dataclasses.replace(
         NARROW.predictions, conformal=ConformalScores(("x",) * 30, np.linspace(0.1, 3, 30))
     )
-    after = fit_calibrator(NARROW, "variance").apply(own)
-    np.testing.assert_allclose(after.interval(0.9, "conformal"), own.interval(0.9, "conformal"))
+    after = fit_calibrator(NARROW, "variance").apply(overlapping)
+    np.testing.assert_allclose(
+        after.interval(0.9, "conformal"), overlapping.interval(0.9, "conformal")
+    )
 
 
 @pytest.mark.parametrize("kind", ["conformal", "variance"])
@@ -59,7 +62,8 @@ def test_calibrator_corrects_coverage_on_other_structures(kind):
     assert len(fitted) == fitted.n_test == 200
     assert not set(fitted.ids) & set(measured_part(NARROW, fitted).predictions.ids)
     for change in fitted.changes:
-        # coverage after: binomial with 200 structures and the noise of 200 calibration ones, 5 sd of both
+        # coverage after: binomial with 200 structures and the noise of 200 calibration ones, 5 sd
+        # of both
         assert abs(change.coverage_after - change.level) < 5 * np.sqrt(
             change.level * (1 - change.level) * 2 / 200
         )

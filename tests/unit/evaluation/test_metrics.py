@@ -1,4 +1,6 @@
-"""Metrics against uncertainty-toolbox, against quadrature, and against values worked out by hand."""
+"""Metrics against uncertainty-toolbox, against quadrature, and against values worked
+out by hand.
+"""
 
 import doctest
 
@@ -55,7 +57,8 @@ def test_miscalibration_area_agrees_with_uncertainty_toolbox(world):
 
 
 def test_miscalibration_area_curve_crossing_the_diagonal_counts_both_sides():
-    # from +0.1 at 0.4 to -0.1 at 0.6: triangles of 0.5 * 0.1 * 0.1 twice, and 0.5 * 0.4 * 0.1 at each end
+    # from +0.1 at 0.4 to -0.1 at 0.6: triangles of 0.5 * 0.1 * 0.1 twice, and 0.5 * 0.4 * 0.1 at
+    # each end
     assert metrics.miscalibration_area([0.4, 0.6], [0.5, 0.5]) == pytest.approx(0.05)
 
 
@@ -83,7 +86,8 @@ def test_nll_mixture_agrees_with_the_density(mixture):
 
 
 def test_nll_mixture_far_outside_every_component_stays_finite():
-    # log density = log((1/2) N(1000; 0, 1) + (1/2) N(1000; 1, 1)), by hand; the density itself underflows
+    # log density = log((1/2) N(1000; 0, 1) + (1/2) N(1000; 1, 1)), by hand; the density itself
+    # underflows
     expected = 0.5 * np.log(2 * np.pi) + np.log(2.0) + 0.5 * 999.0**2
     assert metrics.nll_mixture([1000.0], [[0.0], [1.0]], sds=[1.0, 1.0]) == pytest.approx(
         expected, rel=1e-12
@@ -111,8 +115,10 @@ def test_crps_mixture_agrees_with_quadrature_of_its_definition(mixture):
 )
 def test_crps_of_many_draws_is_the_sum_over_all_pairs(smallest):
     rng = np.random.default_rng(0)
-    means, sds = rng.normal(2.0, 0.4, (400, 2)), rng.uniform(0.3, 0.6, (400, 2))
-    means[0], sds[0] = 5.0, smallest
+    means = rng.normal(2.0, 0.4, (400, 2))
+    sds = rng.uniform(0.3, 0.6, (400, 2))
+    means[0] = 5.0
+    sds[0] = smallest
     y = np.array([1.0, 6.0])
 
     def distance(shift, sd):
@@ -126,7 +132,8 @@ def test_crps_of_many_draws_is_the_sum_over_all_pairs(smallest):
 
 
 def test_crps_is_lowest_for_the_true_distribution():
-    # Proper: with 4000 draws of N(0, 1), 0.8 or 1.25 of the sd score worse by about 0.006 (4 standard errors).
+    # Proper: with 4000 draws of N(0, 1), 0.8 or 1.25 of the sd score worse by about 0.006 (4
+    # standard errors).
     y = np.random.default_rng(3).normal(size=4000)
     scores = {
         sd: metrics.crps_gaussian(y, np.zeros(4000), sd=np.full(4000, sd))
@@ -224,10 +231,11 @@ def test_metrics_unusable_input_is_refused_with_its_values(call, text):
 
 
 def test_mean_width_is_the_mean_of_the_full_widths():
+    # Widths 1, 2 and 6: their median is 2.
     lower, upper = (
         np.array([0.0, -1.0, 2.0]),
         np.array([1.0, 1.0, 8.0]),
-    )  # widths 1, 2 and 6: their median is 2
+    )
     assert metrics.mean_width(lower, upper) == pytest.approx(3.0)
     with pytest.raises(InputError):
         metrics.mean_width(upper, lower)

@@ -1,4 +1,6 @@
-"""Held-out structures and paired differences: exact cases, known distributions, stated false-alarm rates."""
+"""Held-out structures and paired differences: exact cases, known distributions, stated false-alarm
+rates.
+"""
 
 import doctest
 
@@ -26,14 +28,24 @@ def noise(seed, sd, mean=0.0):
 def normal_heldout(errors, sd=0.3, *, gaps=GAPS, ids=None, formulas=None):
     """Held-out structures with normal predictive distributions about gap + error."""
     n = len(gaps)
-    mean, spread = gaps + errors, np.broadcast_to(np.asarray(sd, dtype=float), (n,)).copy()
+    mean = gaps + errors
+    spread = np.broadcast_to(np.asarray(sd, dtype=float), (n,)).copy()
     names = tuple(ids or (f"s{k:03d}" for k in range(n)))
     blank = ("",) * n
     quantiles = mean + spread * norm.ppf(LEVELS)[:, None]
     predictions = Predictions(
-        names, blank, tuple(formulas or blank), ("ok",) * n, ("ok",) * n, blank, mean, spread / 2, spread,
-        mean + (quantiles - mean) / 2, quantiles,
-    )  # fmt: skip
+        names,
+        blank,
+        tuple(formulas or blank),
+        ("ok",) * n,
+        ("ok",) * n,
+        blank,
+        mean,
+        spread / 2,
+        spread,
+        mean + (quantiles - mean) / 2,
+        quantiles,
+    )
     return HeldOut(predictions, gaps)
 
 
@@ -42,19 +54,23 @@ def test_paired_docstrings_run_as_printed():
 
 
 def test_difference_is_that_of_the_figures():
-    first, second = normal_heldout(noise(1, 0.2)), normal_heldout(noise(2, 0.4))
+    first = normal_heldout(noise(1, 0.2))
+    second = normal_heldout(noise(2, 0.4))
     for figure in ("rmse_eV", "mae_eV", "crps_eV"):
-        found = paired_difference(first, second, figure=figure)
+        difference = paired_difference(first, second, figure=figure)
         expected = figures_at(first, 0.95)[figure] - figures_at(second, 0.95)[figure]
-        assert found.difference_eV == pytest.approx(expected, abs=1e-12)
+        assert difference.difference_eV == pytest.approx(expected, abs=1e-12)
         assert (
-            found.n == N and found.shown and found.lower_eV < found.difference_eV < found.upper_eV
+            difference.n == N
+            and difference.is_significant
+            and difference.lower_eV < difference.difference_eV < difference.upper_eV
         )
 
 
 def test_interval_is_narrower_than_unpaired_where_errors_are_shared():
     shared = noise(3, 0.5)
-    first, second = normal_heldout(shared), normal_heldout(shared + noise(4, 0.05, 0.02))
+    first = normal_heldout(shared)
+    second = normal_heldout(shared + noise(4, 0.05, 0.02))
     width = np.ptp(
         [getattr(paired_difference(first, second), end) for end in ("lower_eV", "upper_eV")]
     )
@@ -67,20 +83,25 @@ def test_paired_interval_of_equal_runs_covers_zero_at_the_stated_rate():
     for k in range(200):
         rng = np.random.default_rng(k)
         both = [normal_heldout(rng.normal(0, 0.3, 100), gaps=GAPS[:100]) for _ in range(2)]
-        misses += paired_difference(*both, resamples=300, seed=k).shown
+        misses += paired_difference(*both, resamples=300, seed=k).is_significant
     assert 1 <= misses < 30
 
 
 def test_equal_predictions_have_no_difference_to_show():
     run = normal_heldout(noise(5, 0.2))
-    found = paired_difference(run, run)
-    assert (found.difference_eV, found.lower_eV, found.upper_eV, found.shown) == (
+    difference = paired_difference(run, run)
+    assert (
+        difference.difference_eV,
+        difference.lower_eV,
+        difference.upper_eV,
+        difference.is_significant,
+    ) == (
         0.0,
         0.0,
         0.0,
         False,
     )
-    assert paired.sentence(found, baseline="it").startswith(
+    assert paired.sentence(difference, baseline="it").startswith(
         "no difference to it that this test set can show"
     )
 
@@ -89,7 +110,8 @@ def test_sentence_names_the_worse_run():
     text = paired.sentence(paired.PairedDifference(0.123, 0.1, 0.15, 50), baseline="B")
     assert (
         text
-        == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to 0.15)"
+        == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to "
+        "0.15)"
     )
 
 
@@ -103,11 +125,11 @@ def test_common_rows_leave_out_other_structures_and_other_gaps():
 
 
 def test_difference_over_few_common_structures_is_refused():
-    few = normal_heldout(np.zeros(9), gaps=GAPS[:9])
+    nine = normal_heldout(np.zeros(9), gaps=GAPS[:9])
     with pytest.raises(
         InputError, match=f"9 structures were held out by both runs; .* at least {MIN_COMMON}"
     ):
-        paired_difference(few, normal_heldout(np.zeros(N)))
+        paired_difference(nine, normal_heldout(np.zeros(N)))
 
 
 def test_crps_from_quantiles_is_that_of_the_normal_distribution():
@@ -117,10 +139,10 @@ def test_crps_from_quantiles_is_that_of_the_normal_distribution():
 
 
 def test_figures_at_a_level_are_those_of_the_interval():
-    found = figures_at(normal_heldout(np.zeros(N), 0.25), 0.5)
-    assert found["coverage"] == 1.0 and found["rmse_eV"] == 0.0 and found["r2"] == 1.0
-    assert found["width_eV"] == pytest.approx(2 * 0.6745 * 0.25, rel=1e-3)
-    assert found["miscalibration"] == pytest.approx(0.5, abs=0.01)
+    figures = figures_at(normal_heldout(np.zeros(N), 0.25), 0.5)
+    assert figures["coverage"] == 1.0 and figures["rmse_eV"] == 0.0 and figures["r2"] == 1.0
+    assert figures["width_eV"] == pytest.approx(2 * 0.6745 * 0.25, rel=1e-3)
+    assert figures["miscalibration"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_load_heldout_uses_gaps_of_the_manifest_and_refuses_damaged_runs(tmp_path):

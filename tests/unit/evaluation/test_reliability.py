@@ -1,4 +1,6 @@
-"""Tables of the page Calibration: counts add up, groups are what they say, ranges of chance are the exact ones."""
+"""Tables of the page Calibration: counts add up, groups are what they say, ranges of chance are the
+exact ones.
+"""
 
 import dataclasses
 
@@ -36,10 +38,10 @@ def test_coverage_of_prediction_and_credible_intervals_counts_what_is_inside():
 
 def test_coverage_of_conformal_intervals_ends_where_the_scores_do():
     scores = ConformalScores(("x",) * 19, np.linspace(0.1, 2.0, 19))
-    held = dataclasses.replace(
+    heldout = dataclasses.replace(
         HELD, predictions=dataclasses.replace(HELD.predictions, conformal=scores)
     )
-    table = coverage_table(coverage_of(held, "conformal"))
+    table = coverage_table(coverage_of(heldout, "conformal"))
     assert table["level"].max() == 0.95
     assert table["chance_upper"].iloc[49] == binom.ppf(0.975, N, 0.5) / N
 
@@ -70,23 +72,22 @@ def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squa
         table.loc[0, ["chance_lower_eV", "chance_upper_eV"]].to_numpy(dtype=float), expected
     )
     assert spread_table(HELD.rows(np.arange(12)))["structures"].tolist() == [6, 6]
-    assert spread_table(normal_heldout(np.zeros(N), 0.3))["structures"].tolist() == [
-        N
-    ]  # the same spread for all
+    # The same spread for all.
+    assert spread_table(normal_heldout(np.zeros(N), 0.3))["structures"].tolist() == [N]
 
 
 def test_element_table_counts_every_structure_with_the_element():
     table = element_table(HELD, 0.95, "prediction").set_index("element")
     assert table["structures"].to_dict() == {"C": 320, "H": 320, "Br": 80, "Cl": 80}
-    own = np.array(["Br" in formula for formula in FORMULAS])
+    has_bromine = np.array(["Br" in formula for formula in FORMULAS])
     lower, upper = HELD.predictions.interval(0.95)
-    assert table.loc["Br", "coverage"] == np.mean(((lower <= GAPS) & (upper >= GAPS))[own])
+    assert table.loc["Br", "coverage"] == np.mean(((lower <= GAPS) & (upper >= GAPS))[has_bromine])
     assert table.loc["Br", "chance_lower"] == binom.ppf(0.025, 80, 0.95) / 80
 
 
 def test_formula_slices_put_rare_formulas_into_one_row():
-    held = HELD.rows(np.array([0, 1, 2, 3, 4]))
-    table = formula_table(held, 0.95, "prediction")
+    heldout = HELD.rows(np.array([0, 1, 2, 3, 4]))
+    table = formula_table(heldout, 0.95, "prediction")
     assert table["formula"].tolist() == ["C6H6", "all others"] and table["structures"].tolist() == [
         2,
         3,

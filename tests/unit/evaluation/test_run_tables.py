@@ -22,14 +22,17 @@ ERRORS = noise(21, 0.3)
 
 
 def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1", seed=0, **more):
-    held = normal_heldout(errors) if rows is None else normal_heldout(errors).rows(rows)
+    heldout = normal_heldout(errors) if rows is None else normal_heldout(errors).rows(rows)
     manifest = {
         "title": name, "n": 100, "level_of_theory": level, "data": {"fingerprint": content},
-        "split": {"test": list(held.predictions.ids)}, "config": {"lr": 0.1, "sampler": {"warmup": 10}},
+        "split": {"test": list(heldout.predictions.ids)},
+        "config": {"lr": 0.1, "sampler": {"warmup": 10}},
         "request": {"seed": seed, "by_formula": False, "test_known": False, "levels": "none"},
-        "metrics": {"nll": 0.5}, "elapsed_s": {"fit": 1.0, "all": 2.5}, "peak_memory_bytes": {"process": 3_000_000},
+        "metrics": {"nll": 0.5},
+        "elapsed_s": {"fit": 1.0, "all": 2.5},
+        "peak_memory_bytes": {"process": 3_000_000},
     }  # fmt: skip
-    return StoredRun(name, name, manifest | more, held, data=data)
+    return StoredRun(name, name, manifest | more, heldout, data=data)
 
 
 def test_run_tables_docstrings_run_as_printed():
@@ -95,13 +98,11 @@ def test_differences_to_the_baseline_explain_missing_ones():
         stored("base", ERRORS),
         stored("elsewhere", ERRORS, rows=np.arange(5)),
     ]
-    found = differences(runs, runs[1], "rmse_eV")
-    assert [run.label for run, _, _ in found] == ["good", "elsewhere"]
-    assert "better than base on these 400 crystals" in found[0][2]
-    assert found[1][1] is None and found[1][2].startswith(
-        "no difference can be taken. 5 structures"
-    )
-    table = difference_table(found)
+    rows = differences(runs, runs[1], "rmse_eV")
+    assert [run.label for run, _, _ in rows] == ["good", "elsewhere"]
+    assert "better than base on these 400 crystals" in rows[0][2]
+    assert rows[1][1] is None and rows[1][2].startswith("no difference can be taken. 5 structures")
+    table = difference_table(rows)
     assert table["structures"].tolist() == [400, 0] and np.isnan(table["difference_eV"][1])
     assert table["difference_eV"][0] == pytest.approx(-np.sqrt(np.mean(ERRORS**2)) / 2)
 

@@ -88,7 +88,7 @@ def test_feature_changes_stand_largest_first_with_their_error() -> None:
 
 
 def test_validation_curve_marks_the_chosen_value() -> None:
-    fig = plots.validation_curve([0, 1, 10], [1.2, 1.0, 1.1], name="alpha", chosen=1)
+    fig = plots.validation_curve([0, 1, 10], [1.2, 1.0, 1.1], name="alpha", selected=1)
     curve, mark = fig.data
     assert list(curve.x) == ["0", "1", "10"] and list(curve.y) == [1.2, 1.0, 1.1]
     assert list(mark.x) == ["1"] and list(mark.y) == [1.0]

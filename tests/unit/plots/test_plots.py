@@ -16,8 +16,8 @@ RNG = np.random.default_rng(0)
 
 def test_gap_histogram_leaves_out_unknown_gaps_and_names_the_unit() -> None:
     fig = plots.gap_histogram([1.0, np.nan, 2.5])
-    left, right = fig.data[0].customdata.T
-    assert sum(fig.data[0].y) == 2 and (left[0], right[-1]) == (1.0, 2.5)
+    left_edges, right = fig.data[0].customdata.T
+    assert sum(fig.data[0].y) == 2 and (left_edges[0], right[-1]) == (1.0, 2.5)
     assert fig.data[0].y[0] == fig.data[0].y[-1] == 1
     assert fig.layout.xaxis.title.text == "band gap (eV)"
     assert fig.data[0].marker.color == plots.OBSERVED
@@ -53,9 +53,8 @@ def test_legend_of_intervals_lies_above_the_bars_wherever_they_reach() -> None:
     assert (
         layout.showlegend and layout.legend.orientation == "h" and layout.legend.yanchor == "bottom"
     )
-    assert (
-        layout.legend.y >= 1.0 and layout.margin.t >= 30
-    )  # in parts of the plot, whose top is 1, and in pixels
+    # In parts of the plot, whose top is 1, and in pixels.
+    assert layout.legend.y >= 1.0 and layout.margin.t >= 30
     assert not plots.intervals(
         mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[False] * 3
     ).layout.showlegend
@@ -92,25 +91,24 @@ def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> No
     grid = np.linspace(0.0, 1.0, 241)
     density = posterior._share_density(RNG.uniform(size=20_000), grid)
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
-    assert density == pytest.approx(
-        np.ones(241), abs=0.1
-    )  # 5 standard errors of a density of 20,000 draws
+    # 5 standard errors of a density of 20,000 draws.
+    assert density == pytest.approx(np.ones(241), abs=0.1)
 
 
 def test_binned_density_is_the_kernel_density_of_the_draws_by_scotts_rule() -> None:
-    draws, grid = RNG.gamma(3.0, size=1_500), np.linspace(-2.0, 16.0, 361)
-    exact = gaussian_kde(draws)(
-        grid
-    )  # bins a seventh of the kernel's width err by less than a hundredth of the peak
+    draws = RNG.gamma(3.0, size=1_500)
+    grid = np.linspace(-2.0, 16.0, 361)
+    # Bins a seventh of the kernel's width err by less than a hundredth of the peak.
+    exact = gaussian_kde(draws)(grid)
     assert style.density(draws, grid) == pytest.approx(exact, abs=0.01 * exact.max())
 
 
 def test_error_bars_reach_from_the_lower_to_the_upper_end() -> None:
-    found = style.bars([1.0, 2.0], [0.5, 1.0], [1.25, 4.0])
+    bars = style.bars([1.0, 2.0], [0.5, 1.0], [1.25, 4.0])
     assert (
-        list(found["array"]) == [0.25, 2.0]
-        and list(found["arrayminus"]) == [0.5, 1.0]
-        and "color" not in found
+        list(bars["array"]) == [0.25, 2.0]
+        and list(bars["arrayminus"]) == [0.5, 1.0]
+        and "color" not in bars
     )
     assert style.bars([1.0], [0.5], [1.25], colour=style.MIND)["color"] == style.MIND
 
@@ -135,7 +133,8 @@ def test_draws_density_of_draws_that_do_not_vary_is_drawn() -> None:
 
 
 def test_template_of_the_dark_theme_differs_only_in_ink() -> None:
-    light, dark = plots.template(), plots.template(dark=True)
+    light = plots.template()
+    dark = plots.template(dark=True)
     assert light.layout.font.color != dark.layout.font.color
     assert light.layout.colorway == dark.layout.colorway
     assert isinstance(plots.TEMPLATE, go.layout.Template)
@@ -279,9 +278,8 @@ def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
         cell=np.eye(3) * 4.0,
         pbc=np.array([True, True, True]),
         bonds=np.array([[0, 1], [0, 2]], dtype=np.uint16),
-        shifts=np.array(
-            [[0, 0, 0], [0, -1, 0]], dtype=np.int8
-        ),  # the second atom of the second bond is over the face
+        # The second atom of the second bond is beyond a face of the cell.
+        shifts=np.array([[0, 0, 0], [0, -1, 0]], dtype=np.int8),
     )
     fig = plots.structure_3d(shape)
     traces = {trace.name: trace for trace in fig.data if trace.name}

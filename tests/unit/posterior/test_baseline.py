@@ -1,4 +1,6 @@
-"""The line of a baseline added to the posterior of the rest: its mean exactly, its uncertainty in draws and widths."""
+"""The line of a baseline added to the posterior of the rest: its mean exactly, its uncertainty in
+draws and widths.
+"""
 
 import json
 from dataclasses import replace
@@ -57,48 +59,55 @@ def rows():
 
 
 @pytest.mark.parametrize(
-    "rest", [rest_of(), process()], ids=["draws with noise", "components of their own"]
+    "residual", [rest_of(), process()], ids=["draws with noise", "components of their own"]
 )
-def test_mean_is_that_of_the_rest_and_the_line(rest, rows):
-    posterior, distance = BaselinePosterior(rest, LINE, 0), rows[:, P].astype(float) - 2.0
-    own, found = (p.predictive_draws(x) for p, x in ((rest, rows[:, :P]), (posterior, rows)))
-    np.testing.assert_allclose(
-        found.means_eV.mean((0, 1)), own.means_eV.mean((0, 1)) + 0.8 * distance
+def test_mean_is_the_sum_of_residual_and_line(residual, rows):
+    posterior = BaselinePosterior(residual, LINE, 0)
+    distance = rows[:, P].astype(float) - 2.0
+    residual_draws, draws = (
+        p.predictive_draws(x) for p, x in ((residual, rows[:, :P]), (posterior, rows))
     )
-    np.testing.assert_allclose(found.centres_eV, own.centres_eV + 0.8 * distance)
-    assert (found.means_eV == posterior.mean_draws_eV(rows)).all()
+    np.testing.assert_allclose(
+        draws.means_eV.mean((0, 1)), residual_draws.means_eV.mean((0, 1)) + 0.8 * distance
+    )
+    np.testing.assert_allclose(draws.centres_eV, residual_draws.centres_eV + 0.8 * distance)
+    assert (draws.means_eV == posterior.mean_draws_eV(rows)).all()
 
 
 def test_uncertain_slope_widens_with_the_distance_from_the_centre(rows):
-    posterior, distance = BaselinePosterior(rest_of(), LINE, 0), rows[:, P].astype(float) - 2.0
-    own, found = rest_of().predictive_draws(rows[:, :P]), posterior.predictive_draws(rows)
-    expected = own.sds_eV[:, None] ** 2 + (0.3 * distance) ** 2
-    np.testing.assert_allclose(found.sds_eV**2, expected)
+    posterior = BaselinePosterior(rest_of(), LINE, 0)
+    distance = rows[:, P].astype(float) - 2.0
+    residual_draws = rest_of().predictive_draws(rows[:, :P])
+    draws = posterior.predictive_draws(rows)
+    expected = residual_draws.sds_eV[:, None] ** 2 + (0.3 * distance) ** 2
+    np.testing.assert_allclose(draws.sds_eV**2, expected)
 
 
 def test_draws_of_the_line_have_the_spread_of_its_slope(rows):
-    rest = rest_of(chains=4, draws=500)
-    line = BaselinePosterior(rest, LINE, 0).mean_draws_eV(rows) - rest.mean_draws_eV(rows[:, :P])
+    residual = rest_of(chains=4, draws=500)
+    line = BaselinePosterior(residual, LINE, 0).mean_draws_eV(rows) - residual.mean_draws_eV(
+        rows[:, :P]
+    )
     slopes = line / (rows[:, P].astype(float) - 2.0)
-    np.testing.assert_allclose(
-        slopes, np.broadcast_to(slopes[..., :1], slopes.shape)
-    )  # one slope for all structures
+    # One slope for all structures.
+    np.testing.assert_allclose(slopes, np.broadcast_to(slopes[..., :1], slopes.shape))
     assert slopes[..., 0].mean() == pytest.approx(0.8) and slopes[..., 0].std() == pytest.approx(
         0.3, rel=0.01
     )
-    assert np.abs(slopes[..., 0].mean(1) - 0.8).max() < 5 * 0.3 / np.sqrt(
-        500
-    )  # no chain has the low ones alone
+    # No chain has the low ones alone.
+    assert np.abs(slopes[..., 0].mean(1) - 0.8).max() < 5 * 0.3 / np.sqrt(500)
 
 
 def test_single_draw_stays_at_the_mean_of_the_slope(rows):
     """A point estimate must not be moved at random."""
-    rest = rest_of(chains=1, draws=1)
-    line = BaselinePosterior(rest, LINE, 0).mean_draws_eV(rows) - rest.mean_draws_eV(rows[:, :P])
+    residual = rest_of(chains=1, draws=1)
+    line = BaselinePosterior(residual, LINE, 0).mean_draws_eV(rows) - residual.mean_draws_eV(
+        rows[:, :P]
+    )
     np.testing.assert_allclose(line[0, 0], 0.8 * (rows[:, P].astype(float) - 2.0))
 
 
-def test_prediction_of_a_structure_does_not_depend_on_the_others(rows):
+def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(rows):
     posterior = BaselinePosterior(rest_of(), LINE, 0)
     np.testing.assert_allclose(
         posterior.mean_draws_eV(rows)[..., 2:3], posterior.mean_draws_eV(rows[2:3])
@@ -112,9 +121,9 @@ def restored(posterior):
     )
 
 
-@pytest.mark.parametrize("rest", [rest_of(), process()], ids=["last layer", "Gaussian process"])
-def test_stored_posterior_predicts_the_same(rest, rows):
-    posterior = BaselinePosterior(rest, LINE, 7, Diagnostics({"baseline_slope": 0.8}))
+@pytest.mark.parametrize("residual", [rest_of(), process()], ids=["last layer", "Gaussian process"])
+def test_stored_posterior_predicts_the_same(residual, rows):
+    posterior = BaselinePosterior(residual, LINE, 7, Diagnostics({"baseline_slope": 0.8}))
     again = restored(posterior)
     assert isinstance(again, BaselinePosterior) and again.baseline == LINE and again.seed == 7
     assert again.diagnostics is posterior.diagnostics
@@ -128,12 +137,12 @@ def test_mixture_of_lines_is_stored_and_has_the_components_of_all(rows):
     both = mix([BaselinePosterior(rest_of(seed=s), line, s) for s, line in ((0, LINE), (1, other))])
     again = restored(both)
     assert isinstance(again, PosteriorMixture) and again.n_members == 2
-    found = again.predictive_draws(rows)
-    assert found.means_eV.shape == (4, 5, 4) and found.sds_eV.shape == (20, 4)
-    np.testing.assert_array_equal(found.means_eV, both.predictive_draws(rows).means_eV)
+    draws = again.predictive_draws(rows)
+    assert draws.means_eV.shape == (4, 5, 4) and draws.sds_eV.shape == (20, 4)
+    np.testing.assert_array_equal(draws.means_eV, both.predictive_draws(rows).means_eV)
 
 
-def test_summaries_are_those_of_the_rest():
+def test_summaries_are_those_of_the_residual():
     np.testing.assert_array_equal(
         BaselinePosterior(rest_of(), LINE, 0).summaries()["sigma_eV"], rest_of().sigma_eV
     )

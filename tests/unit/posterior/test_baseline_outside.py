@@ -1,4 +1,6 @@
-"""A baseline outside what a line was learned on: the interval widens, as no label says how the line continues."""
+"""A baseline outside what a line was learned on: the interval widens, as no label says how the line
+continues.
+"""
 
 from dataclasses import replace
 
@@ -37,7 +39,7 @@ def rows_at(*baselines):
     return np.column_stack([np.zeros(len(baselines)), baselines])
 
 
-def test_interval_widens_outside_the_learned_range_alone():
+def test_interval_widens_only_outside_the_training_range():
     drawn = BaselinePosterior(rest_of(), LINE, 0).predictive_draws(rows_at(1.0, 5.0, 9.0, -3.0))
     sds = drawn.sds_eV[0]
     np.testing.assert_allclose(sds[:2], 0.1)
@@ -47,14 +49,14 @@ def test_interval_widens_outside_the_learned_range_alone():
     )
 
 
-def test_draws_of_the_mean_spread_as_the_slope_outside_does():
+def test_draws_of_the_mean_have_the_spread_of_the_slope_outside():
     draws = BaselinePosterior(rest_of(draws=2000), LINE, 0).mean_draws_eV(rows_at(4.9, 9.0))[0]
     assert np.ptp(draws[:, 0]) == pytest.approx(0.0, abs=1e-9)
     assert draws[:, 1].std() == pytest.approx(2.0, rel=0.01)
     assert draws[:, 1].mean() == pytest.approx(4.0 + 1.5 * 6.0)
 
 
-def test_line_of_an_older_run_has_no_range_and_predicts_as_it_did():
+def test_line_without_a_range_predicts_without_it():
     old = Baseline(1, slope=1.5, slope_sd=0.2, centre_eV=3.0)
     scalars = {"kind": "baseline", **BaselinePosterior(rest_of(), old, 0).scalars()}
     for name in ("lowest_eV", "highest_eV", "outside_sd"):
@@ -69,21 +71,24 @@ def test_line_of_an_older_run_has_no_range_and_predicts_as_it_did():
 
 
 @pytest.mark.parametrize("noise", [1e-4, 0.2])
-def test_intervals_cover_inside_and_outside_when_slopes_are_of_their_prior(noise, source):  # noqa: F811
-    """600 data sets of 30 rows from the model itself; 90 % are to be covered, four standard errors are 5 %.
+def test_intervals_cover_inside_and_outside_the_training_range(noise, source):  # noqa: F811
+    """600 data sets of 30 rows from the model itself; 90 % are to be covered, four standard errors
+    are 5 %.
 
-    The gaps depend on the baseline alone, so the method is given next to nothing that could stand in for it.
+    The gaps depend on the baseline alone, so the method is given next to nothing that could stand
+    in for it.
     """
     rng = np.random.default_rng(3)
     at = np.array([3.0, 6.0, 20.0, 0.5])
     inside = np.zeros((600, at.size), dtype=bool)
     for i in range(len(inside)):
-        slope, change = 1.0 + SLOPE_SD * rng.normal(), SLOPE_SD * rng.normal(size=2)
+        slope = 1.0 + SLOPE_SD * rng.normal()
+        change = SLOPE_SD * rng.normal(size=2)
         g = rng.uniform(1.0, 5.0, 30)
         gaps = 2.0 + slope * g + noise * rng.normal(size=30)
-        line, left = fitted_line(g, gaps)
-        rest = rest_of(level_eV=left.mean(), sigma_eV=left.std(ddof=2), draws=1)
-        drawn = BaselinePosterior(rest, line, 0).predictive_draws(rows_at(*at))
+        line, residuals = fitted_line(g, gaps)
+        residual = rest_of(level_eV=residuals.mean(), sigma_eV=residuals.std(ddof=2), draws=1)
+        drawn = BaselinePosterior(residual, line, 0).predictive_draws(rows_at(*at))
         low, high = mixture_quantiles(drawn.centres_eV, drawn.wide_sds_eV, np.array([0.05, 0.95]))
         beyond = change[0] * np.maximum(at - g.max(), 0.0) + change[1] * np.minimum(
             at - g.min(), 0.0
@@ -99,7 +104,7 @@ def fitted_line(g, gaps):
     return fit_baseline(None, features, gaps, column=1, with_source=False)
 
 
-def test_method_fitted_with_a_baseline_knows_its_range(source):  # noqa: F811
+def test_method_fitted_with_a_baseline_stores_its_range(source):  # noqa: F811
     x, _ = rows_of(40, seed=1)
     g = np.random.default_rng(2).uniform(0.4, 6.2, 40)
     method = METHODS["last_layer_ridge"]
@@ -108,7 +113,6 @@ def test_method_fitted_with_a_baseline_knows_its_range(source):  # noqa: F811
     assert (line.lowest_eV, line.highest_eV, line.outside_sd) == (g.min(), g.max(), SLOPE_SD)
     new = np.column_stack([x[:1], [50.0]])
     sd = posterior.predictive_draws(new).wide_sds_eV[0, 0]
-    assert sd == pytest.approx(
-        0.5 * (50.0 - g.max()), rel=0.01
-    )  # 0.005 eV where the line counts as known everywhere
+    # 0.005 eV where the line counts as known everywhere.
+    assert sd == pytest.approx(0.5 * (50.0 - g.max()), rel=0.01)
     assert replace(line, outside_sd=0.0).excess_eV(new)[0] == pytest.approx(50.0 - g.max())

@@ -1,11 +1,7 @@
-"""Compiled evaluation of draws beside the plain network in float64, and its independence of the other rows."""
+"""Compiled evaluation of draws against the network in float64, and the cache of layers."""
 
-import os
-import subprocess
-import sys
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +9,7 @@ import pytest
 import torch
 
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import NetworkPosterior, held_layers
+from bandgap.posterior import NetworkPosterior, layer_cache
 from bandgap.posterior.network import normal_draw
 
 
@@ -47,13 +43,13 @@ def features_of(n, p, *, seed=0):
     return (rng.uniform(0.5, 3.0, (n, p)) * (rng.uniform(size=(n, p)) < 0.3)).astype(np.float32)
 
 
-def plainly_eV(posterior, features):
-    """The same in float64 by the definition, layer by layer."""
+def float64_draws_eV(posterior, features):
+    """Return the draws in float64 by the definition, layer by layer."""
     x = torch.from_numpy(
         np.hstack([posterior.standardiser.features(features), np.ones((len(features), 1))])
     )
     basis = posterior.basis.double()
-    found = np.empty((posterior.n_chains, posterior.n_draws, len(features)))
+    outputs = np.empty((posterior.n_chains, posterior.n_draws, len(features)))
     for chain in range(posterior.n_chains):
         for draw in range(posterior.n_draws):
             noise = normal_draw(posterior.seed, chain, draw, posterior.theta_hat_1.shape).double()
@@ -66,8 +62,8 @@ def plainly_eV(posterior, features):
             for layer in posterior.upper:
                 h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
                 pre = h @ layer[chain, draw].double().T
-            found[chain, draw] = pre[:, 0].numpy()
-    return posterior.standardiser.gaps_eV(found)
+            outputs[chain, draw] = pre[:, 0].numpy()
+    return posterior.standardiser.gaps_eV(outputs)
 
 
 @pytest.mark.parametrize(
@@ -75,177 +71,201 @@ def plainly_eV(posterior, features):
 )
 @pytest.mark.parametrize("p", (3, 36, 37))
 def test_draws_are_those_of_the_network_in_float64(widths, p):
-    posterior, features = posterior_of(p, widths, rank=min(p, 4)), features_of(11, p)
-    expected = plainly_eV(posterior, features)
+    posterior = posterior_of(p, widths, rank=min(p, 4))
+    features = features_of(11, p)
+    expected = float64_draws_eV(posterior, features)
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(posterior.mean_draws_eV(features), expected, atol=2e-5, rtol=2e-6)
 
 
-OTHER_TILES = """
-from bandgap.posterior import draw_tiles
-draw_tiles.WIDE = 3 * draw_tiles.UNITS - draw_tiles.WIDE
-import sys
-import numpy as np
-from tests.unit.posterior.test_draw_kernels import features_of, posterior_of
-np.save(sys.argv[1], posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(150, 61)))
-"""
+def assert_equal_eV(draws, expected):
+    """Compare draws to 1e-6 eV, the last digit of printed predictions."""
+    np.testing.assert_allclose(draws, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow  # it compiles anew
-def test_tiles_for_other_registers_give_the_same_bits(tmp_path):
-    here = posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(150, 61))
-    np.testing.assert_allclose(
-        here, plainly_eV(posterior_of(61, (100, 40, 1)), features_of(150, 61)), atol=2e-5
-    )
-    command = [sys.executable, "-c", OTHER_TILES, str(tmp_path / "other.npy")]
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run(command, check=True, cwd=Path(__file__).resolve().parents[3], env=environment)
-    np.testing.assert_array_equal(np.load(tmp_path / "other.npy"), here)
+@pytest.fixture
+def empty_cache(monkeypatch):
+    """An empty cache of layers with the default limits."""
+    monkeypatch.setattr(layer_cache, "_CACHE", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(layer_cache, "LIMITS", layer_cache.Limits())
+    return layer_cache
 
 
-@pytest.mark.parametrize("draws_with_room", [0, 1, 4])
-def test_draws_without_room_give_the_same_and_are_not_kept(draws_with_room, monkeypatch):
+@pytest.mark.parametrize("n_cached_draws", [0, 1, 4])
+def test_layers_that_exceed_the_memory_are_not_cached_and_give_the_same_draws(
+    n_cached_draws, empty_cache
+):
     features = features_of(9, 37)
-    rich = posterior_of()
-    whole = rich.mean_draws_eV(features)
-    one = held_layers._KEPT[rich].n_bytes // (rich.n_chains * rich.n_draws)
-    monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(held_layers.ROOM, "n_bytes", draws_with_room * one)
-    poor = posterior_of()
+    all_cached = posterior_of()
+    expected = all_cached.mean_draws_eV(features)
+    n_layers = all_cached.n_chains * all_cached.n_draws
+    bytes_of_draw = empty_cache._CACHE.pop(all_cached).n_bytes // n_layers
+    empty_cache.LIMITS.n_bytes = n_cached_draws * bytes_of_draw
+    posterior = posterior_of()
     for rows in (range(9), [4], range(3, 9), range(9)):
-        assert (
-            poor.mean_draws_eV(features[rows]).tobytes()
-            == np.ascontiguousarray(whole[..., rows]).tobytes()
-        )
-        assert held_layers._KEPT[poor].n_bytes <= held_layers.ROOM.n_bytes
-    assert len(held_layers._KEPT[poor].layers) == draws_with_room
-
-
-def test_all_features_are_kept_ahead_only_where_they_find_room(monkeypatch):
-    few, many = features_of(6, 90), features_of(6, 90, seed=1)
-    few[:, 36:] = 0.0
-    for n_bytes, blocks in ((10**6, 23), (4_000, 12)):
-        monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
-        monkeypatch.setattr(held_layers, "ROOM", held_layers.Room())
-        expected = posterior_of(90).mean_draws_eV(many).tobytes()
-        held_layers._KEPT.clear()
-        held_layers.make_room(n_bytes)
-        posterior = posterior_of(90)
-        posterior.mean_draws_eV(few)
-        assert held_layers._KEPT[posterior].blocks.sum() == blocks
-        assert posterior.mean_draws_eV(many).tobytes() == expected
+        draws = posterior.mean_draws_eV(features[rows])
+        assert_equal_eV(draws, expected[..., rows])
+        assert empty_cache._CACHE[posterior].n_bytes <= empty_cache.LIMITS.n_bytes
+    assert len(empty_cache._CACHE[posterior].layers) == n_cached_draws
 
 
 @pytest.mark.parametrize(
-    ("room", "blocks"), [(1.0, 9), (0.3, 12)], ids=["the grid of a pair", "half of it"]
+    ("n_bytes", "n_features"), [(10**6, 90), (4_000, 48)], ids=["enough", "too little"]
 )
-def test_fours_beside_those_that_are_there_are_made_too(monkeypatch, room, blocks):
-    posterior, features = posterior_of(90), features_of(6, 90)
-    features[:, 36:] = 0.0  # nine fours of 23
-    monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(held_layers, "ROOM", held_layers.Room(int(room * posterior._n_bytes)))
-    for first in (4, 28):  # with others of these nine nothing is made anew
-        some = np.zeros_like(features)
-        some[:, first : first + 8] = features[:, first : first + 8]
-        posterior.mean_draws_eV(some)
-    assert held_layers._KEPT[posterior].blocks.nonzero()[0].tolist() == list(range(blocks))
+def test_reserved_cache_has_all_features_from_the_start_if_they_fit(
+    n_bytes, n_features, empty_cache
+):
+    first = features_of(6, 90)
+    first[:, 36:] = 0.0
+    later = features_of(6, 90, seed=1)
+    expected = posterior_of(90).mean_draws_eV(later)
+    empty_cache._CACHE.clear()
+    empty_cache.reserve_layer_cache(n_bytes)
+    posterior = posterior_of(90)
+    posterior.mean_draws_eV(first)
+    assert empty_cache._CACHE[posterior].is_stored.sum() == n_features
+    assert_equal_eV(posterior.mean_draws_eV(later), expected)
 
 
-def test_a_look_in_passing_keeps_no_layers_and_agrees_to_rounding():
-    posterior, features = posterior_of(), features_of(9, 37)
-    with held_layers.in_passing():
-        looked = posterior.mean_draws_eV(features)
-    assert posterior not in held_layers._KEPT
-    np.testing.assert_allclose(looked, posterior.mean_draws_eV(features), atol=2e-5)
-    assert len(held_layers._KEPT[posterior].layers) == posterior.n_chains * posterior.n_draws
+@pytest.mark.parametrize(
+    ("share", "n_features"), [(1.0, 36), (0.3, 48)], ids=["wide groups", "narrow groups"]
+)
+def test_layers_have_the_features_of_whole_groups(share, n_features, empty_cache):
+    posterior = posterior_of(90)
+    features = features_of(6, 90)
+    features[:, 36:] = 0.0
+    empty_cache.LIMITS.n_bytes = int(share * posterior._n_bytes)
+    for start in (4, 28):
+        part = np.zeros_like(features)
+        part[:, start : start + 8] = features[:, start : start + 8]
+        posterior.mean_draws_eV(part)
+    is_stored = empty_cache._CACHE[posterior].is_stored
+    assert is_stored.nonzero()[0].tolist() == list(range(n_features))
 
 
-def test_features_whose_zero_is_far_away_keep_their_digits():
-    """Means of 20 standard deviations: taken as differences from zero, the sums would lose two digits."""
-    posterior, features = posterior_of(spread=0.1), features_of(9, 37) + 1.0
+def test_evaluation_without_the_cache_stores_no_layers_and_agrees_to_rounding(empty_cache):
+    posterior = posterior_of()
+    features = features_of(9, 37)
+    with empty_cache.without_layer_cache():
+        uncached = posterior.mean_draws_eV(features)
+    assert posterior not in empty_cache._CACHE
+    np.testing.assert_allclose(uncached, posterior.mean_draws_eV(features), atol=2e-5)
+    n_layers = posterior.n_chains * posterior.n_draws
+    assert len(empty_cache._CACHE[posterior].layers) == n_layers
+
+
+def test_features_whose_zero_is_far_from_their_mean_keep_their_digits():
+    """Means of 20 standard deviations: as differences from zero, sums would lose two digits."""
+    posterior = posterior_of(spread=0.1)
+    features = features_of(9, 37) + 1.0
     np.testing.assert_allclose(
-        posterior.mean_draws_eV(features), plainly_eV(posterior, features), rtol=3e-6, atol=3e-5
+        posterior.mean_draws_eV(features),
+        float64_draws_eV(posterior, features),
+        rtol=3e-6,
+        atol=3e-5,
     )
 
 
 @pytest.mark.parametrize("widths", ((13, 6, 1), (48, 33, 1)), ids=str)
-def test_draws_of_a_structure_do_not_depend_on_the_others(widths):
-    posterior, features = posterior_of(widths=widths), features_of(50, 37)
-    whole = posterior.mean_draws_eV(features)
+def test_draws_of_a_structure_do_not_depend_on_the_other_structures(widths):
+    posterior = posterior_of(widths=widths)
+    features = features_of(50, 37)
+    draws = posterior.mean_draws_eV(features)
     for rows in ([7], [7, 8], [49, 7, 3], list(range(1, 50)), list(range(50))[::-1]):
-        assert (
-            posterior.mean_draws_eV(features[rows]).tobytes()
-            == np.ascontiguousarray(whole[:, :, rows]).tobytes()
-        )
+        assert_equal_eV(posterior.mean_draws_eV(features[rows]), draws[..., rows])
 
 
-def test_row_that_is_not_finite_gives_nan_and_leaves_the_others():
-    posterior, features = posterior_of(), features_of(6, 37)
-    whole = posterior.mean_draws_eV(features)
+def test_no_structures_have_no_draws():
+    assert posterior_of().mean_draws_eV(features_of(0, 37)).shape == (2, 3, 0)
+
+
+def test_row_that_is_not_finite_gives_nan_and_does_not_change_the_others():
+    posterior = posterior_of()
+    features = features_of(6, 37)
+    expected = posterior.mean_draws_eV(features)
     features[2, 5] = np.nan
-    found = posterior.mean_draws_eV(features)
-    assert np.isnan(found[..., 2]).all()
-    np.testing.assert_array_equal(np.delete(found, 2, axis=2), np.delete(whole, 2, axis=2))
+    draws = posterior.mean_draws_eV(features)
+    assert np.isnan(draws[..., 2]).all()
+    np.testing.assert_array_equal(np.delete(draws, 2, axis=2), np.delete(expected, 2, axis=2))
 
 
-def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owner(monkeypatch):
-    made = []
+def test_weights_that_are_not_finite_give_nan():
+    posterior = posterior_of()
+    posterior.theta_hat_1[0, 0] = torch.nan
+    assert np.isnan(posterior.mean_draws_eV(features_of(6, 37) + 1.0)).all()
 
-    class Owner:
-        pass
 
-    class Layers(NamedTuple):
-        chain: int
-        draw: int
-        blocks: list[bool]
-        n_bytes: int = 60
+class Owner:
+    """Something that has layers."""
 
-    def make(chain, draw, blocks):
-        made.append((chain, draw))
-        return Layers(chain, draw, blocks.tolist())
 
-    def layer(owner, draw, blocks=(True, False)):
-        layers, there = held_layers.held(
-            owner, make, present=lambda together: np.array(blocks), n_bytes=60
-        )
-        return tuple(layers(0, draw))[:3], there.tolist()
+class Layers(NamedTuple):
+    """Layers of 60 bytes that say what they were computed for."""
 
-    used = sum(kept.n_bytes for kept in held_layers._KEPT.values())
-    monkeypatch.setattr(held_layers.ROOM, "n_bytes", used + 100)
-    first, second = Owner(), Owner()
+    chain: int
+    draw: int
+    is_stored: list[bool]
+    n_bytes: int = 60
+
+
+@pytest.fixture
+def layer_of(empty_cache, monkeypatch):
+    """Ask the cache, with memory for one draw and groups of one feature, for layers of a draw."""
+    monkeypatch.setattr(empty_cache, "WIDE_GROUP", 1)
+    monkeypatch.setattr(empty_cache, "NARROW_GROUP", 1)
+    empty_cache.LIMITS.n_bytes = 100
+    computed = []
+
+    def compute(chain, draw, is_stored):
+        computed.append(draw)
+        return Layers(chain, draw, is_stored.tolist())
+
+    def ask(owner, draw, is_used=(True, False)):
+        layers, _ = empty_cache.cached_layers(owner, compute, is_used=np.array(is_used), n_bytes=60)
+        return layers(0, draw)
+
+    return ask, computed
+
+
+def test_cached_layers_are_computed_once_until_a_structure_has_another_feature(layer_of):
+    ask, computed = layer_of
+    owner = Owner()
     for _ in range(2):
-        assert layer(first, 1) == ((0, 1, [True, False]), [True, False])
-    assert made == [(0, 1)]
+        assert ask(owner, 1).is_stored == [True, False]
+    assert computed == [1]
+    for is_used in ((False, True), (True, False)):
+        assert ask(owner, 1, is_used).is_stored == [True, True]
+    assert computed == [1, 1]
+
+
+def test_memory_of_cached_layers_is_freed_with_their_owner(layer_of):
+    ask, computed = layer_of
+    first = Owner()
+    second = Owner()
+    ask(first, 1)
     for _ in range(2):
-        assert layer(first, 1, (False, True)) == ((0, 1, [True, True]), [True, True])
-    assert layer(first, 1)[1] == [True, True]
-    assert made == [(0, 1)] * 2
-    for _ in range(2):
-        layer(second, 2)
-    assert made[2:] == [(0, 2), (0, 2)]
+        ask(second, 2)
+    assert computed == [1, 2, 2]
     del first
     for _ in range(2):
-        layer(second, 3)
-    assert made[4:] == [(0, 3)]
+        ask(second, 3)
+    assert computed == [1, 2, 2, 3]
 
 
-def test_features_that_come_later_change_nothing_of_the_others():
-    few, many = features_of(6, 90), features_of(20, 90, seed=1)
-    few[:, 36:] = 0.0
-    whole = posterior_of(90).mean_draws_eV(np.concatenate([few, many]))
+def test_features_of_later_structures_do_not_change_draws():
+    first = features_of(6, 90)
+    first[:, 36:] = 0.0
+    later = features_of(20, 90, seed=1)
+    expected = posterior_of(90).mean_draws_eV(np.concatenate([first, later]))
     posterior = posterior_of(90)
     for _ in range(2):
-        assert (
-            posterior.mean_draws_eV(few).tobytes() == np.ascontiguousarray(whole[..., :6]).tobytes()
-        )
-        assert (
-            posterior.mean_draws_eV(many).tobytes()
-            == np.ascontiguousarray(whole[..., 6:]).tobytes()
-        )
+        assert_equal_eV(posterior.mean_draws_eV(first), expected[..., range(6)])
+        assert_equal_eV(posterior.mean_draws_eV(later), expected[..., range(6, 26)])
 
 
-def test_layers_that_are_held_are_not_those_of_a_changed_posterior():
-    posterior, features = posterior_of(), features_of(4, 37)
-    one = posterior.mean_draws_eV(features)
-    other = replace(posterior, theta_hat_1=posterior.theta_hat_1 * 2.0).mean_draws_eV(features)
-    assert np.abs(one - other).max() > 0.01
+def test_changed_posterior_does_not_use_cached_layers_of_the_original():
+    posterior = posterior_of()
+    features = features_of(4, 37)
+    original = posterior.mean_draws_eV(features)
+    changed = replace(posterior, theta_hat_1=posterior.theta_hat_1 * 2.0)
+    assert np.abs(original - changed.mean_draws_eV(features)).max() > 0.01

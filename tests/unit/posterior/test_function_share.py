@@ -1,4 +1,6 @@
-"""Each layer's share of the function's freedom, against a network whose layers are really moved one at a time."""
+"""Each layer's share of the function's freedom, against a network whose layers are really moved one
+at a time.
+"""
 
 import numpy as np
 import pytest
@@ -20,13 +22,12 @@ def test_function_share_is_the_share_of_the_variance_that_each_layer_gives_the_n
     params = init_params(
         NetworkConfig(6, (8, 5)), generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
-    x, c, tau, draws = (
-        torch.randn(30, 6, dtype=torch.float64),
-        np.array([0.1, 0.3, 0.6]),
-        1e-8,
-        3000,
-    )
-    base, generator = forward(params, x), torch.Generator().manual_seed(2)
+    x = torch.randn(30, 6, dtype=torch.float64)
+    c = np.array([0.1, 0.3, 0.6])
+    tau = 1e-8
+    draws = 3000
+    base = forward(params, x)
+    generator = torch.Generator().manual_seed(2)
     variance = []
     for layer in (1, 2, 3):
         sd = (tau * c[layer - 1]) ** 0.5
@@ -40,11 +41,10 @@ def test_function_share_is_the_share_of_the_variance_that_each_layer_gives_the_n
             }
             total += (forward(moved, x) - base) ** 2
         variance.append(float(total.mean()) / draws)
-    wanted = np.array(variance) / sum(variance)
-    found = function_share(c, layer_gradient_norms(params, x).mean(0).numpy())
-    np.testing.assert_allclose(
-        found, wanted, atol=0.02
-    )  # a variance of 3,000 draws is known to 2.6 %
+    expected = np.array(variance) / sum(variance)
+    share = function_share(c, layer_gradient_norms(params, x).mean(0).numpy())
+    # A variance of 3,000 draws is known to 2.6 %.
+    np.testing.assert_allclose(share, expected, atol=0.02)
 
 
 def test_function_share_weighs_c_by_sensitivity_and_sums_to_one() -> None:
@@ -58,6 +58,6 @@ def test_function_share_of_wrong_sensitivities_says_what_is_accepted(
     sensitivity: list[float],
 ) -> None:
     with pytest.raises(
-        InputError, match="Accepted: one sensitivity a layer, 0 or more and not all 0"
+        InputError, match="Accepted: one sensitivity a layer, 0 or more, and not all 0"
     ):
         function_share(np.array([0.5, 0.5]), np.array(sensitivity))

@@ -1,4 +1,6 @@
-"""Kernels of electron levels: in units of the training rows, positive semidefinite, also where a level never varies."""
+"""Kernels of electron levels: in units of the training rows, positive semidefinite, also where a
+level never varies.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,8 @@ def test_kernels_are_in_units_of_the_training_rows(levels):
 
 
 def test_diagonals_are_those_of_the_grams(levels):
-    kernels, new = LevelKernels.of(levels), levels[:7] + 0.4
+    kernels = LevelKernels.of(levels)
+    new = levels[:7] + 0.4
     for diagonal, gram in zip(kernels.diagonals(new), kernels.grams(new, new), strict=True):
         np.testing.assert_allclose(diagonal, np.diag(gram))
 

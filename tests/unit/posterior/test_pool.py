@@ -1,4 +1,6 @@
-"""A pool of posteriors: its mean and variance in closed form, its round trip, one member, and rows left out."""
+"""A pool of posteriors: its mean and variance in closed form, its round trip, one member, and rows
+left out.
+"""
 
 import json
 
@@ -24,7 +26,9 @@ NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
 
 @pytest.fixture
 def members():
-    """A process with draws of its scales near their prior, and kernel ridge, of the same 40 rows."""
+    """A process with draws of its scales near their prior, and kernel ridge, of the
+    same 40 rows.
+    """
     rng = np.random.default_rng(1)
     x = rng.normal(size=(40, 5)).astype(np.float32)
     y = np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=40)
@@ -41,37 +45,38 @@ def pool_of(members, weights, spread=1.0):
 @pytest.mark.parametrize("spread", [0.9, 1.0, 1.1])
 def test_mean_and_variance_are_those_of_the_weighted_members(members, spread):
     weights = [0.35, 0.65]
-    found = pool_of(members, weights, spread).predictive_draws(NEW)
-    assert found.centres_eV.shape == found.sds_eV.shape == (COMPONENTS, len(NEW))
-    assert found.means_eV.shape == (1, DRAWS, len(NEW))
-    means, squares = [], []
+    draws = pool_of(members, weights, spread).predictive_draws(NEW)
+    assert draws.centres_eV.shape == draws.sds_eV.shape == (COMPONENTS, len(NEW))
+    assert draws.means_eV.shape == (1, DRAWS, len(NEW))
+    means = []
+    squares = []
     for m in members:
-        own = m.predictive_draws(NEW)
-        mean = own.centres_eV.mean(axis=0)
-        sds = own.sds_eV if own.sds_eV.ndim == 2 else own.sds_eV[:, None]
+        member_draws = m.predictive_draws(NEW)
+        mean = member_draws.centres_eV.mean(axis=0)
+        sds = member_draws.sds_eV if member_draws.sds_eV.ndim == 2 else member_draws.sds_eV[:, None]
         means.append(mean)
-        squares.append(mean**2 + spread**2 * (sds**2 + (own.centres_eV - mean) ** 2).mean(axis=0))
+        squares.append(
+            mean**2 + spread**2 * (sds**2 + (member_draws.centres_eV - mean) ** 2).mean(axis=0)
+        )
     mean = weights @ np.array(means)
     sd = np.sqrt(weights @ np.array(squares) - mean**2)
-    got = found.centres_eV.mean(axis=0)
+    got = draws.centres_eV.mean(axis=0)
     np.testing.assert_allclose(got, mean, atol=0.02 * sd.mean())
     np.testing.assert_allclose(
-        np.sqrt((found.sds_eV**2 + found.centres_eV**2).mean(axis=0) - got**2), sd, rtol=0.02
+        np.sqrt((draws.sds_eV**2 + draws.centres_eV**2).mean(axis=0) - got**2), sd, rtol=0.02
     )
-    wanted = weights @ np.array([m.mean_draws_eV(NEW)[0].mean(axis=0) for m in members])
-    np.testing.assert_allclose(found.means_eV[0].mean(axis=0), wanted, rtol=1e-9)
+    expected = weights @ np.array([m.mean_draws_eV(NEW)[0].mean(axis=0) for m in members])
+    np.testing.assert_allclose(draws.means_eV[0].mean(axis=0), expected, rtol=1e-9)
 
 
 def test_pool_of_one_weight_has_the_quantiles_of_that_member(members):
     levels = [0.025, 0.25, 0.5, 0.75, 0.975]
     for k in (0, 1):
-        own, found = (
-            members[k].predictive_draws(NEW),
-            pool_of(members, np.eye(2)[k]).predictive_draws(NEW),
-        )
-        wanted = mixture_quantiles(own.centres_eV, own.sds_eV, levels)
+        alone = members[k].predictive_draws(NEW)
+        pooled = pool_of(members, np.eye(2)[k]).predictive_draws(NEW)
+        expected = mixture_quantiles(alone.centres_eV, alone.sds_eV, levels)
         np.testing.assert_allclose(
-            mixture_quantiles(found.centres_eV, found.sds_eV, levels), wanted, atol=0.02
+            mixture_quantiles(pooled.centres_eV, pooled.sds_eV, levels), expected, atol=0.02
         )
 
 
@@ -88,18 +93,21 @@ def test_round_trip_keeps_weights_spread_and_predictions(members):
     assert (again.mean_draws_eV(NEW) == pool.mean_draws_eV(NEW)).all()
 
 
-def test_components_are_shared_out_to_the_last():
+def test_shares_sum_to_the_number_of_components():
     rng = np.random.default_rng(0)
     for _ in range(50):
         weights = rng.dirichlet(np.ones(3))
-        found = np.array(shares(weights, COMPONENTS))
-        assert found.sum() == COMPONENTS and (np.abs(found - COMPONENTS * weights) < 1).all()
+        counts = np.array(shares(weights, COMPONENTS))
+        assert counts.sum() == COMPONENTS and (np.abs(counts - COMPONENTS * weights) < 1).all()
 
 
-def test_rows_left_out_of_a_process_are_those_of_a_fit_without_them(members):
-    """Every row in turn: conditional mean and variance of a joint normal of all others, by a solve of its own."""
+def test_left_out_density_is_that_of_a_fit_without_the_row(members):
+    """Every row in turn: conditional mean and variance of a joint normal of all others, by a solve
+    of its own.
+    """
     process = members[0]
-    problem, theta = process.problem, process.theta[0]
+    problem = process.problem
+    theta = process.theta[0]
     means, variances = problem.left_out(theta)
     k = covariance(theta, problem.squares) + (np.exp(2 * theta[-1]) + JITTER) * np.eye(
         problem.y.size
@@ -108,7 +116,7 @@ def test_rows_left_out_of_a_process_are_those_of_a_fit_without_them(members):
         INTERCEPT_VARIANCE + np.exp(2 * theta[0])
     )
     for i in range(problem.y.size):
-        rest = np.arange(problem.y.size) != i
-        weights = np.linalg.solve(k[np.ix_(rest, rest)], k[rest, i])
-        assert means[i] == pytest.approx(weights @ problem.y[rest], rel=1e-6, abs=1e-8)
-        assert variances[i] == pytest.approx(k[i, i] - weights @ k[rest, i], rel=1e-6)
+        other_rows = np.arange(problem.y.size) != i
+        weights = np.linalg.solve(k[np.ix_(other_rows, other_rows)], k[other_rows, i])
+        assert means[i] == pytest.approx(weights @ problem.y[other_rows], rel=1e-6, abs=1e-8)
+        assert variances[i] == pytest.approx(k[i, i] - weights @ k[other_rows, i], rel=1e-6)

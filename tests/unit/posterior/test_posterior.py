@@ -1,4 +1,6 @@
-"""Predictions from draws: the orthogonal part follows the prior, and nothing depends on what else is predicted."""
+"""Predictions from draws: the orthogonal part follows the prior, and nothing depends on what else
+is predicted.
+"""
 
 import json
 
@@ -21,7 +23,8 @@ from bandgap.posterior import (
 from bandgap.posterior.network import ROWS_PER_BLOCK, normal_draw
 
 FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
-P, RANK = 6, 3
+P = 6
+RANK = 3
 
 
 def generator(seed=0):
@@ -36,7 +39,9 @@ def basis():
 
 
 def linear_posterior(basis, *, draws=4000, scale=0.7, seed=3):
-    """A network of one linear layer, f(x) = theta'(x, 1), with its row-space coordinates fixed at zero."""
+    """A network of one linear layer, f(x) = theta'(x, 1), with its row-space coordinates fixed at
+    zero.
+    """
     return NetworkPosterior(
         standardiser=Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0),
         theta_hat_1=torch.randn(1, P + 1, generator=generator(2)),
@@ -77,7 +82,8 @@ def rows(n, seed=11):
 
 def test_variance_outside_the_row_space_is_that_of_the_prior(basis):
     """Var f(x) = scale^2 |x_perp|^2: a chi-squared variable times that, over 4000 draws."""
-    posterior, x = linear_posterior(basis), rows(4)
+    posterior = linear_posterior(basis)
+    x = rows(4)
     wide = np.hstack([x, np.ones((4, 1))])
     outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
     expected = 0.7**2 * (outside**2).sum(axis=1)
@@ -91,14 +97,16 @@ def test_variance_outside_the_row_space_is_that_of_the_prior(basis):
 
 
 def test_covariance_of_two_structures_is_that_of_the_prior(basis):
-    posterior, x = linear_posterior(basis), rows(2)
+    posterior = linear_posterior(basis)
+    x = rows(2)
     wide = np.hstack([x, np.ones((2, 1))])
     outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
-    found = np.cov(posterior.mean_draws_eV(x)[0].T)
+    covariance = np.cov(posterior.mean_draws_eV(x)[0].T)
     expected = 0.7**2 * outside @ outside.T
-    # standard error of a covariance of 4000 normal draws, times the quantile of the false-alarm rate
+    # standard error of a covariance of 4000 normal draws, times the quantile of the false-alarm
+    # rate
     error = np.sqrt((expected[0, 0] * expected[1, 1] + expected[0, 1] ** 2) / 4000)
-    assert abs(found[0, 1] - expected[0, 1]) < stats.norm.isf(FALSE_ALARM / 2) * error
+    assert abs(covariance[0, 1] - expected[0, 1]) < stats.norm.isf(FALSE_ALARM / 2) * error
 
 
 def test_nothing_is_drawn_inside_the_row_space(basis):
@@ -109,8 +117,9 @@ def test_nothing_is_drawn_inside_the_row_space(basis):
     assert (values.std(axis=0) < 1e-5 * np.linalg.norm(x, axis=1)).all()
 
 
-def test_a_structure_is_predicted_the_same_whatever_else_is_predicted(basis):
-    posterior, x = network_posterior(basis), rows(9)
+def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(basis):
+    posterior = network_posterior(basis)
+    x = rows(9)
     together = posterior.mean_draws_eV(x)
     for i in range(9):
         np.testing.assert_allclose(
@@ -134,7 +143,7 @@ def test_predictions_repeat_and_depend_on_the_seed(basis):
     assert not np.allclose(first, other)
 
 
-def test_global_random_state_is_left_alone(basis):
+def test_global_random_state_does_not_change(basis):
     before = torch.get_rng_state()
     network_posterior(basis).mean_draws_eV(rows(2))
     assert torch.equal(before, torch.get_rng_state())
@@ -142,7 +151,8 @@ def test_global_random_state_is_left_alone(basis):
 
 def test_predictions_are_those_of_the_network_with_full_weights(basis):
     """Draw 3 of chain 1, its first layer put together, evaluated by hand."""
-    posterior, x = network_posterior(basis), rows(4)
+    posterior = network_posterior(basis)
+    x = rows(4)
     noise = normal_draw(posterior.seed, 1, 3, posterior.theta_hat_1.shape)
     first = (
         posterior.theta_hat_1
@@ -183,7 +193,8 @@ def restored(posterior):
 
 
 def test_arrays_round_trip(basis):
-    posterior, x = network_posterior(basis), rows(4)
+    posterior = network_posterior(basis)
+    x = rows(4)
     again = restored(posterior)
     # what comes back lies in memory in rows, and float32 products round by the layout
     np.testing.assert_allclose(again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5)
@@ -193,7 +204,7 @@ def test_arrays_round_trip(basis):
         assert (getattr(again, name) == getattr(posterior, name)).all()
 
 
-def test_arrays_of_a_point_estimate_hold_no_scales(basis):
+def test_arrays_of_a_point_estimate_contain_no_scales(basis):
     posterior = linear_posterior(basis, draws=1, scale=0.0)
     arrays = posterior.to_arrays()
     assert not {"c", "tau", "layer_sensitivity"} & set(arrays)
@@ -220,7 +231,8 @@ def last_layer_posterior(*, seed=0, draws=4, warnings=()):
 
 
 def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
-    posterior, x = last_layer_posterior(), rows(7)
+    posterior = last_layer_posterior()
+    x = rows(7)
     scaled = torch.from_numpy(posterior.standardiser.features(x)).float()
     for chain, draw in ((0, 0), (1, 3)):
         weights = torch.from_numpy(posterior.output[chain, draw]).float()
@@ -230,17 +242,20 @@ def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
 
 
 def test_last_layer_posterior_round_trips():
-    posterior, x = last_layer_posterior(), rows(4)
+    posterior = last_layer_posterior()
+    x = rows(4)
     again = restored(posterior)
     assert isinstance(again, LastLayerPosterior)
     assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
     assert (again.sigma == posterior.sigma).all() and again.seed == posterior.seed
 
 
-def test_mixture_lays_the_members_side_by_side(basis):
+def test_mixture_contains_the_draws_of_all_members(basis):
     members = [last_layer_posterior(seed=0, draws=5), network_posterior(basis)]
-    both, x = mix(members), rows(6)
-    draws, parts = both.predictive_draws(x), [m.predictive_draws(x) for m in members]
+    both = mix(members)
+    x = rows(6)
+    draws = both.predictive_draws(x)
+    parts = [m.predictive_draws(x) for m in members]
     assert (both.n_chains, both.n_draws, both.n_members) == (4, 5, 2)
     assert (draws.means_eV == np.concatenate([p.means_eV for p in parts])).all()
     assert (draws.means_eV == both.mean_draws_eV(x)).all()
@@ -249,13 +264,14 @@ def test_mixture_lays_the_members_side_by_side(basis):
 
 
 def test_mixture_round_trips(basis):
-    both, x = mix([last_layer_posterior(draws=5), network_posterior(basis)]), rows(6)
+    both = mix([last_layer_posterior(draws=5), network_posterior(basis)])
+    x = rows(6)
     again = restored(both)
     assert isinstance(again, PosteriorMixture)
     np.testing.assert_allclose(again.mean_draws_eV(x), both.mean_draws_eV(x), rtol=1e-5)
 
 
-def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_it_is():
+def test_mixture_has_the_worst_figures_and_the_warnings_of_its_members():
     both = mix(
         [last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))]
     )
@@ -263,12 +279,12 @@ def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_i
     assert both.diagnostics.warnings == ("Source network 2 of 2: not there yet.",)
 
 
-def test_mixture_of_one_is_that_one():
+def test_mixture_of_one_member_is_the_member():
     one = last_layer_posterior()
     assert mix([one]) is one
 
 
-def test_mixture_of_other_numbers_of_draws_is_refused():
+def test_mixture_of_different_numbers_of_draws_is_refused():
     with pytest.raises(
         InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"
     ):

@@ -1,4 +1,6 @@
-"""Draws of a first layer with its own standard deviations: exact at the training rows, the prior's law elsewhere."""
+"""Draws of a first layer with its own standard deviations: exact at the training rows, the prior's
+law elsewhere.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,11 @@ from bandgap.posterior import Diagnostics, ScaledNetworkPosterior, restore_poste
 from bandgap.posterior.network import first_layer_coordinates
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
-WIDTH, P, N, DRAWS, SEED = 3, 6, 4, 4000, 7
+WIDTH = 3
+P = 6
+N = 4
+DRAWS = 4000
+SEED = 7
 RNG = np.random.default_rng(0)
 THETA = torch.from_numpy(RNG.normal(size=(WIDTH, P + 1))).float()
 SD = torch.from_numpy(np.exp(0.7 * RNG.normal(size=(WIDTH, P + 1)))).float()
@@ -20,7 +26,9 @@ BASIS = torch.linalg.svd(X.double(), full_matrices=False)[2].T.float()
 
 
 def first_layers(coordinates, *, scale=1.0, basis=BASIS):
-    """S z of every draw, (draw, width, p + 1), read off a posterior at inputs that are unit vectors."""
+    """S z of every draw, (draw, width, p + 1), read off a posterior at inputs that are unit
+    vectors.
+    """
     posterior = posterior_of(coordinates, scale=scale, basis=basis)
     first = posterior._first_layer(torch.eye(P + 1))
     draws = torch.stack([first(0, i).T for i in range(coordinates.shape[1])])
@@ -49,48 +57,54 @@ def coordinates_of(displacement):
     return first_layer_coordinates(displacement, sd_1=SD, basis=BASIS, seed=SEED)
 
 
-def test_draws_meet_the_training_rows_as_sampled():
+def test_draws_have_the_sampled_values_at_the_training_rows():
     displacement = torch.from_numpy(np.random.default_rng(1).normal(size=(1, 20, WIDTH, N))).float()
-    found = first_layers(coordinates_of(displacement), scale=1.3)
-    torch.testing.assert_close(found @ BASIS, displacement[0], rtol=0, atol=2e-5)
+    weights = first_layers(coordinates_of(displacement), scale=1.3)
+    torch.testing.assert_close(weights @ BASIS, displacement[0], rtol=0, atol=2e-5)
 
 
 def test_displacements_of_the_prior_give_draws_of_the_prior():
     """S z of z ~ N(0, I), all but its row-space part thrown away, comes back with the same law."""
     z = torch.from_numpy(np.random.default_rng(2).normal(size=(1, DRAWS, WIDTH, P + 1))).float()
-    found = first_layers(coordinates_of((SD * z) @ BASIS)) / SD
-    whitened = found.reshape(DRAWS, -1)
+    z_at_rows = first_layers(coordinates_of((SD * z) @ BASIS)) / SD
+    whitened = z_at_rows.reshape(DRAWS, -1)
     assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > FALSE_ALARM
     products = whitened.T @ whitened / DRAWS - torch.eye(whitened.shape[1])
     score = products / (1 + torch.eye(whitened.shape[1])).sqrt() * DRAWS**0.5
     assert float(score.abs().max()) < stats.norm.isf(FALSE_ALARM / 2 / 231)
 
 
-def test_given_what_the_rows_saw_new_inputs_have_the_gaussian_conditional():
-    """One displacement for all draws: mean and variance at new inputs are those of conditioning N(0, X S^2 X')."""
-    seen = torch.from_numpy(np.random.default_rng(3).normal(size=(WIDTH, N))).float()
-    found = (first_layers(coordinates_of(seen.expand(1, DRAWS, WIDTH, N))) @ NEW.T).double()
+def test_new_inputs_have_the_conditional_normal_given_the_training_rows():
+    """One displacement for all draws: mean and variance at new inputs are those of conditioning
+    N(0, X S^2 X').
+    """
+    displacement = torch.from_numpy(np.random.default_rng(3).normal(size=(WIDTH, N))).float()
+    outputs = (
+        first_layers(coordinates_of(displacement.expand(1, DRAWS, WIDTH, N))) @ NEW.T
+    ).double()
     for unit in range(WIDTH):
         s2 = torch.diag(SD[unit].double() ** 2)
-        rows, new = BASIS.double().T, NEW.double()
+        rows = BASIS.double().T
+        new = NEW.double()
         gain = new @ s2 @ rows.T @ torch.linalg.inv(rows @ s2 @ rows.T)
-        mean, covariance = gain @ seen[unit].double(), new @ s2 @ new.T - gain @ rows @ s2 @ new.T
+        mean = gain @ displacement[unit].double()
+        covariance = new @ s2 @ new.T - gain @ rows @ s2 @ new.T
         whitened = torch.linalg.solve_triangular(
-            torch.linalg.cholesky(covariance), (found[:, unit] - mean).T, upper=False
+            torch.linalg.cholesky(covariance), (outputs[:, unit] - mean).T, upper=False
         )
         assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > FALSE_ALARM / WIDTH
 
 
 def test_without_a_basis_draws_are_those_of_independent_normals():
     empty = torch.zeros(P + 1, 0)
-    found = first_layers(torch.zeros(1, 500, WIDTH, 0), scale=0.8, basis=empty) / SD
-    assert stats.kstest(found.flatten().numpy(), "norm").pvalue > FALSE_ALARM
+    weights = first_layers(torch.zeros(1, 500, WIDTH, 0), scale=0.8, basis=empty) / SD
+    assert stats.kstest(weights.flatten().numpy(), "norm").pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize(
     "r", [N, P + 1], ids=["fewer rows than inputs", "as many directions as inputs"]
 )
-def test_full_row_space_leaves_nothing_to_the_prior(r):
+def test_full_row_space_determines_the_draws(r):
     basis = torch.linalg.qr(torch.from_numpy(np.random.default_rng(4).normal(size=(P + 1, r))))[
         0
     ].float()
@@ -100,7 +114,7 @@ def test_full_row_space_leaves_nothing_to_the_prior(r):
     assert bool(same.all()) is (r == P + 1)
 
 
-def test_posterior_comes_back_from_its_arrays():
+def test_posterior_round_trips():
     posterior = posterior_of(coordinates_of(torch.ones(2, 3, WIDTH, N)))
     back = restore_posterior(
         posterior.to_arrays(),

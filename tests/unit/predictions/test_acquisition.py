@@ -10,7 +10,9 @@ N = 12
 
 
 def model(seed: int = 0, *, n: int = N) -> tuple[np.ndarray, np.ndarray]:
-    """A covariance of smooth functions at places on a line, two of them the same, and noise variances."""
+    """A covariance of smooth functions at places on a line, two of them the same, and noise
+    variances.
+    """
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0, 4, n))
     x[1] = x[0]
@@ -39,51 +41,56 @@ def expected_reduction(joint: JointMeans) -> np.ndarray:
 
 def test_expected_reduction_equals_brute_force_conditioning_on_each_label() -> None:
     covariance, noise = model()
-    wanted = [
+    expected = [
         np.mean(np.diag(covariance) - np.diag(given_labels(covariance, noise, [i])))
         for i in range(len(covariance))
     ]
     np.testing.assert_allclose(
-        expected_reduction(JointMeans(root_of(covariance), noise)), wanted, rtol=1e-10
+        expected_reduction(JointMeans(root_of(covariance), noise)), expected, rtol=1e-10
     )
 
 
 def test_expected_reduction_equals_the_error_reduction_of_refitted_models() -> None:
     covariance, noise = model()
-    rng, i, m = np.random.default_rng(1), 5, 40_000
+    rng = np.random.default_rng(1)
+    i = 5
+    m = 40_000
     f = rng.standard_normal((m, N)) @ root_of(covariance)
     label = f[:, i] + np.sqrt(noise[i]) * rng.standard_normal(m)
     refitted = np.outer(label, covariance[i] / (covariance[i, i] + noise[i]))
     fall = (f**2 - (f - refitted) ** 2).mean(axis=1)
-    wanted = expected_reduction(JointMeans(root_of(covariance), noise))[i]
-    assert abs(fall.mean() - wanted) < 4 * fall.std() / np.sqrt(m)  # false alarm about 6e-5
+    expected = expected_reduction(JointMeans(root_of(covariance), noise))[i]
+    assert abs(fall.mean() - expected) < 4 * fall.std() / np.sqrt(m)  # false alarm about 6e-5
 
 
 @pytest.mark.parametrize("rank", [rank_by_reduction, rank_by_sd])
 def test_rank_equals_greedy_brute_force(rank) -> None:
     covariance, noise = model()
-    found = rank(JointMeans(root_of(covariance), noise), 6)
-    chosen: list[int] = []
-    for row, score, left in zip(found.rows, found.scores, found.remaining_variance, strict=True):
-        now = given_labels(covariance, noise, chosen) if chosen else covariance
+    ranking = rank(JointMeans(root_of(covariance), noise), 6)
+    ranked: list[int] = []
+    for row, score, remaining in zip(
+        ranking.rows, ranking.scores, ranking.remaining_variance, strict=True
+    ):
+        now = given_labels(covariance, noise, ranked) if ranked else covariance
         if rank is rank_by_sd:
             every = np.sqrt(np.diag(now) + noise)
         else:
             every = np.array(
                 [np.mean(np.diag(now) - np.diag(given_labels(now, noise, [i]))) for i in range(N)]
             )
-        every[chosen] = -np.inf
+        every[ranked] = -np.inf
         assert row == np.argmax(every)
         assert score == pytest.approx(every[row], rel=1e-8)
-        chosen.append(int(row))
-        assert left == pytest.approx(
-            np.mean(np.diag(given_labels(covariance, noise, chosen))), rel=1e-8
+        ranked.append(int(row))
+        assert remaining == pytest.approx(
+            np.mean(np.diag(given_labels(covariance, noise, ranked))), rel=1e-8
         )
-    assert found.initial_variance == pytest.approx(np.mean(np.diag(covariance)))
+    assert ranking.initial_variance == pytest.approx(np.mean(np.diag(covariance)))
 
 
 def test_rank_with_spread_defers_duplicates_of_chosen_structures() -> None:
-    covariance, noise = np.diag([1.0, 1.0, 0.9, 0.8]), np.full(4, 0.01)
+    covariance = np.diag([1.0, 1.0, 0.9, 0.8])
+    noise = np.full(4, 0.01)
     covariance[0, 1] = covariance[1, 0] = 1.0
     joint = JointMeans(root_of(covariance), noise)
     assert set(rank_by_reduction(joint, 2, spread=False).rows) == {0, 1}
@@ -93,14 +100,16 @@ def test_rank_with_spread_defers_duplicates_of_chosen_structures() -> None:
 
 def test_expected_reduction_few_draws_is_unbiased() -> None:
     covariance, noise = model()
-    root, rng = root_of(covariance), np.random.default_rng(2)
-    wanted = expected_reduction(JointMeans(root, noise)) * (np.diag(covariance) + noise)
-    found = []
+    root = root_of(covariance)
+    rng = np.random.default_rng(2)
+    expected = expected_reduction(JointMeans(root, noise)) * (np.diag(covariance) + noise)
+    simulated = []
     for _ in range(3000):
         joint = joint_means(rng.standard_normal((20, N)) @ root, noise)
-        found.append(expected_reduction(joint) * (joint.variance + noise))
-    error = np.std(found, axis=0) / np.sqrt(len(found))
-    assert np.all(np.abs(np.mean(found, axis=0) - wanted) < 4.5 * error)  # false alarm below 1e-4
+        simulated.append(expected_reduction(joint) * (joint.variance + noise))
+    error = np.std(simulated, axis=0) / np.sqrt(len(simulated))
+    # False alarm below 1e-4.
+    assert np.all(np.abs(np.mean(simulated, axis=0) - expected) < 4.5 * error)
 
 
 def test_rank_count_above_number_of_structures_returns_all() -> None:

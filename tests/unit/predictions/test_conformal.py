@@ -1,4 +1,6 @@
-"""Split-conformal intervals: ranks and coverage that are exact, whatever the model, and what too few scores give."""
+"""Split-conformal intervals: ranks and coverage that are exact, whatever the model, and what too
+few scores give.
+"""
 
 import doctest
 
@@ -42,7 +44,8 @@ def test_conformal_quantile_is_the_score_of_rank_k(level, expected):
 
 
 def test_conformal_interval_has_stated_coverage_for_any_model():
-    # 2,000 repetitions, 39 calibration points and one new one: coverage is exactly 0.9 for continuous scores; its
+    # 2,000 repetitions, 39 calibration points and one new one: coverage is exactly 0.9 for
+    # continuous scores; its
     # standard error is 0.0067, and 4 of them are a false-alarm rate of 6e-5.
     rng = np.random.default_rng(12)
     hits = []
@@ -56,16 +59,20 @@ def test_conformal_interval_has_stated_coverage_for_any_model():
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
 def test_leave_one_out_coverage_equals_its_rank(level):
-    """Permutations of an exchangeable set: ceil((m + 1) level) of the m + 1 are inside, of the worst model too."""
+    """Permutations of an exchangeable set: ceil((m + 1) level) of the m + 1 are inside, of the
+    worst model too.
+    """
     rng = np.random.default_rng(3)
     m = 40
-    mean, sd = rng.normal(3.0, 1.0, m + 1), rng.uniform(0.1, 2.0, m + 1)
+    mean = rng.normal(3.0, 1.0, m + 1)
+    sd = rng.uniform(0.1, 2.0, m + 1)
     y = mean + rng.standard_t(2, m + 1) ** 3 + 0.5  # nothing like N(mean, sd^2)
     inside = 0
     for new in range(m + 1):
-        rest = np.delete(np.arange(m + 1), new)
+        calibration_rows = np.delete(np.arange(m + 1), new)
         scores = ConformalScores(
-            tuple(map(str, rest)), scores_of(y[rest], mean=mean[rest], sd=sd[rest])
+            tuple(map(str, calibration_rows)),
+            scores_of(y[calibration_rows], mean=mean[calibration_rows], sd=sd[calibration_rows]),
         )
         lower, upper = scores.interval(level, mean=mean[[new]], sd=sd[[new]])
         inside += int(lower[0] <= y[new] <= upper[0])
@@ -81,7 +88,10 @@ def test_highest_percent_of_n_scores_is_supported(n):
 
 
 def test_too_few_held_back_structures_names_the_highest_level():
-    text = "12 held-back structures are too few for 95 % conformal intervals, which need 19: read those of 92 % or less"
+    text = (
+        "12 held-back structures are too few for 95 % conformal intervals, "
+        "which need 19: read those of 92 % or less"
+    )
     assert too_few(12, level=0.95).startswith(text)
     assert too_few(12, level=0.92) == too_few(19, level=0.95) == ""
 
@@ -92,7 +102,8 @@ def test_too_few_held_back_structures_names_the_highest_level():
         pytest.param(
             lambda: conformal_quantile(np.ones(12), 0.95),
             InputError,
-            r"12 calibration structures are too few for a 95 % conformal interval, which needs at least 19\. "
+            r"12 calibration structures are too few for a 95 % conformal interval, which needs at "
+            r"least 19\. "
             r"Hold out more, or ask for 92 % or less\.",
             id="too-few",
         ),

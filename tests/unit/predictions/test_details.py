@@ -58,11 +58,11 @@ def test_details_of_different_lengths_raise() -> None:
 
 def test_joint_subset_thins_draws_evenly_and_keeps_rows_aligned() -> None:
     means = np.arange(1000.0)[:, None] + np.array([0.0, 0.25, 0.5])
-    kept, drawn, noise = joint_subset(means, [1.0, 2.0, 3.0], [4, 7, 9])
+    joint_rows, drawn, noise = joint_subset(means, [1.0, 2.0, 3.0], [4, 7, 9])
     assert drawn.shape == (MAX_DRAWS, 3) and drawn.dtype == np.float32
     assert (drawn[0, 0], drawn[-1, 0]) == (0.0, 999.0)
     np.testing.assert_array_equal(drawn[:, 1] - drawn[:, 0], 0.25)
-    assert list(kept) == [4, 7, 9] and list(noise) == [1.0, 2.0, 3.0]
+    assert list(joint_rows) == [4, 7, 9] and list(noise) == [1.0, 2.0, 3.0]
 
 
 def test_joint_subset_of_too_many_structures_depends_on_the_seed(
@@ -70,11 +70,13 @@ def test_joint_subset_of_too_many_structures_depends_on_the_seed(
 ) -> None:
     monkeypatch.setattr(prediction_details, "MAX_NUMBERS", 40)
     means = np.tile(np.arange(100.0), (4, 1))
-    kept, drawn, noise = joint_subset(means, np.arange(100.0), np.arange(100))
-    assert drawn.size == 40 and np.all(np.diff(kept) > 0)
-    np.testing.assert_array_equal(drawn[0], kept)
-    np.testing.assert_array_equal(noise, kept)
-    np.testing.assert_array_equal(joint_subset(means, np.arange(100.0), np.arange(100))[0], kept)
+    joint_rows, drawn, noise = joint_subset(means, np.arange(100.0), np.arange(100))
+    assert drawn.size == 40 and np.all(np.diff(joint_rows) > 0)
+    np.testing.assert_array_equal(drawn[0], joint_rows)
+    np.testing.assert_array_equal(noise, joint_rows)
+    np.testing.assert_array_equal(
+        joint_subset(means, np.arange(100.0), np.arange(100))[0], joint_rows
+    )
 
 
 def test_noise_variances_are_means_over_components() -> None:

@@ -152,7 +152,8 @@ def test_domain_arrays_through_safetensors_judge_the_same(domain):
     from safetensors.numpy import load, save
 
     again = Domain.from_arrays(load(save(domain.to_arrays())))
-    rows, elements = np.vstack([TRAIN[:2], far_row()]), [CH, {"Br"}, CH]
+    rows = np.vstack([TRAIN[:2], far_row()])
+    elements = [CH, {"Br"}, CH]
     assert again.judge(rows, elements) == domain.judge(rows, elements)
 
 

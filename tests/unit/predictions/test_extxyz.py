@@ -37,11 +37,12 @@ def write_extxyz(path: Path, predictions, records, *, level=LEVEL, kind="predict
 
 
 def test_with_interval_replaces_only_the_predicted_values(tmp_path, predictions, records):
-    path, asked = tmp_path / "p.extxyz", tmp_path / "asked.extxyz"
+    path = tmp_path / "p.extxyz"
+    input_path = tmp_path / "asked.extxyz"
     write_extxyz(path, predictions, records)
-    write_extxyz(asked, predictions, records, level=0.8, kind="credible")
-    assert path.read_bytes() != asked.read_bytes()
-    assert with_interval(path, predictions, level=0.8, kind="credible") == asked.read_bytes()
+    write_extxyz(input_path, predictions, records, level=0.8, kind="credible")
+    assert path.read_bytes() != input_path.read_bytes()
+    assert with_interval(path, predictions, level=0.8, kind="credible") == input_path.read_bytes()
     assert with_interval(path, predictions, level=0.95, kind="prediction") == path.read_bytes()
 
 

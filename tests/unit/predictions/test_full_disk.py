@@ -20,7 +20,8 @@ from bandgap.predictions.growing import GrowingTable
 path, limit, chunks = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    with GrowingTable(path, work="w", made_of=str, other_files={"structures": path.with_suffix(".xyz")}) as table:
+    other_files = {"structures": path.with_suffix(".xyz")}
+    with GrowingTable(path, work="w", made_of=str, other_files=other_files) as table:
         for _ in range(chunks):
             table.commit(10, {"ok": 10}, table="0123456789\\n" * 100, structures="s" * 100)
 except BandgapError as error:
@@ -29,19 +30,21 @@ except BandgapError as error:
 
 
 def grown(path: Path, *, limit: int, chunks: int = 3) -> str:
-    """Write chunks of 1,100 bytes in a process whose files may have so many; return what it says on stderr."""
+    """Write chunks of 1,100 bytes in a process whose files may have so many; return what it says on
+    stderr.
+    """
     words = [sys.executable, "-c", GROW, str(path), str(limit), str(chunks)]
     return subprocess.run(words, capture_output=True, text=True, check=False).stderr.strip()
 
 
 def test_table_whose_first_chunk_does_not_fit_is_marked_as_unfinished(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    said = grown(path, limit=1_000)
+    message = grown(path, limit=1_000)
     assert path.stat().st_size == 1_000  # rows that look like those of a table
     assert (tmp_path / f"t.csv{SUFFIX}").is_file() and rows_in(path) == 0
-    assert said == (
-        f"{path} cannot be written: File too large. It has 0 complete rows and is unfinished. Free some disk space, or "
-        "name another folder, and start the same command again."
+    assert message == (
+        f"{path} cannot be written: File too large. It has 0 complete rows and is unfinished. Free "
+        "some disk space, or name another folder, and start the same command again."
     )
     assert grown(path, limit=1 << 20) == ""
     assert path.read_text() == "0123456789\n" * 300 and not (tmp_path / f"t.csv{SUFFIX}").exists()

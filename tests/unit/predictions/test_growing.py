@@ -1,4 +1,6 @@
-"""A growing table keeps complete chunks, cuts off incomplete ones, and restarts for another work."""
+"""A growing table keeps complete chunks, cuts off incomplete ones, and restarts for
+another work.
+"""
 
 import json
 
@@ -36,7 +38,8 @@ def grow(path, texts, *, work="w", other=None, torn=b""):
 
 
 def test_table_resumes_after_its_last_complete_chunk(tmp_path):
-    path, other = tmp_path / "new" / "t.csv", tmp_path / "new" / "s.xyz"
+    path = tmp_path / "new" / "t.csv"
+    other = tmp_path / "new" / "s.xyz"
     grow(path, ["head\na\n", "b\n"], other=other, torn=b"half a li")
     with opened(path, other=other) as table:
         assert (table.rows, table.counts["ok"]) == (2, 2)
@@ -70,17 +73,18 @@ def test_table_of_another_work_is_replaced_at_the_first_commit(tmp_path):
 
 
 def test_rows_are_reused_only_where_their_inputs_are_unchanged(tmp_path):
-    path, asked = tmp_path / "t.csv", []
+    path = tmp_path / "t.csv"
+    calls = []
     grow(path, ["a\n", "b\n"])
     changed = opened(path, made_of=lambda rows: f"other {rows}")
     assert changed.rows == 0 and "was started with other structures" in changed.note
     assert path.read_text() == "a\nb\n" and rows_in(path) == 2
 
     def of_first_two(rows):
-        asked.append(rows)
+        calls.append(rows)
         return str(rows)
 
-    assert opened(path, made_of=of_first_two).rows == 2 and asked == [2]
+    assert opened(path, made_of=of_first_two).rows == 2 and calls == [2]
 
 
 @pytest.mark.parametrize("change", ("first byte", "shorter", "gone"))
@@ -115,7 +119,8 @@ def test_damaged_mark_is_reported_and_the_table_rewritten(tmp_path, text):
 
 
 def test_mark_of_other_files_is_not_resumed(tmp_path):
-    path, other = tmp_path / "t.csv", tmp_path / "s.xyz"
+    path = tmp_path / "t.csv"
+    other = tmp_path / "s.xyz"
     grow(path, ["aaa\n"])
     assert opened(path, other=other).rows == 0
     grow(path, ["aaa\n"], other=other)

@@ -1,4 +1,6 @@
-"""Mixtures of normal distributions: quantiles against root finding and closed forms, and the standard deviation."""
+"""Mixtures of normal distributions: quantiles against root finding and closed forms, and the
+standard deviation.
+"""
 
 import numpy as np
 import pytest
@@ -33,10 +35,9 @@ NOISE = RNG.uniform(0.1, 0.2, 60)
 )
 def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
     spreads = np.broadcast_to(sds[:, None], means.shape) if sds.ndim == 1 else sds
-    probabilities = np.array(
-        [0.001, 0.0263, 0.3012, 0.7716, 0.9763]
-    )  # none where the staircase is flat
-    found = mixture_quantiles(means, sds, probabilities)
+    # None where the staircase is flat.
+    probabilities = np.array([0.001, 0.0263, 0.3012, 0.7716, 0.9763])
+    quantiles = mixture_quantiles(means, sds, probabilities)
     for j in range(2):
         for k, p in enumerate(probabilities):
             root = brentq(
@@ -45,7 +46,7 @@ def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
                 1e6,
                 xtol=1e-12,
             )
-            assert found[k, j] == pytest.approx(root, abs=1e-9, rel=1e-14)
+            assert quantiles[k, j] == pytest.approx(root, abs=1e-9, rel=1e-14)
 
 
 def cdf(x, means, sds):
@@ -62,14 +63,17 @@ def cdf(x, means, sds):
     ],
 )
 def test_smooth_quantiles_have_the_requested_probabilities_to_1e9(spread, shape, draws, least):
-    """Against the sum of distribution functions; where it is flat the quantile itself is uncertain to its rounding."""
+    """Against the sum of distribution functions; where it is flat the quantile itself is uncertain
+    to its rounding.
+    """
     rng = np.random.default_rng(3)
-    means, sds = rng.normal(3.0, spread, (draws, 20)), rng.gamma(shape, 0.4 / shape, (draws, 20))
-    found = smooth_quantiles(means, sds, np.asarray(LEVELS))
-    smooth = np.flatnonzero(np.isfinite(found).all(axis=0))
+    means = rng.normal(3.0, spread, (draws, 20))
+    sds = rng.gamma(shape, 0.4 / shape, (draws, 20))
+    quantiles = smooth_quantiles(means, sds, np.asarray(LEVELS))
+    smooth = np.flatnonzero(np.isfinite(quantiles).all(axis=0))
     assert smooth.size >= least  # those with a very narrow component are left to the other way
     for j in smooth:
-        for level, quantile in zip(LEVELS[::11], found[::11, j], strict=True):
+        for level, quantile in zip(LEVELS[::11], quantiles[::11, j], strict=True):
             root = brentq(
                 lambda x, p=level, j=j: cdf(x, means[:, j], sds[:, j]) - p,
                 -99,
@@ -82,7 +86,8 @@ def test_smooth_quantiles_have_the_requested_probabilities_to_1e9(spread, shape,
 
 def test_smooth_and_uneven_quantiles_agree_and_have_separate_columns():
     rng = np.random.default_rng(5)
-    means, sds = rng.normal(2.0, 0.3, (100, 4)), np.full((100, 4), 0.3)
+    means = rng.normal(2.0, 0.3, (100, 4))
+    sds = np.full((100, 4), 0.3)
     sds[0, 2] = 1e-5  # one component that no node would see
     assert list(np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]))).all(axis=0)) == [
         0,
@@ -90,17 +95,20 @@ def test_smooth_and_uneven_quantiles_agree_and_have_separate_columns():
         1,
         0,
     ]
-    found = mixture_quantiles(means, sds, [0.9, 0.2, 0.5])
+    quantiles = mixture_quantiles(means, sds, [0.9, 0.2, 0.5])
     for j in range(4):
-        for p, quantile in zip((0.9, 0.2, 0.5), found[:, j], strict=True):
+        for p, quantile in zip((0.9, 0.2, 0.5), quantiles[:, j], strict=True):
             assert cdf(quantile, means[:, j], sds[:, j]) == pytest.approx(p, abs=1e-9)
 
 
 def test_smooth_quantiles_components_that_underflow_at_first_nodes_are_included():
-    """At the lowest node the upper component's density is 1e-340, below the smallest number, and grows from there."""
-    means, sds = np.array([[0.0], [9.0], [18.0], [27.0], [36.0], [38.5]]), np.full((6, 1), 1.0)
-    found = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]))[:, 0]
-    for p, quantile in zip((0.02, 0.08, 0.9, 0.99), found, strict=True):
+    """At the lowest node the upper component's density is 1e-340, below the smallest number, and
+    grows from there.
+    """
+    means = np.array([[0.0], [9.0], [18.0], [27.0], [36.0], [38.5]])
+    sds = np.full((6, 1), 1.0)
+    quantiles = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]))[:, 0]
+    for p, quantile in zip((0.02, 0.08, 0.9, 0.99), quantiles, strict=True):
         assert cdf(quantile, means[:, 0], sds[:, 0]) == pytest.approx(p, abs=1e-10)
 
 
@@ -119,9 +127,9 @@ def test_mixture_quantiles_empty_input_gives_empty_output():
 
 
 def test_mixture_quantiles_one_draw_is_the_normal_distribution():
-    found = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
+    quantiles = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
     np.testing.assert_allclose(
-        found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9
+        quantiles, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9
     )
 
 
@@ -133,8 +141,8 @@ def test_mixture_quantiles_skewed_mixture_differs_from_mean_plus_minus_sd():
 
 
 def test_mixture_quantiles_between_separated_components_fall_in_the_empty_gap():
-    found = mixture_quantiles([[0.0], [1.0]], [1e-3, 1e-3], [0.25, 0.5, 0.75])[:, 0]
-    np.testing.assert_allclose(found, [0.0, 0.5, 1.0], atol=1e-9)  # by symmetry
+    quantiles = mixture_quantiles([[0.0], [1.0]], [1e-3, 1e-3], [0.25, 0.5, 0.75])[:, 0]
+    np.testing.assert_allclose(quantiles, [0.0, 0.5, 1.0], atol=1e-9)  # by symmetry
 
 
 def test_mixture_quantiles_increase_with_probability():
@@ -143,8 +151,8 @@ def test_mixture_quantiles_increase_with_probability():
 
 def test_mixture_quantiles_many_draws_have_the_requested_probabilities():
     means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
-    found = mixture_quantiles(means, np.full(400, 0.4), LEVELS)
-    for level, quantile in zip(LEVELS, found, strict=True):
+    quantiles = mixture_quantiles(means, np.full(400, 0.4), LEVELS)
+    for level, quantile in zip(LEVELS, quantiles, strict=True):
         np.testing.assert_allclose(ndtr((quantile - means) / 0.4).mean(0), level, atol=1e-8)
 
 
@@ -183,6 +191,5 @@ def test_mixture_sd_is_that_of_a_large_sample(sds):
         (60, 3, 20_000)
     )
     expected = sample.transpose(1, 0, 2).reshape(3, -1).std(axis=1)
-    np.testing.assert_allclose(
-        mixture_sd(DRAWS, sds), expected, rtol=5e-3
-    )  # its standard error is 7e-4
+    # Its standard error is 7e-4.
+    np.testing.assert_allclose(mixture_sd(DRAWS, sds), expected, rtol=5e-3)

@@ -23,8 +23,11 @@ FAR = "Farther from the training set than 98 % of it"
 
 
 def predicted(problems: list[str], *, draws: int = 40) -> tuple[Predictions, PredictionDetails]:
-    """Predictions of structures s0, s1, ...; each is less certain and farther from known than the one before."""
-    n, rng = len(problems), np.random.default_rng(0)
+    """Predictions of structures s0, s1, ...; each is less certain and farther from known than the
+    one before.
+    """
+    n = len(problems)
+    rng = np.random.default_rng(0)
     means = 2.0 + rng.normal(size=(draws, n)) * np.linspace(0.1, 1.0, n)
     predictions = predictions_from_draws(
         means,
@@ -52,11 +55,10 @@ def predicted(problems: list[str], *, draws: int = 40) -> tuple[Predictions, Pre
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("spread", [True, False])
 def test_structure_with_a_warning_on_its_content_is_last_with_the_reason(criterion, spread):
-    predictions, details = predicted(
-        ["", "", "", "", NO_HYDROGENS]
-    )  # the least certain and farthest of all
-    found = next_structures(predictions, details, criterion=criterion, count=10, spread=spread)
-    columns = found.columns(predictions, details)
+    # The least certain and farthest of all.
+    predictions, details = predicted(["", "", "", "", NO_HYDROGENS])
+    table = next_structures(predictions, details, criterion=criterion, count=10, spread=spread)
+    columns = table.columns(predictions, details)
     assert columns["rank"] == [1, 2, 3, 4, None] and set(columns["id"][:4]) == {
         "s0",
         "s1",
@@ -64,7 +66,7 @@ def test_structure_with_a_warning_on_its_content_is_last_with_the_reason(criteri
         "s3",
     }
     assert columns["id"][4] == "s4" and columns["warning"] == ["", "", "", "", NO_HYDROGENS]
-    assert (found.n_ranked, found.n_not_ranked) == (4, 1)
+    assert (table.n_ranked, table.n_not_ranked) == (4, 1)
     last = csv_of_columns(columns).splitlines()[-1]
     assert last.startswith(",s4,") and NO_HYDROGENS in last
 
@@ -78,27 +80,27 @@ def test_structure_far_from_training_set_is_ranked_first():
 
 def test_structures_with_warnings_do_not_change_the_ranking_of_others():
     predictions, details = predicted(["", "", "", NO_HYDROGENS])
-    found = next_structures(predictions, details, count=3)
+    table = next_structures(predictions, details, count=3)
     sound, sound_details = predicted(["", "", ""])
     variance = details.means_eV[:, :3].var(axis=0, ddof=1).mean()
-    assert found.ranking.initial_variance == pytest.approx(variance, rel=1e-5)
-    assert found.reduction_percent.sum() <= 100.0 + 1e-6
-    assert len(sound) == len(sound_details) == found.n_ranked
+    assert table.ranking.initial_variance == pytest.approx(variance, rel=1e-5)
+    assert table.reduction_percent.sum() <= 100.0 + 1e-6
+    assert len(sound) == len(sound_details) == table.n_ranked
 
 
 def test_ranking_of_only_structures_with_warnings_is_empty():
     predictions, details = predicted([NO_HYDROGENS] * (MOST + 5))
-    found = next_structures(predictions, details)
-    assert not found.rows.size and found.ranking is None
-    assert (len(found.not_ranked), found.n_not_ranked) == (MOST, MOST + 5)
-    assert found.columns(predictions, details)["rank"] == [None] * MOST
+    table = next_structures(predictions, details)
+    assert not table.rows.size and table.ranking is None
+    assert (len(table.not_ranked), table.n_not_ranked) == (MOST, MOST + 5)
+    assert table.columns(predictions, details)["rank"] == [None] * MOST
 
 
 @pytest.mark.parametrize("id", ["a", "a; b", "a.b*"])
 def test_renamed_duplicate_id_is_no_content_warning(id):
     for problems in ([], [NO_HYDROGENS]):
-        given = tuple(Problem("warning", text) for text in problems)
-        record = with_new_id(StructureRecord(id, "x.cif", "CIF", None, given), f"{id}-2")
+        record_problems = tuple(Problem("warning", text) for text in problems)
+        record = with_new_id(StructureRecord(id, "x.cif", "CIF", None, record_problems), f"{id}-2")
         assert without_renaming(record.problem, record.id) == "; ".join(problems)
         assert without_renaming(f"{record.problem}; no cell", record.id) == "; ".join(
             [*problems, "no cell"]

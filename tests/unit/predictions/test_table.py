@@ -75,7 +75,8 @@ def test_interval_between_stored_levels_is_exact_for_a_normal_distribution(level
 
 def test_interval_between_stored_levels_is_close_for_a_skewed_mixture():
     rng = np.random.default_rng(2)
-    means, sds = rng.gamma(2.0, 0.3, (200, 1)), np.full(200, 0.1)
+    means = rng.gamma(2.0, 0.3, (200, 1))
+    sds = np.full(200, 0.1)
     row = predictions_from_draws(
         means, sds, ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
     )
@@ -107,13 +108,13 @@ def test_interval_of_another_kind_is_refused(predictions):
 
 def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predictions):
     scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
-    known = dataclasses.replace(
+    labelled = dataclasses.replace(
         predictions, conformal=ConformalScores(tuple("abcdefghijklmnopqrs"), scores)
     )
-    lower, upper = known.interval(0.9, "conformal")  # the 18th of 19
+    lower, upper = labelled.interval(0.9, "conformal")  # the 18th of 19
     np.testing.assert_allclose(lower, predictions.mean_eV - 18.0 * predictions.sd_new_eV)
     np.testing.assert_allclose(upper, predictions.mean_eV + 18.0 * predictions.sd_new_eV)
-    frame = known.to_frame(0.9, "conformal")
+    frame = labelled.to_frame(0.9, "conformal")
     assert set(frame["interval"]) == {"conformal"} and frame["sd_eV"][0] == predictions.sd_new_eV[0]
     assert np.isnan(lower[1])  # refused
 

@@ -1,4 +1,6 @@
-"""Quantiles of mixtures that are not smooth, to 1e-9: against sums of 40 digits, closed forms and the smooth ones."""
+"""Quantiles of mixtures that are not smooth, to 1e-9: against sums of 40 digits, closed forms and
+the smooth ones.
+"""
 
 import mpmath as mp
 import numpy as np
@@ -14,13 +16,16 @@ ALL = (1e-12, 0.001, *LEVELS[::12], 0.5, 0.999, 1.0 - 1e-12)
 
 
 def missing(x, means, sds, probability):
-    """D (F(x) - p): D p and the numbers of components at the left are added to tails, never to what is nearly one."""
-    left, tails = 0, mp.mpf(0)
+    """D (F(x) - p): D p and the numbers of components at the left are added to tails, never to what
+    is nearly one.
+    """
+    n_below = 0
+    tails = mp.mpf(0)
     for mean, sd in zip(means, sds, strict=True):
         z = (x - mp.mpf(float(mean))) / (mp.mpf(float(sd)) * mp.sqrt(2))
-        left += int(z >= 0)
+        n_below += int(z >= 0)
         tails += -mp.erfc(z) / 2 if z >= 0 else mp.erfc(-z) / 2
-    return (left - len(means) * mp.mpf(float(probability))) + tails
+    return (n_below - len(means) * mp.mpf(float(probability))) + tails
 
 
 @pytest.mark.parametrize(
@@ -48,11 +53,13 @@ def missing(x, means, sds, probability):
     ],
 )
 def test_uneven_quantiles_equal_sums_with_40_digits(means, sds):
-    """The root lies within 1e-9 of what is found: D (F - p) has one sign below and the other above."""
+    """The root lies within 1e-9 of what is found: D (F - p) has one sign below and the
+    other above.
+    """
     columns = np.asarray(means)[:, None], np.asarray(sds)[:, None]
-    found = uneven_quantiles(*columns, np.asarray(ALL))[:, 0]
+    quantiles = uneven_quantiles(*columns, np.asarray(ALL))[:, 0]
     with mp.workdps(40):
-        for probability, quantile in zip(ALL, found, strict=True):
+        for probability, quantile in zip(ALL, quantiles, strict=True):
             around = [mp.mpf(float(quantile)) + step for step in (mp.mpf("-1e-9"), mp.mpf("1e-9"))]
             below, above = (missing(x, means, sds, probability) for x in around)
             assert below < 0 < above, (probability, quantile)
@@ -60,13 +67,16 @@ def test_uneven_quantiles_equal_sums_with_40_digits(means, sds):
 
 def test_uneven_quantiles_in_an_empty_gap_share_it_by_the_widths():
     """Half of the probability on either side: the tails are equal where both z are."""
-    found = uneven_quantiles(np.array([[0.0], [1.0]]), np.array([[1e-3], [3e-2]]), np.array([0.5]))
-    assert found[0, 0] == pytest.approx(1 / 31, abs=1e-12)
+    quantiles = uneven_quantiles(
+        np.array([[0.0], [1.0]]), np.array([[1e-3], [3e-2]]), np.array([0.5])
+    )
+    assert quantiles[0, 0] == pytest.approx(1 / 31, abs=1e-12)
 
 
 def test_uneven_quantiles_agree_with_smooth_ones():
     rng = np.random.default_rng(2)
-    means, sds = rng.normal(3.0, 0.4, (400, 20)), rng.gamma(60.0, 0.4 / 60, (400, 20))
+    means = rng.normal(3.0, 0.4, (400, 20))
+    sds = rng.gamma(60.0, 0.4 / 60, (400, 20))
     smooth = smooth_quantiles(means, sds, np.asarray(LEVELS))
     assert np.all(np.isfinite(smooth))
     np.testing.assert_allclose(
@@ -75,20 +85,26 @@ def test_uneven_quantiles_agree_with_smooth_ones():
 
 
 def test_uneven_quantiles_do_not_depend_on_the_order_of_components_and_probabilities():
-    means, sds = RNG.standard_cauchy((60, 3)), RNG.gamma(2, 0.1, (60, 3)) + 0.01
-    shuffled, levels = RNG.permutation(60), RNG.permutation(len(LEVELS))
-    found = uneven_quantiles(means[shuffled], sds[shuffled], np.asarray(LEVELS)[levels])
-    np.testing.assert_array_equal(found, uneven_quantiles(means, sds, np.asarray(LEVELS))[levels])
+    means = RNG.standard_cauchy((60, 3))
+    sds = RNG.gamma(2, 0.1, (60, 3)) + 0.01
+    shuffled = RNG.permutation(60)
+    levels = RNG.permutation(len(LEVELS))
+    quantiles = uneven_quantiles(means[shuffled], sds[shuffled], np.asarray(LEVELS)[levels])
+    np.testing.assert_array_equal(
+        quantiles, uneven_quantiles(means, sds, np.asarray(LEVELS))[levels]
+    )
 
 
 def test_smooth_columns_do_not_depend_on_uneven_columns():
     rng = np.random.default_rng(5)
-    means, sds = rng.normal(2.0, 0.3, (100, 5)), np.full((100, 5), 0.3)
+    means = rng.normal(2.0, 0.3, (100, 5))
+    sds = np.full((100, 5), 0.3)
     sds[0, 2] = 1e-5
-    wanted = np.asarray(LEVELS)
-    found, smooth = mixture_quantiles(means, sds, wanted), smooth_quantiles(means, sds, wanted)
+    probabilities = np.asarray(LEVELS)
+    uneven = mixture_quantiles(means, sds, probabilities)
+    smooth = smooth_quantiles(means, sds, probabilities)
     np.testing.assert_array_equal(np.isnan(smooth).all(axis=0), [False, False, True, False, False])
-    np.testing.assert_array_equal(found[:, [0, 1, 3, 4]], smooth[:, [0, 1, 3, 4]])
+    np.testing.assert_array_equal(uneven[:, [0, 1, 3, 4]], smooth[:, [0, 1, 3, 4]])
     np.testing.assert_array_equal(
-        found[:, [2]], uneven_quantiles(means[:, [2]], sds[:, [2]], wanted)
+        uneven[:, [2]], uneven_quantiles(means[:, [2]], sds[:, [2]], probabilities)
     )

@@ -8,7 +8,8 @@ from bandgap.predictions.table import Predictions, predictions_from_draws
 def three_predictions() -> Predictions:
     """Return 60 draws for each, with names and problems as uploads have them."""
     rng = np.random.default_rng(17)
-    means, noise = rng.normal(2.0, 0.3, (60, 3)), rng.uniform(0.1, 0.2, 60)
+    means = rng.normal(2.0, 0.3, (60, 3))
+    noise = rng.uniform(0.1, 0.2, 60)
     means[:, 1] = np.nan
     return predictions_from_draws(
         means,

@@ -16,8 +16,8 @@ def test_manifest_round_trips_with_plain_values(tmp_path):
     write_manifest(
         tmp_path, RUN | {"a": np.float32(0.5), "b": np.int64(3), "c": (1, [2.0]), "d": {"e": None}}
     )
-    found = read_manifest(tmp_path, kind="run")
-    assert found == RUN | {"a": 0.5, "b": 3, "c": [1, [2.0]], "d": {"e": None}}
+    manifest = read_manifest(tmp_path, kind="run")
+    assert manifest == RUN | {"a": 0.5, "b": 3, "c": [1, [2.0]], "d": {"e": None}}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("-inf")])
@@ -62,15 +62,15 @@ def test_manifest_that_is_no_object_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "found, said",
+    "manifest, message",
     [
         ({"kind": "source", "schema": 1}, "a source of schema 1"),
         ({"kind": "run", "schema": 9}, "a run of schema 9"),
     ],
 )
-def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, found, said):
-    (tmp_path / "manifest.json").write_text(json.dumps(found))
-    with pytest.raises(ArtifactError, match=f"is {said}; a run of schema 1 is expected here"):
+def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, manifest, message):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=f"is {message}; a run of schema 1 is expected here"):
         read_manifest(tmp_path, kind="run")
 
 

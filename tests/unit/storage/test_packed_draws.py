@@ -19,7 +19,8 @@ def draws(*, still, shape=(2, 50, 8, 5)):
 
 def test_every_bit_comes_back_from_the_file(tmp_path):
     value = draws(still=0.6)
-    value[0, :, 0, 0], value[0, :, 0, 1] = -0.0, float("nan")
+    value[0, :, 0, 0] = -0.0
+    value[0, :, 0, 1] = float("nan")
     value[1, :, 0, 0] = 0.0
     value[1, 3, 0, 0] = -0.0  # varies, by its sign alone
     arrays = {
@@ -28,11 +29,11 @@ def test_every_bit_comes_back_from_the_file(tmp_path):
         "basis": torch.eye(3),
     }
     save_tensors(packed(arrays), tmp_path / "draws.safetensors")
-    found = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
-    assert set(found) == set(arrays)
-    assert torch.equal(found["theta.2"].view(torch.int32), value.view(torch.int32))
-    assert torch.equal(found["sigma"], arrays["sigma"]) and torch.equal(
-        found["basis"], arrays["basis"]
+    restored = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
+    assert set(restored) == set(arrays)
+    assert torch.equal(restored["theta.2"].view(torch.int32), value.view(torch.int32))
+    assert torch.equal(restored["sigma"], arrays["sigma"]) and torch.equal(
+        restored["basis"], arrays["basis"]
     )
 
 

@@ -1,4 +1,6 @@
-"""Where a result may be written: never over another kind, over files of the user, in a result or over an input."""
+"""Where a result may be written: never over another kind, over files of the user, in a result or
+over an input.
+"""
 
 import json
 from pathlib import Path
@@ -9,11 +11,11 @@ from bandgap.foundation.errors import InputError
 from bandgap.storage.result_folders import check_result_folder, check_table_folder
 
 
-def stored(folder: Path, kind: str, *others: str) -> Path:
+def stored(folder: Path, kind: str, *other_names: str) -> Path:
     """Make a folder that looks like a stored result, with other files."""
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps({"kind": kind}))
-    for name in others:
+    for name in other_names:
         (folder / name).write_text("text")
     return folder
 
@@ -33,7 +35,7 @@ def test_unfinished_run_is_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "wanted", "words"),
+    ("stored_kind", "new_kind", "words"),
     [
         ("source", "run", "contains a source model, which a run does not replace"),
         ("run", "source", "contains a run, which a source model does not replace"),
@@ -46,11 +48,11 @@ def test_unfinished_run_is_accepted(tmp_path: Path) -> None:
     ],
 )
 def test_other_kind_of_result_is_refused(
-    there: str, wanted: str, words: str, tmp_path: Path
+    stored_kind: str, new_kind: str, words: str, tmp_path: Path
 ) -> None:
-    folder = stored(tmp_path / "out", there, "weights.safetensors")
+    folder = stored(tmp_path / "out", stored_kind, "weights.safetensors")
     with pytest.raises(InputError, match=f"{words}. Give a new folder"):
-        check_result_folder(folder, kind=wanted)
+        check_result_folder(folder, kind=new_kind)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_draws_of_the_mean_are_normal_scores_of_kriging(fitted):
     posterior, _ = fitted
     x, _ = rows_of(7, seed=9)
     draws = posterior.predictive_draws(x)
-    points, trend = posterior.seen(x)
+    points, trend = posterior.coordinates_and_trend(x)
     betas = posterior.beta.reshape(-1, posterior.beta.shape[-1])
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     predictions = predict(observed, posterior.thetas, betas, points, trend)
@@ -114,7 +114,7 @@ def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  
         diagnostics=posterior.diagnostics,
     )
     x, (theta,) = 3.0 * rows_of(7, seed=9)[0], posterior.thetas
-    points, trend = posterior.seen(x)
+    points, trend = posterior.coordinates_and_trend(x)
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)
     p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
     wide, narrow = (
@@ -162,7 +162,7 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
         match="vecchia_gp.process.sampler: found 'sgdl'. Accepted: auto, metropolis, sgrld",
     ):
         VECCHIA.configure({"process": {"sampler": "sgdl"}})
-    with pytest.raises(ConfigError, match="sampler 'sgfs' goes by batches of sites"):
+    with pytest.raises(ConfigError, match="sampler 'sgfs' uses batches of sites"):
         VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
 
 
@@ -265,7 +265,7 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
         inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
         train_features, new = (
             np.hstack([posterior.points, posterior.trend]),
-            np.hstack(posterior.seen(test.features)),
+            np.hstack(posterior.coordinates_and_trend(test.features)),
         )
         penalties = 10.0 ** np.arange(-4, 3)
         ridges.append(

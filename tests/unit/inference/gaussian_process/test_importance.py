@@ -34,7 +34,7 @@ def test_moments_of_a_gaussian():
     assert info.k_hat < 0.5 and info.ess > 2000
 
 
-def test_skewed_density_is_met_although_its_mode_is_not_its_mean():
+def test_skewed_density_is_sampled_although_its_mode_is_not_its_mean():
     draws, info = importance_draws(
         skewed, np.zeros(2), n_draws=4000, n_proposals=4000, rng=np.random.default_rng(1)
     )
@@ -57,7 +57,7 @@ def test_a_density_without_its_gradient_gives_the_same_draws():
     np.testing.assert_array_equal(plain, other)
 
 
-def test_rounds_end_when_the_weights_are_even_enough_and_else_go_on():
+def test_rounds_end_when_the_weights_are_even_enough():
     _, easy = importance_draws(
         gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3)
     )
@@ -79,11 +79,14 @@ def test_draws_have_equal_weights_and_repeat_with_the_seed():
     assert (first == again).all()
 
 
-def test_tail_that_the_proposal_misses_is_told():
-    """Neal's funnel: no multivariate t covers its neck and its mouth, and the tail of the weights shows it."""
+def test_tail_that_the_proposal_misses_gives_a_large_k():
+    """Neal's funnel: no multivariate t covers its neck and its mouth, and the tail of the weights
+    shows it.
+    """
 
     def funnel(theta):
-        v, x = theta[0], theta[1:]
+        v = theta[0]
+        x = theta[1:]
         value = -(v**2) / 18.0 - 0.5 * x.size * v - 0.5 * np.exp(-v) * (x @ x)
         return float(value), np.concatenate(
             [[-v / 9.0 - 0.5 * x.size + 0.5 * np.exp(-v) * (x @ x)], -np.exp(-v) * x]
@@ -95,7 +98,7 @@ def test_tail_that_the_proposal_misses_is_told():
     assert info.k_hat > 0.7
 
 
-def test_cancel_ends_it():
+def test_cancelling_ends_the_sampling():
     def cancel(update):
         raise Cancelled("enough")
 
@@ -127,7 +130,9 @@ def test_too_few_proposals_are_refused():
 
 
 def test_density_of_proposals_is_that_of_the_multivariate_t_distribution_up_to_one_constant():
-    """Proposals of several rounds are mixed, so that the constant must not depend on centre or scale."""
+    """Proposals of several rounds are mixed, so that the constant must not depend on centre or
+    scale.
+    """
     rng = np.random.default_rng(0)
     constants = []
     for scale in (1.0, 0.3):

@@ -1,4 +1,6 @@
-"""The product kernel: its density and gradient, and its conditional against the joint normal written down."""
+"""The product kernel: its density and gradient, and its conditional against the joint normal
+written down.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from sklearn.gaussian_process.kernels import Matern
 from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem, prior_of
 
 RNG = np.random.default_rng(0)
-FIRST, SECOND = RNG.normal(size=(14, 3)), RNG.normal(size=(14, 2))
+FIRST = RNG.normal(size=(14, 3))
+SECOND = RNG.normal(size=(14, 2))
 Y = RNG.normal(size=9)
 THETA = np.array([0.2, 0.4, -0.3, -1.1])
 
@@ -18,7 +21,8 @@ def squares(a, b):
     return tuple(cdist(x[a], x[b], "sqeuclidean") for x in (FIRST, SECOND))
 
 
-TRAIN, NEW = np.arange(9), np.arange(9, 14)
+TRAIN = np.arange(9)
+NEW = np.arange(9, 14)
 PROBLEM = ProductKernelProblem(squares(TRAIN, TRAIN), Y)
 PRIOR_MEAN, PRIOR_SD = prior_of(2)
 
@@ -36,34 +40,37 @@ def log_joint(theta):
 
 
 def test_log_density_is_that_of_the_joint_normal_and_the_priors():
-    found = PROBLEM.log_density(THETA)[0] - PROBLEM.log_density(PRIOR_MEAN)[0]
-    assert found == pytest.approx(log_joint(THETA) - log_joint(PRIOR_MEAN), abs=1e-6)
+    difference = PROBLEM.log_density(THETA)[0] - PROBLEM.log_density(PRIOR_MEAN)[0]
+    assert difference == pytest.approx(log_joint(THETA) - log_joint(PRIOR_MEAN), abs=1e-6)
 
 
 @pytest.mark.parametrize("theta", [THETA, PRIOR_MEAN, THETA - 1.0], ids=["a", "prior", "small"])
 def test_gradient_is_that_of_finite_differences(theta):
-    found, e = PROBLEM.log_density(theta)[1], 1e-5
+    gradient = PROBLEM.log_density(theta)[1]
+    e = 1e-5
     for i in range(4):
         move = e * np.eye(4)[i]
         slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (
             2 * e
         )
-        assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
 def test_conditional_is_that_of_the_joint_normal():
     both = dense(np.arange(14))
-    k, c, own = both[:9, :9] + np.exp(-2.2) * np.eye(9), both[9:, :9], both[9:, 9:]
+    k = both[:9, :9] + np.exp(-2.2) * np.eye(9)
+    c = both[9:, :9]
+    prior = both[9:, 9:]
     mean, variance = PROBLEM.conditional(THETA, squares(NEW, TRAIN))
     np.testing.assert_allclose(mean, c @ np.linalg.solve(k, Y), atol=1e-6)
-    np.testing.assert_allclose(variance, np.diag(own - c @ np.linalg.solve(k, c.T)), atol=1e-6)
+    np.testing.assert_allclose(variance, np.diag(prior - c @ np.linalg.solve(k, c.T)), atol=1e-6)
 
 
 def test_covariance_without_a_factor_has_no_density():
-    far = np.array(
-        [[0.0, 0.0, 0.0], [0.0, 0.0, 1e4], [0.0, 1e4, 0.0]]
-    )  # no distances: two are far, a third near both
-    broken, at = ProductKernelProblem((far,), np.ones(3)), np.array([1.0, 1.0, -9.0])
+    # No distances: two are far, a third near both.
+    far = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1e4], [0.0, 1e4, 0.0]])
+    broken = ProductKernelProblem((far,), np.ones(3))
+    at = np.array([1.0, 1.0, -9.0])
     assert broken.log_density(at)[0] == broken.log_value(at) == -np.inf
 
 

@@ -1,4 +1,6 @@
-"""The sum kernel: its density and gradient, and its conditional against the joint normal written down."""
+"""The sum kernel: its density and gradient, and its conditional against the joint normal written
+down.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from scipy.spatial.distance import cdist
 from bandgap.inference.gaussian_process.sum_kernel import Kernels, SumKernelProblem, prior_of
 
 RNG = np.random.default_rng(0)
-X, PHI, M = RNG.normal(size=(14, 3)), RNG.normal(size=(14, 4)), RNG.normal(size=14)
+X = RNG.normal(size=(14, 3))
+PHI = RNG.normal(size=(14, 4))
+M = RNG.normal(size=14)
 Y = RNG.normal(size=9)
 THETA = np.array([0.2, -0.3, -0.4, 0.7, 0.1, -1.1])
 
@@ -19,7 +23,8 @@ def kernels(a, b):
     return Kernels(grams, distances)
 
 
-TRAIN, NEW = np.arange(9), np.arange(9, 14)
+TRAIN = np.arange(9)
+NEW = np.arange(9, 14)
 PROBLEM = SumKernelProblem(kernels(TRAIN, TRAIN), Y)
 PRIOR_MEAN, PRIOR_SD = prior_of(PROBLEM.kernels)
 
@@ -36,8 +41,8 @@ def test_log_density_is_that_of_the_joint_normal_and_the_priors():
     expected += stats.norm(PRIOR_MEAN, PRIOR_SD).logpdf(THETA).sum()
     at_mean = stats.multivariate_normal(np.zeros(9), covariance_at(PRIOR_MEAN)).logpdf(Y)
     at_mean += stats.norm(PRIOR_MEAN, PRIOR_SD).logpdf(PRIOR_MEAN).sum()
-    found = PROBLEM.log_density(THETA)[0] - PROBLEM.log_density(PRIOR_MEAN)[0]
-    assert found == pytest.approx(expected - at_mean, abs=1e-6)
+    difference = PROBLEM.log_density(THETA)[0] - PROBLEM.log_density(PRIOR_MEAN)[0]
+    assert difference == pytest.approx(expected - at_mean, abs=1e-6)
 
 
 def covariance_at(theta):
@@ -46,22 +51,24 @@ def covariance_at(theta):
 
 @pytest.mark.parametrize("theta", [THETA, PRIOR_MEAN, THETA - 1.0], ids=["a", "prior", "small"])
 def test_gradient_is_that_of_finite_differences(theta):
-    found = PROBLEM.log_density(theta)[1]
+    gradient = PROBLEM.log_density(theta)[1]
     e = 1e-5
     for i in range(6):
         move = e * np.eye(6)[i]
         slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (
             2 * e
         )
-        assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
 def test_conditional_is_that_of_the_joint_normal():
     both = dense(np.arange(14))
-    k, c, own = both[:9, :9] + np.exp(-2.2) * np.eye(9), both[9:, :9], both[9:, 9:]
-    mean, variance = PROBLEM.conditional(THETA)(kernels(NEW, TRAIN), np.diag(own))
+    k = both[:9, :9] + np.exp(-2.2) * np.eye(9)
+    c = both[9:, :9]
+    prior = both[9:, 9:]
+    mean, variance = PROBLEM.conditional(THETA)(kernels(NEW, TRAIN), np.diag(prior))
     np.testing.assert_allclose(mean, c @ np.linalg.solve(k, Y), atol=1e-6)
-    np.testing.assert_allclose(variance, np.diag(own - c @ np.linalg.solve(k, c.T)), atol=1e-6)
+    np.testing.assert_allclose(variance, np.diag(prior - c @ np.linalg.solve(k, c.T)), atol=1e-6)
 
 
 def test_covariance_without_a_factor_has_no_density():

@@ -1,4 +1,6 @@
-"""Series cut at random against enumeration, and the gradient from unbiased solves against dense matrices."""
+"""Series cut at random against enumeration, and the gradient from unbiased solves against dense
+matrices.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -49,8 +51,11 @@ def kernel(data):
 
 
 def chance_of_stop(truncation, terms):
-    """Probability (terms,) that each term is the last one that is kept, by the rule to go on alone."""
-    result, reached = np.zeros(terms), 1.0
+    """Probability (terms,) that each term is the last one that is kept, by the rule to
+    go on alone.
+    """
+    result = np.zeros(terms)
+    reached = 1.0
     for last in range(1, terms + 1):
         i = last + 1 - truncation.always
         on = (
@@ -59,14 +64,17 @@ def chance_of_stop(truncation, terms):
             else np.exp(-truncation.beta * (1 if truncation.reading == "geometric" else i))
         )
         on = on if last < terms else 0.0
-        result[last - 1], reached = reached * (1 - on), reached * on
+        result[last - 1] = reached * (1 - on)
+        reached = reached * on
     return result
 
 
 @every_reading
 def test_mean_over_all_stops_is_the_solution(data, kernel, reading, monkeypatch):
-    """To 1e-10, of a series that goes on until nothing is left of it (a run's own ends at a residual of 1e-10)."""
-    monkeypatch.setattr(conjugate_gradients, "END", 1e-14)
+    """To 1e-10, of a series that goes on until nothing is left of it (a run's own ends at a
+    residual of 1e-10).
+    """
+    monkeypatch.setattr(conjugate_gradients, "TOLERANCE", 1e-14)
     cut = Truncation(beta=0.1, always=3, reading=reading, most=40)
     increments = increments_of(kernel, data[2], terms=40)
     weighted = np.cumsum(increments / cut.inclusion(len(increments))[:, None], axis=0)
@@ -81,13 +89,14 @@ def test_mean_over_all_stops_is_the_solution(data, kernel, reading, monkeypatch)
 
 
 @every_reading
-def test_stops_have_the_chances_that_the_weights_assume(reading):
+def test_stops_have_the_probabilities_of_the_weights(reading):
     """20,000 stops: 5 standard errors at each of ten terms, once in 100,000 seeds by chance."""
-    cut, rng = Truncation(beta=0.2, always=2, reading=reading, most=50), np.random.default_rng(0)
+    cut = Truncation(beta=0.2, always=2, reading=reading, most=50)
+    rng = np.random.default_rng(0)
     stops = np.array([cut.stop(rng) for _ in range(20_000)])
     expected = cut.inclusion(12)
-    found = np.array([(stops >= term).mean() for term in range(1, 13)])
-    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 20_000)).all()
+    shares = np.array([(stops >= term).mean() for term in range(1, 13)])
+    assert (np.abs(shares - expected) <= 5 * np.sqrt(expected * (1 - expected) / 20_000)).all()
 
 
 @every_reading
@@ -95,10 +104,10 @@ def test_random_solve_equals_the_weighted_series_at_its_stop(data, kernel, readi
     cut = Truncation(beta=0.1, always=3, reading=reading, most=40)
     for seed in range(5):
         stop = cut.stop(np.random.default_rng(seed))
-        found = unbiased_solve(kernel, data[2], cut, np.random.default_rng(seed))
+        estimate = unbiased_solve(kernel, data[2], cut, np.random.default_rng(seed))
         increments = increments_of(kernel, data[2], terms=stop)
         expected = (increments / cut.inclusion(len(increments))[:, None]).sum(0)
-        np.testing.assert_allclose(found.solution, expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(estimate.solution, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_complete_solves_agree_with_dense_ones_with_any_preconditioner(data, kernel):
@@ -106,8 +115,8 @@ def test_complete_solves_agree_with_dense_ones_with_any_preconditioner(data, ker
     plain, quick = (
         solve(kernel, data[2], terms=200, precondition=p) for p in (None, kernel.preconditioner(12))
     )
-    for found in (plain, quick):
-        np.testing.assert_allclose(found.solution, dense, rtol=1e-7, atol=1e-9)
+    for solved in (plain, quick):
+        np.testing.assert_allclose(solved.solution, dense, rtol=1e-7, atol=1e-9)
     assert quick.terms < plain.terms
     factor = pivoted_cholesky(kernel, 30)
     np.testing.assert_allclose(
@@ -117,22 +126,27 @@ def test_complete_solves_agree_with_dense_ones_with_any_preconditioner(data, ker
 
 def test_products_in_chunks_equal_those_of_a_stored_matrix(kernel, data, monkeypatch):
     v = np.arange(30.0)
-    whole = [kernel(v), kernel.slope(0, v), kernel.slope(1, v)]
+    products = [kernel(v), kernel.slope(0, v), kernel.slope(1, v)]
     monkeypatch.setattr("bandgap.inference.unbiased_solves.conjugate_gradients.STORED_ROWS", 0)
-    monkeypatch.setattr("bandgap.inference.unbiased_solves.conjugate_gradients.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("bandgap.inference.unbiased_solves.conjugate_gradients.CHUNK", 7)
     fresh = KernelMatrix(data[0], THETA)
-    for stored, chunks in zip(whole, [fresh(v), fresh.slope(0, v), fresh.slope(1, v)], strict=True):
+    for stored, chunks in zip(
+        products, [fresh(v), fresh.slope(0, v), fresh.slope(1, v)], strict=True
+    ):
         np.testing.assert_allclose(chunks, stored, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("draws", "bias_errors"), [(2_000, 3), pytest.param(20_000, 10, marks=pytest.mark.statistical)]
 )
-def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(
+def test_gradient_is_unbiased_with_two_solves_and_has_the_derived_bias_with_one(
     data, kernel, draws, bias_errors
 ):
-    """The mean is within 4 standard errors (exceeded in one of 5,000 seeds); the bias is `bias_errors` of them."""
-    y, cut = data[2], Truncation(beta=0.15, always=2, most=60)
+    """The mean is within 4 standard errors (exceeded in one of 5,000 seeds); the bias is
+    `bias_errors` of them.
+    """
+    y = data[2]
+    cut = Truncation(beta=0.15, always=2, most=60)
     exact = DenseSites(*data).terms(None, THETA, np.zeros(1)).grad_log_theta[[0, 1, 3]]
     increments = increments_of(kernel, y, terms=60)
     place = np.arange(len(increments))
@@ -141,32 +155,32 @@ def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(
     bias = np.array([0.5 * ((increments @ s.T) * extra).sum() for s in slopes])
     for solves, expected in ((2, exact), (1, exact + bias)):
         rng = np.random.default_rng(solves)
-        found = np.array(
+        estimates = np.array(
             [gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(draws)]
         )
-        error = found.std(axis=0) / np.sqrt(len(found))
-        assert (np.abs(found.mean(axis=0) - expected) < 4 * error).all()
+        error = estimates.std(axis=0) / np.sqrt(len(estimates))
+        assert (np.abs(estimates.mean(axis=0) - expected) < 4 * error).all()
         if solves == 1:
-            assert (np.abs(found.mean(axis=0) - exact) > bias_errors * error).any()
+            assert (np.abs(estimates.mean(axis=0) - exact) > bias_errors * error).any()
 
 
 def test_metric_is_the_fisher_information(data, kernel):
-    chosen = np.ix_([0, 1, 3], [0, 1, 3])
+    block = np.ix_([0, 1, 3], [0, 1, 3])
     exact = DenseSites(*data).terms(None, THETA, np.zeros(1)).fisher_log_theta
-    exact = exact[chosen] if exact.shape[0] == 4 else exact
-    found = trace_information(kernel, probes=400, terms=60, rng=np.random.default_rng(0))
+    exact = exact[block] if exact.shape[0] == 4 else exact
+    information = trace_information(kernel, probes=400, terms=60, rng=np.random.default_rng(0))
     sd = np.sqrt(np.diag(exact))
-    np.testing.assert_allclose(found / np.outer(sd, sd), exact / np.outer(sd, sd), atol=0.2)
+    np.testing.assert_allclose(information / np.outer(sd, sd), exact / np.outer(sd, sd), atol=0.2)
     one = trace_information(kernel, probes=1, terms=60, rng=np.random.default_rng(0))
     assert np.linalg.eigvalsh(one).min() > 0
 
 
-def test_reading_of_a_series_that_there_is_none_of_is_refused_by_name():
+def test_unknown_reading_of_a_series_is_refused():
     with pytest.raises(ConfigError, match=r"reading 'harmonic'\. Accepted: geometric, quadratic\."):
         Truncation(reading="harmonic")
 
 
-def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, kernel):
+def test_budget_is_reported_and_weights_that_outgrow_the_series_are_refused(data, kernel):
     cut = Truncation(beta=0.05, always=5)
     budget = budget_of(kernel, data[2], cut, steps=100, probes=1)
     assert budget.products == pytest.approx(3 * cut.inclusion(1000).sum() + 4)
@@ -190,66 +204,73 @@ def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, ke
 
 
 def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypatch):
-    """Counted where they are made, from the sentence on; series end by chance, so many steps are compared."""
-    counted, told = Counter(), []
+    """Counted where they are made, from the sentence on; series end by chance, so many steps are
+    compared.
+    """
+    counted = Counter()
+    messages = []
     for name in ("__call__", "slope"):
 
-        def counting(self, *args, _name=name, _made=getattr(KernelMatrix, name)):
+        def counting(self, *args, _name=name, _method=getattr(KernelMatrix, name)):
             counted[_name] += args[0] != 3 if _name == "slope" else 1
-            return _made(self, *args)
+            return _method(self, *args)
 
         monkeypatch.setattr(KernelMatrix, name, counting)
 
     def note(update):
         if update.message:
-            told.append((update.message, counted.total()))
+            messages.append((update.message, counted.total()))
 
     points, rows, y = field(200, 2, THETA, seed=2, covariates=2)
     problem = Problem(
         points, rows, y, Priors(*(LogNormal(float(np.log(value)), 0.3) for value in THETA))
     )
     config = UlisseConfig(chains=2, warmup=25, draws=100)
-    found = sample_ulisse(problem, THETA, config, seed=0, progress=note)
-    ((sentence, before),) = told
-    assert f"{found.figures['products_planned']:,.0f} in all with the metric" in sentence
-    assert 0.6 < (counted.total() - before) / found.figures["products_planned"] < 1.0
+    draws = sample_ulisse(problem, THETA, config, seed=0, progress=note)
+    ((sentence, before),) = messages
+    assert f"{draws.figures['products_planned']:,.0f} in all with the metric" in sentence
+    assert 0.6 < (counted.total() - before) / draws.figures["products_planned"] < 1.0
 
 
 def scattered(scale):
-    """Observations whose spread is `scale` times what the start says: the first steps are long ones."""
+    """Observations whose spread is `scale` times what the start says: the first steps are long
+    ones.
+    """
     points, rows, y = field(40, 2, THETA, seed=2, covariates=1)
     return Problem(
         points, rows, scale * y, Priors(*(LogNormal(float(np.log(value)), 9.0) for value in THETA))
     )
 
 
-def test_chains_that_diverge_begin_anew_with_smaller_steps(tmp_path):
-    problem, config = scattered(6.0), UlisseConfig(step=0.4, warmup=10, draws=40)
+def test_diverged_chains_restart_with_smaller_steps(tmp_path):
+    problem = scattered(6.0)
+    config = UlisseConfig(step=0.4, warmup=10, draws=40)
     with pytest.raises(DivergedError, match="all 2 chains diverged at a step of 0.4"):
         sample_ulisse(problem, THETA, config, seed=0)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors")
-    found = sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint)
+    draws = sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint)
     alone = sample_ulisse(problem, THETA, replace(config, step=0.2, probes=2), seed=0)
-    assert (found.eta == alone.eta).all() and found.warnings == alone.warnings
+    assert (draws.eta == alone.eta).all() and draws.warnings == alone.warnings
     assert (
         sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint).eta
-        == found.eta
+        == draws.eta
     ).all()
 
 
 def test_chains_that_diverge_at_every_step_leave_the_start_and_say_so():
     problem = scattered(30.0)
-    found = sample_by_smaller_steps(
+    draws = sample_by_smaller_steps(
         problem, THETA, UlisseConfig(step=0.4, warmup=10, draws=40), seed=0
     )
-    np.testing.assert_allclose(np.exp(found.eta), [[[THETA.sigma2, THETA.rho, THETA.tau2]]])
+    np.testing.assert_allclose(np.exp(draws.eta), [[[THETA.sigma2, THETA.rho, THETA.tau2]]])
     inverse = np.linalg.inv(covariance_of(problem.points, THETA))
     precision = problem.covariates.T @ inverse @ problem.covariates
-    np.testing.assert_allclose(found.precision_beta, precision, rtol=1e-6)
+    np.testing.assert_allclose(draws.precision_beta, precision, rtol=1e-6)
     best = np.linalg.solve(precision, problem.covariates.T @ inverse @ problem.y)
-    np.testing.assert_allclose(found.beta[0, 0], best, rtol=1e-6)
-    assert found.warnings == (
-        "All chains diverged, down to a step of 0.05: the scales are taken as known at their likeliest values.",
+    np.testing.assert_allclose(draws.beta[0, 0], best, rtol=1e-6)
+    assert draws.warnings == (
+        "All chains diverged, down to a step of 0.05: the scales are fixed at their most probable "
+        "values.",
     )
 
 
@@ -280,6 +301,6 @@ def test_chains_of_unbiased_solves_agree_with_metropolis_on_the_exact_likelihood
 @pytest.mark.parametrize(
     ("kind", "settings"), [(Truncation, {"beta": 0.0}), (UlisseConfig, {"step": 1.0})]
 )
-def test_settings_that_cannot_be_are_refused(kind, settings):
+def test_invalid_settings_are_refused(kind, settings):
     with pytest.raises(ConfigError, match="Accepted: "):
         kind(**settings)

@@ -1,4 +1,6 @@
-"""One field of 150 sites whose posterior every sampler is tried on, its mode, and its moments by quadrature."""
+"""One field of 150 sites whose posterior every sampler is tried on, its mode, and its moments by
+quadrature.
+"""
 
 import pytest
 

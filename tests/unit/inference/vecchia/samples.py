@@ -1,4 +1,6 @@
-"""Small irregular fields, and the formulas of a Vecchia likelihood written out with dense matrices: the reference."""
+"""Small irregular fields, and the formulas of a Vecchia likelihood written out with dense matrices:
+the reference.
+"""
 
 from dataclasses import dataclass
 
@@ -36,15 +38,22 @@ def blocks_of(n, q, theta, *, m, seed=0, covariates=2):
 
 
 def by_differences(blocks, theta, beta, sites):
-    """Section 2.2: log likelihood, p1 to p4 of some sites as differences of dense inverses; nothing is scaled."""
-    loglik, p1, p2, p3, p4 = 0.0, 0.0, 0.0, np.zeros(blocks.p), np.zeros((blocks.p, blocks.p))
+    """Section 2.2: log likelihood, p1 to p4 of some sites as differences of dense inverses; nothing
+    is scaled.
+    """
+    loglik = 0.0
+    p1 = 0.0
+    p2 = 0.0
+    p3 = np.zeros(blocks.p)
+    p4 = np.zeros((blocks.p, blocks.p))
     for site in sites:
         near = [j for j in blocks.neighbours[site] if j >= 0]
         for sign, members in ((1.0, [*near, site]), (-1.0, near)):
             if not members:
                 continue
             inverse = np.linalg.inv(covariance_of(blocks.points[members], theta))
-            v, rows = blocks.y[members], blocks.covariates[members]
+            v = blocks.y[members]
+            rows = blocks.covariates[members]
             p1 -= sign * np.linalg.slogdet(inverse)[1]
             p2 += sign * v @ inverse @ v
             p3 += sign * rows.T @ inverse @ v
@@ -54,11 +63,14 @@ def by_differences(blocks, theta, beta, sites):
 
 
 def slopes_by_differences(blocks, theta, beta, sites):
-    """Section 2.2: gradient (4,) and Fisher information (4, 4) by log theta of some sites, of dense inverses.
+    """Section 2.2: gradient (4,) and Fisher information (4, 4) by log theta of some sites, of dense
+    inverses.
 
-    Derivatives of the covariance are differences of the eighth order on the log scale, of scipy's Bessel function.
+    Derivatives of the covariance are differences of the eighth order on the log scale, of scipy's
+    Bessel function.
     """
-    gradient, fisher = np.zeros(4), np.zeros((4, 4))
+    gradient = np.zeros(4)
+    fisher = np.zeros((4, 4))
     for site in sites:
         near = [j for j in blocks.neighbours[site] if j >= 0]
         for sign, members in ((1.0, [*near, site]), (-1.0, near)):
@@ -81,7 +93,9 @@ def _slope(points, theta, j):
 
 
 def log_slope(function, theta, j, step=0.02):
-    """The derivative of a function of theta by the logarithm of the j-th parameter: differences of the eighth order."""
+    """The derivative of a function of theta by the logarithm of the j-th parameter: differences of
+    the eighth order.
+    """
 
     def at(k):
         return function(Theta(*(v * np.exp(k * step * (i == j)) for i, v in enumerate(theta))))
@@ -106,19 +120,22 @@ class Quadrature:
 
 
 def quadrature_of(target, mode, *, spacing, radius):
-    """Moments of eta on a grid in standard deviations of the normal density at the mode, beta integrated out.
+    """Moments of eta on a grid in standard deviations of the normal density at the mode, beta
+    integrated out.
 
     On a normal density the rule of trapezoids is right to 2 exp(-2 pi^2 / spacing^2).
     """
-    k, reach = mode.eta.size, int(radius / spacing)
+    k = mode.eta.size
+    reach = int(radius / spacing)
     axis = spacing * np.arange(-reach, reach + 1)
     nodes = np.stack(np.meshgrid(*[axis] * k, indexing="ij"), axis=-1).reshape(-1, k)
     nodes = nodes[(nodes**2).sum(1) < radius**2]
-    points, values = mode.eta + nodes @ np.linalg.cholesky(np.linalg.inv(mode.precision)).T, []
+    points = mode.eta + nodes @ np.linalg.cholesky(np.linalg.inv(mode.precision)).T
+    values = []
     for eta in points:
-        found = target.terms(eta, mode.beta, derivatives=False)
-        profile = log_likelihood(found, found.beta_hat, n=target.sites.n)
-        values.append(profile - 0.5 * np.linalg.slogdet(found.p4)[1] + target.log_prior(eta))
+        terms = target.terms(eta, mode.beta, derivatives=False)
+        profile = log_likelihood(terms, terms.beta_hat, n=target.sites.n)
+        values.append(profile - 0.5 * np.linalg.slogdet(terms.p4)[1] + target.log_prior(eta))
     weights = np.exp(np.array(values) - max(values))
     weights /= weights.sum()
     mean = weights @ points

@@ -1,4 +1,6 @@
-"""Files of chains and searches: they go on with their own settings, rows and priors alone, bit for bit."""
+"""Files of chains and searches: they go on with their own settings, rows and priors alone, bit for
+bit.
+"""
 
 from dataclasses import fields, replace
 
@@ -87,11 +89,11 @@ def run(
 
 def break_off(name, checkpoint):
     """Leave the file of a run that was cancelled after some of its iterations."""
-    seen = []
+    phases = []
 
     def cancel(update):
-        seen.append(update)
-        if len(seen) == (2 if name == "sgfs" else 4):
+        phases.append(update)
+        if len(phases) == (2 if name == "sgfs" else 4):
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
@@ -109,18 +111,18 @@ def broken_off(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_setting_is_tried_here(name):
-    assert set(CHANGES[name]) == {each.name for each in fields(CONFIGS[name])}
+def test_every_setting_is_tested(name):
+    assert set(CHANGES[name]) == {field.name for field in fields(CONFIGS[name])}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_same_settings_go_on_bit_for_bit(tmp_path, name):
+def test_chains_resume_with_the_same_settings_and_equal_draws(tmp_path, name):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=25)
     break_off(name, checkpoint)
     done = checkpoints.facts_of(checkpoint.path)["done"]
     assert 0 < done < 150
-    whole = run(name, CONFIGS[name])
-    assert (run(name, CONFIGS[name], checkpoint=checkpoint) == whole).all()
+    uninterrupted = run(name, CONFIGS[name])
+    assert (run(name, CONFIGS[name], checkpoint=checkpoint) == uninterrupted).all()
     assert checkpoints.facts_of(checkpoint.path)["done"] > done
 
 
@@ -148,15 +150,13 @@ def test_other_rows_priors_and_numbers_are_refused(broken_off, name, change):
         run(name, CONFIGS[name], checkpoint=broken_off[name], **change)
 
 
-def test_a_row_is_told_by_the_problem_where_chains_start_at_the_same_places(tmp_path):
+def test_other_rows_are_refused_also_if_chains_start_at_the_same_state(tmp_path):
     """SGRLD as published is given its start: what else differs is in the rows alone."""
     target = Target(build_blocks(*ROWS, m=8))
     other = replace(target, sites=build_blocks(ROWS[0], ROWS[1], ROWS[2] + 1e-9, m=8))
-    checkpoint, eta, config = (
-        Checkpoint(tmp_path / "chains.safetensors"),
-        target.eta(TRUTH),
-        CONFIGS["published"],
-    )
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors")
+    eta = target.eta(TRUTH)
+    config = CONFIGS["published"]
     sample_published(target.sites, target, eta, np.zeros(1), config, seed=0, checkpoint=checkpoint)
     with pytest.raises(ForeignCheckpointError, match="belongs to another run: problem is "):
         sample_published(
@@ -165,15 +165,14 @@ def test_a_row_is_told_by_the_problem_where_chains_start_at_the_same_places(tmp_
 
 
 @pytest.mark.parametrize("name", ["langevin", "metropolis", "ulisse"])
-def test_files_of_a_version_that_left_settings_out_are_refused_in_words(tmp_path, broken_off, name):
-    """As they were written: seed, lengths, block and start."""
+def test_file_without_settings_is_refused(tmp_path, broken_off, name):
     arrays, facts = checkpoints.read(broken_off[name].path, expected={}, device="cpu")
-    old = {key: facts[key] for key in ("seed", "warmup", "draws", "block", "start", "done")}
+    without_settings = {
+        key: facts[key] for key in ("seed", "warmup", "draws", "block", "start", "done")
+    }
     checkpoint = Checkpoint(tmp_path / "chains.safetensors")
-    checkpoints.write(checkpoint.path, arrays, old)
-    with pytest.raises(
-        ForeignCheckpointError, match="without the settings of its chains.*Delete it to start anew"
-    ):
+    checkpoints.write(checkpoint.path, arrays, without_settings)
+    with pytest.raises(ForeignCheckpointError, match="settings is None there"):
         run(name, CONFIGS[name], checkpoint=checkpoint)
 
 

@@ -1,4 +1,6 @@
-"""The Matern correlation and its derivatives against 40-digit arithmetic, closed forms and automatic derivatives."""
+"""The Matern correlation and its derivatives against 40-digit arithmetic, closed forms and
+automatic derivatives.
+"""
 
 import mpmath
 import numpy as np
@@ -13,11 +15,12 @@ from bandgap.inference.vecchia.correlation import (
     matern,
     matern_derivatives,
 )
+from bandgap.inference.vecchia.kernels import correlation
 from bandgap.inference.vecchia.likelihood import matern_constants
-from bandgap.inference.vecchia.pair_kernels import correlation
 
 DISTANCES = (1e-6, 1e-3, 0.3, 4.0, 20.0)
-RHOS, NUS = (0.4, 1.7), (0.3, 0.5, 1.7, 2.5, 240.3)
+RHOS = (0.4, 1.7)
+NUS = (0.3, 0.5, 1.7, 2.5, 240.3)
 double = torch.float64
 
 
@@ -38,10 +41,10 @@ def exact(d, rho, nu):
 def test_value_and_five_derivatives_equal_those_of_60_digits(nu):
     for rho in RHOS:
         for d in DISTANCES:
-            found = [float(v) for v in matern_derivatives(torch.tensor(d, dtype=double), rho, nu)]
+            values = [float(v) for v in matern_derivatives(torch.tensor(d, dtype=double), rho, nu)]
             expected = exact(d, rho, nu)
             atol = 1e-12 if d < 0.01 or nu > 4 else 1e-30
-            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=atol)
+            np.testing.assert_allclose(values, expected, rtol=1e-10, atol=atol)
             value, by_rho, by_nu = correlation(d, rho, nu, *matern_constants(nu), True)
             np.testing.assert_allclose(
                 (value, by_rho / rho, by_nu / nu), expected[:3], rtol=1e-10, atol=atol
@@ -91,16 +94,16 @@ def test_automatic_derivatives_equal_the_formulas():
         first = torch.autograd.grad(value, (rho, nu), create_graph=True)
         by_rho = torch.autograd.grad(first[0], (rho, nu), retain_graph=True)
         by_nu = torch.autograd.grad(first[1], (rho, nu))
-        found = torch.stack([*first, by_rho[0], by_rho[1], by_nu[1]])
+        expected = torch.stack([*first, by_rho[0], by_rho[1], by_nu[1]])
         torch.testing.assert_close(
-            found, torch.stack([part[i] for part in formulas[1:]]), rtol=1e-9, atol=1e-9
+            expected, torch.stack([part[i] for part in formulas[1:]]), rtol=1e-9, atol=1e-9
         )
 
 
 def test_correlation_is_one_at_distance_zero_and_zero_far_away():
     d = torch.tensor([0.0, 1e4], dtype=double)
-    found = matern_derivatives(d, 1.0, 1.3)
-    assert found.value.tolist() == [1.0, 0.0]
-    assert all(part.tolist() == [0.0, 0.0] for part in found[1:])
+    derivatives = matern_derivatives(d, 1.0, 1.3)
+    assert derivatives.value.tolist() == [1.0, 0.0]
+    assert all(part.tolist() == [0.0, 0.0] for part in derivatives[1:])
     assert correlation(0.0, 1.0, 1.3, *matern_constants(1.3), True) == (1.0, 0.0, 0.0)
     assert correlation(1e4, 1.0, 1.3, *matern_constants(1.3), True) == (0.0, 0.0, 0.0)

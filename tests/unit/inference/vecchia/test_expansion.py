@@ -1,4 +1,6 @@
-"""Curvature that is observed, control variates of second order, and a field that is nearly without a nugget."""
+"""Curvature that is observed, control variates of second order, and a field that is nearly without
+a nugget.
+"""
 
 from dataclasses import replace
 
@@ -24,21 +26,25 @@ from tests.unit.inference.vecchia.samples import field
 
 @pytest.fixture(scope="module")
 def bare():
-    """A field without noise that is smoother than the process fitted to it: its nugget is driven towards 0.
+    """A field without noise that is smoother than the process fitted to it: its nugget is driven
+    towards 0.
 
     The features of QM9's molecules give such a posterior.
     """
     truth = Theta(2.0, 3.0, 1.5, 1e-6)
     points, rows, y = field(600, 4, truth, seed=1, covariates=1)
-    own = weak_priors(truth._replace(tau2=0.2))
-    target = Target(build_blocks(points, rows, y, m=20), own, nu=0.5)
+    priors = weak_priors(truth._replace(tau2=0.2))
+    target = Target(build_blocks(points, rows, y, m=20), priors, nu=0.5)
     return target, find_mode(target, target.eta(truth._replace(tau2=0.01)), tolerance=1e-4)
 
 
 def test_observed_information_at_a_small_nugget_is_several_times_the_expected(bare):
-    """By differences of the gradient, from all sites at once and site by site; Fisher information is far below."""
+    """By differences of the gradient, from all sites at once and site by site; Fisher information
+    is far below.
+    """
     target, mode = bare
-    observed, expansion = observed_information(target, mode), expand(target, mode)
+    observed = observed_information(target, mode)
+    expansion = expand(target, mode)
     np.testing.assert_allclose(
         observed_information(target, mode, expansion), observed, rtol=1e-5, atol=1e-4
     )
@@ -51,10 +57,10 @@ def test_observed_information_at_a_small_nugget_is_several_times_the_expected(ba
     assert observed[2, 2] == pytest.approx(-(ends[0] - 2 * ends[1] + ends[2]) / step**2, rel=0.02)
 
 
-def test_curvature_of_a_density_that_is_not_concave_is_kept_above_a_share_of_the_expected(
-    target, mode
-):
-    """At a place far out along the nugget the density is convex there; the metric is positive definite all the same."""
+def test_curvature_of_a_density_that_is_not_concave_has_a_floor(target, mode):
+    """At a place far out along the nugget the density is convex there; the metric is positive
+    definite all the same.
+    """
     eta = mode.eta + np.array([0.0, 0.0, 3.0])
     pull = target.pull(eta, mode.beta)
     away = replace(mode, eta=eta, precision=pull.precision, precision_beta=pull.terms.p4)
@@ -64,43 +70,51 @@ def test_curvature_of_a_density_that_is_not_concave_is_kept_above_a_share_of_the
     assert share.real.min() >= LEAST_SHARE - 1e-9
 
 
-def test_control_variates_of_second_order_leave_little_of_a_batch_s_noise(target, mode):
-    """Mean over all sites, and variance in a step's own units beside that without slopes, near the mode."""
-    expansion, rng = expand(target, mode), np.random.default_rng(0)
+def test_second_order_control_variates_remove_most_noise_of_a_batch(target, mode):
+    """Mean over all sites, and variance in a step's own units beside that without slopes, near the
+    mode.
+    """
+    expansion = expand(target, mode)
+    rng = np.random.default_rng(0)
     root = np.linalg.cholesky(np.linalg.inv(observed_information(target, mode)))
     flat = replace(expansion, slopes=0.0 * expansion.slopes)
     spread = {"second": [], "first": []}
     for _ in range(10):
-        phi = expansion.at + 0.5 * root @ rng.standard_normal(4)
-        whole = target.pull(phi[:3], phi[3:])
-        exact = np.concatenate([whole.grad_eta, whole.grad_beta])
-        for name, own in (("second", expansion), ("first", flat)):
-            found = []
+        phi = expansion.centre + 0.5 * root @ rng.standard_normal(4)
+        of_all_sites = target.pull(phi[:3], phi[3:])
+        exact = np.concatenate([of_all_sites.grad_eta, of_all_sites.grad_beta])
+        for name, variates in (("second", expansion), ("first", flat)):
+            errors = []
             for start in range(
                 0, 150, 10
             ):  # fifteen batches that hold every site once: their mean is exact
                 index = np.arange(start, start + 10)
-                here = target.pull(phi[:3], phi[3:], index)
-                found.append(
-                    np.concatenate([here.grad_eta, here.grad_beta]) + own.correction(phi, index)
+                pull = target.pull(phi[:3], phi[3:], index)
+                errors.append(
+                    np.concatenate([pull.grad_eta, pull.grad_beta])
+                    + variates.correction(phi, index)
                 )
-            np.testing.assert_allclose(np.mean(found, axis=0), exact, rtol=1e-9, atol=1e-9)
-            spread[name].append(((np.array(found) - exact) @ root).var(axis=0).sum())
+            np.testing.assert_allclose(np.mean(errors, axis=0), exact, rtol=1e-9, atol=1e-9)
+            spread[name].append(((np.array(errors) - exact) @ root).var(axis=0).sum())
     assert np.median(spread["second"]) < 0.25 * np.median(spread["first"])
 
 
 @pytest.mark.slow
-def test_langevin_and_metropolis_agree_where_the_nugget_is_nearly_nothing(bare):
-    """Far from normal: wider than Laplace's approximation by both samplers alike. Means within .25 sd, sd within 20 %.
+def test_langevin_and_metropolis_agree_if_the_nugget_is_near_zero(bare):
+    """Far from normal: wider than Laplace's approximation by both samplers alike.
 
-    With steps in units of the Fisher information this diverges, or is several times too wide in the nugget.
+    Means within .25 sd, sd within 20 %.
+
+    With steps in units of the Fisher information this diverges, or is several times too wide in the
+    nugget.
     """
     target, mode = bare
-    found = sample_langevin(
+    draws = sample_langevin(
         target, mode, LangevinConfig(step=0.05, batch=150, warmup=200, draws=4000), seed=2
     )
-    flat, slow = found.eta.reshape(-1, 3), recorded("vecchia_without_nugget", mode.eta)
-    assert not found.warnings
+    flat = draws.eta.reshape(-1, 3)
+    slow = recorded("vecchia_without_nugget", mode.eta)
+    assert not draws.warnings
     assert (np.abs(flat.mean(0) - slow["mean"]) < 0.25 * slow["sd"]).all()
     assert (np.abs(flat.std(0) / slow["sd"] - 1) < 0.2).all()
 
@@ -108,10 +122,11 @@ def test_langevin_and_metropolis_agree_where_the_nugget_is_nearly_nothing(bare):
 @pytest.mark.soak  # two minutes of one core
 def test_recorded_moments_are_those_of_metropolis(bare):
     target, mode = bare
-    found = sample_metropolis(target, mode, MetropolisConfig(warmup=500, draws=8000), seed=SEED)
-    flat = found.eta.reshape(-1, 3)
-    mean, sd = flat.mean(0), flat.std(0)
+    draws = sample_metropolis(target, mode, MetropolisConfig(warmup=500, draws=8000), seed=SEED)
+    flat = draws.eta.reshape(-1, 3)
+    mean = flat.mean(0)
+    sd = flat.std(0)
     record("vecchia_without_nugget", mode.eta, mean=mean, sd=sd)
-    kept = recorded("vecchia_without_nugget", mode.eta)
-    assert (np.abs(mean - kept["mean"]) < 6 * mean_error(found.eta)).all()
-    assert (np.abs(sd / kept["sd"] - 1) < 0.1).all()
+    reference = recorded("vecchia_without_nugget", mode.eta)
+    assert (np.abs(mean - reference["mean"]) < 6 * mean_error(draws.eta)).all()
+    assert (np.abs(sd / reference["sd"] - 1) < 0.1).all()

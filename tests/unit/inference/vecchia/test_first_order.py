@@ -1,4 +1,6 @@
-"""The samplers of mini-batch gradients on a Vecchia posterior, against its own gradient and quadrature."""
+"""The samplers of mini-batch gradients on a Vecchia posterior, against its own gradient and
+quadrature.
+"""
 
 from itertools import combinations
 
@@ -35,58 +37,62 @@ SAMPLERS = {
 }
 
 
-def test_settings_of_every_sampler_are_tried_here():
+def test_settings_of_every_sampler_are_tested():
     assert {name: type(config) for name, config in SAMPLERS.items()} == dict(CONFIGS)
 
 
 def test_gradient_of_all_sites_is_that_of_the_log_density(target, mode):
-    own = site_target(target, mode)
+    sites = site_target(target, mode)
     at = torch.tensor([[0.3, -0.4, 0.8, 0.1], [0.0, 1.0, -0.5, -1.2]], dtype=torch.float64)
-    found = batch_gradient(own, torch.arange(150).expand(2, -1))(at).total.numpy()
+    gradient = batch_gradient(sites, torch.arange(150).expand(2, -1))(at).total.numpy()
 
     def density(x):
-        phi = own.centre + own.root @ x
+        phi = sites.centre + sites.root @ x
         return target.pull(phi[:3], phi[3:]).value
 
-    for row, x in zip(found, at.numpy(), strict=True):
+    for row, x in zip(gradient, at.numpy(), strict=True):
         slopes = [(density(x + s) - density(x - s)) / 2e-4 for s in 1e-4 * np.eye(4)]
         np.testing.assert_allclose(row, slopes, atol=1e-6)
 
 
-def test_sums_at_the_centre_are_those_of_the_same_sites_beside_it(target, mode):
-    own, rows = site_target(target, mode), torch.tensor([[3, 70, 149], [0, 1, 2]])
+def test_sums_at_the_centre_equal_those_near_it(target, mode):
+    sites = site_target(target, mode)
+    rows = torch.tensor([[3, 70, 149], [0, 1, 2]])
     centre = torch.zeros(2, 4, dtype=torch.float64)
-    beside = own.row_gradient(centre + 1e-9, rows)
-    torch.testing.assert_close(own.row_gradient(centre, rows), beside, rtol=1e-6, atol=1e-6)
+    nearby = sites.row_gradient(centre + 1e-9, rows)
+    torch.testing.assert_close(sites.row_gradient(centre, rows), nearby, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("control", [False, True], ids=["plain", "control variate"])
 def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
     small = Target(build_blocks(*field(5, 2, THETA, seed=3), m=2))
-    own = site_target(small, find_mode(small, small.eta(START)))
+    sites = site_target(small, find_mode(small, small.eta(START)))
     at = torch.tensor([[0.2, -0.1, 0.3, 0.4, -0.6]], dtype=torch.float64)
-    variate = control_variate(own, torch.zeros(5, dtype=torch.float64)) if control else None
-    whole = batch_gradient(own, torch.arange(5)[None])(at).total
+    variate = control_variate(sites, torch.zeros(5, dtype=torch.float64)) if control else None
+    of_all_rows = batch_gradient(sites, torch.arange(5)[None])(at).total
     parts = [
-        batch_gradient(own, torch.tensor([pair]), variate)(at).total
+        batch_gradient(sites, torch.tensor([pair]), variate)(at).total
         for pair in combinations(range(5), 2)
     ]
-    np.testing.assert_allclose(torch.stack(parts).mean(0), whole, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(torch.stack(parts).mean(0), of_all_rows, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_every_sampler_leaves_finite_draws_that_resume_bit_for_bit(target, mode, tmp_path, name):
-    run, seen = RunConfig(warmup=20, draws=20, thin=2, batch_size=30), []
-    whole = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2)
+def test_every_sampler_gives_finite_draws_and_resumes_with_equal_draws(
+    target, mode, tmp_path, name
+):
+    run = RunConfig(warmup=20, draws=20, thin=2, batch_size=30)
+    updates = []
+    uninterrupted = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2)
     assert (
-        whole.eta.shape == (2, 10, 3)
-        and whole.beta.shape == (2, 10, 1)
-        and np.isfinite(whole.eta).all()
+        uninterrupted.eta.shape == (2, 10, 3)
+        and uninterrupted.beta.shape == (2, 10, 1)
+        and np.isfinite(uninterrupted.eta).all()
     )
     checkpoint = Checkpoint(tmp_path / "run.safetensors", every=7)
 
     def cancel(update):
-        seen.append(update)
+        updates.append(update)
         raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
@@ -103,10 +109,10 @@ def test_every_sampler_leaves_finite_draws_that_resume_bit_for_bit(target, mode,
     resumed = sample_first_order(
         target, mode, SAMPLERS[name], run, seed=5, chains=2, checkpoint=checkpoint
     )
-    assert (resumed.eta == whole.eta).all() and (resumed.beta == whole.beta).all()
+    assert (resumed.eta == uninterrupted.eta).all() and (resumed.beta == uninterrupted.beta).all()
 
 
-def test_a_step_that_is_too_long_is_said():
+def test_step_that_is_too_long_warns():
     small = Target(build_blocks(*field(40, 2, TRUTH, seed=4, covariates=1), m=5))
     mode = find_mode(small, small.eta(START))
     with pytest.raises(ConfigError, match="all 4 chains diverged"):
@@ -133,7 +139,7 @@ def test_samplers_agree_with_quadrature(target, mode, quadrature, name):
 
 
 @pytest.mark.slow
-def test_asgld_is_too_narrow_and_says_so(target, mode, quadrature):
+def test_asgld_is_too_narrow_and_warns(target, mode, quadrature):
     run = RunConfig(warmup=1000, draws=3_000, thin=5, batch_size=30)
     draws = sample_first_order(target, mode, SAMPLERS["asgld"], run, seed=2)
     assert (draws.eta.reshape(-1, 3).std(0) / quadrature.sd).max() < 0.9

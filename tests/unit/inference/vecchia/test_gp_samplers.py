@@ -1,4 +1,6 @@
-"""Every sampler of `bandgap.gp` on coordinates in the plane: beside Metropolis, its files, and what is refused."""
+"""Every sampler of `bandgap.gp` on coordinates in the plane: beside Metropolis, its files, and what
+is refused.
+"""
 
 from dataclasses import replace
 from typing import get_args
@@ -45,17 +47,21 @@ def recommended():
     return gp.fit(POINTS, Y, replace(BRIEF, sampler="metropolis"), seed=0).predict(NEW)
 
 
-def test_every_first_order_sampler_that_there_is_can_be_named():
+def test_every_first_order_sampler_is_accepted_by_name():
     assert set(get_args(FirstOrder)) == set(CONFIGS) == set(STEPS)
 
 
 @pytest.mark.parametrize("name", [name for name in COMPARED if name != "sgfs"])
 def test_samplers_for_comparison_predict_as_the_recommended_one(recommended, name):
-    """Means within a third of a standard deviation, which are 20 % narrower to 25 % wider at every one of 20 places."""
-    found = gp.fit(POINTS, Y, replace(BRIEF, sampler=name), seed=1)
-    prediction = found.predict(NEW)
-    assert np.isfinite(found.theta).all() and found.traces.figures.get("divergences", 0.0) == 0.0
-    assert found.theta[..., 0].size == 32
+    """Means within a third of a standard deviation, which are 20 % narrower to 25 % wider at every
+    one of 20 places.
+    """
+    process = gp.fit(POINTS, Y, replace(BRIEF, sampler=name), seed=1)
+    prediction = process.predict(NEW)
+    assert (
+        np.isfinite(process.theta).all() and process.traces.figures.get("divergences", 0.0) == 0.0
+    )
+    assert process.theta[..., 0].size == 32
     assert (np.abs(prediction.mean - recommended.mean) < 0.33 * recommended.latent_sd).all()
     ratio = prediction.latent_sd / recommended.latent_sd
     assert ratio.min() > 0.8 and ratio.max() < 1.25
@@ -64,15 +70,18 @@ def test_samplers_for_comparison_predict_as_the_recommended_one(recommended, nam
 
 
 def test_scoring_by_batches_predicts_as_the_maximum_of_the_likelihood():
-    """Scales within one standard deviation of the mode under flat priors, means within a third of one."""
-    found, best = (
+    """Scales within one standard deviation of the mode under flat priors, means within a third of
+    one.
+    """
+    process, best = (
         gp.fit(POINTS, Y, replace(BRIEF, sampler=name), priors=FLAT) for name in ("sgfs", "none")
     )
-    away = found.mode.eta - best.mode.eta
+    away = process.mode.eta - best.mode.eta
     assert away @ best.mode.precision @ away < 1.0
-    one, other = found.predict(NEW), best.predict(NEW)
+    one = process.predict(NEW)
+    other = best.predict(NEW)
     assert (np.abs(one.mean - other.mean) < 0.33 * other.latent_sd).all()
-    assert found.theta.shape == (1, 1, 4) and found.traces.precision_beta.shape == (1, 1)
+    assert process.theta.shape == (1, 1, 4) and process.traces.precision_beta.shape == (1, 1)
 
 
 @pytest.mark.parametrize("sampler", ["metropolis", "sgrld", "none", "sgfs", "sgld"])
@@ -85,44 +94,45 @@ def test_free_smoothness_is_drawn_with_the_other_scales(sampler):
         sgrld=LangevinConfig(batch=40, chains=2, warmup=20, draws=40),
         first_order=FirstOrderConfig(batch=40, chains=2, warmup=20, draws=40),
     )
-    found = gp.fit(POINTS[:60], Y[:60], brief, seed=0)
-    smoothness = found.theta[..., 2]
-    assert found.traces.eta.shape[-1] == 4
-    assert found.nu == np.median(smoothness) and 0.2 < found.nu < 4
+    process = gp.fit(POINTS[:60], Y[:60], brief, seed=0)
+    smoothness = process.theta[..., 2]
+    assert process.traces.eta.shape[-1] == 4
+    assert process.nu == np.median(smoothness) and 0.2 < process.nu < 4
     assert (smoothness.std() > 0.01) == (sampler not in ("none", "sgfs"))
-    prediction = found.predict(NEW)
+    prediction = process.predict(NEW)
     assert np.isfinite(prediction.mean).all() and (prediction.latent_sd > 0).all()
 
 
-def test_free_smoothness_goes_with_the_exact_likelihood():
+def test_free_smoothness_works_with_the_exact_likelihood():
     brief = gp.GPConfig(nu="free", metropolis=MetropolisConfig(chains=2, warmup=10, draws=20))
-    found = gp.fit(POINTS[:25], Y[:25], brief, seed=0)
-    assert found.theta[..., 2].std() > 0.01 and np.isfinite(found.predict(NEW).mean).all()
+    process = gp.fit(POINTS[:25], Y[:25], brief, seed=0)
+    assert process.theta[..., 2].std() > 0.01 and np.isfinite(process.predict(NEW).mean).all()
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_samplers_that_go_by_batches_refuse_the_exact_likelihood(name):
+def test_samplers_with_batches_refuse_the_exact_likelihood(name):
     with pytest.raises(
         ConfigError,
-        match=f"sampler '{name}' goes by batches of sites.*auto, metropolis, sgrld, none",
+        match=f"sampler '{name}' uses batches of sites.*auto, metropolis, sgrld, none",
     ):
         gp.GPConfig(likelihood="exact", sampler=name)
 
 
 @pytest.mark.parametrize("name", ["sgrld_published", "sgfs", "sgld"])
-def test_a_fit_that_was_cut_off_goes_on_and_refuses_other_settings(tmp_path, name):
+def test_interrupted_fit_resumes_and_refuses_other_settings(tmp_path, name):
     config = replace(BRIEF, sampler=name)
     config = replace(config, first_order=replace(config.first_order, warmup=20, draws=40))
     config = replace(config, sgrld_published=replace(config.sgrld_published, steps=150))
-    checkpoint, seen = Checkpoint(tmp_path / "chains.safetensors", every=25), []
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=25)
+    updates = []
     phase = {
         "sgrld_published": "sampling the covariance",
         "sgfs": "searching the maximum by batches",
     }.get(name)
 
     def cancel(update):
-        seen.extend([update] * (phase in (None, update.phase) and update.total is not None))
-        if len(seen) == (1 if phase is None else 3):
+        updates.extend([update] * (phase in (None, update.phase) and update.total is not None))
+        if len(updates) == (1 if phase is None else 3):
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
@@ -136,23 +146,29 @@ def test_a_fit_that_was_cut_off_goes_on_and_refuses_other_settings(tmp_path, nam
     )
     with pytest.raises(ForeignCheckpointError, match="belongs to another run"):
         gp.fit(POINTS, Y, other, seed=1, checkpoint=checkpoint)
-    whole = gp.fit(POINTS, Y, config, seed=1)
+    uninterrupted = gp.fit(POINTS, Y, config, seed=1)
     resumed = gp.fit(POINTS, Y, config, seed=1, checkpoint=checkpoint)
-    assert (resumed.theta == whole.theta).all() and (resumed.beta == whole.beta).all()
+    assert (resumed.theta == uninterrupted.theta).all() and (
+        resumed.beta == uninterrupted.beta
+    ).all()
 
 
-def test_steps_as_published_say_that_they_are_too_short():
-    """From the published schedule alone: a first step of .001, a last of a hundredth, 2,000 of them."""
+def test_published_sgrld_with_too_short_steps_warns():
+    """From the published schedule alone: a first step of .001, a last of a hundredth, 2,000 of
+    them.
+    """
     assert PublishedConfig().relaxations == pytest.approx(0.13, abs=0.01)
-    found = gp.fit(
+    process = gp.fit(
         POINTS,
         Y,
         replace(BRIEF, sampler="sgrld_published", sgrld_published=PublishedConfig(steps=80)),
     )
-    assert any("draws are narrower than the posterior" in words for words in found.traces.warnings)
+    assert any(
+        "draws are narrower than the posterior" in words for words in process.traces.warnings
+    )
 
 
-def test_sgfs_says_where_its_epochs_did_not_do():
+def test_sgfs_with_too_few_epochs_warns():
     brief = replace(BRIEF, sampler="sgfs", sgfs=ScoringConfig(step=1e-3, batch=40, epochs=1))
     (words,) = gp.fit(10 * POINTS, Y, brief).traces.warnings
     assert words.startswith("SGFS ended after 1 epochs with a step of ")
@@ -161,7 +177,7 @@ def test_sgfs_says_where_its_epochs_did_not_do():
 @pytest.mark.parametrize(
     "settings", [{"step": 0.0}, {"draws": 10, "thin": 3}, {"chains": 0}, {"batch": -1}]
 )
-def test_settings_of_first_order_samplers_that_cannot_be_are_refused(settings):
+def test_invalid_settings_of_first_order_samplers_are_refused(settings):
     with pytest.raises(ConfigError, match="first order: .* Accepted: "):
         FirstOrderConfig(**settings)
 
@@ -178,15 +194,17 @@ def test_settings_of_comparisons_are_stored_and_read_again():
 
 
 @pytest.mark.parametrize("sampler", ["metropolis", "none"])
-def test_draws_are_the_same_however_many_threads_numpy_may_take(sampler):
-    """From some 150 rows on products of matrices are computed by all threads, whose sums have another order."""
+def test_draws_do_not_depend_on_the_threads_of_numpy(sampler):
+    """From some 150 rows on products of matrices are computed by all threads, whose sums have
+    another order.
+    """
     points, rows, y = field(300, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=6, covariates=1)
     brief = gp.GPConfig(
         nu=1.5, sampler=sampler, metropolis=MetropolisConfig(chains=2, warmup=10, draws=20)
     )
-    found = []
+    processes = []
     for threads in (1, 2):
         with few_blas_threads(threads):
-            found.append(gp.fit(points, y, brief, covariates=rows, seed=2))
-    assert found[0].theta.tobytes() == found[1].theta.tobytes()
-    assert found[0].beta.tobytes() == found[1].beta.tobytes()
+            processes.append(gp.fit(points, y, brief, covariates=rows, seed=2))
+    assert processes[0].theta.tobytes() == processes[1].theta.tobytes()
+    assert processes[0].beta.tobytes() == processes[1].beta.tobytes()

@@ -1,4 +1,6 @@
-"""The Vecchia likelihood against differences of dense inverses, finite differences and the dense normal density."""
+"""The Vecchia likelihood against differences of dense inverses, finite differences and the dense
+normal density.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -44,16 +46,16 @@ def along(theta, j, step):
 @every_set
 def test_one_factor_a_site_equals_differences_of_inverses(n, q, nu, m):
     blocks, theta = case(n, q, nu, m)
-    found = blocks.terms(None, theta, BETA, free_nu=True)
+    terms = blocks.terms(None, theta, BETA, free_nu=True)
     for name, expected in zip(NAMES, by_differences(blocks, theta, BETA, range(n)), strict=False):
-        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-8)
+        np.testing.assert_allclose(getattr(terms, name), expected, rtol=1e-8)
 
 
 @every_m
 @every_set
 def test_gradients_equal_finite_differences(n, q, nu, m):
     blocks, theta = case(n, q, nu, m)
-    found = blocks.terms(None, theta, BETA, free_nu=True)
+    terms = blocks.terms(None, theta, BETA, free_nu=True)
 
     def value(theta, beta=BETA):
         return blocks.terms(None, theta, beta, derivatives=False).loglik
@@ -62,16 +64,18 @@ def test_gradients_equal_finite_differences(n, q, nu, m):
         wide, fine = (
             (value(along(theta, j, s)) - value(along(theta, j, -s))) / (2 * s) for s in (2e-3, 1e-3)
         )
-        assert found.grad_log_theta[j] == pytest.approx((4 * fine - wide) / 3, rel=1e-8, abs=1e-7)
+        assert terms.grad_log_theta[j] == pytest.approx((4 * fine - wide) / 3, rel=1e-8, abs=1e-7)
     for j, step in enumerate(1e-3 * np.eye(2)):
         slope = (value(theta, BETA + step) - value(theta, BETA - step)) / 2e-3
-        assert found.grad_beta[j] == pytest.approx(slope, rel=1e-8, abs=1e-7)
+        assert terms.grad_beta[j] == pytest.approx(slope, rel=1e-8, abs=1e-7)
 
 
 @every_m
 @every_set
 def test_fisher_information_equals_traces_of_dense_matrices(n, q, nu, m):
-    """Section 2.2: half of tr(B^-1 B_j B^-1 B_l) less that of the neighbours, derivatives by central differences."""
+    """Section 2.2: half of tr(B^-1 B_j B^-1 B_l) less that of the neighbours, derivatives by
+    central differences.
+    """
     blocks, theta = case(n, q, nu, m)
     dense = np.zeros((4, 4))
     for site in range(n):
@@ -81,40 +85,45 @@ def test_fisher_information_equals_traces_of_dense_matrices(n, q, nu, m):
                 at = blocks.points[members]
                 one = DenseSites(at, np.ones((len(members), 1)), np.zeros(len(members)))
                 dense += sign * one.terms(None, theta, np.zeros(1), free_nu=True).fisher_log_theta
-    found = blocks.terms(None, theta, BETA, free_nu=True)
-    np.testing.assert_allclose(found.fisher_log_theta, dense, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.fisher_beta, found.p4, rtol=0)
+    terms = blocks.terms(None, theta, BETA, free_nu=True)
+    np.testing.assert_allclose(terms.fisher_log_theta, dense, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(terms.fisher_beta, terms.p4, rtol=0)
 
 
 @every_m
 @every_set
 def test_gradient_and_fisher_information_equal_differences_of_dense_inverses(n, q, nu, m):
-    """Bar 2 of section 11 by formulas that share nothing with the loops: dense inverses, scipy's Bessel function."""
+    """Bar 2 of section 11 by formulas that share nothing with the loops: dense inverses, scipy's
+    Bessel function.
+    """
     blocks, theta = case(n, q, nu, m)
     gradient, fisher = slopes_by_differences(blocks, theta, BETA, range(n))
-    found = blocks.terms(None, theta, BETA, free_nu=True)
-    np.testing.assert_allclose(found.grad_log_theta, gradient, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(found.fisher_log_theta, fisher, rtol=1e-8, atol=1e-8)
+    terms = blocks.terms(None, theta, BETA, free_nu=True)
+    np.testing.assert_allclose(terms.grad_log_theta, gradient, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(terms.fisher_log_theta, fisher, rtol=1e-8, atol=1e-8)
 
 
 @every_set
 def test_all_neighbours_give_the_dense_normal_density(n, q, nu):
     theta = THETA._replace(nu=nu)
     points, rows, y = field(n, q, theta, seed=0)
-    blocks, exact = build_blocks(points, rows, y, m=n - 1), DenseSites(points, rows, y)
-    found, dense = (sites.terms(None, theta, BETA, free_nu=True) for sites in (blocks, exact))
-    assert found.loglik == pytest.approx(dense_normal(points, rows, y, theta, BETA), rel=1e-10)
+    blocks = build_blocks(points, rows, y, m=n - 1)
+    exact = DenseSites(points, rows, y)
+    vecchia, dense = (sites.terms(None, theta, BETA, free_nu=True) for sites in (blocks, exact))
+    assert vecchia.loglik == pytest.approx(dense_normal(points, rows, y, theta, BETA), rel=1e-10)
     for name in NAMES:
-        np.testing.assert_allclose(getattr(found, name), getattr(dense, name), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            getattr(vecchia, name), getattr(dense, name), rtol=1e-8, atol=1e-9
+        )
 
 
 def test_dense_gradient_equals_finite_differences_of_the_density():
     theta = THETA._replace(nu=1.5)
     points, rows, y = field(25, 2, theta, seed=3)
-    found = DenseSites(points, rows, y).terms(None, theta, BETA)
+    terms = DenseSites(points, rows, y).terms(None, theta, BETA)
     for j in (0, 1, 3):
         ends = [dense_normal(points, rows, y, along(theta, j, s), BETA) for s in (1e-4, -1e-4)]
-        assert found.grad_log_theta[j] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-6)
+        assert terms.grad_log_theta[j] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-6)
     with pytest.raises(InputError, match="no sum over sites: it has no batches"):
         DenseSites(points, rows, y).terms(np.arange(3), theta, BETA)
 
@@ -134,7 +143,7 @@ def test_batched_tensors_equal_the_loops(n, q, nu, m):
             )
 
 
-def test_three_dummies_more_change_nothing():
+def test_three_more_dummies_do_not_change_sums():
     blocks, theta = case(30, 2, 1.5, 5)
     padded = replace(blocks, neighbours=np.hstack([blocks.neighbours, np.full((30, 3), -1)]))
     for sites in (lambda b: b, lambda b: BatchedSites(b, CPU)):
@@ -158,8 +167,11 @@ def test_mean_over_all_batches_is_the_full_sum():
 
 
 def test_fisher_information_is_the_covariance_of_the_score():
-    """n = 12, 10,000 fields: within 5 standard errors, at most 1 false alarm in 100,000 seeds (10 entries)."""
-    n, theta = 12, THETA._replace(nu=1.0)
+    """n = 12, 10,000 fields: within 5 standard errors, at most 1 false alarm in 100,000 seeds (10
+    entries).
+    """
+    n = 12
+    theta = THETA._replace(nu=1.0)
     points, rows, _ = field(n, 2, theta, seed=1)
     fisher = (
         build_blocks(points, rows, np.zeros(n), m=n - 1)
@@ -182,9 +194,12 @@ def exact_covariance(sites, theta):
 
 
 def score_of(sites, theta, fields):
-    """The gradient (4, field) of the dense normal density by log theta, derivatives of Sigma by central differences."""
+    """The gradient (4, field) of the dense normal density by log theta, derivatives of Sigma by
+    central differences.
+    """
     inverse = np.linalg.inv(exact_covariance(sites, theta))
-    solved, result = inverse @ fields, []
+    solved = inverse @ fields
+    result = []
     for j in range(4):
         ends = [exact_covariance(sites, along(theta, j, s)) for s in (1e-5, -1e-5)]
         slope = (ends[0] - ends[1]) / 2e-5
@@ -192,52 +207,53 @@ def score_of(sites, theta, fields):
     return np.array(result)
 
 
-def test_order_of_sites_changes_nothing_with_all_neighbours():
+def test_order_of_sites_does_not_matter_with_all_neighbours():
     theta = THETA._replace(nu=1.5)
     points, rows, y = field(20, 2, theta, seed=2)
     place = np.random.default_rng(5).permutation(20)
     one, other = (build_blocks(points[p], rows[p], y[p], m=19) for p in (np.arange(20), place))
     for name in NAMES:
-        found = [getattr(b.terms(None, theta, BETA), name) for b in (one, other)]
-        np.testing.assert_allclose(found[0], found[1], rtol=1e-10, atol=1e-11)
+        values = [getattr(b.terms(None, theta, BETA), name) for b in (one, other)]
+        np.testing.assert_allclose(values[0], values[1], rtol=1e-10, atol=1e-11)
 
 
-def test_points_that_are_the_same_need_a_jitter_and_say_so():
+def test_equal_points_need_a_jitter_which_is_counted():
     points, rows, y = field(12, 2, THETA, seed=0)
     points[7] = points[3]
     for wrap in (lambda b: b, lambda b: BatchedSites(b, CPU)):
-        found = wrap(build_blocks(points, rows, y, m=11)).terms(
+        terms = wrap(build_blocks(points, rows, y, m=11)).terms(
             None, THETA._replace(nu=2.5, tau2=1e-300), BETA
         )
-        assert found.jitters >= 1 and np.isfinite(found.loglik)
+        assert terms.jitters >= 1 and np.isfinite(terms.loglik)
 
 
 @pytest.mark.parametrize(
     "change", [{"sigma2": 1e308, "tau2": 1e308}, {"sigma2": 1e308, "rho": 1e9}]
 )
-def test_numbers_beyond_all_covariances_have_no_factor(change):
+def test_covariance_that_overflows_has_no_factor(change):
     points, rows, y = field(12, 2, THETA, seed=0)
     with pytest.raises(InputError, match="has no Cholesky factor"):
         DenseSites(points, rows, y).terms(None, THETA._replace(**change), BETA, derivatives=False)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             {"sigma2": 0.0},
-            "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to 250.",
+            "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to "
+            "250.",
         ),
         ({"nu": 251.0}, "nu = 251"),
         ({"rho": float("nan")}, "rho = nan"),
     ],
 )
-def test_parameters_that_cannot_be_are_refused(change, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_parameters_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
         blocks_of(8, 2, THETA, m=3).terms(None, THETA._replace(**change), BETA)
 
 
-def test_tables_that_do_not_fit_are_refused():
+def test_tables_of_different_lengths_or_not_finite_are_refused():
     points, rows, y = field(8, 2, THETA, seed=0)
     with pytest.raises(InputError, match="7 points, 8 rows of covariates, 8 observations"):
         build_blocks(points[:7], rows, y, m=3)
@@ -247,35 +263,36 @@ def test_tables_that_do_not_fit_are_refused():
         build_blocks(points * np.inf, rows, y, m=3)
 
 
-def test_site_gradients_sum_to_the_gradient_and_are_the_same_by_loops_and_batched():
+def test_site_gradients_sum_to_the_gradient_with_either_engine():
     blocks, theta = case(30, 5, 1.0, 5)
-    whole = blocks.terms(None, theta, BETA, free_nu=True)
-    each = blocks.site_gradients(theta, BETA, free_nu=True)
-    assert each.shape == (30, 6)
+    terms = blocks.terms(None, theta, BETA, free_nu=True)
+    gradients = blocks.site_gradients(theta, BETA, free_nu=True)
+    assert gradients.shape == (30, 6)
     np.testing.assert_allclose(
-        each.sum(axis=0), [*whole.grad_log_theta, *whole.grad_beta], rtol=1e-11
+        gradients.sum(axis=0), [*terms.grad_log_theta, *terms.grad_beta], rtol=1e-11
     )
     for site in (0, 3, 17):
         alone = blocks.terms(np.array([site]), theta, BETA, free_nu=True)
         np.testing.assert_allclose(
-            30 * each[site], [*alone.grad_log_theta, *alone.grad_beta], rtol=1e-11, atol=1e-11
+            30 * gradients[site], [*alone.grad_log_theta, *alone.grad_beta], rtol=1e-11, atol=1e-11
         )
     batched = BatchedSites(blocks, CPU).site_gradients(theta, BETA, free_nu=True)
-    np.testing.assert_allclose(batched, each, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(batched, gradients, rtol=1e-10, atol=1e-12)
 
 
 def test_site_gradients_of_an_exact_likelihood_are_refused():
     points, rows, y = field(12, 2, THETA, seed=0)
-    with pytest.raises(InputError, match="no site has a gradient of its own"):
+    with pytest.raises(InputError, match="there are no gradients of sites"):
         DenseSites(points, rows, y).site_gradients(THETA, BETA)
 
 
-def test_part_of_the_sites_stands_for_all():
+def test_part_of_the_sites_has_scaled_sums():
     blocks, theta = case(24, 2, 0.5, 5)
     places = np.array([2, 5, 11, 20])
     part = PartOfSites(blocks, places)
-    found, expected = part.terms(None, theta, BETA), blocks.terms(places, theta, BETA)
-    assert (part.n, part.p, found.loglik) == (24, 2, expected.loglik)
+    terms = part.terms(None, theta, BETA)
+    expected = blocks.terms(places, theta, BETA)
+    assert (part.n, part.p, terms.loglik) == (24, 2, expected.loglik)
     assert (
         part.terms(np.array([1, 3]), theta, BETA).loglik
         == blocks.terms(places[[1, 3]], theta, BETA).loglik
@@ -285,12 +302,12 @@ def test_part_of_the_sites_stands_for_all():
     )
 
 
-def test_distances_that_take_too_much_memory_are_computed_again_in_every_pass(monkeypatch):
+def test_distances_that_exceed_the_memory_are_recomputed_in_every_pass(monkeypatch):
     blocks, theta = case(24, 2, 1.7, 5)
-    kept = blocks.terms(None, theta, BETA, free_nu=True)
-    monkeypatch.setattr(likelihood, "KEPT_BYTES", 10)
+    stored = blocks.terms(None, theta, BETA, free_nu=True)
+    monkeypatch.setattr(likelihood, "MAX_STORED_BYTES", 10)
     again = replace(blocks)
-    found = again.terms(None, theta, BETA, free_nu=True)
+    recomputed = again.terms(None, theta, BETA, free_nu=True)
     assert (len(blocks.distances), len(again.distances)) == (24, 0)
     for name in NAMES:
-        np.testing.assert_allclose(getattr(found, name), getattr(kept, name), rtol=1e-12)
+        np.testing.assert_allclose(getattr(recomputed, name), getattr(stored, name), rtol=1e-12)

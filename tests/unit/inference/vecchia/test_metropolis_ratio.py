@@ -1,7 +1,7 @@
 """The two densities in the acceptance ratio of Metropolis, exactly.
 
-The draws of a chain show an error in them only when it is large: a proposal density 10 % off passes the comparison with
-quadrature.
+The draws of a chain show an error in them only when it is large: a proposal density 10 % off passes
+the comparison with quadrature.
 """
 
 import numpy as np
@@ -37,9 +37,8 @@ def test_log_posterior_is_dense_likelihood_and_prior_up_to_a_constant() -> None:
     expected = []
     values = []
     for eta in target.eta(TRUTH) + 0.3 * (POINTS - CENTRE):
-        prior = sum(
-            law.logpdf(np.exp(e)) + e for law, e in zip(laws, eta, strict=True)
-        )  # e: the Jacobian
+        # e: the Jacobian.
+        prior = sum(law.logpdf(np.exp(e)) + e for law, e in zip(laws, eta, strict=True))
         expected.append(dense_normal(points, rows, y, target.theta(eta), beta) + prior)
         values.append(
             log_posterior(target, target.terms(eta, np.zeros(2), derivatives=False), eta, beta)

@@ -24,7 +24,7 @@ def test_every_site_is_the_farthest_from_all_before_it(q):
     assert site_order(points).tolist() == plain_order(points)
 
 
-def test_many_sites_come_in_a_random_order_that_the_seed_repeats():
+def test_many_sites_have_a_random_order_that_depends_on_the_seed():
     points = np.zeros((20_001, 1))
     first, second, other = (site_order(points, seed=seed) for seed in (0, 0, 1))
     assert (first == second).all() and (first != other).any()
@@ -36,19 +36,20 @@ def test_many_sites_come_in_a_random_order_that_the_seed_repeats():
 )
 def test_neighbours_are_the_nearest_earlier_sites(n, q):
     points = np.random.default_rng(n).random((n, q))
-    found = earlier_neighbours(points, 7)
+    neighbours = earlier_neighbours(points, 7)
     for site in [0, 1, 5, 7, 8, n // 2, n - 1]:
         expected = np.argsort(np.linalg.norm(points[:site] - points[site], axis=1), kind="stable")[
             :7
         ]
-        assert found[site, : len(expected)].tolist() == expected.tolist()
-        assert (found[site, len(expected) :] == -1).all()
+        assert neighbours[site, : len(expected)].tolist() == expected.tolist()
+        assert (neighbours[site, len(expected) :] == -1).all()
 
 
 @pytest.mark.parametrize("q", [2, 7])
 def test_nearest_observed_points_are_found(q):
     rng = np.random.default_rng(3)
-    points, new = rng.random((300, q)), rng.random((600, q))
+    points = rng.random((300, q))
+    new = rng.random((600, q))
     expected = np.sort(np.argsort(cdist(new, points), axis=1)[:, :9], axis=1)
     assert (nearest(points, new, 9) == expected).all()
     assert nearest(points[:4], new, 9).shape == (600, 4)

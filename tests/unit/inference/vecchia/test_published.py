@@ -1,4 +1,6 @@
-"""SGRLD as published: its drift and a step against formulas written out with dense matrices, its schedule, its law."""
+"""SGRLD as published: its drift and a step against formulas written out with dense matrices, its
+schedule, its law.
+"""
 
 from itertools import pairwise
 
@@ -27,7 +29,8 @@ from tests.unit.inference.vecchia.samples import (
 )
 
 CPU = torch.device("cpu")
-FREE, FIXED = [0, 1, 2, 3], [0, 1, 3]
+FREE = [0, 1, 2, 3]
+FIXED = [0, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -37,9 +40,11 @@ FREE, FIXED = [0, 1, 2, 3], [0, 1, 3]
 )
 @pytest.mark.parametrize("index", [None, np.arange(3, 60, 2)], ids=["all sites", "a batch"])
 def test_drift_equals_differences_of_the_inverse_metric(nu, places, index):
-    """Gamma_i = sum_j d(F^-1)_ij / d eta_j, and dF / d eta_k, by differences of the eighth order of the compiled F.
+    """Gamma_i = sum_j d(F^-1)_ij / d eta_j, and dF / d eta_k, by differences of the eighth order of
+    the compiled F.
 
-    What is left is rounding: F^-1 loses as many digits as its condition number has, 200 to 40,000 here.
+    What is left is rounding: F^-1 loses as many digits as its condition number has, 200 to 40,000
+    here.
     """
     theta = THETA._replace(nu=nu)
     blocks = blocks_of(60, 2, theta, m=6)
@@ -64,28 +69,35 @@ def test_drift_equals_differences_of_the_inverse_metric(nu, places, index):
 @pytest.mark.parametrize("nu", [0.5, None], ids=["fixed nu", "free nu"])
 @pytest.mark.parametrize("index", [None, np.arange(1, 24, 3)], ids=["all sites", "a batch"])
 def test_step_is_the_formula_with_dense_matrices(nu, index):
-    """Steps from one state by other random numbers: where they end less h [F^-1 g + Gamma], g at the new beta.
+    """Steps from one state by other random numbers: where they end less h [F^-1 g + Gamma], g at
+    the new beta.
 
-    What is left is sqrt(2 h) S z. S S' = F^-1 whatever the root where all products e_i' F e_j are 2 h z_i' z_j.
+    What is left is sqrt(2 h) S z. S S' = F^-1 whatever the root where all products e_i' F e_j are 2
+    h z_i' z_j.
     """
-    h, theta, beta = 0.03, THETA._replace(nu=nu or 1.3), np.array([0.5, -0.2])
+    h = 0.03
+    theta = THETA._replace(nu=nu or 1.3)
+    beta = np.array([0.5, -0.2])
     target = Target(blocks_of(24, 2, theta, m=4), nu=nu if nu is None else theta.nu)
-    blocks, eta, places = target.sites, target.eta(theta), target.free
-    sites, share = (
-        (range(24) if index is None else index),
-        (1.0 if index is None else 24 / len(index)),
-    )
+    blocks = target.sites
+    eta = target.eta(theta)
+    places = target.free
+    sites = range(24) if index is None else index
+    share = 1.0 if index is None else 24 / len(index)
 
     def dense_fisher(at):
         return share * slopes_by_differences(blocks, at, beta, sites)[1][np.ix_(places, places)]
 
     *_, p3, p4 = by_differences(blocks, theta, beta, sites)
-    fisher, beta_mean = dense_fisher(theta), beta + h * np.linalg.solve(p4, p3 - p4 @ beta)
+    fisher = dense_fisher(theta)
+    beta_mean = beta + h * np.linalg.solve(p4, p3 - p4 @ beta)
     gamma = sum(
         log_slope(lambda at: np.linalg.inv(dense_fisher(at)), theta, j)[:, i]
         for i, j in enumerate(places)
     )
-    left, left_beta, drawn = [], [], []
+    eta_errors = []
+    beta_errors = []
+    drawn = []
     for seed in range(len(eta) + 1):
         moved, moved_beta = published_step(
             BatchedSites(blocks, CPU),
@@ -98,19 +110,27 @@ def test_step_is_the_formula_with_dense_matrices(nu, index):
         )
         gradient = share * slopes_by_differences(blocks, theta, moved_beta, sites)[0][places]
         pull = gradient + target.prior_gradient(eta)
-        left.append(moved - eta - h * (np.linalg.solve(fisher, pull) + gamma))
-        left_beta.append(moved_beta - beta_mean)
+        eta_errors.append(moved - eta - h * (np.linalg.solve(fisher, pull) + gamma))
+        beta_errors.append(moved_beta - beta_mean)
         drawn.append(np.random.default_rng(seed).standard_normal(2 + len(eta)))
-    left, left_beta, drawn = np.array(left), np.array(left_beta), np.array(drawn)
-    for found, metric, z in ((left, fisher, drawn[:, 2:]), (left_beta, share * p4, drawn[:, :2])):
-        np.testing.assert_allclose(found @ metric @ found.T, 2 * h * z @ z.T, rtol=1e-6, atol=1e-7)
+    eta_errors = np.array(eta_errors)
+    beta_errors = np.array(beta_errors)
+    drawn = np.array(drawn)
+    for errors, metric, z in (
+        (eta_errors, fisher, drawn[:, 2:]),
+        (beta_errors, share * p4, drawn[:, :2]),
+    ):
+        np.testing.assert_allclose(
+            errors @ metric @ errors.T, 2 * h * z @ z.T, rtol=1e-6, atol=1e-7
+        )
 
 
-def test_steps_fall_geometrically_to_the_share_that_is_asked_for(target, mode):
-    """First step, ratio, and the paths: squared moves in units of 2 h F^-1 have mean 3 in every third of a run.
+def test_steps_decrease_geometrically_to_the_last_share(target, mode):
+    """First step, ratio, and the paths: squared moves in units of 2 h F^-1 have mean 3 in every
+    third of a run.
 
-    At steps this short the drift is nothing beside the noise. Four standard errors of 180 moves are 0.73; with one
-    step for all of the run the means would be 5 to 60 times as large.
+    At steps this short the drift is nothing beside the noise. Four standard errors of 180 moves are
+    0.73; with one step for all of the run the means would be 5 to 60 times as large.
     """
     config = PublishedConfig(step=2e-6, last_share=0.01, batch=0, chains=2, steps=360)
     steps = [config.step_at(i) for i in range(361)]
@@ -125,8 +145,10 @@ def test_steps_fall_geometrically_to_the_share_that_is_asked_for(target, mode):
         assert abs(third.mean() - 3) < 4 * np.sqrt(6 / third.size)
 
 
-def test_chains_that_run_away_end_and_are_named():
-    """Twenty sites: F vanishes with sigma2, where steps in its units go beyond what numbers can hold."""
+def test_diverged_chains_end_with_a_warning():
+    """Twenty sites: F vanishes with sigma2, where steps in its units go beyond what numbers can
+    hold.
+    """
     small = Target(blocks_of(20, 2, TRUTH, m=5, covariates=1))
     mode = find_mode(small, small.eta(START))
     config = PublishedConfig(step=0.1, last_share=1.0, batch=0, chains=2, steps=400)
@@ -136,18 +158,19 @@ def test_chains_that_run_away_end_and_are_named():
         sample_published(small.sites, small, mode.eta, mode.beta, config, seed=0)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ConfigError, match="a step below 1"):
         PublishedConfig(step=2.0)
 
 
 @pytest.mark.soak  # of each step the formula is tried above
 def test_constant_steps_sample_the_posterior():
-    """400 sites, h = .05 on all of them: means within .2 sd of quadrature, sd ratios between .95 and 1.2.
+    """400 sites, h = .05 on all of them: means within .2 sd of quadrature, sd ratios between .95
+    and 1.2.
 
-    Standard errors of means and of sd ratios are about .05 each. A step of this length widens a normal density by a
-    hundredth, and this one, whose metric moves, by 6 to 11 %. Without Gamma, which is 1.3
-    sd long at the mode, two of the means are .35 and .4 sd off.
+    Standard errors of means and of sd ratios are about .05 each. A step of this length widens a
+    normal density by a hundredth, and this one, whose metric moves, by 6 to 11 %. Without Gamma,
+    which is 1.3 sd long at the mode, two of the means are .35 and .4 sd off.
     """
     target = Target(build_blocks(*field(400, 2, TRUTH, seed=4, covariates=1), m=5))
     mode = find_mode(target, target.eta(START))

@@ -1,4 +1,6 @@
-"""Scoring and samplers on one field of 150 sites against quadrature over the three log-parameters."""
+"""Scoring and samplers on one field of 150 sites against quadrature over the three
+log-parameters.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -29,30 +31,34 @@ def ratios(draws, quadrature):
 
 
 @pytest.mark.parametrize("priors", [Target.priors, FLAT], ids=["priors", "maximum likelihood"])
-def test_scoring_finds_the_mode_of_a_plain_search_in_few_steps(target, priors):
-    own = replace(target, priors=priors)
-    found = find_mode(own, own.eta(START))
-    assert found.converged and found.iterations < 15
-    assert np.abs(found.gradient).max() < 1e-4
+def test_scoring_finds_the_mode_of_a_general_search_in_few_steps(target, priors):
+    with_priors = replace(target, priors=priors)
+    mode = find_mode(with_priors, with_priors.eta(START))
+    assert mode.converged and mode.iterations < 15
+    assert np.abs(mode.gradient).max() < 1e-4
 
     def negative(eta):
-        beta = own.terms(eta, found.beta, derivatives=False).beta_hat
-        pull = own.pull(eta, beta)
+        beta = with_priors.terms(eta, mode.beta, derivatives=False).beta_hat
+        pull = with_priors.pull(eta, beta)
         return -pull.value, -pull.grad_eta
 
     plain = minimize(
-        negative, own.eta(START), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-7}
+        negative,
+        with_priors.eta(START),
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-7},
     )
-    np.testing.assert_allclose(found.eta, plain.x, atol=1e-5)
-    assert found.value == pytest.approx(-plain.fun, rel=1e-10)
+    np.testing.assert_allclose(mode.eta, plain.x, atol=1e-5)
+    assert mode.value == pytest.approx(-plain.fun, rel=1e-10)
 
 
-def test_scoring_says_where_the_start_has_no_density(target):
+def test_start_without_a_density_is_refused(target):
     with pytest.raises(InputError, match="Give a start inside its support"):
         find_mode(target, np.full(3, np.inf))
 
 
-def test_scoring_by_batches_comes_near_the_maximum_and_stops():
+def test_scoring_by_batches_ends_near_the_maximum():
     target = Target(build_blocks(*field(900, 2, TRUTH, seed=4, covariates=1), m=6), priors=FLAT)
     best = find_mode(target, target.eta(START))
     sd = np.sqrt(np.diag(np.linalg.inv(best.precision)))
@@ -80,13 +86,13 @@ def test_metropolis_equals_quadrature(target, mode, quadrature, independent, mov
 
 @pytest.mark.slow
 def test_independent_proposals_give_twice_the_effective_draws_of_a_walk(target, mode):
-    found = [
+    draws = [
         sample_metropolis(
             target, mode, MetropolisConfig(warmup=200, draws=1000, independent=independent), seed=3
         )
         for independent in (False, True)
     ]
-    walk, mixed = (ess_bulk(draws.eta).min() for draws in found)
+    walk, mixed = (ess_bulk(draws.eta).min() for draws in draws)
     assert mixed > 2 * walk
 
 
@@ -102,7 +108,9 @@ def test_langevin_equals_quadrature(target, mode, quadrature, batch):
 
 @dataclass(frozen=True, eq=False)
 class Unscaled:
-    """Sites whose batches are scaled by `excess`, and not by n / batch (1: as printed in the source)."""
+    """Sites whose batches are scaled by `excess`, and not by n / batch (1: as printed in the
+    source).
+    """
 
     sites: object
     excess: float = 1.0
@@ -116,7 +124,7 @@ class Unscaled:
         return self.sites.p
 
     def terms(self, index, theta, beta, **more):
-        found = self.sites.terms(index, theta, beta, **more)
+        terms = self.sites.terms(index, theta, beta, **more)
         share = 1.0 if index is None else self.excess * len(index) / self.n
         names = (
             "loglik",
@@ -128,12 +136,14 @@ class Unscaled:
             "p3",
             "p4",
         )
-        return replace(found, **{name: share * getattr(found, name) for name in names})
+        return replace(terms, **{name: share * getattr(terms, name) for name in names})
 
 
 @pytest.mark.slow
-def test_sums_that_are_not_scaled_do_not_sample_the_posterior(target, mode, quadrature):
-    """A gradient n / batch times too small beside the noise of a step: too wide by sqrt(n / batch), or it runs away."""
+def test_unscaled_sums_do_not_sample_the_posterior(target, mode, quadrature):
+    """A gradient n / batch times too small beside the noise of a step: too wide by sqrt(n / batch),
+    or it runs away.
+    """
     config = LangevinConfig(step=0.05, batch=30, control_variates=False, warmup=100, draws=1000)
     wrong = replace(target, sites=Unscaled(target.sites))
     try:
@@ -144,7 +154,7 @@ def test_sums_that_are_not_scaled_do_not_sample_the_posterior(target, mode, quad
     assert off
 
 
-def test_gaps_ten_times_as_large_shift_both_variances_by_log_100(data):
+def test_ten_times_larger_gaps_shift_both_variances_by_log_100(data):
     points, rows, y = data
     plain, wide = (
         Target(build_blocks(points, rows, scale * y, m=10), priors=FLAT) for scale in (1.0, 10.0)
@@ -168,7 +178,7 @@ def test_gaps_ten_times_as_large_shift_both_variances_by_log_100(data):
 @pytest.mark.parametrize(
     "prior", [Flat(), Gamma(9.0, 2.0), LogNormal(1.0, 0.7)], ids=["flat", "gamma", "log-normal"]
 )
-def test_priors_have_the_derivatives_and_the_mass_that_they_say(prior):
+def test_priors_have_correct_derivatives_and_mass_one(prior):
     for eta in (-0.7, 0.4, 1.6):
         slope = (prior.value(eta + 1e-4) - prior.value(eta - 1e-4)) / 2e-4
         bend = -(prior.gradient(eta + 1e-4) - prior.gradient(eta - 1e-4)) / 2e-4
@@ -188,20 +198,21 @@ SAMPLERS = [
 
 
 @pytest.mark.parametrize(("sample", "config"), SAMPLERS, ids=["langevin", "metropolis"])
-def test_killed_chains_resume_bit_for_bit(target, mode, tmp_path, sample, config):
-    whole = sample(target, mode, config, seed=5)
-    checkpoint, seen = Checkpoint(tmp_path / "chains.safetensors", every=50), []
+def test_killed_chains_resume_with_equal_draws(target, mode, tmp_path, sample, config):
+    uninterrupted = sample(target, mode, config, seed=5)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=50)
+    updates = []
 
     def cancel(update):
-        seen.append(update)
-        if len(seen) == 5:
+        updates.append(update)
+        if len(updates) == 5:
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
         sample(target, mode, config, seed=5, progress=cancel, checkpoint=checkpoint)
     assert checkpoint.path.exists()
     resumed = sample(target, mode, config, seed=5, checkpoint=checkpoint)
-    assert (resumed.eta == whole.eta).all() and (resumed.beta == whole.beta).all()
+    assert (resumed.eta == uninterrupted.eta).all() and (resumed.beta == uninterrupted.beta).all()
     with pytest.raises(ForeignCheckpointError, match="seed is 5 there and 6 here"):
         sample(target, mode, config, seed=6, checkpoint=checkpoint)
 
@@ -214,35 +225,36 @@ def test_chains_that_diverge_are_named(target, mode):
         sample_langevin(target, mode, config, seed=0)
 
 
-def test_chains_that_diverge_begin_anew_with_smaller_steps(target, mode, tmp_path):
+def test_diverged_chains_restart_with_smaller_steps(target, mode, tmp_path):
     config = LangevinConfig(
         step=1.9, batch=25, control_variates=False, chains=2, warmup=0, draws=200, thin=1
     )
     with pytest.raises(DivergedError):
         sample_langevin(target, mode, replace(config, step=0.95, batch=50), seed=0)
     checkpoint = Checkpoint(tmp_path / "chains.safetensors")
-    found = sample_by_smaller_steps(target, mode, config, seed=0, checkpoint=checkpoint)
+    draws = sample_by_smaller_steps(target, mode, config, seed=0, checkpoint=checkpoint)
     alone = sample_langevin(target, mode, replace(config, step=0.475, batch=100), seed=0)
-    assert (found.eta == alone.eta).all() and not found.warnings
+    assert (draws.eta == alone.eta).all() and not draws.warnings
     resumed = sample_by_smaller_steps(target, mode, config, seed=0, checkpoint=checkpoint)
-    assert (found.eta == resumed.eta).all()
+    assert (draws.eta == resumed.eta).all()
 
 
-def test_chains_that_diverge_at_every_step_leave_the_mode_and_say_so(target, mode):
+def test_chains_that_diverge_at_every_step_return_the_mode_with_a_warning(target, mode):
     config = LangevinConfig(
         step=1.9, batch=10, control_variates=False, chains=2, warmup=0, draws=200
     )
     steep = replace(target, sites=Unscaled(target.sites, excess=200.0))
-    found = sample_by_smaller_steps(steep, mode, config, seed=0)
-    assert found.eta.shape == (1, 1, mode.eta.size) and (found.eta[0, 0] == mode.eta).all()
-    assert (found.precision_beta == mode.precision_beta).all()
-    assert found.warnings == (
-        "All chains diverged, down to a step of 0.2375: the scales are taken as known at their likeliest values.",
+    draws = sample_by_smaller_steps(steep, mode, config, seed=0)
+    assert draws.eta.shape == (1, 1, mode.eta.size) and (draws.eta[0, 0] == mode.eta).all()
+    assert (draws.precision_beta == mode.precision_beta).all()
+    assert draws.warnings == (
+        "All chains diverged, down to a step of 0.2375: the scales are fixed at their most "
+        "probable values.",
     )
 
 
 @pytest.mark.parametrize("settings", [{"step": 2.0}, {"draws": 10, "thin": 3}, {"chains": 0}])
-def test_settings_of_chains_that_cannot_be_are_refused(settings):
+def test_invalid_settings_of_chains_are_refused(settings):
     with pytest.raises(ConfigError, match="Accepted: "):
         LangevinConfig(**settings)
 
