@@ -1,4 +1,4 @@
-"""Repair of a fault of Streamlit: a download that was just made is deleted before the browser has it.
+"""Repair of a fault of Streamlit: a new download is deleted before the browser has fetched it.
 
 The file of a download button whose data are made on a press belongs to no page. Streamlit (1.67)
 deletes it after the second script run that ends, of any session. Where several users are at work,

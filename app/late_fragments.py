@@ -1,10 +1,11 @@
 """Repair of a fault of Streamlit: a late request of a fragment leaves an empty page.
 
-A fragment that redraws itself, or a component in one, sends a request with the page that the browser
-shows. The user may have followed a link just before, and the server may not have answered yet. Then
-the request names the old page. Streamlit (1.67) merges it with the request of the link, which is
-lost, or it runs the fragment after the new page and tells the browser that the page has changed; the
-browser then removes everything that the new page has drawn. Under load this is a matter of seconds.
+A fragment that redraws itself, or a component in one, sends a request with the page that the
+browser shows. The user may have followed a link just before, and the server may not have answered
+yet. Then the request names the old page. Streamlit (1.67) merges it with the request of the link,
+which is lost. Or it runs the fragment after the new page and tells the browser that the page has
+changed; the browser then removes everything that the new page has drawn. Under load this is a
+matter of seconds.
 """
 
 from streamlit.proto.ClientState_pb2 import ClientState

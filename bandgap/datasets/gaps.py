@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.units import TO_EV, Unit, unit_of_name
-from bandgap.foundation.errors import InputError, printable, shown
+from bandgap.foundation.errors import InputError, printable, quoted
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
 
@@ -216,7 +216,7 @@ def _gap(record: StructureRecord, key: str) -> float:
 
 
 def _quoted(value: InfoValue) -> str:
-    return shown(value) if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def _place(record: StructureRecord) -> str:

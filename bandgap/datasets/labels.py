@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.gaps import LARGEST_GAP_EV, distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
 from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
-from bandgap.foundation.errors import InputError, printable, shown
+from bandgap.foundation.errors import InputError, printable, quoted
 
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}
 _PLAIN_WORDS = _GAP_WORDS | {"band", "e", "energy", "target", "label"}
@@ -352,7 +352,7 @@ def _numbers(
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         value *= TO_EV[unit]
         if not 0.0 <= value <= LARGEST_GAP_EV:
-            invalid.append(f"{line} ({shown(cell)})")
+            invalid.append(f"{line} ({quoted(cell)})")
         values.append(value)
     if invalid:
         hint = " Decimal points and decimal commas are mixed; write points." if is_mixed else ""

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Literal
 
-from bandgap.foundation.errors import InputError, shown
+from bandgap.foundation.errors import InputError, quoted
 
 Unit = Literal["eV", "meV", "Hartree", "Rydberg", "kJ/mol", "kcal/mol", "cm-1"]
 
@@ -70,7 +70,7 @@ def unit_in_name(name: str, *, what: str) -> Unit | None:
     rejected = sorted(_OTHER_UNITS & set(words))
     if rejected or len(stated) > 1:
         units = " ".join(rejected or sorted(stated))
-        raise InputError(f"{what} {shown(name)} states the unit {units}. {ACCEPTED_UNITS}")
+        raise InputError(f"{what} {quoted(name)} states the unit {units}. {ACCEPTED_UNITS}")
     return stated.pop() if stated else None
 
 
@@ -98,11 +98,13 @@ def unit_of_name(name: str, unit: Unit | None, *, what: str, remedy: str = "") -
     stated = unit_in_name(name, what=what)
     if stated is None and unit is None:
         raise InputError(
-            f"{what} {shown(name)} states no unit, and a unit is never guessed."
+            f"{what} {quoted(name)} states no unit, and a unit is never guessed."
             f" {ACCEPTED_UNITS}{remedy}"
         )
     if stated is not None and unit is not None and stated != unit:
-        raise InputError(f"{what} {shown(name)} states {stated}, but the unit was given as {unit}.")
+        raise InputError(
+            f"{what} {quoted(name)} states {stated}, but the unit was given as {unit}."
+        )
     return stated or unit or "eV"
 
 

@@ -1,9 +1,9 @@
 """Where maps over items are computed: in processes of this machine (local), or on a Dask cluster.
 
-The engine is a setting of the process and of those that it starts: `BANDGAP_ENGINE` and `BANDGAP_SCHEDULER`, which
-`--engine` and `--scheduler` set. Both go through joblib, whose backends these are. Results are those of a loop, bit for
-bit where the machines have the same processor, in the order of the items. An item whose worker is lost is computed
-again by another.
+The engine is a setting of the process and of its child processes: `BANDGAP_ENGINE` and
+`BANDGAP_SCHEDULER`, which `--engine` and `--scheduler` set. Both engines are backends of joblib.
+Results are those of a loop, bit for bit where the machines have the same processor, in the order of
+the items. The item of a worker that is lost is computed again by another one.
 """
 
 import contextlib
@@ -30,18 +30,19 @@ T = TypeVar("T")
 
 ENGINE, SCHEDULER = "BANDGAP_ENGINE", "BANDGAP_SCHEDULER"
 NAMES: tuple[Name, ...] = get_args(Name)
-CONNECT_S = 15  # until a scheduler must have answered
-AHEAD = 4  # items that are given out at once for every process
-CLOSE_S = 1.0  # until a scheduler must have answered when it is left
-_DISCONNECT: list[Callable[[], object]] = []  # what closes the connections to engines elsewhere
-_HERE = threading.local()  # whether this thread computes an item of a map
+CONNECT_S = 15  # time limit for the answer of a scheduler
+AHEAD = 4  # items for each process that are submitted before they are needed
+CLOSE_S = 1.0  # time limit for the answer of a scheduler when its connection is closed
+_DISCONNECT: list[Callable[[], object]] = []  # functions that close the connections to schedulers
+_THREAD = threading.local()  # whether this thread computes an item of a map
 
 
 @dataclass(frozen=True)
 class Engine:
     """An engine with the address of its scheduler, "" for none.
 
-    Raises ConfigError for a name that does not exist, for Dask without an address, and for an address without a use.
+    Raises ConfigError for an unknown name, for Dask without an address, and for an address that the
+    engine does not use.
     """
 
     name: Name = "local"
@@ -54,31 +55,36 @@ class Engine:
             )
         if self.name == "dask" and not self.scheduler:
             raise ConfigError(
-                f"The engine dask needs the address of its scheduler: --scheduler tcp://HOST:8786, or {SCHEDULER}. "
-                "`dask scheduler` starts one and prints it."
+                "The engine dask needs the address of its scheduler: --scheduler"
+                f" tcp://HOST:8786, or {SCHEDULER}. `dask scheduler` starts one and prints it."
             )
         if self.name == "local" and self.scheduler:
             raise ConfigError(
-                f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine dask."
+                f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine"
+                " dask."
             )
 
     @property
     def remote(self) -> bool:
-        """Whether others than this process's own children compute."""
+        """Whether processes compute that are not children of this one."""
         return self.name != "local"
 
 
 def engine_in_use() -> Engine:
-    """Return the engine of this process; inside an item of a map it is local, so that maps do not nest."""
+    """Return the engine of this process.
+
+    Inside an item of a map it is local, so that maps do not nest.
+    """
     if inside_map():
         return Engine()
     return Engine(cast(Name, os.environ.get(ENGINE) or "local"), os.environ.get(SCHEDULER, ""))
 
 
 def use_engine(name: str | None, scheduler: str | None = None) -> Engine:
-    """Take an engine for this process and those that it starts; None leaves what the variables say. Return it.
+    """Set and return the engine of this process and of the processes that it starts.
 
-    Raises ConfigError as `Engine` does, and where the engine's package is not installed or nothing answers.
+    None leaves what the environment variables say. Raises ConfigError as `Engine` does, and if the
+    engine's package is not installed or no scheduler answers.
     """
     for variable, value in ((ENGINE, name), (SCHEDULER, scheduler)):
         if value is not None:
@@ -91,7 +97,7 @@ def use_engine(name: str | None, scheduler: str | None = None) -> Engine:
 
 def inside_map() -> bool:
     """Return whether this thread computes an item of a map, whose own maps are then loops."""
-    return bool(getattr(_HERE, "inside", False))
+    return bool(getattr(_THREAD, "inside", False))
 
 
 def mapped(
@@ -101,35 +107,43 @@ def mapped(
     n_jobs: int = 1,
     ahead: int = AHEAD,
 ) -> Generator[T, None, None]:
-    """Yield `function(*task)` for every task, in their order, by the engine in use.
+    """Yield `function(*task)` for every task, in their order, computed by the engine in use.
 
-    Local with one job it is a loop in this process; local with more they are processes; an engine elsewhere uses all
-    of its workers, whatever `n_jobs` is. At most `ahead` tasks for every process are out at once, so that `tasks` may
-    be endless, and closing the generator leaves no more than these to be computed. Raises what `function` raises.
+    Parameters
+    ----------
+    function
+        Function of the arguments of a task. What it raises is raised here.
+    tasks
+        Tuples of arguments; may be endless.
+    n_jobs
+        Number of local processes; with one job the map is a loop in this process. A remote engine
+        uses all of its workers.
+    ahead
+        Tasks for each process that are submitted before they are needed. After the generator is
+        closed, at most these are still computed.
     """
     engine = engine_in_use()
     if not engine.remote and (n_jobs == 1 or inside_map()):
         for task in tasks:
             yield function(*task)
         return
-    left = iter(tasks)
+    remaining_tasks = iter(tasks)
     with _parallel(engine, n_jobs) as parallel:
         window = ahead * max(1, int(parallel._effective_n_jobs()))
-        while batch := list(islice(left, window)):
+        while batch := list(islice(remaining_tasks, window)):
             yield from parallel(joblib.delayed(_inside)(function, task) for task in batch)
 
 
 def end_pools() -> None:
     """End the processes and connections that this process keeps for its next map.
 
-    Joblib keeps its processes for five minutes, and Python waits for them before it exits. What they
-    still compute is lost. A later map starts new ones.
+    Joblib keeps its processes for five minutes, and Python waits for them before it exits. What
+    they still compute is lost. A later map starts new ones.
     """
     if multiprocessing.active_children():
         executor = get_reusable_executor(reuse=True, kill_workers=True)
-        if isinstance(
-            executor, MemmappingExecutor
-        ):  # joblib's own; removes its files of large arrays too
+        if isinstance(executor, MemmappingExecutor):
+            # the executor of joblib, which also removes its files of large arrays
             executor.terminate(kill_workers=True)
         else:
             executor.shutdown(wait=True, kill_workers=True)
@@ -144,17 +158,18 @@ def end_pools() -> None:
 
 
 def _inside(function: Callable[..., T], task: tuple[Any, ...]) -> T:
-    _HERE.inside = True
+    _THREAD.inside = True
     try:
         return function(*task)
     finally:
-        _HERE.inside = False
+        _THREAD.inside = False
 
 
 def _parallel(engine: Engine, n_jobs: int) -> Any:
     if not engine.remote:
-        # Processes that grew by hundreds of MB or were idle for minutes are replaced, with a warning in the thread of
-        # joblib that gives out the items. As an error it would end that thread, and the map would wait for ever.
+        # Processes that grew by hundreds of MB or were idle for minutes are replaced, with a
+        # warning in the thread of joblib that submits the items. As an error it would end that
+        # thread, and the map would wait for ever.
         warnings.filterwarnings(
             "ignore", message="A worker stopped while some jobs", category=UserWarning
         )
@@ -170,30 +185,30 @@ def _dask(scheduler: str) -> dict[str, Any]:
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
         _DISCONNECT.append(lambda: client.close(timeout=CLOSE_S))
-        found = client.run(version, "bandgap")
+        versions_by_worker = client.run(version, "bandgap")
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(
-            f"No Dask scheduler answers at {scheduler} ({error}). `dask scheduler` starts one, `dask worker "
-            f"{scheduler} --nthreads 1` a worker."
+            f"No Dask scheduler answers at {scheduler} ({error}). `dask scheduler` starts one,"
+            f" `dask worker {scheduler} --nthreads 1` a worker."
         ) from error
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"bandgap is not installed where the workers of {scheduler} run: {error}."
         ) from error
-    if not found:
+    if not versions_by_worker:
         raise ConfigError(
             f"{scheduler} has no workers. Start some: `dask worker {scheduler} --nthreads 1`."
         )
-    _check_versions(scheduler, set(found.values()))
+    _check_versions(scheduler, set(versions_by_worker.values()))
     return {"backend": "dask", "client": client}
 
 
-def _check_versions(where: str, found: set[str]) -> None:
-    own = version("bandgap")
-    if found != {own}:
+def _check_versions(scheduler: str, worker_versions: set[str]) -> None:
+    this_version = version("bandgap")
+    if worker_versions != {this_version}:
         raise ConfigError(
-            f"The workers of {where} have bandgap {', '.join(sorted(found))}, this process has {own}. Install one "
-            "version on all."
+            f"The workers of {scheduler} have bandgap {', '.join(sorted(worker_versions))}, this"
+            f" process has {this_version}. Install one version on all."
         )
 
 
@@ -202,6 +217,7 @@ def _package(name: str, *, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ConfigError(
-            f"The engine {extra} needs the package {name}, which is not installed. Install it by "
-            f"`pip install -c constraints.txt '.[{extra}]'` in the folder of bandgap's README, also for the workers."
+            f"The engine {extra} needs the package {name}, which is not installed. Install it by"
+            f" `pip install -c constraints.txt '.[{extra}]'` in the folder of bandgap's README,"
+            " also for the workers."
         ) from None

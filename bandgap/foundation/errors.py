@@ -35,7 +35,7 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Return text from a file in quotes, shortened, with control characters replaced."""
     clean = printable(text.strip())
     if not clean:

@@ -145,7 +145,7 @@ def unpack(folder: Path) -> None:
         try:
             path = folder / member.name.removeprefix(top)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(member.content.whole())
+            path.write_bytes(member.content.read_all())
         except OSError as error:
             raise InputError(
                 f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again."
@@ -183,7 +183,7 @@ def check_source(folder: Path) -> None:
 def _kind(member: Member) -> str:
     """Return the kind of model in a manifest; an empty text where the file is no manifest."""
     try:
-        manifest = parse_json(member.content.whole(), what=member.name)
+        manifest = parse_json(member.content.read_all(), what=member.name)
     except JsonError:
         return ""
     return str(manifest.get("kind", "")) if isinstance(manifest, dict) else ""

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from bandgap.foundation.errors import ConfigError, shown
+from bandgap.foundation.errors import ConfigError, quoted
 
 IntervalKind = Literal["prediction", "credible", "conformal"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
@@ -12,7 +12,7 @@ def check_kind(kind: str) -> None:
     """Raise ConfigError for an unknown kind of interval."""
     if kind not in INTERVAL_KINDS:
         raise ConfigError(
-            f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the "
+            f"interval is {quoted(kind)}. Accepted: prediction (of a new gap), credible (of the "
             "mean), conformal (of a new gap, by held-back structures)."
         )
 

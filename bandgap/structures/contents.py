@@ -63,7 +63,7 @@ class Content:
         with self.opened() as stream:
             return stream.read(size)
 
-    def whole(self) -> bytes:
+    def read_all(self) -> bytes:
         """Return all bytes."""
         with self.opened() as stream:
             return stream.read()

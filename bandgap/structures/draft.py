@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.records import InfoValue, Limits, Problem
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def coordinates(
 
     Raises Unreadable, with the number of the line (from 1) and what was expected, if they are not.
     """
-    message = f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}"
+    message = f"line {line}: expected {what}, found {quoted(' '.join(tokens[:3]))}"
     try:
         x, y, z = (number(token) for token in tokens[:3])
     except ValueError:

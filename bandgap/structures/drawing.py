@@ -33,25 +33,28 @@ def shape_of(record: StructureRecord) -> Shape | None:
     i, j, vectors = close_vectors(positions, cell=cell, pbc=pbc, cutoff_angstrom=reach)
     distances = np.linalg.norm(vectors, axis=1)
     bonded = distances < radii[i] + radii[j]
-    count, group, whole = _molecules(positions, i[bonded], j[bonded], vectors[bonded])
+    count, group, molecule_positions = _molecules(positions, i[bonded], j[bonded], vectors[bonded])
     full = complete_cell(cell, pbc)
-    shifts = _shifts(whole, i, j, vectors, full)
+    shifts = _shifts(molecule_positions, i, j, vectors, full)
     network = (
         np.bincount(group, weights=np.bincount(i[bonded], shifts[bonded].any(axis=1), len(numbers)))
         > 0
     )
-    whole = np.where(network[group][:, None], positions, whole)
-    whole = _into_cell(
-        whole, np.where(network[group], np.arange(len(numbers)) + count, group), full, np.array(pbc)
+    molecule_positions = np.where(network[group][:, None], positions, molecule_positions)
+    molecule_positions = _into_cell(
+        molecule_positions,
+        np.where(network[group], np.arange(len(numbers)) + count, group),
+        full,
+        np.array(pbc),
     )
-    shifts = _shifts(whole, i, j, vectors, full)
+    shifts = _shifts(molecule_positions, i, j, vectors, full)
     is_contact = (group[i] != group[j]) | (shifts.any(axis=1) & ~network[group[i]])
     shortest, shortest_pair = _shortest(i, j, distances, np.ones(len(i), dtype=bool))
     contact, contact_pair = _shortest(i, j, distances, is_contact & (distances <= CONTACT_ANGSTROM))
     volume = abs(float(np.linalg.det(cell)))
     return Shape(
         numbers=numbers.astype(np.uint8),
-        positions=whole,
+        positions=molecule_positions,
         cell=np.where(np.array(pbc)[:, None], cell, 0.0),
         pbc=np.array(pbc),
         bonds=np.stack([i[bonded], j[bonded]], axis=1).astype(np.uint16),
@@ -109,7 +112,7 @@ def _shifts(
 def _into_cell(
     positions: Floats, group: Indices, full: Floats, periodic: NDArray[np.bool_]
 ) -> Floats:
-    """Return positions of groups shifted by whole cells so that every centre is in the cell."""
+    """Return positions of groups shifted by whole cells, so that every centre is in the cell."""
     fractional = positions @ np.linalg.inv(full)
     size = np.maximum(np.bincount(group), 1)
     centre = np.stack(

@@ -15,7 +15,7 @@ class RepeatedIds:
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self.n = 0  # number of ids so far
-        self._seen: set[str] = set()
+        self._earlier_ids: set[str] = set()
         self._repeats: list[tuple[int, str]] = []
         for id in ids:
             self.add(id)
@@ -27,10 +27,10 @@ class RepeatedIds:
 
     def add(self, id: str) -> None:
         """Add the next id."""
-        if id in self._seen:
+        if id in self._earlier_ids:
             self._repeats.append((self.n, id))
         else:
-            self._seen.add(id)
+            self._earlier_ids.add(id)
         self.n += 1
 
     def new_ids(self) -> dict[int, str]:
@@ -43,7 +43,7 @@ class RepeatedIds:
         last_count: dict[str, int] = {}
         for index, id in self._repeats:
             count = last_count.get(id, 1) + 1
-            while (new_id := f"{id}-{count}") in self._seen or new_id in used:
+            while (new_id := f"{id}-{count}") in self._earlier_ids or new_id in used:
                 count += 1
             last_count[id] = count
             new_ids[index] = new_id

@@ -171,7 +171,7 @@ def _from_archive(
                 "a zip archive by its content, and not by its name. Name it .zip to have it opened."
             )
         n_records = 0
-        for member in unzip(content.path or content.whole(), limits=limits):
+        for member in unzip(content.path or content.read_all(), limits=limits):
             file = f"{name}/{member.name}"
             if n_records >= max_records:
                 yield _limit_record(file, limits)

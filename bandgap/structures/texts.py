@@ -50,7 +50,7 @@ class Text:
         """Return the first `length` characters, or all if there are fewer."""
         return _first(self._pieces(), length)
 
-    def whole(self) -> str:
+    def read_all(self) -> str:
         """Return the whole text."""
         return "".join(self._pieces())
 

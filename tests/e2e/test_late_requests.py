@@ -1,4 +1,4 @@
-"""Requests of the browser that reach the server late, as they do on a slow connection or a busy server."""
+"""Requests of the browser that reach the server late, as on a slow connection or a busy server."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class SlowConnection:
     """A connection that holds back what fragments ask for, until another request was sent."""
 
     def __init__(self, page: Page) -> None:
-        self.held: list[str | bytes] = []
+        self.delayed_messages: list[str | bytes] = []
         page.route_web_socket(re.compile("_stcore/stream"), self._connect)
 
     def _connect(self, browser: WebSocketRoute) -> None:
@@ -30,11 +30,11 @@ class SlowConnection:
                 message if isinstance(message, bytes) else message.encode()
             )
             if request.rerun_script.fragment_id:
-                self.held.append(message)
+                self.delayed_messages.append(message)
                 return
             server.send(message)
-            while self.held and request.WhichOneof("type") == "rerun_script":
-                server.send(self.held.pop())
+            while self.delayed_messages and request.WhichOneof("type") == "rerun_script":
+                server.send(self.delayed_messages.pop())
 
         browser.on_message(send)
 
@@ -45,9 +45,10 @@ def test_request_of_a_fragment_after_a_link_was_followed_leaves_the_new_page(
     connection = SlowConnection(page)
     page.goto(server.address)
     expect_ready(page, "Home")
-    wait_until(page, lambda: bool(connection.held))  # the report of the component of the browser
+    # the report of the component that remembers workspaces
+    wait_until(page, lambda: bool(connection.delayed_messages))
     page.get_by_role("link", name="Data", exact=True).click()
-    wait_until(page, lambda: not connection.held)
+    wait_until(page, lambda: not connection.delayed_messages)
     for _ in range(LOOKS):
         page.wait_for_timeout(100)
         expect_ready(page, "Data")

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.jobs.service.limits import Refusal
 
@@ -47,7 +47,7 @@ def _no_constant(name: str) -> float:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise Refusal(400, f"The JSON holds the number {shown(text)}, which is not finite.")
+        raise Refusal(400, f"The JSON holds the number {quoted(text)}, which is not finite.")
     return value
 
 
@@ -61,5 +61,5 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     values = dict(pairs)
     if len(values) < len(pairs):
         ((repeated_key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise Refusal(400, f"The JSON has the key {shown(repeated_key)} twice in one object.")
+        raise Refusal(400, f"The JSON has the key {quoted(repeated_key)} twice in one object.")
     return values

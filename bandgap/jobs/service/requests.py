@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from bandgap.datasets.gaps import LARGEST_GAP_EV
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json
@@ -133,7 +133,7 @@ def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOp
     unknown = sorted(set(body) - set(FIELDS))
     if unknown:
         raise Refusal(
-            422, f"The body has the field {shown(unknown[0])}. Accepted: {', '.join(FIELDS)}."
+            422, f"The body has the field {quoted(unknown[0])}. Accepted: {', '.join(FIELDS)}."
         )
     for name in FIELDS[1:]:
         value = body.get(name)
@@ -144,7 +144,7 @@ def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOp
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not (is_number if name == "level" else isinstance(value, str)):
             accepted = "a number such as 0.95" if name == "level" else "text"
-            raise Refusal(422, f"{name} is {shown(str(value))}. Accepted: {accepted}.")
+            raise Refusal(422, f"{name} is {quoted(str(value))}. Accepted: {accepted}.")
         options = replace(options, **{name: value})
     return options
 
@@ -158,7 +158,7 @@ def _numbers(text: str) -> Iterator[float]:
         if not math.isfinite(value):
             raise Refusal(
                 422,
-                f"{BASELINE} holds {shown(word)}. Accepted: finite numbers in "
+                f"{BASELINE} holds {quoted(word)}. Accepted: finite numbers in "
                 "eV with commas between.",
             )
         yield value

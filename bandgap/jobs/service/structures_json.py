@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import printable, shown
+from bandgap.foundation.errors import printable, quoted
 from bandgap.jobs.service.json_text import Json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.structures.checks import to_record
@@ -96,7 +96,7 @@ def file_name(name: str, *, default: str) -> str:
     ):
         raise Refusal(
             422,
-            f"{shown(name)} is not accepted as a file's name. Send a plain name such as "
+            f"{quoted(name)} is not accepted as a file's name. Send a plain name such as "
             "benzene.cif, no path.",
         )
     return name
@@ -109,7 +109,7 @@ def _draft(entry: Mapping[str, Json], where: str) -> Draft:
         elif "positions" in entry:
             draft = _of_ase(entry, where)
         else:
-            keys = ", ".join(shown(key) for key in list(entry)[:5]) or "no keys"
+            keys = ", ".join(quoted(key) for key in list(entry)[:5]) or "no keys"
             raise Refusal(422, f"{where} has {keys}. Accepted: {ACCEPTED}.")
     except Unreadable as error:
         draft = refused_draft(str(error))
@@ -321,5 +321,5 @@ def _kind(value: Json) -> str:
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
-        return f"the text {shown(value)}"
+        return f"the text {quoted(value)}"
     return f"a list of {len(value)}" if isinstance(value, list) else "an object"

@@ -7,7 +7,7 @@ pickle or trajectory is ever executed.
 
 from collections.abc import Iterable, Iterator
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats import aims, ase_db, cif, optimade, parquet, pdb, poscar, shelx, xyz
@@ -48,7 +48,7 @@ def suffix_of(name: str) -> str:
 
 def refuse_by_kind(content: Content, base: str) -> None:
     """Raise Unreadable if a file's name or first bytes are those of a kind that is never opened."""
-    if suffix_of(base) == "json" and optimade.MARK.encode() in content.whole():
+    if suffix_of(base) == "json" and optimade.MARK.encode() in content.read_all():
         return
     data = content.head(_PROBED_BYTES)
     kind = _KIND_BY_SUFFIX.get(suffix_of(base)) or next(
@@ -86,7 +86,7 @@ def detect(text: Text, base: str) -> Format:
     if matching_formats:
         return matching_formats[0]
     raise Unreadable(
-        f"not a structure file (it begins with {shown(probe.strip().partition(chr(10))[0])})."
+        f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
         f" Accepted: {ACCEPTED}."
     )
 
@@ -113,7 +113,7 @@ def _read(content: Text | Content, form: Format, limits: Limits) -> Iterable[Dra
     if form.read_lines is not None:
         return form.read_lines(content, limits=limits)
     assert form.read is not None  # because `detect` returned it
-    return form.read(content.whole(), limits=limits)
+    return form.read(content.read_all(), limits=limits)
 
 
 def is_nameless(base: str) -> bool:

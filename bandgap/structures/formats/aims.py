@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates
 from bandgap.structures.records import Limits
 
@@ -32,9 +32,9 @@ def read_aims(text: str, *, limits: Limits) -> list[Draft]:
             vectors.append(coordinates(tokens[1:], line=line))
         elif keyword in _ATOMS:
             if len(tokens) < 5:
-                found = shown(" ".join(tokens))
+                text = quoted(" ".join(tokens))
                 raise Unreadable(
-                    f"line {line}: expected three coordinates and an element, found {found}"
+                    f"line {line}: expected three coordinates and an element, found {text}"
                 )
             atoms.append(coordinates(tokens[1:], line=line))
             draft.symbols.append(tokens[4])
@@ -50,7 +50,7 @@ def read_aims(text: str, *, limits: Limits) -> list[Draft]:
     if not_read:
         line, text_of_line = not_read[0]
         more = f" and {len(not_read) - 1} more" if len(not_read) > 1 else ""
-        draft.warn(f"line {line} ({shown(text_of_line)}){more} not understood and not read")
+        draft.warn(f"line {line} ({quoted(text_of_line)}){more} not understood and not read")
     if len(vectors) not in (0, 3):
         raise Unreadable(
             f"expected no lattice_vector (a molecule) or three (a crystal), found {len(vectors)}"

@@ -134,7 +134,7 @@ def _opened(content: Content) -> sqlite3.Connection:
     """
     if content.path is not None and set(content.head(_VERSIONS.stop)[_VERSIONS]) <= {1, 2}:
         return sqlite3.connect(f"{content.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-    data = bytearray(content.whole())
+    data = bytearray(content.read_all())
     data[_VERSIONS] = b"\x01\x01"
     db = sqlite3.connect(":memory:")
     db.deserialize(bytes(data))

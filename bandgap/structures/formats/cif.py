@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gemmi import cif
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats.cif_elements import site_element
 from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
@@ -295,7 +295,7 @@ def _syntax_reason(error: Exception, n_lines_before: int, lines: list[str]) -> s
     if any(quotes in text for quotes in _TRIPLE_QUOTES):
         return f"{message}. Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1."
     if glued := glued_numbers(text):
-        return f"{message}. {shown(glued)} is two numbers without a space."
+        return f"{message}. {quoted(glued)} is two numbers without a space."
     return f"{message}. Is the file cut off?" if _is_at_end(error, lines) else f"{message}."
 
 
@@ -322,7 +322,7 @@ def _located_message(error: Exception, lines_before: int) -> str:
     return (
         f"line {int(match.group(1)) + lines_before}, {match.group(2)}"
         if match
-        else shown(str(error))
+        else quoted(str(error))
     )
 
 

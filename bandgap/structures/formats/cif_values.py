@@ -4,7 +4,7 @@ import re
 
 from gemmi import cif
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import NUMBER, Unreadable, number
 
 _UNCERTAINTY = re.compile(r"\(\d*\)$")
@@ -53,7 +53,7 @@ def number_of(text: str, *, what: str) -> float:
     try:
         return number(without_uncertainty(text))
     except ValueError:
-        raise Unreadable(f"{what} is {shown(text)}, {_kind_of_text(text)}") from None
+        raise Unreadable(f"{what} is {quoted(text)}, {_kind_of_text(text)}") from None
 
 
 def glued_numbers(text: str) -> str:

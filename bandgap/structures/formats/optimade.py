@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.records import InfoValue, Limits
@@ -44,7 +44,7 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
         entries = json.loads(text)["data"]
     except ValueError as error:
         raise Unreadable(
-            f"not JSON that can be read ({shown(str(error))}). Is the file cut off?"
+            f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
         ) from None
     except (KeyError, TypeError):
         raise Unreadable("JSON without the key data at its top: no response of OPTIMADE") from None
@@ -116,8 +116,8 @@ def _symbols(species: object) -> tuple[dict[str, str], dict[str, int]]:
                 f"{s} {c}" for s, c in zip(symbols, concentrations, strict=False)
             )
             raise Unreadable(
-                f"sites of {shown(name)} contain {shown(components)}. Disordered structures are not"
-                " supported; export one ordered component."
+                f"sites of {quoted(name)} contain {quoted(components)}. Disordered structures are"
+                " not supported; export one ordered component."
             )
         element_of_species[name] = str(symbols[0])
         attached_to_species[name] = n_attached

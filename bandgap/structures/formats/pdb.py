@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import printable, shown
+from bandgap.foundation.errors import printable, quoted
 from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused_draft
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
@@ -116,12 +116,12 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
     settings = operations_from_symbol(group, cell) if group else [parse_operations(["x,y,z"])]
     if len(settings) > 1:
         raise Unreadable(
-            f"CRYST1 names the space group {shown(group)}, which has two origins, and does not say"
+            f"CRYST1 names the space group {quoted(group)}, which has two origins, and does not say"
             " which one. Export in P 1 or as CIF."
         )
     if not settings:
         raise Unreadable(
-            f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as"
+            f"CRYST1 names the space group {quoted(group)}, which is not known. Export in P 1 or as"
             " CIF."
         )
     if not np.isfinite(positions).all():
@@ -181,7 +181,7 @@ def _occupancies(model: _Model) -> list[float]:
         try:
             values.append(number(text) if text else 1.0)
         except ValueError:
-            raise Unreadable(f"line {at}: the occupancy is {shown(text)}, not a number") from None
+            raise Unreadable(f"line {at}: the occupancy is {quoted(text)}, not a number") from None
     return values if any(values) else [1.0] * len(values)
 
 
@@ -193,7 +193,7 @@ def _crystal(cryst: str) -> tuple[UnitCell | None, str]:
     try:
         values = [number(text) for text in texts]
     except ValueError:
-        raise Unreadable(f"CRYST1 is not six numbers: {shown(cryst[6:54])}") from None
+        raise Unreadable(f"CRYST1 is not six numbers: {quoted(cryst[6:54])}") from None
     if tuple(values[:3]) == _NO_CELL:
         return None, ""
     return unit_cell(values, texts=texts), cryst[55:66].strip()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import (
     LARGEST_NUMBER,
     NUMBER,
@@ -88,8 +88,8 @@ def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
         at += 1
     mode = lines[at].strip()[:1].lower() if at < len(lines) else ""
     if mode not in ("d", "c", "k"):
-        found = shown(lines[at]) if at < len(lines) else "the end of the file"
-        raise Unreadable(f"line {at + 1}: expected Direct or Cartesian, found {found}")
+        text = quoted(lines[at]) if at < len(lines) else "the end of the file"
+        raise Unreadable(f"line {at + 1}: expected Direct or Cartesian, found {text}")
     values = _positions(lines, at + 1, n_atoms=sum(counts))
     positions = values @ cell if mode == "d" else values * factors
     symbols = [
@@ -111,7 +111,8 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         or (len(scale) == 3 and (scale < 0).any())
     ):
         raise Unreadable(
-            f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}"
+            "line 2: expected the scale (one number, or three above zero), found"
+            f" {quoted(lines[1])}"
         )
     rows = [
         coordinates(lines[at].split(), line=at + 1, what="a lattice vector (three numbers)")
@@ -143,8 +144,8 @@ def _elements(lines: list[str]) -> tuple[list[str], list[int], int]:
         counts = lines[6].split()
         next_line = 7
     else:
-        found = f"{shown(lines[5])} and {shown(lines[6] if len(lines) > 6 else '')}"
-        raise Unreadable(f"lines 6 and 7: expected element symbols and their counts, found {found}")
+        text = f"{quoted(lines[5])} and {quoted(lines[6] if len(lines) > 6 else '')}"
+        raise Unreadable(f"lines 6 and 7: expected element symbols and their counts, found {text}")
     if len(tokens) != len(counts):
         raise Unreadable(f"lines 6 and 7: {len(tokens)} element symbols and {len(counts)} counts")
     elements = [_element(token) or token for token in tokens]

@@ -11,7 +11,7 @@ import gemmi
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
 from bandgap.structures.formula import formula_difference, parse_formula
 from bandgap.structures.operators import Operations, parse_operations
@@ -99,7 +99,7 @@ def _read_instruction(file: _Contents, keyword: str, *, tokens: list[str], line:
         if len(file.cell) != 6:
             raise Unreadable(
                 f"line {line}: CELL needs a wavelength and six numbers, found"
-                f" {shown(' '.join(tokens))}"
+                f" {quoted(' '.join(tokens))}"
             )
     elif keyword == "LATT":
         file.lattice = (
@@ -107,7 +107,8 @@ def _read_instruction(file: _Contents, keyword: str, *, tokens: list[str], line:
         )
         if abs(file.lattice) not in _LATTICES:
             raise Unreadable(
-                f"line {line}: LATT must be 1 to 7 or -1 to -7, found {shown(' '.join(tokens[1:]))}"
+                f"line {line}: LATT must be 1 to 7 or -1 to -7, found"
+                f" {quoted(' '.join(tokens[1:]))}"
             )
     elif keyword == "SYMM":
         file.symmetry.append(" ".join(tokens[1:]))
@@ -133,16 +134,16 @@ def _read_atom(file: _Contents, tokens: list[str], *, line: int) -> None:
     if len(tokens) < 5 or not _is_count(tokens[1]):
         if label.rstrip("0123456789").upper() in {element.upper() for element in file.elements}:
             raise Unreadable(
-                f"line {line}: expected an atom, found {shown(' '.join(tokens))}. Is the file cut"
+                f"line {line}: expected an atom, found {quoted(' '.join(tokens))}. Is the file cut"
                 " off?"
             )
         file.not_read.append(line)
         return
     kind = int(tokens[1][:4])
     if not 1 <= kind <= len(file.elements):
-        named = len(file.elements)
+        n_elements = len(file.elements)
         raise Unreadable(
-            f"line {line}: atom {label} has scattering factor {kind}, and SFAC names {named}"
+            f"line {line}: atom {label} has scattering factor {kind}, and SFAC names {n_elements}"
         )
     fractional = coordinates([_without_fixed_offset(token) for token in tokens[2:5]], line=line)
     factor = number(tokens[5]) if _all_numbers(tokens[5:6]) and len(tokens) > 5 else 11.0
@@ -197,7 +198,7 @@ def _operator(text: str) -> gemmi.Op:
     try:
         return gemmi.Op(text)
     except (RuntimeError, ValueError):
-        raise Unreadable(f"the symmetry operator {shown(text)} (SYMM) is not understood") from None
+        raise Unreadable(f"the symmetry operator {quoted(text)} (SYMM) is not understood") from None
 
 
 def _all_numbers(tokens: list[str]) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import (
     ROW,
     Draft,
@@ -122,13 +122,13 @@ def _checked_rows(
 ) -> tuple[list[tuple[float, float, float]], list[str]]:
     """Read rows one by one, to name the invalid line and to accept numbers of Fortran."""
     start = comment.position
-    needed = max(comment.species, start + 2) + 1
+    n_columns = max(comment.species, start + 2) + 1
     values = []
     for line, row in enumerate(frame.rows, start=frame.line + 2):
-        if len(row) < needed:
+        if len(row) < n_columns:
             raise Unreadable(
                 f"line {line}: expected an element and three coordinates, found"
-                f" {shown(' '.join(row))}"
+                f" {quoted(' '.join(row))}"
             )
         values.append(coordinates(row[start : start + 3], line=line))
     return values, [row[comment.species] for row in frame.rows]
@@ -191,7 +191,7 @@ def _lattice(text: str) -> NDArray[np.float64]:
     except ValueError:
         values = []
     if len(values) != 9:
-        raise Unreadable(f"Lattice must be nine numbers, found {shown(text)}")
+        raise Unreadable(f"Lattice must be nine numbers, found {quoted(text)}")
     return np.array(values).reshape(3, 3)
 
 
@@ -204,7 +204,7 @@ def _pbc(text: str) -> tuple[bool, bool, bool]:
     if len(flags) == 1:
         flags *= 3
     if len(flags) != 3 or None in flags:
-        raise Unreadable(f"pbc must be three of T and F, found {shown(text)}")
+        raise Unreadable(f"pbc must be three of T and F, found {quoted(text)}")
     return bool(flags[0]), bool(flags[1]), bool(flags[2])
 
 
@@ -222,7 +222,7 @@ def _columns(text: str) -> tuple[int, int]:
     except (ValueError, KeyError):
         example = "species:S:1:pos:R:3"
         raise Unreadable(
-            f"Properties must name species and pos, as in {example}; found {shown(text)}"
+            f"Properties must name species and pos, as in {example}; found {quoted(text)}"
         ) from None
 
 
@@ -254,7 +254,7 @@ def _frames(lines: Iterable[str], max_atoms: int) -> Iterator[_Frame]:
         else:
             at = cursor.number
             _to_next_count(cursor)
-            fault = f"line {at}: expected the number of atoms, found {shown(line)}"
+            fault = f"line {at}: expected the number of atoms, found {quoted(line)}"
             yield _Frame(at, "", [], fault)
 
 

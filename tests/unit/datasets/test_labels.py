@@ -161,8 +161,8 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
         ),
         pytest.param(
             b"a1,1.25\na2,2.5\n",
-            r"the first line \(a1,1.25\) holds values and no headers. Add a line of headers above it,"
-            " such as id,gap_eV",
+            r"the first line \(a1,1.25\) holds values and no headers. Add a line of headers above"
+            " it, such as id,gap_eV",
             id="no-headers",
         ),
         pytest.param(

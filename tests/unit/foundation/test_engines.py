@@ -1,4 +1,4 @@
-"""Maps over items: order, laziness and nesting of the local engine, and what is said of engines that cannot be used."""
+"""Maps over items: order, laziness and nesting of the local engine, and refused engines."""
 
 import multiprocessing
 import os
@@ -55,10 +55,10 @@ def failing(x: int) -> int:
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_come_in_the_order_of_the_items(n_jobs: int) -> None:
-    found = list(mapped(square, ((x,) for x in range(40)), n_jobs=n_jobs))
-    assert [value for value, _, _ in found] == [x * x for x in range(40)]
-    assert all(inside == (n_jobs > 1) for _, inside, _ in found)
-    assert (os.getpid() in {pid for _, _, pid in found}) == (n_jobs == 1)
+    results = list(mapped(square, ((x,) for x in range(40)), n_jobs=n_jobs))
+    assert [value for value, _, _ in results] == [x * x for x in range(40)]
+    assert all(inside == (n_jobs > 1) for _, inside, _ in results)
+    assert (os.getpid() in {pid for _, _, pid in results}) == (n_jobs == 1)
     assert not inside_map()
 
 
@@ -72,13 +72,13 @@ def test_error_of_an_item_is_raised_as_it_is(n_jobs: int) -> None:
         list(mapped(failing, ((x,) for x in range(9)), n_jobs=n_jobs))
 
 
-def test_process_that_grew_is_replaced_without_a_word_where_warnings_are_errors() -> None:
-    """Joblib's warning is raised in the thread that gives out the items: as an error it would end that for ever."""
+def test_process_that_grew_is_replaced_where_warnings_are_errors() -> None:
+    """Joblib warns in the thread that submits items; as an error the warning would end it."""
     pytest.importorskip("psutil")  # by which joblib looks
     assert list(mapped(grown, [(x,) for x in range(6)], n_jobs=2)) == list(range(6))
 
 
-def test_processes_of_maps_end_when_they_are_told_and_a_later_map_has_others() -> None:
+def test_end_pools_ends_the_processes_and_a_later_map_starts_others() -> None:
     first = {pid for _, _, pid in mapped(square, [(x,) for x in range(8)], n_jobs=2)}
     assert first & {process.pid for process in multiprocessing.active_children()}
     end_pools()
@@ -86,26 +86,26 @@ def test_processes_of_maps_end_when_they_are_told_and_a_later_map_has_others() -
     second = {pid for _, _, pid in mapped(square, [(x,) for x in range(8)], n_jobs=2)}
     assert second and not first & second
     end_pools()
-    end_pools()  # there is nothing left
+    end_pools()  # without processes
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 8)])
-def test_no_more_items_are_taken_than_are_given_out(n_jobs: int, most: int) -> None:
-    taken = []
+def test_endless_tasks_are_submitted_only_ahead(n_jobs: int, most: int) -> None:
+    submitted = []
 
     def endless() -> Iterator[tuple[int]]:
         while True:
-            taken.append(len(taken))
-            yield (taken[-1],)
+            submitted.append(len(submitted))
+            yield (submitted[-1],)
 
     results = mapped(square, endless(), n_jobs=n_jobs)
     assert next(results)[0] == 0
     results.close()
-    assert len(taken) == most
+    assert len(submitted) == most
 
 
 @pytest.mark.parametrize(
-    ("name", "scheduler", "said"),
+    ("name", "scheduler", "message"),
     [
         ("spark", "", r"engine is 'spark'. Accepted: local, dask \("),
         ("ray", "", r"engine is 'ray'. Accepted: local, dask \("),
@@ -117,14 +117,14 @@ def test_no_more_items_are_taken_than_are_given_out(n_jobs: int, most: int) -> N
         ("local", "tcp://a:1", r"A scheduler \(tcp://a:1\) is named, and the engine is local"),
     ],
 )
-def test_engine_that_makes_no_sense_is_refused(
-    name: str, scheduler: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_engine_with_a_wrong_name_or_scheduler_is_refused(
+    name: str, scheduler: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         use_engine(name, scheduler)
     monkeypatch.setenv(ENGINE, name)
     monkeypatch.setenv(SCHEDULER, scheduler)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         engine_in_use()
 
 

@@ -106,7 +106,7 @@ def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(
         except Unreadable:
             assert decoded_at_once(data) is None
             return
-        assert found == text.whole() == decoded_at_once(data)
+        assert found == text.read_all() == decoded_at_once(data)
         assert text.head(5) == found[:5]
 
 
