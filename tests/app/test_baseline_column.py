@@ -103,7 +103,7 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
     visit: Visit, workspace: Workspace
 ) -> None:
     register_methods(workspace.library)
-    frames = with_numbers(perovskites(N), cheap_Ha=0.1, cheap=3.0, cheap_meV=2700.0)
+    frames = with_numbers(perovskites(N), cheap_Ha=0.1, cheap=3.0, cheap_nm=2700.0)
     dataset = workspace.add_checked([("perovskites.extxyz", frames)], name="perovskites")
     workspace.library.save_gaps(
         dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
