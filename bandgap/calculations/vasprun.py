@@ -5,6 +5,7 @@ are skipped. The memory grows only with the number of eigenvalues.
 """
 
 import gzip
+import math
 import zlib
 from array import array
 from collections.abc import Iterator
@@ -392,7 +393,7 @@ def _last_change(values: list[float]) -> float:
 
 
 def _longest(vectors: list[list[float]]) -> float:
-    return max(sum(x * x for x in vector) for vector in vectors) ** 0.5
+    return max(math.hypot(*vector) for vector in vectors)
 
 
 def _without_comment(text: str) -> str:

@@ -14,6 +14,7 @@ from bandgap.foundation.errors import InputError
 
 if TYPE_CHECKING:
     from bandgap.calculations import Calculation
+    from bandgap.structures.records import InfoValue
 
 
 def labels(
@@ -47,6 +48,7 @@ def labels(
     from bandgap.calculations import read_calculations
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.replacement import write_whole
+    from bandgap.structures.same_crystals import copies_sentence, crystal_groups
 
     with progress_bars() as progress:
         results = read_calculations(runs, keep_unconverged=keep_unconverged, progress=progress)
@@ -54,6 +56,9 @@ def labels(
         typer.echo(_line(result))
     _say_counts(results)
     usable = [result for result in results if result.is_usable]
+    records = [result.record for result in usable]
+    if sentence := copies_sentence([r.id for r in records], crystal_groups(records)):
+        say(sentence)
     if not usable:
         raise InputError(
             f"None of {len(results):,} calculations gives a gap; the lines above say why. Nothing"
@@ -107,7 +112,7 @@ def _columns(results: list[Calculation]) -> dict[str, list[object]]:
 def _blocks(usable: list[Calculation]) -> list[str]:
     from bandgap.structures.formats.xyz import extxyz_blocks
 
-    comments = [
+    comments: list[dict[str, InfoValue]] = [
         {"id": r.record.id, "gap_eV": r.gap_eV, "level_of_theory": r.level_of_theory}
         for r in usable
     ]

@@ -10,7 +10,12 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
+from bandgap.sources.cards import (
+    card_rows,
+    copies_of_run_sentence,
+    extras_sentence,
+    left_out_sentence,
+)
 
 # The diagnostics that are shown, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
@@ -40,8 +45,9 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     from bandgap.inference.prior_comparison import equal_to_prior
 
     print_figures(run_figures(manifest))
-    if sentence := left_out_sentence(manifest):
-        typer.echo(sentence)
+    for sentence in (left_out_sentence(manifest), copies_of_run_sentence(manifest)):
+        if sentence:
+            typer.echo(sentence)
     source = manifest.get("source", {})
     rows = card_rows(
         manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap")
