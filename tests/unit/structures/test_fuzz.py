@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import json
 import re
 
 import hypothesis.strategies as st
@@ -35,12 +36,15 @@ from tests.unit.structures.test_archives import zipped
 EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
+ASE_JSON = {"numbers": [55, 17], "positions": [[0, 0, 0], [2, 2, 2]], "pbc": False}
 VALID = [
     text.encode()
     for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)
 ]
 VALID += [
     optimade().encode(),
+    json.dumps(ASE_JSON).encode(),
+    f'id,cif,gap_eV\na,"{cif()}",1.5\nb,"{cif()}",2.5\n'.encode(),
     ase_db(),
     parquet(),
     zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}),
