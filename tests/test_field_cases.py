@@ -27,10 +27,10 @@ TESTED_ELSEWHERE = {
     "300_compare_relabelled.extxyz": "tests/unit/cli/test_compare_again.py",
     "303_baseline_learn.extxyz": "tests/unit/runs/test_baseline_domain.py",
     "303_baseline_50_eV.extxyz": "tests/unit/runs/test_baseline_domain.py",
+    "306_offset_of_1.5_eV.extxyz": "tests/unit/cli/test_evaluate.py",
 }
 OPEN = {
     "301_rattled_copies.extxyz": "near-copies across a split are not looked for",
-    "306_offset_of_1.5_eV.extxyz": "evaluate prints no signed error",
 }
 
 

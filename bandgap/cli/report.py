@@ -22,6 +22,8 @@ DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
 
 _LABELS = {q.column: q.axis for q in Quantity} | {
     "n": "structures",
+    "signed_error_eV": "mean signed error (eV)",
+    "mean_gap_rmse_eV": "RMSE of the mean gap (eV)",
     "c_mean": "layer weights c, mean",
     "rhat_max": "R-hat, largest",
     "ess_min": "effective draws, fewest",
@@ -44,7 +46,9 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print figures, warnings, card and folder of a run or a source model."""
     from bandgap.inference.prior_comparison import equal_to_prior
 
-    print_figures(run_figures(manifest))
+    print_figures(run_figures(manifest) | manifest.get("tested", {}))
+    for sentence in tested_sentences(manifest):
+        typer.echo(sentence)
     for sentence in (left_out_sentence(manifest), copies_of_run_sentence(manifest)):
         if sentence:
             typer.echo(sentence)
@@ -61,6 +65,17 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")
+
+
+def tested_sentences(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what the errors of a run are worth; empty without test structures."""
+    from bandgap.evaluation.error_context import error_sentences
+
+    tested = manifest.get("tested")
+    if not tested:
+        return []
+    rmse_eV = float(manifest["metrics"]["rmse_eV"])
+    return error_sentences(n=int(tested["n"]), rmse_eV=rmse_eV, context=tested)
 
 
 def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:

@@ -157,7 +157,8 @@ def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_]) -> Floa
         n_found = min(N_NEAREST, n - 1)
         padded = np.zeros((n, N_NEAREST))
         if n_found:
-            padded[:, :n_found] = cKDTree(positions).query(positions, k=n_found + 1)[0][:, 1:]
+            all_distances = np.asarray(cKDTree(positions).query(positions, k=n_found + 1)[0])
+            padded[:, :n_found] = all_distances[:, 1:]
         return padded
     vectors = np.where(pbc[:, None], cell, np.eye(3))
     fractional = positions @ np.linalg.inv(vectors)

@@ -96,21 +96,22 @@ def _draft(entry: Any, *, limits: Limits) -> Draft:
             " positions (ASE), lattice_mat, coords and elements (JARVIS)"
         )
     if "sites" in fields:
-        atoms = fields["sites"]
-        read = _of_pymatgen
-    elif "lattice_mat" in fields:
-        atoms = fields.get("elements")
-        read = _of_jarvis
-    else:
-        atoms = _plain(fields.get("numbers", fields.get("symbols")))
-        read = _of_ase
+        return _of_pymatgen(fields, _checked_atoms(fields["sites"], limits))
+    if "lattice_mat" in fields:
+        return _of_jarvis(fields, _checked_atoms(fields.get("elements"), limits))
+    atoms = _plain(fields.get("numbers", fields.get("symbols")))
+    return _of_ase(fields, _checked_atoms(atoms, limits))
+
+
+def _checked_atoms(atoms: Any, limits: Limits) -> list[Any]:
+    """Return the list of atoms. Raises Unreadable if it is none, or too long."""
     if not isinstance(atoms, list):
         raise Unreadable("the structure has no list of atoms")
     if len(atoms) > limits.max_atoms:
         raise Unreadable(
             f"the structure has {len(atoms):,} atoms; the limit is {limits.max_atoms:,}"
         )
-    return read(fields, atoms)
+    return atoms
 
 
 def _of_pymatgen(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
