@@ -21,7 +21,7 @@ MAKING = ROOT / "data" / "making"
 LAYERS = (
     ("foundation",),
     ("structures", "networks", "priors"),
-    ("descriptors", "storage", "predictions", "inference", "plots"),
+    ("descriptors", "storage", "predictions", "inference", "plots", "calculations"),
     ("datasets",),
     ("sources", "evaluation"),
     ("posterior",),

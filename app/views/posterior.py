@@ -38,7 +38,7 @@ def page() -> None:
         return
     files = read_run(run.id)
     st.markdown(words.accuracy_sentence(files.metrics, n_test=files.n_test))
-    frame.warn([files.left_out, *files.warnings, *files.scales_equal_to_prior])
+    frame.warn([files.left_out, files.copies, *files.warnings, *files.scales_equal_to_prior])
     if "c" in files.draws:
         layer_view.layers(files)
         layer_view.scales(files)

@@ -11,6 +11,7 @@ import typer
 
 import bandgap
 from bandgap.cli import (
+    calculations,
     compare,
     dashboard,
     data,
@@ -67,6 +68,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Structures": {
         structures.check: "crystals/ molecule.xyz more.zip",
         structures.featurize: "--structures crystals/ --preset oe62-16 --out features.npz",
+        calculations.labels: "runs/ --out labels.csv --structures structures.extxyz",
     },
     "Models": {
         training.train_source: "--structures molecules.extxyz.gz --label gap_eV "

@@ -209,6 +209,7 @@ def evaluate(
     import numpy as np
 
     from bandgap.datasets.gaps import mixed_levels_warning
+    from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.predictions.table import read_predictions_csv
 
@@ -254,7 +255,14 @@ def evaluate(
         upper=rows["upper_eV"].to_numpy(dtype=float),
         level=float(rows["level"].iloc[0]),
     )
+    means = rows["mean_eV"].to_numpy(dtype=float)
+    gaps_of_rows = observed[usable]
+    context = error_context(gaps_of_rows, means, mean_gap=float(gaps_of_rows.mean()))
+    figures |= context
     print_figures(figures)
+    n_rows = int(usable.sum())
+    for sentence in error_sentences(n=n_rows, rmse_eV=figures["rmse_eV"], context=context):
+        print_note(sentence)
     if rows["interval"].iloc[0] == "credible":
         print_note(
             "These are credible intervals of the mean: gaps fall outside them more "

@@ -10,13 +10,20 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
+from bandgap.sources.cards import (
+    card_rows,
+    copies_of_run_sentence,
+    extras_sentence,
+    left_out_sentence,
+)
 
 # The diagnostics that are figure_text, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
 
 _LABELS = {q.column: q.axis for q in Quantity} | {
     "n": "structures",
+    "signed_error_eV": "mean signed error (eV)",
+    "mean_gap_rmse_eV": "RMSE of the mean gap (eV)",
     "c_mean": "layer weights c, mean",
     "rhat_max": "R-hat, largest",
     "ess_min": "effective draws, fewest",
@@ -39,9 +46,12 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print figures, warnings, card and folder of a run or a source model."""
     from bandgap.inference.prior_comparison import equal_to_prior
 
-    print_figures(run_figures(manifest))
-    if sentence := left_out_sentence(manifest):
+    print_figures(run_figures(manifest) | manifest.get("tested", {}))
+    for sentence in tested_sentences(manifest):
         typer.echo(sentence)
+    for sentence in (left_out_sentence(manifest), copies_of_run_sentence(manifest)):
+        if sentence:
+            typer.echo(sentence)
     source = manifest.get("source", {})
     rows = card_rows(
         manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap")
@@ -55,6 +65,17 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")
+
+
+def tested_sentences(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what the errors of a run are worth; empty without test structures."""
+    from bandgap.evaluation.error_context import error_sentences
+
+    tested = manifest.get("tested")
+    if not tested:
+        return []
+    rmse_eV = float(manifest["metrics"]["rmse_eV"])
+    return error_sentences(n=int(tested["n"]), rmse_eV=rmse_eV, context=tested)
 
 
 def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:

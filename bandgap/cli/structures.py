@@ -43,15 +43,24 @@ def check(
     unless --strict is given.
     """
     from bandgap.structures import read_paths
+    from bandgap.structures.same_crystals import (
+        copies_sentence,
+        crystal_groups,
+        with_copies_named,
+    )
 
     with progress_bars() as progress:
         records = read_paths(paths, progress=progress)
+    groups = crystal_groups(records)
+    records = list(with_copies_named(records, groups))
     if as_json:
         for record in records:
             typer.echo(json.dumps(_as_object(record), ensure_ascii=False))
     else:
         _print_table(records)
     print_note(verdict_counts(records))
+    if sentence := copies_sentence([record.id for record in records], groups):
+        print_note(sentence)
     if strict and any(record.status == "refused" for record in records):
         raise typer.Exit(1)
 

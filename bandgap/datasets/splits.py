@@ -24,7 +24,14 @@ class Split:
     held_back: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
-def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed: int) -> Split:
+def permuted_split(
+    ids: Sequence[str],
+    *,
+    n_test: int,
+    n_train: int | None,
+    seed: int,
+    crystals: Sequence[int] | None = None,
+) -> Split:
     """Split rows at random.
 
     The rows are sorted by id as text and permuted by `numpy.random.default_rng(seed)`. The first
@@ -39,6 +46,10 @@ def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed
         Numbers of test and training rows; `n_train` None takes all remaining rows.
     seed
         Seed of the permutation.
+    crystals
+        Number (n,) of the crystal of every row. Rows of one crystal are on the same side. They
+        are drawn together with the first of them, so that without repeated crystals the split is
+        that of the single rows. The test set may then be smaller than `n_test`.
 
     Raises
     ------
@@ -57,8 +68,32 @@ def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed
         )
     by_id = np.array(sorted(range(n), key=lambda i: ids[i]), dtype=np.int64)
     permuted_rows = by_id[np.random.default_rng(seed).permutation(n)]
+    if crystals is not None and len(set(crystals)) < n:
+        return _split_of_crystals(permuted_rows, crystals, n_test=n_test, n_train=n_train)
     end = n if n_train is None else n_test + n_train
     return Split(train=permuted_rows[n_test:end], test=permuted_rows[:n_test])
+
+
+def _split_of_crystals(
+    permuted_rows: Rows, crystals: Sequence[int], *, n_test: int, n_train: int | None
+) -> Split:
+    """Divide permuted rows without dividing crystals, in the order of their first rows."""
+    members: dict[int, list[int]] = {}
+    for row in permuted_rows.tolist():
+        members.setdefault(crystals[row], []).append(row)
+    test: list[int] = []
+    train: list[int] = []
+    for rows in members.values():
+        (test if len(test) + len(rows) <= n_test else train).extend(rows)
+    if not train or (n_test and not test):
+        raise InputError(
+            f"split: the {len(permuted_rows):,} structures are only {len(members):,} different"
+            f" ones under several ids, which cannot be divided into {n_test:,} test structures and"
+            " others. Ask for another number, or delete the copies."
+        )
+    return Split(
+        train=np.array(train[:n_train], dtype=np.int64), test=np.array(test, dtype=np.int64)
+    )
 
 
 def grouped_split(
@@ -107,12 +142,18 @@ def grouped_split(
 
 
 def split_by_test_ids(
-    ids: Sequence[str], *, test_ids: Collection[str], n_train: int | None, seed: int
+    ids: Sequence[str],
+    *,
+    test_ids: Collection[str],
+    n_train: int | None,
+    seed: int,
+    crystals: Sequence[int] | None = None,
 ) -> Split:
     """Split rows by the ids of the test structures, which are sorted as text.
 
-    Training rows are drawn from the others as in `permuted_split`. Raises InputError for an unknown
-    id, and if there are too few rows to train on.
+    Training rows are drawn from the others as in `permuted_split`. Rows of the same crystal as a
+    test row are not used. Raises InputError for an unknown id, and if there are too few rows to
+    train on.
     """
     test_set = set(test_ids)
     if missing := sorted(test_set - set(ids)):
@@ -120,8 +161,19 @@ def split_by_test_ids(
             f"split: {len(missing):,} of the {len(test_set):,} test structures are not among those"
             f" with a label, such as {missing[0]}. Name test structures that are."
         )
-    other_rows = np.array([row for row, id in enumerate(ids) if id not in test_set], dtype=np.int64)
-    split = permuted_split([ids[row] for row in other_rows], n_test=0, n_train=n_train, seed=seed)
+    numbers = range(len(ids)) if crystals is None else crystals
+    test_crystals = {numbers[row] for row, id in enumerate(ids) if id in test_set}
+    other_rows = np.array(
+        [row for row, crystal in enumerate(numbers) if crystal not in test_crystals],
+        dtype=np.int64,
+    )
+    split = permuted_split(
+        [ids[row] for row in other_rows],
+        n_test=0,
+        n_train=n_train,
+        seed=seed,
+        crystals=[numbers[row] for row in other_rows],
+    )
     test = sorted((row for row, id in enumerate(ids) if id in test_set), key=lambda row: ids[row])
     return Split(train=other_rows[split.train], test=np.array(test, dtype=np.int64))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.same_crystals import crystal_groups
 
 NO_BASELINE = "has no value in the baseline's column."
 
@@ -90,6 +92,11 @@ class Table:
         """Element symbols of every structure."""
         return [elements_of(record) for record in self.records]
 
+    @cached_property
+    def crystals(self) -> list[int]:
+        """Number of the crystal of every structure: the row of its first occurrence."""
+        return [int(row) for row in crystal_groups(self.records)]
+
     @property
     def inputs(self) -> NDArray[np.floating[Any]]:
         """Inputs of a posterior: the features, with the baseline as last column if there is one."""
@@ -105,7 +112,8 @@ class Table:
         """Return the entries `data` and `left_out` of a run's manifest.
 
         `n_given` is the number of structures of the data set. `of_source` tells whether the
-        descriptor is that of a source model.
+        descriptor is that of a source model. `n_copies` counts structures that repeat another one
+        under a different id.
         """
         data: dict[str, Any] = {
             "fingerprint": self.content(),
@@ -113,6 +121,8 @@ class Table:
             "n_given": n_given,
         }
         data |= {} if of_source else {"of_source": False}
+        n_copies = len(self) - len(set(self.crystals))
+        data |= {"n_copies": n_copies} if n_copies else {}
         return {"data": data, "left_out": [to_dict(structure) for structure in self.left_out]}
 
     def rows(self, rows: NDArray[np.int64]) -> "Table":

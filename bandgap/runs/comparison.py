@@ -287,6 +287,7 @@ def _fits_of_split(
             seed=seed,
             conformal_share=comparison.conformal_share,
             test_candidates=work.candidate_ids,
+            crystals=inputs.table.crystals,
         )
         train = table.rows(split.train)
         held_back = table.rows(split.held_back)

@@ -1,6 +1,7 @@
 """The split of a table into training, held-back and test rows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -26,8 +27,11 @@ def split_of(
     conformal_share: float = 0.0,
     by_formula: bool = False,
     test_candidates: Collection[str] | None = None,
+    crystals: Sequence[int] | None = None,
 ) -> Split:
     """Split a table by single structures or by formula.
+
+    Rows of one crystal under several ids are on the same side.
 
     Parameters
     ----------
@@ -47,13 +51,18 @@ def split_of(
         Identifiers from which the test rows are drawn, independently of the other rows: every table
         that contains these structures then has the same test rows. Training rows are drawn from all
         other rows. Default: all.
+    crystals
+        Number (n,) of the crystal of every row. Default: `table.crystals`.
 
     Raises
     ------
     InputError
         When there are too few rows.
     """
+    numbers = table.crystals if crystals is None else crystals
     groups = _formulas(table) if by_formula else None
+    held_together = _groups_to_hold_together(groups, numbers)
+    draw = partial(_split_ids, table.ids, groups, numbers, seed=seed)
     candidate_ids = None if test_candidates is None else set(test_candidates)
     candidates = (
         None
@@ -61,8 +70,8 @@ def split_of(
         else [row for row, id_ in enumerate(table.ids) if id_ in candidate_ids]
     )
     if candidates is None or len(candidates) == len(table):
-        split = _split_ids(table.ids, groups, n_test=n_test, n_train=n_train, seed=seed)
-        return hold_back(split, share=conformal_share, groups=groups)
+        split = draw(np.arange(len(table), dtype=np.int64), n_test=n_test, n_train=n_train)
+        return hold_back(split, share=conformal_share, groups=held_together)
     if n_test > len(candidates):
         raise InputError(
             f"split: {n_test:,} test structures were asked for, but every method can take only "
@@ -71,12 +80,14 @@ def split_of(
         )
     test = np.array(candidates, dtype=np.int64)
     if n_test < len(test):
-        ids, test_groups = _ids_and_groups(table, groups, test)
-        test = test[_split_ids(ids, test_groups, n_test=n_test, n_train=None, seed=seed).test]
-    other_rows = np.setdiff1d(np.arange(len(table), dtype=np.int64), test)
-    ids, other_groups = _ids_and_groups(table, groups, other_rows)
-    train = other_rows[_split_ids(ids, other_groups, n_test=0, n_train=n_train, seed=seed).train]
-    return hold_back(Split(train=train, test=test), share=conformal_share, groups=groups)
+        test = draw(test, n_test=n_test, n_train=None).test
+    test_crystals = {numbers[row] for row in test}
+    other_rows = np.array(
+        [row for row, crystal in enumerate(numbers) if crystal not in test_crystals],
+        dtype=np.int64,
+    )
+    train = draw(other_rows, n_test=0, n_train=n_train).train
+    return hold_back(Split(train=train, test=test), share=conformal_share, groups=held_together)
 
 
 def split_on(
@@ -89,25 +100,53 @@ def split_on(
 ) -> Split:
     """Split a table with the given test structures.
 
-    The seed draws the training rows from the others.
+    The seed draws the training rows from those of other crystals.
     """
-    split = split_by_test_ids(table.ids, test_ids=test_ids, n_train=n_train, seed=seed)
-    return hold_back(split, share=conformal_share)
+    split = split_by_test_ids(
+        table.ids, test_ids=test_ids, n_train=n_train, seed=seed, crystals=table.crystals
+    )
+    groups = _groups_to_hold_together(None, table.crystals)
+    return hold_back(split, share=conformal_share, groups=groups)
 
 
 def _split_ids(
-    ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int
+    ids: Sequence[str],
+    groups: Sequence[str] | None,
+    crystals: Sequence[int],
+    rows: Rows,
+    *,
+    n_test: int,
+    n_train: int | None,
+    seed: int,
 ) -> Split:
+    """Split some rows of a table, by groups if there are any."""
+    ids_of_rows = [ids[row] for row in rows]
     if groups is None:
-        return permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)
-    return grouped_split(ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
+        split = permuted_split(
+            ids_of_rows,
+            n_test=n_test,
+            n_train=n_train,
+            seed=seed,
+            crystals=[crystals[row] for row in rows],
+        )
+    else:
+        split = grouped_split(
+            ids_of_rows,
+            groups=[groups[row] for row in rows],
+            n_test=n_test,
+            n_train=n_train,
+            seed=seed,
+        )
+    return Split(train=rows[split.train], test=rows[split.test])
 
 
-def _ids_and_groups(
-    table: Table, groups: list[str] | None, rows: Rows
-) -> tuple[list[str], list[str] | None]:
-    ids = table.ids
-    return [ids[row] for row in rows], None if groups is None else [groups[row] for row in rows]
+def _groups_to_hold_together(
+    groups: list[str] | None, crystals: Sequence[int]
+) -> Sequence[str] | None:
+    """Return the groups that must not be divided, None if every row is its own."""
+    if groups is not None:
+        return groups
+    return [str(crystal) for crystal in crystals] if len(set(crystals)) < len(crystals) else None
 
 
 def _formulas(table: Table) -> list[str]:

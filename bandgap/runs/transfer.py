@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
+from bandgap.evaluation.error_context import error_context
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
@@ -420,12 +423,25 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
+        "tested": _tested(tables, result),
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),
         "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
+    """Return the number of test structures, the error of the mean gap and the signed error."""
+    if result.predictions is None:
+        return {}
+    context = error_context(
+        tables.test.gaps_eV,
+        np.asarray(result.predictions.mean_eV, dtype=np.float64),
+        mean_gap=float(tables.train.gaps_eV.mean()),
+    )
+    return {"n": len(tables.test), **context}
 
 
 def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:

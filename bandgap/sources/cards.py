@@ -108,6 +108,23 @@ def overlap_sentence(overlap: Mapping[str, int]) -> str:
     )
 
 
+def copies_of_run_sentence(manifest: Mapping[str, Any]) -> str:
+    """Say how many labelled structures of a run repeat another one under a different id, or "".
+
+    >>> copies_of_run_sentence({"data": {"n_copies": 2, "n_labelled": 9}}).partition(";")[0]
+    '2 of 9 labelled structures are copies of others under different ids'
+    """
+    data = manifest.get("data", {})
+    n = int(data.get("n_copies", 0))
+    if not n:
+        return ""
+    verb = "is a copy of another one" if n == 1 else "are copies of others"
+    return (
+        f"{n:,} of {int(data['n_labelled']):,} labelled structures {verb} under different ids;"
+        " copies are on one side of the split. `bandgap check` names them."
+    )
+
+
 def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     """Return which labelled structures a run left out and why, from its manifest, or "".
 

@@ -22,7 +22,7 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
-from bandgap.sources.cards import left_out_sentence
+from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
 
 SUMMARIES = "summaries.safetensors"
 RECORD = "diagnostics.safetensors"
@@ -94,6 +94,11 @@ class RunFiles:
     def left_out(self) -> str:
         """Number of labelled structures that the run left out, which and why; else empty."""
         return left_out_sentence(self.manifest)
+
+    @property
+    def copies(self) -> str:
+        """How many labelled structures repeat another one under a different id; empty if none."""
+        return copies_of_run_sentence(self.manifest)
 
     @property
     def figures(self) -> dict[str, float]:

@@ -37,7 +37,7 @@ def finished(run: RunRow) -> None:
     except BandgapError as error:
         frame.problem(error)
         return
-    frame.warn([files.left_out, *files.warnings])
+    frame.warn([files.left_out, files.copies, *files.warnings])
     left_column, middle_column, _ = st.columns([1, 1, 1])
     left_column.page_link(
         "views/posterior.py", label="See what it learned", icon=":material/ssid_chart:"

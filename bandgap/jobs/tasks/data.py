@@ -37,9 +37,13 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     Only one file is in memory at a time.
     """
+    from bandgap.structures.same_crystals import crystal_groups, with_copies_named
+
     library, dataset = dataset_of(job, home)
     records = spool_records(library, dataset, progress=progress)
-    library.save_verdicts(dataset.id, map(verdict, records))
+    progress(Update("looking for repeated structures"))
+    named = with_copies_named(records, crystal_groups(records))
+    library.save_verdicts(dataset.id, map(verdict, named))
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {"n": len(records), "refused": records.tally.counts["refused"]}
 

@@ -10,16 +10,37 @@ from collections.abc import Iterable, Iterator
 from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.formats import aims, ase_db, cif, optimade, parquet, pdb, poscar, shelx, xyz
+from bandgap.structures.formats import (
+    aims,
+    ase_db,
+    cif,
+    csv_table,
+    json_structures,
+    optimade,
+    parquet,
+    pdb,
+    poscar,
+    shelx,
+    xyz,
+)
 from bandgap.structures.records import Limits
 from bandgap.structures.texts import Text
 
 # If the content of a file matches several formats, the first one is used.
 FORMATS = (
-    *(cif.FORMAT, poscar.FORMAT, xyz.FORMAT, pdb.FORMAT, shelx.FORMAT, aims.FORMAT),
-    *(optimade.FORMAT, ase_db.FORMAT, parquet.FORMAT),
+    *(
+        csv_table.FORMAT,
+        cif.FORMAT,
+        poscar.FORMAT,
+        xyz.FORMAT,
+        pdb.FORMAT,
+        shelx.FORMAT,
+        aims.FORMAT,
+    ),
+    *(optimade.FORMAT, json_structures.FORMAT, ase_db.FORMAT, parquet.FORMAT),
 )
-NAMES = ", ".join(form.label for form in FORMATS)
+# The table comes last in messages: it is recognised first, but few people have one.
+NAMES = ", ".join(form.label for form in (*FORMATS[1:], FORMATS[0]))
 ACCEPTED = f"{NAMES}; as they are, as .gz or in a .zip"
 
 _KIND_BY_SUFFIX = {  # of files that are never opened
@@ -48,7 +69,8 @@ def suffix_of(name: str) -> str:
 
 def refuse_by_kind(content: Content, base: str) -> None:
     """Raise Unreadable if a file's name or first bytes are those of a kind that is never opened."""
-    if suffix_of(base) == "json" and optimade.MARK.encode() in content.read_all():
+    marks = (f'"{optimade.MARK}"', *json_structures.MARKS)
+    if suffix_of(base) == "json" and any(mark.encode() in content.read_all() for mark in marks):
         return
     data = content.head(_PROBED_BYTES)
     kind = _KIND_BY_SUFFIX.get(suffix_of(base)) or next(

@@ -32,6 +32,10 @@ _STRUCTURAL = {
 _FULL = 0.999  # smallest concentration of a fully occupied site
 _LONGEST = 2_000  # characters of a text in `info`
 _LARGEST = 2**63  # limit of an integer in `info`
+_MORE = (
+    "the server has more structures than this response (more_data_available). Fetch the next pages"
+    " too, by links.next or a larger page_limit, if you need them"
+)
 
 
 def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
@@ -41,7 +45,8 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
             f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
         )
     try:
-        entries = json.loads(text)["data"]
+        response = json.loads(text)
+        entries = response["data"]
     except ValueError as error:
         raise Unreadable(
             f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
@@ -61,6 +66,14 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
         draft.id = name if isinstance(name, str) else ""
         draft.suffix = str(number)
         yield draft
+    if _has_more(response):
+        yield refused_draft(_MORE, suffix="more")
+
+
+def _has_more(response: Mapping[str, Any]) -> bool:
+    """Return whether the server says that it has more structures than this response."""
+    meta = response.get("meta")
+    return isinstance(meta, dict) and meta.get("more_data_available") is True
 
 
 def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:

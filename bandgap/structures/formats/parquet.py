@@ -159,7 +159,7 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
     for k in range(batch.num_rows):
         try:
             if layout.text:
-                draft = _from_text(columns[layout.text][k].as_py(), layout.text, limits=limits)
+                draft = draft_of_text(columns[layout.text][k].as_py(), layout.text, limits=limits)
             else:
                 draft = _from_numbers(
                     {name: columns[name][k] for name in layout.geometry}, limits=limits
@@ -172,7 +172,7 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
         yield draft
 
 
-def _from_text(text: object, column: str, *, limits: Limits) -> Draft:
+def draft_of_text(text: object, column: str, *, limits: Limits) -> Draft:
     """Return the structure of a text. Raises Unreadable if there is not exactly one."""
     if not isinstance(text, str) or not text.strip():
         raise Unreadable(f"nothing in the column {column}")

@@ -55,8 +55,11 @@ def test_evaluate_prints_and_writes_the_figures(
         "crps_eV",
         "coverage_95",
         "width_95_eV",
+        "mean_gap_rmse_eV",
+        "signed_error_eV",
     }
     assert figures["n"] == 7
+    assert figures["signed_error_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
     assert figures["rmse_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
     assert figures["mae_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
     assert figures["coverage_95"] == 1.0
@@ -187,3 +190,28 @@ def test_evaluate_refuses_a_label_in_an_unknown_unit(
     waters.write_text(waters.read_text().replace("gap_eV=", f"{key}="))
     result = run("evaluate", "--predictions", table, "--structures", waters, "--label", key)
     assert result.exit_code == 1 and expected in result.stderr
+
+
+@pytest.mark.data
+def test_shift_of_all_gaps_and_runs_no_better_than_the_mean_are_named(
+    run: Run, test_data: Path, tmp_path: Path
+) -> None:
+    cases = test_data / "field_cases"
+    options = "--source none --method gaussian_process --label gap_eV --n 40 --n-test 20".split()
+    first = run(
+        "transfer", *options, "--structures", cases / "300_compare_first.extxyz",
+        "--out", tmp_path / "first",
+    )  # fmt: skip
+    assert "RMSE of the mean gap (eV)             2.192" in first.stdout
+    assert "nothing was learned" not in first.stdout
+    shuffled = run(
+        "transfer", *options, "--structures", cases / "300_compare_relabelled.extxyz",
+        "--out", tmp_path / "shuffled",
+    )  # fmt: skip
+    assert "nothing was learned beyond the mean" in shuffled.stdout
+    offset = cases / "306_offset_of_1.5_eV.extxyz"
+    table = tmp_path / "p.csv"
+    run("predict", "--model", tmp_path / "first", "--structures", offset, "--out", table)
+    result = run("evaluate", "--predictions", table, "--structures", offset, "--label", "gap_eV")
+    assert re.search(r"mean signed error \(eV\) +-1\.4", result.stdout)
+    assert "eV below the known gaps: are these gaps of another level of theory" in result.stderr

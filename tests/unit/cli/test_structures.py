@@ -1,9 +1,11 @@
 """`bandgap check` and `bandgap featurize`."""
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.unit.cli.conftest import Run, Shell
 
@@ -58,9 +60,9 @@ def test_check_of_numbers_that_no_arithmetic_bears_gives_verdicts_and_no_warning
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0
     assert "Warning" not in result.stderr
-    assert result.stderr.splitlines()[1:] == [
-        "48 structures: 2 ready, 10 with a warning, 36 refused."
-    ]
+    counts, copies = result.stderr.splitlines()[1:]
+    assert counts == "48 structures: 1 ready, 11 with a warning, 36 refused."
+    assert copies.startswith("12 structures are only 2 different ones")
     for row in rows:
         file = Path(row["file"])
         small = file.parent.name in ("x_1e-160", "x_1e-320")
@@ -133,3 +135,38 @@ def test_featurize_to_another_format_is_refused(run: Run, waters: Path, tmp_path
     )
     assert result.exit_code == 2
     assert ".npz" in result.stderr
+
+
+@pytest.mark.data
+def test_check_names_structures_under_several_ids(run: Run, test_data: Path) -> None:
+    result = run("check", "--json", test_data / "field_cases" / "213_same_crystal_twice.extxyz")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["status"] for row in rows] == ["ready", "warning"] * 12
+    assert rows[1]["problems"] == ["the same structure as f0, under another id"]
+    assert "24 structures are only 12 different ones" in result.stderr
+    assert "f0 = f1; f2 = f3; f4 = f5 and 9 more" in result.stderr
+
+
+@pytest.mark.data
+def test_transfer_says_how_many_structures_are_copies(
+    run: Run, test_data: Path, tmp_path: Path
+) -> None:
+    path = test_data / "field_cases" / "213_same_crystal_twice.extxyz"
+    options = {
+        "--source": "none",
+        "--method": "random_forest",
+        "--structures": path,
+        "--label": "gap_eV",
+        "--n": 12,
+        "--n-test": 6,
+        "--out": tmp_path / "run",
+    }
+    result = run("transfer", *chain.from_iterable(options.items()))
+    assert result.exit_code == 0, result.stderr
+    assert "12 of 24 labelled structures are copies of others under different ids" in result.stdout
+    manifest = json.loads((tmp_path / "run/manifest.json").read_text())
+    assert manifest["data"]["n_copies"] == 12
+    crystals = {
+        side: {int(id[1:]) // 2 for id in manifest["split"][side]} for side in ("train", "test")
+    }
+    assert not crystals["train"] & crystals["test"]

@@ -148,3 +148,38 @@ def test_split_by_test_ids_names_a_test_structure_without_label():
         match=r"1 of the 2 test structures are not among those with a label, such as zz\.",
     ):
         split_by_test_ids(IDS, test_ids=["crystal1", "zz"], n_train=None, seed=0)
+
+
+CRYSTALS = [k // 2 for k in range(30)]  # every crystal twice
+
+
+def test_different_crystals_are_split_as_single_structures() -> None:
+    ids = [f"s{k}" for k in range(30)]
+    plain = permuted_split(ids, n_test=10, n_train=15, seed=3)
+    split = permuted_split(ids, n_test=10, n_train=15, seed=3, crystals=list(range(30)))
+    assert split.test.tolist() == plain.test.tolist()
+    assert split.train.tolist() == plain.train.tolist()
+
+
+@pytest.mark.parametrize("n_test", [10, 11])
+def test_rows_of_a_crystal_are_on_one_side(n_test: int) -> None:
+    ids = [f"s{k}" for k in range(30)]
+    split = permuted_split(ids, n_test=n_test, n_train=None, seed=0, crystals=CRYSTALS)
+    assert split.test.size == 10
+    assert split.train.size == 20
+    assert not {CRYSTALS[i] for i in split.test} & {CRYSTALS[i] for i in split.train}
+    smaller = permuted_split(ids, n_test=n_test, n_train=7, seed=0, crystals=CRYSTALS)
+    assert smaller.test.tolist() == split.test.tolist()
+    assert smaller.train.tolist() == split.train.tolist()[:7]
+
+
+def test_crystal_that_fills_everything_cannot_be_split() -> None:
+    with pytest.raises(InputError, match="only 1 different ones under several ids"):
+        permuted_split(["a", "b", "c"], n_test=1, n_train=None, seed=0, crystals=[0, 0, 0])
+
+
+def test_copies_of_named_test_structures_are_not_learned_from() -> None:
+    ids = [f"s{k}" for k in range(30)]
+    split = split_by_test_ids(ids, test_ids=["s0", "s5"], n_train=None, seed=0, crystals=CRYSTALS)
+    assert sorted(split.test.tolist()) == [0, 5]
+    assert sorted(split.train.tolist()) == [k for k in range(30) if k not in (0, 1, 4, 5)]

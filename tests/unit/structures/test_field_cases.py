@@ -67,6 +67,9 @@ EXPECTED = {
     "080_qm9_star_exp.xyz": Expected("CH4", status=WARNING, words="was not read"),
     "130_ms_pdb.pdb": Expected("CN", status=WARNING, words="guessed from atom names"),
     "133_pdb_R3H.pdb": Expected("C3"),
+    "160_pmg_structure.json": Expected(SALT, 2.16),
+    "161_jarvis.json": Expected(SALT, 2.16),
+    "164_table_with_cif_column.csv": Expected(SALT, 2.16, n=2),
 }
 
 
@@ -84,8 +87,20 @@ def test_file_has_the_right_structure_or_a_reason(test_data: Path, file: str):
             assert density(record) == pytest.approx(expected.density, abs=0.02)
 
 
+def test_response_of_optimade_has_a_reason_for_every_entry_that_is_not_used(test_data: Path):
+    records = read_paths([test_data / "field_cases" / "163_optimade.json"])
+    problems = {record.id: (record.status, record.problem) for record in records}
+    assert problems["mp-1"] == ("ready", "")
+    assert problems["mp-3"][0] == REFUSED
+    assert "Disordered structures" in problems["mp-3"][1]
+    assert "attached atoms" in problems["mp-5"][1]
+    assert records[-1].status == REFUSED
+    assert "the server has more structures" in records[-1].problem
+
+
 def test_every_structure_file_of_the_manifest_is_tested(test_data: Path):
     with (test_data / "field_cases" / "manifest.csv").open(encoding="utf-8") as file:
         names = {row["file"] for row in csv.DictReader(file)}
-    suffixes = (".cif", ".mcif", ".vasp", ".XDATCAR", ".xyz", ".pdb")
-    assert {name for name in names if name.endswith(suffixes)} == set(EXPECTED)
+    suffixes = (".cif", ".mcif", ".vasp", ".XDATCAR", ".xyz", ".pdb", ".json")
+    tested = {*EXPECTED, "163_optimade.json"}
+    assert {name for name in names if name.endswith(suffixes)} <= tested <= names

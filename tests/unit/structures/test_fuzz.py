@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import json
 import re
 
 import hypothesis.strategies as st
@@ -35,12 +36,16 @@ from tests.unit.structures.test_archives import zipped
 EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
+ASE_JSON = {"numbers": [55, 17], "positions": [[0, 0, 0], [2, 2, 2]], "pbc": False}
+TABLE = f'id,cif,gap_eV\na,"{cif()}",1.5\nb,"{cif()}",2.5\n'
 VALID = [
     text.encode()
     for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)
 ]
 VALID += [
     optimade().encode(),
+    json.dumps(ASE_JSON).encode(),
+    TABLE.encode(),
     ase_db(),
     parquet(),
     zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}),
@@ -121,6 +126,7 @@ def seeds() -> list[tuple[str, bytes]]:
         "a.xyz": METHANE_XYZ * 2, "a.extxyz": EXTENDED * 2, "a.pdb": PDB, "models.pdb": MODELS, "a.res": RES,
         "a.ins": RES.replace("LATT -1", "LATT 1\nSYMM -X, 1/2+Y, 1/2-Z"), "geometry.in": AIMS,
         "x/geometry.in.next_step": PERIODIC_AIMS, "a.json": optimade(),
+        "ase.json": json.dumps(ASE_JSON), "table.csv": TABLE,
     }  # fmt: skip
     found = [(name, text.encode()) for name, text in texts.items()] + [("a.db", ase_db())]
     found += [("a.parquet", parquet(compression="none", use_dictionary=False, row_group_size=1))]

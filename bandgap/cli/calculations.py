@@ -1,0 +1,119 @@
+"""`bandgap labels`: gaps and structures from folders of finished calculations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import print_note
+from bandgap.foundation.errors import InputError
+
+if TYPE_CHECKING:
+    from bandgap.calculations import Calculation
+    from bandgap.structures.records import InfoValue
+
+
+def labels(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS...",
+            help="Folders of finished VASP calculations, or single files vasprun.xml(.gz).",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="CSV", help="Table of gaps to write.")],
+    extxyz: Annotated[
+        Path | None,
+        typer.Option(
+            "--structures", metavar="EXTXYZ", help="File to write with structures and gaps."
+        ),
+    ] = None,
+    keep_unconverged: Annotated[
+        bool,
+        typer.Option(
+            "--keep-unconverged",
+            help="Also use gaps of electronic loops that did not converge, with a warning.",
+        ),
+    ] = False,
+) -> None:
+    """Read gaps, structures and levels of theory from finished VASP calculations.
+
+    Every vasprun.xml and vasprun.xml.gz under the folders is read. The gap is found by counting
+    electrons. A crystal whose bands overlap is a metal with gap 0. There is one line for each file.
+    """
+    from bandgap.calculations import read_calculations
+    from bandgap.foundation.csv_tables import csv_of_columns
+    from bandgap.foundation.replacement import write_whole
+    from bandgap.structures.same_crystals import copies_sentence, crystal_groups
+
+    with progress_bars() as progress:
+        results = read_calculations(runs, keep_unconverged=keep_unconverged, progress=progress)
+    for result in results:
+        typer.echo(_line(result))
+    _say_counts(results)
+    usable = [result for result in results if result.is_usable]
+    records = [result.record for result in usable]
+    if sentence := copies_sentence([r.id for r in records], crystal_groups(records)):
+        print_note(sentence)
+    if not usable:
+        raise InputError(
+            f"None of {len(results):,} calculations gives a gap; the lines above print_note why. Nothing"
+            " was written."
+        )
+    write_whole(out, csv_of_columns(_columns(results)))
+    typer.echo(f"{len(usable):,} gaps written to {out}")
+    if extxyz is not None:
+        write_whole(extxyz, "".join(_blocks(usable)))
+        typer.echo(f"{len(usable):,} structures with gaps written to {extxyz}")
+
+
+def _line(result: Calculation) -> str:
+    """Return the result of one file on one line."""
+    record = result.record
+    if not result.is_usable:
+        return f"{record.id}: no gap, {record.problem} ({record.file})"
+    gap = "metal, 0 eV" if result.kind == "metal" else f"{result.gap_eV:.4f} eV, {result.kind}"
+    notes = f"; {record.problem}" if record.problem else ""
+    return f"{record.id}: {record.formula}, {gap}, {result.level_of_theory}{notes}"
+
+
+def _say_counts(results: list[Calculation]) -> None:
+    from bandgap.datasets.gaps import mixed_levels_warning
+
+    usable = [result for result in results if result.is_usable]
+    kinds = Counter(result.kind for result in usable)
+    noun = "calculation" if len(results) == 1 else "calculations"
+    print_note(
+        f"{len(results):,} {noun}: {kinds['direct']:,} direct gaps, {kinds['indirect']:,} indirect"
+        f" gaps, {kinds['metal']:,} metals, {len(results) - len(usable):,} without a gap."
+    )
+    warning = mixed_levels_warning(result.level_of_theory for result in usable)
+    if warning:
+        print_note(warning)
+
+
+def _columns(results: list[Calculation]) -> dict[str, list[object]]:
+    """Return the columns of the table, with an empty gap for a calculation that gives none."""
+    return {
+        "id": [r.record.id for r in results],
+        "gap_eV": [r.gap_eV if r.is_usable else None for r in results],
+        "kind": [r.kind if r.is_usable else None for r in results],
+        "level_of_theory": [r.level_of_theory if r.is_usable else "" for r in results],
+        "formula": [r.record.formula for r in results],
+        "calculation": [r.record.file for r in results],
+        "problem": [r.record.problem for r in results],
+    }
+
+
+def _blocks(usable: list[Calculation]) -> list[str]:
+    from bandgap.structures.formats.xyz import extxyz_blocks
+
+    comments: list[dict[str, InfoValue]] = [
+        {"id": r.record.id, "gap_eV": r.gap_eV, "level_of_theory": r.level_of_theory}
+        for r in usable
+    ]
+    return list(extxyz_blocks([r.record for r in usable], comments))

@@ -1,0 +1,59 @@
+"""What an error is worth: compared with the mean gap, and how much of it is a shift."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FEWEST = 5  # structures from which a shift or a comparison is named
+CLEAR = 3.0  # standard errors
+SHIFT_SHARE = 0.5  # of the RMSE
+SMALLEST_SHIFT_EV = 0.05
+NOT_BETTER = 0.95  # of the error of the mean gap
+
+
+def error_context(observed: Floats, predicted: Floats, *, mean_gap: float) -> dict[str, float]:
+    """Return the error of a constant prediction and the signed error in eV.
+
+    Parameters
+    ----------
+    observed, predicted
+        Gaps (n,) in eV.
+    mean_gap
+        Constant prediction in eV, such as the mean gap of the structures learned from.
+    """
+    return {
+        "mean_gap_rmse_eV": float(np.sqrt(np.mean((observed - mean_gap) ** 2))),
+        "signed_error_eV": float(np.mean(predicted - observed)),
+    }
+
+
+def error_sentences(*, n: int, rmse_eV: float, context: Mapping[str, float]) -> list[str]:
+    """Return sentences on an error that is no better than the mean gap, or mostly a shift.
+
+    >>> context = {"mean_gap_rmse_eV": 2.0, "signed_error_eV": -1.5}
+    >>> error_sentences(n=40, rmse_eV=1.51, context=context)[0].partition(":")[0]
+    'The predictions are on average 1.500 eV below the known gaps'
+    """
+    if n < FEWEST:
+        return [f"{n} structures are too few to judge the predictions by."]
+    sentences = []
+    constant_rmse = context["mean_gap_rmse_eV"]
+    if constant_rmse > 0 and rmse_eV >= NOT_BETTER * constant_rmse:
+        sentences.append(
+            f"The RMSE ({rmse_eV:.3f} eV) is not clearly below that of the mean gap as the"
+            f" prediction of every structure ({constant_rmse:.3f} eV): nothing was learned beyond"
+            " the mean. Are ids and gaps those of these structures?"
+        )
+    shift = context["signed_error_eV"]
+    spread = max(rmse_eV**2 - shift**2, 0.0) ** 0.5
+    is_clear = abs(shift) > CLEAR * spread / n**0.5 and abs(shift) > SMALLEST_SHIFT_EV
+    if is_clear and abs(shift) > SHIFT_SHARE * rmse_eV:
+        side = "above" if shift > 0 else "below"
+        sentences.append(
+            f"The predictions are on average {abs(shift):.3f} eV {side} the known gaps: are these"
+            " gaps of another level of theory than those that the run learned from?"
+        )
+    return sentences

@@ -1,0 +1,84 @@
+"""Read CSV tables with the text of a file in each row, in a column `cif`, `poscar` or `optimade`.
+
+Such tables are written by pandas, for example those of CDVAE and of the Matbench tasks. The columns
+are separated by comma, semicolon or tab. The other columns become keys of the structure.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.formats.parquet import draft_of_text
+from bandgap.structures.records import InfoValue, Limits
+
+_COLUMNS = ("cif", "poscar", "optimade")
+_IDS = ("id", "name", "material_id", "refcode", "jid", "mp_id", "cod_id")
+_SEPARATORS = (",", ";", "\t")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LONGEST = 2_000  # characters of a text that becomes a key
+
+
+def read_csv(text: str, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every row. Raises Unreadable if the table is damaged."""
+    header_line = text.partition("\n")[0]
+    separator = max(_SEPARATORS, key=header_line.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    header = [cell.strip() for cell in next(rows, [])]
+    names = [name.lower() for name in header]
+    column = next(name for name in _COLUMNS if name in names)
+    n_rows = 0
+    try:
+        for row in rows:
+            if not any(cell.strip() for cell in row):
+                continue
+            n_rows += 1
+            yield _draft(row, header, column=column, number=n_rows, limits=limits)
+    except csv.Error as error:
+        raise Unreadable(
+            f"the table cannot be read after row {n_rows + 1:,} ({error}). Write it again, or as"
+            " Parquet"
+        ) from None
+
+
+def _draft(row: list[str], header: list[str], *, column: str, number: int, limits: Limits) -> Draft:
+    names = [name.lower() for name in header]
+    try:
+        if len(row) != len(header):
+            raise Unreadable(
+                f"row {number + 1:,} of the table has {len(row):,} cells, and the header"
+                f" {len(header):,}. Quote cells that contain the separator"
+            )
+        draft = draft_of_text(row[names.index(column)], column, limits=limits)
+    except Unreadable as error:
+        draft = refused_draft(str(error))
+    values = {
+        name: _value(cell, is_id=name.lower() in _IDS)
+        for name, cell in zip(header, row, strict=False)
+        if name and name.lower() != column and 0 < len(cell.strip()) <= _LONGEST
+    }
+    draft.info = {**draft.info, **values}
+    ids = [row[names.index(name)].strip() for name in _IDS if name in names[: len(row)]]
+    draft.id = ids[0] if ids else draft.id
+    draft.suffix = str(number)
+    return draft
+
+
+def _value(cell: str, *, is_id: bool) -> InfoValue:
+    """Return a cell as a number where it is one; ids stay text."""
+    text = cell.strip()
+    return float(text) if not is_id and _NUMBER.fullmatch(text) else text
+
+
+_CELL = '(?:"?(?:' + "|".join(_COLUMNS) + ')"?)'
+FORMAT = Format(
+    "CSV",
+    label="CSV with a column cif",
+    read=read_csv,
+    # The header has a cell with such a name, and a quoted cell begins a text of several lines.
+    patterns=(
+        re.compile(rf"\A(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n", re.IGNORECASE),
+        re.compile(r'"[^"\n]*\n'),
+    ),
+)

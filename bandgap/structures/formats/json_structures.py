@@ -1,0 +1,242 @@
+"""Read JSON of pymatgen, ASE and JARVIS: one structure, or a list of entries with structures.
+
+| keys | written by |
+|---|---|
+| `lattice` and `sites` | `Structure.to(fmt="json")` and `as_dict` of pymatgen |
+| `numbers` and `positions` | `ase.io.write("x.json", atoms)` and `Atoms.todict` |
+| `lattice_mat`, `coords` and `elements` | JARVIS-tools |
+
+An entry has these keys itself, or under `structure` or `atoms`, such as the entries of the
+Materials Project and of JARVIS. Its other numbers and short texts become keys of the structure.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import quoted
+from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.records import InfoValue, Limits
+
+Floats = NDArray[np.float64]
+
+MARKS = ('"sites"', '"lattice_mat"', '"positions"')  # keys of every structure
+_IDS = ("id", "material_id", "jid", "name", "refcode", "task_id", "unique_id")
+_CONTAINERS = ("structure", "final_structure", "atoms")
+_LISTS = ("data", "structures", "entries")
+_FULL = 0.999  # smallest occupancy of a full site
+_LONGEST = 2_000  # characters of a text that becomes a key
+_LARGEST = 2**63  # of a number that becomes a key
+
+
+def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every structure. Raises Unreadable if the text is no such JSON."""
+    if nesting_depth(text) > MAX_NESTING:
+        raise Unreadable(
+            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
+        )
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise Unreadable(
+            f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
+        ) from None
+    for number, (name, entry) in enumerate(_entries(content), start=1):
+        try:
+            draft = _draft(entry, limits=limits)
+        except Unreadable as error:
+            draft = refused_draft(str(error))
+        fields = entry if isinstance(entry, dict) else {}
+        draft.info = {**_info(fields.get("key_value_pairs")), **_info(fields), **draft.info}
+        given = [fields[key] for key in _IDS if isinstance(fields.get(key), str)]
+        draft.id = given[0] if given else name
+        draft.suffix = str(number)
+        yield draft
+
+
+def _entries(content: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an id, which may be "", and the entry of every structure."""
+    if isinstance(content, list):
+        yield from (("", entry) for entry in content)
+        return
+    if not isinstance(content, dict) or _structure_in(content) is not None:
+        yield "", content
+        return
+    for key in _LISTS:
+        if isinstance(content.get(key), list):
+            yield from (("", entry) for entry in content[key])
+            return
+    # ASE numbers its structures; other programs name them by their ids.
+    named = [(key, entry) for key, entry in content.items() if isinstance(entry, dict)]
+    yield from ((("" if key.isdigit() else key), entry) for key, entry in named)
+
+
+def _structure_in(entry: Any) -> Mapping[str, Any] | None:
+    """Return the object with the geometry: the entry itself or one of its values, or None."""
+    if not isinstance(entry, dict):
+        return None
+    for fields in (entry, *(entry.get(key) for key in _CONTAINERS)):
+        if isinstance(fields, dict) and any(mark[1:-1] in fields for mark in MARKS):
+            return fields
+    return None
+
+
+def _draft(entry: Any, *, limits: Limits) -> Draft:
+    """Return the draft of an entry. Raises Unreadable if its geometry is invalid."""
+    fields = _structure_in(entry)
+    if fields is None:
+        raise Unreadable(
+            "an entry without a structure. Accepted: lattice and sites (pymatgen), numbers and"
+            " positions (ASE), lattice_mat, coords and elements (JARVIS)"
+        )
+    if "sites" in fields:
+        return _of_pymatgen(fields, _checked_atoms(fields["sites"], limits))
+    if "lattice_mat" in fields:
+        return _of_jarvis(fields, _checked_atoms(fields.get("elements"), limits))
+    atoms = _plain(fields.get("numbers", fields.get("symbols")))
+    return _of_ase(fields, _checked_atoms(atoms, limits))
+
+
+def _checked_atoms(atoms: Any, limits: Limits) -> list[Any]:
+    """Return the list of atoms. Raises Unreadable if it is none, or too long."""
+    if not isinstance(atoms, list):
+        raise Unreadable("the structure has no list of atoms")
+    if len(atoms) > limits.max_atoms:
+        raise Unreadable(
+            f"the structure has {len(atoms):,} atoms; the limit is {limits.max_atoms:,}"
+        )
+    return atoms
+
+
+def _of_pymatgen(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
+    lattice = fields.get("lattice")
+    draft = Draft()
+    if isinstance(lattice, dict):
+        draft.cell = _array(lattice.get("matrix"), "the matrix of the lattice", (3, 3))
+        draft.pbc = _flags(lattice.get("pbc"), default=True)
+    elif lattice is not None:
+        raise Unreadable("the lattice must be an object with a matrix")
+    points = []
+    for number, site in enumerate(sites, start=1):
+        where = f"site {number}"
+        if not isinstance(site, dict):
+            raise Unreadable(f"{where} is no object with species and coordinates")
+        draft.symbols.append(_element_of_site(site, where))
+        if draft.cell is None or "xyz" in site:
+            points.append(_array(site.get("xyz"), f"xyz of {where}", (3,)))
+        else:
+            points.append(_array(site.get("abc"), f"abc of {where}", (3,)) @ draft.cell)
+    draft.positions = np.array(points, dtype=np.float64).reshape(-1, 3)
+    return draft
+
+
+def _element_of_site(site: Mapping[str, Any], where: str) -> str:
+    """Return the element of a site. Raises Unreadable if it is disordered."""
+    species = site.get("species")
+    if not isinstance(species, list) or not species:
+        raise Unreadable(f"{where} must have a list species with at least one element")
+    parts = [part if isinstance(part, dict) else {} for part in species]
+    share = parts[0].get("occu", 1)
+    is_full = isinstance(share, (int, float)) and abs(share - 1) <= 1 - _FULL
+    if len(parts) > 1 or not is_full:
+        names = ", ".join(f"{part.get('element')} {part.get('occu', 1)}" for part in parts[:5])
+        raise Unreadable(
+            f"{where} contains {quoted(names)}. Disordered structures are not supported; export one"
+            " ordered component."
+        )
+    element = parts[0].get("element")
+    if not isinstance(element, str):
+        raise Unreadable(f"{where} has no element")
+    return element
+
+
+def _of_jarvis(fields: Mapping[str, Any], elements: list[Any]) -> Draft:
+    cell = _array(fields["lattice_mat"], "lattice_mat", (3, 3))
+    positions = _array(fields.get("coords"), "coords", (len(elements), 3))
+    if not fields.get("cartesian", False):
+        positions = positions @ cell
+    return Draft([str(e).strip() for e in elements], positions, cell=cell, pbc=(True, True, True))
+
+
+def _of_ase(fields: Mapping[str, Any], atoms: list[Any]) -> Draft:
+    positions = _array(_plain(fields["positions"]), "positions", (len(atoms), 3))
+    draft = Draft([_symbol(atom) for atom in atoms], positions)
+    cell = _plain(fields.get("cell"))
+    if cell is not None:
+        draft.cell = _array(cell, "cell", (3, 3))
+    has_cell = draft.cell is not None and bool(np.any(draft.cell))
+    draft.pbc = _flags(_plain(fields.get("pbc")), default=has_cell)
+    return draft
+
+
+def _symbol(atom: Any) -> str:
+    if isinstance(atom, int):
+        if not 1 <= atom <= len(ELEMENTS):
+            raise Unreadable(f"an atom of number {atom}, which is no element")
+        return ELEMENTS[atom - 1]
+    return str(atom)
+
+
+def _plain(value: Any) -> Any:
+    """Return the nested list of an array as ASE encodes it; other values stay."""
+    if isinstance(value, dict) and "array" in value:
+        value = value["array"]
+    if not isinstance(value, dict) or "__ndarray__" not in value:
+        return value
+    try:
+        shape, _, flat = value["__ndarray__"]
+        # as objects, so that whole numbers stay whole
+        return np.array(flat, dtype=object).reshape(shape).tolist()
+    except (TypeError, ValueError):
+        raise Unreadable("an array of ASE (__ndarray__) has the wrong shape") from None
+
+
+def _array(value: Any, name: str, shape: tuple[int, ...]) -> Floats:
+    """Return nested lists of numbers as an array of this shape."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise Unreadable(f"{name} must be lists of numbers") from None
+    if array.shape != shape and not (array.size == 0 and 0 in shape):
+        raise Unreadable(
+            f"{name} has the shape {array.shape}; {shape} is expected, for the atoms of the"
+            " structure"
+        )
+    return array.reshape(shape)
+
+
+def _flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:
+    """Return whether the structure is periodic along each vector."""
+    flags = [default] * 3 if value is None else value
+    flags = [flags] * 3 if isinstance(flags, (bool, int)) else flags
+    if not isinstance(flags, list) or len(flags) != 3:
+        raise Unreadable("pbc must be one or three of true and false")
+    return bool(flags[0]), bool(flags[1]), bool(flags[2])
+
+
+def _info(fields: Any) -> dict[str, InfoValue]:
+    """Return the numbers and short texts of an entry."""
+    info: dict[str, InfoValue] = {}
+    for key, value in fields.items() if isinstance(fields, dict) else ():
+        is_short_text = isinstance(value, str) and len(value) <= _LONGEST
+        is_number = isinstance(value, bool | float) or (
+            isinstance(value, int) and abs(value) < _LARGEST
+        )
+        if not key.startswith("@") and (is_short_text or is_number):
+            info[key] = value
+    return info
+
+
+FORMAT = Format(
+    "JSON",
+    label="pymatgen, ASE and JARVIS .json",
+    read=read_json,
+    patterns=(re.compile("|".join(rf"{mark}\s*+:" for mark in MARKS)),),
+    suffixes=("json",),
+)

@@ -1,0 +1,177 @@
+"""Find crystals and molecules that occur several times under different ids.
+
+Two structures are the same if the sorted distances of every element's atoms to their nearest atoms
+agree. These distances do not depend on the order of the atoms, the origin, the orientation, the
+choice of the cell or the digits of the file. Mirror images are the same structure. References:
+Widdowson et al., MATCH Commun. Math. Comput. Chem. 87, 529 (2022), average minimum distances;
+Widdowson and Kurlin, NeurIPS 35, 24625 (2022), pointwise distance distributions.
+"""
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from bandgap.structures.formula import reduced_formula
+from bandgap.structures.neighbours import heights
+from bandgap.structures.records import Problem, Records, StructureRecord
+
+Floats = NDArray[np.float64]
+
+TOLERANCE_ANGSTROM = 3e-3  # of distances; files give coordinates to 0.001 A or better
+SIZE_TOLERANCE = 5e-3  # relative, of the volume per atom or the radius of gyration
+N_NEAREST = 12
+N_QUANTILES = 32
+SHOWN = 3
+
+
+def crystal_groups(records: Records) -> NDArray[np.int64]:
+    """Return the index of the first record (n,) that is the same structure as each record.
+
+    A structure without an earlier copy, and a refused one, has its own index. Distances are
+    computed only for structures that share formula and size with another one.
+    """
+    first_of_content: dict[str, int] = {}
+    first = np.arange(len(records), dtype=np.int64)
+    similar: dict[tuple[str, bool], list[tuple[float, int]]] = defaultdict(list)
+    for i, record in enumerate(records):
+        if record.atoms is None:
+            continue
+        first[i] = first_of_content.setdefault(record.content, i)
+        if first[i] == i:
+            key = (reduced_formula(record.atoms.symbols), record.periodic)
+            similar[key].append((_size(record), i))
+    candidates = [rows for sizes in similar.values() for rows in _of_similar_size(sizes)]
+    if candidates:
+        wanted = {i for rows in candidates for i in rows}
+        distances = {i: _distances(record) for i, record in enumerate(records) if i in wanted}
+        for rows in candidates:
+            for i, j in zip(rows, _groups([distances[i] for i in rows]), strict=True):
+                first[i] = rows[j]
+    return first[first]
+
+
+def with_copies_named(
+    records: Iterable[StructureRecord], groups: NDArray[np.int64]
+) -> Iterable[StructureRecord]:
+    """Yield the records with a warning on every one that repeats an earlier one."""
+    id_of_first: dict[int, str] = {}
+    copied = set(groups[groups != np.arange(groups.size)].tolist())
+    for i, (record, first) in enumerate(zip(records, groups.tolist(), strict=True)):
+        if i in copied:
+            id_of_first[i] = record.id
+        if first == i:
+            yield record
+            continue
+        text = f"the same structure as {id_of_first[first]}, under another id"
+        yield dataclasses.replace(record, problems=(*record.problems, Problem("warning", text)))
+
+
+def copies_sentence(ids: Sequence[str], groups: NDArray[np.int64]) -> str:
+    """Return a sentence on structures that occur several times, or ""."""
+    members: dict[int, list[str]] = defaultdict(list)
+    for id, first in zip(ids, groups.tolist(), strict=True):
+        members[first].append(id)
+    repeated = [names for names in members.values() if len(names) > 1]
+    if not repeated:
+        return ""
+    n = sum(map(len, repeated))
+    examples = "; ".join(" = ".join(names[:SHOWN]) for names in repeated[:SHOWN])
+    n_more = len(repeated) - SHOWN
+    more = f" and {n_more:,} more" if n_more > 0 else ""
+    return (
+        f"{n:,} structures are only {len(repeated):,} different ones, each under several ids:"
+        f" {examples}{more}. They stay on one side of every split; delete all but one of each if"
+        " they are no separate measurements."
+    )
+
+
+def _size(record: StructureRecord) -> float:
+    """Return the volume per atom in cubic Angstrom, or the radius of gyration of a molecule."""
+    atoms = record.atoms
+    assert atoms is not None
+    if atoms.pbc.all():
+        return abs(float(np.linalg.det(atoms.cell.array))) / len(atoms)
+    if atoms.pbc.any():
+        return 1.0  # the size of a slab's or chain's cell is arbitrary
+    return float(np.sqrt(((atoms.positions - atoms.positions.mean(axis=0)) ** 2).sum(1).mean()))
+
+
+def _of_similar_size(sizes: list[tuple[float, int]]) -> list[list[int]]:
+    """Return the rows whose sorted sizes follow each other closely, where there are several."""
+    runs: list[list[int]] = []
+    last = -math.inf
+    for size, row in sorted(sizes):
+        if size - last > SIZE_TOLERANCE * max(size, 1.0):
+            runs.append([])
+        runs[-1].append(row)
+        last = size
+    return [sorted(rows) for rows in runs if len(rows) > 1]
+
+
+def _groups(distances: list[Floats]) -> list[int]:
+    """Return the index of the first vector that is equal to each vector within the tolerance."""
+    vectors = np.array(distances)
+    n = len(vectors)
+    # Means differ at most as much as the vectors, and have few dimensions for the search.
+    means = vectors.reshape(n, -1, N_QUANTILES).mean(axis=2)
+    pairs = cKDTree(means).query_pairs(TOLERANCE_ANGSTROM, p=np.inf, output_type="ndarray")
+    differences = [np.abs(vectors[i] - vectors[j]).max() for i, j in pairs]
+    same = pairs[np.array(differences, dtype=float) <= TOLERANCE_ANGSTROM]
+    graph = coo_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=(n, n))
+    _, labels = connected_components(graph, directed=False)
+    first: dict[int, int] = {}
+    return [first.setdefault(int(label), i) for i, label in enumerate(labels)]
+
+
+def _distances(record: StructureRecord) -> Floats:
+    """Return quantiles over the atoms of each element of the distances to the nearest atoms.
+
+    The quantiles are values of the sorted distances, so that a supercell has the same ones.
+    """
+    atoms = record.atoms
+    assert atoms is not None
+    nearest = _nearest(atoms.positions, cell=atoms.cell.array, pbc=atoms.pbc)
+    numbers = atoms.numbers
+    shares = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    columns = []
+    for element in np.unique(numbers):
+        rows = np.sort(nearest[numbers == element], axis=0)
+        columns.append(rows[(shares * len(rows)).astype(int)].T)  # (neighbour, quantile)
+    return np.concatenate(columns).ravel()
+
+
+def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_]) -> Floats:
+    """Return the sorted distances (atom, N_NEAREST) to the nearest atoms, 0 where there are none.
+
+    Images of atoms are made in a growing range until all nearest atoms are inside it.
+    """
+    n = len(positions)
+    if not pbc.any():
+        n_found = min(N_NEAREST, n - 1)
+        padded = np.zeros((n, N_NEAREST))
+        if n_found:
+            all_distances = np.asarray(cKDTree(positions).query(positions, k=n_found + 1)[0])
+            padded[:, :n_found] = all_distances[:, 1:]
+        return padded
+    vectors = np.where(pbc[:, None], cell, np.eye(3))
+    fractional = positions @ np.linalg.inv(vectors)
+    wrapped = np.where(pbc, fractional % 1.0, fractional) @ vectors
+    volume = abs(float(np.linalg.det(vectors)))
+    radius = 1.3 * (3 * (N_NEAREST + 1) * volume / (4 * math.pi * n)) ** (1 / 3)
+    while True:
+        counts = np.where(pbc, np.ceil(radius / heights(vectors)), 0).astype(int)
+        ranges = [np.arange(-count, count + 1) for count in counts]
+        shifts = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
+        images = (wrapped[None] + (shifts @ vectors)[:, None]).reshape(-1, 3)
+        n_found = min(N_NEAREST, len(images) - 1)
+        nearest = np.asarray(cKDTree(images).query(wrapped, k=n_found + 1)[0])[:, 1:]
+        if n_found == N_NEAREST and nearest.max() <= radius:
+            return nearest
+        radius *= 1.5

@@ -1,0 +1,66 @@
+"""`bandgap labels`."""
+
+from pathlib import Path
+
+import pytest
+
+from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.structures import read_paths
+from tests.unit.calculations.vasprun_text import vasprun
+from tests.unit.cli.conftest import Run
+
+
+@pytest.fixture
+def calculations(tmp_path: Path) -> Path:
+    """Folder of an insulator, a metal at another level, and a file that was cut off."""
+    texts = {
+        "0001": vasprun(),
+        "metal": vasprun([[[-1.0, 0.0, -0.5, 2.0]] * 2], settings={"NELECT": 3, "METAGGA": "SCAN"}),
+        "broken": vasprun()[:900],
+    }
+    for name, text in texts.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "vasprun.xml").write_text(text)
+    return tmp_path / "runs"
+
+
+def test_labels_writes_a_table_and_structures_that_match(
+    run: Run, calculations: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "labels.csv"
+    structures = tmp_path / "structures.extxyz"
+    result = run("labels", calculations, "--out", table, "--structures", structures)
+    assert result.exit_code == 0
+    assert "0001: ClNa, 1.5000 eV, direct, PBE" in result.stdout
+    assert "metal: ClNa, metal, 0 eV, SCAN; 3 electrons leave a band partly" in result.stdout
+    assert "broken: no gap, the file ends early" in result.stdout
+    assert "3 calculations: 1 direct gaps, 0 indirect gaps, 1 metals, 1 without" in result.stderr
+    assert "Levels of theory are mixed (PBE, SCAN)" in result.stderr
+    records = read_paths([structures])
+    labels = read_labels(table)
+    matched = match_labels([r.id for r in records], [r.file for r in records], labels)
+    assert [(r.id, gap) for r, gap in zip(records, matched.gaps, strict=True)] == [
+        ("0001", 1.5),
+        ("metal", 0.0),
+    ]
+    assert [record.info["gap_eV"] for record in records] == [1.5, 0.0]
+    assert labels.level_of_theory == "PBE; SCAN"
+
+
+def test_labels_without_a_usable_calculation_writes_nothing(
+    run: Run, calculations: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "labels.csv"
+    result = run("labels", calculations / "broken", "--out", table)
+    assert result.exit_code == 1
+    assert "None of 1 calculations gives a gap" in result.stderr
+    assert not table.exists()
+
+
+@pytest.mark.data
+def test_labels_prints_the_gaps_of_real_outputs(run: Run, test_data: Path, tmp_path: Path) -> None:
+    result = run("labels", test_data / "vasp_runs", "--out", tmp_path / "labels.csv")
+    assert "Cs2SnBr6: Br6Cs2Sn, 2.5408 eV, direct, HSE06 (25 %) + SOC" in result.stdout
+    assert "Cs2SnI6_dos: Cs2I6Sn, 0.7115 eV, direct, HSE06 (25 %)" in result.stdout
+    assert "Ge: Ge2, metal, 0 eV, LDA; bands overlap by 0.8719 eV" in result.stdout
+    assert "Si_r2scan: Si2, 0.7873 eV, indirect, r2SCAN" in result.stdout
