@@ -1,8 +1,8 @@
 """Every public name has a heading in the documentation.
 
 Commands, settings, environment variables, CSV columns, methods, descriptor presets and file formats
-are read from the code. Headings are read from the Markdown pages and from the pages that
-`docs/reference_pages.py` generates.
+are read from the code, as are the rows of the tables of methods and of descriptor blocks. Headings
+are read from the Markdown pages and from the pages that `docs/reference_pages.py` generates.
 """
 
 import importlib.util
@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 import bandgap
 from bandgap.cli import app
 from bandgap.descriptors import PRESETS, n_features
+from bandgap.descriptors.config import BLOCKS
 from bandgap.predictions.table import COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
 from bandgap.structures.formats import FORMATS
@@ -75,10 +76,14 @@ def text_of(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
 
 
-def missing(names: Iterable[str], *pages: str) -> list[str]:
-    """Return the names that are no heading of any of the pages."""
+def check_headings(what: str, names: Iterable[str], *pages: str) -> None:
+    """Fail with names and pages unless every name is a heading of one of the pages."""
     known_headings = {heading for page in pages for heading in headings(text_of(page))}
-    return [name for name in names if name not in known_headings]
+    undocumented = [name for name in names if name not in known_headings]
+    assert not undocumented, (
+        f"{what} without a heading: {', '.join(undocumented)}. Add one that is exactly the name to "
+        f"{' or '.join(f'docs/{page}' for page in pages)}."
+    )
 
 
 def test_headings_exclude_lines_of_code_blocks() -> None:
@@ -107,7 +112,7 @@ def command_names() -> list[str]:
 def test_every_command_has_a_heading() -> None:
     names = command_names()
     assert "bandgap transfer" in names
-    assert missing(names, "reference/commands.md") == []
+    check_headings("commands", names, "reference/commands.md")
 
 
 @pytest.mark.parametrize("name", ["TransferRequest", "PredictRequest", "SourceRequest"])
@@ -143,7 +148,7 @@ def test_every_environment_variable_has_a_heading() -> None:
         for name in VARIABLE.findall(path.read_text(encoding="utf-8", errors="ignore"))
     }
     assert {"BANDGAP_HOME", "BANDGAP_SERVICE_TOKEN", "BANDGAP_TEST_DATA"} <= names
-    assert missing(sorted(names), "reference/environment.md") == []
+    check_headings("environment variables", sorted(names), "reference/environment.md")
 
 
 def test_documented_environment_variables_are_read_by_the_code() -> None:
@@ -161,7 +166,7 @@ def test_documented_environment_variables_are_read_by_the_code() -> None:
 
 def test_every_csv_column_has_a_heading() -> None:
     columns = dict.fromkeys((*COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS))
-    assert missing(columns, "reference/csv-columns.md") == []
+    check_headings("CSV columns", columns, "reference/csv-columns.md")
 
 
 def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> None:
@@ -173,16 +178,17 @@ def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> N
     verdicts = verdicts.partition("def verdict_frame")[2].partition("\ndef ")[0]
     columns = re.findall(r'^ +"(\w+)": ', comparison + verdicts, flags=re.MULTILINE)
     assert {"rmse_eV", "memory_MB", "gap_eV", "periodic"} <= set(columns)
-    assert missing(columns, "reference/csv-columns.md") == []
+    check_headings("CSV columns", columns, "reference/csv-columns.md")
 
 
 def test_every_method_has_a_heading() -> None:
     pages = [
         f"explanation/methods/{path.name}"
         for path in sorted((DOCS / "explanation/methods").glob("*.md"))
+        if path.name != "index.md"
     ]
-    assert missing(METHODS, *pages) == []
-    assert missing(METHODS, "reference/settings.md") == []
+    check_headings("methods", METHODS, *pages)
+    check_headings("methods", METHODS, "reference/settings.md")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -198,10 +204,33 @@ def test_description_of_a_method_states_its_standing(name: str) -> None:
             assert "**Model.**" in section and "**When to use it.**" in section
 
 
+NEEDS = {
+    "": "",
+    "fisher": "Fisher information",
+    "variational": "variational posterior",
+    "snapshots": "snapshots",
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_table_of_methods_has_a_row_with_the_properties_of_the_method(name: str) -> None:
+    page = "explanation/methods/index.md"
+    method = METHODS[name]
+    new_elements = ("yes" if method.new_elements else "no") if method.transfers else ""
+    levels = "as features" if method.levels else "as baseline"
+    expected = [method.standing, new_elements, levels, NEEDS[method.needs]]
+    rows = [line for line in text_of(page).splitlines() if re.match(rf"\|.*`{name}`.*\|", line)]
+    cells = [[cell.strip() for cell in row.split("|")[3:-1]] for row in rows]
+    assert cells == [expected], (
+        f"docs/{page}: the table has {cells or 'no row'} for {name}. The code says {expected} "
+        "(standing, new elements, electron levels, needs). Correct the row, or add one."
+    )
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> None:
     config = PRESETS[name]
-    assert missing([name], "explanation/descriptors.md") == []
+    check_headings("presets", [name], "explanation/descriptors.md")
     row = next(
         line
         for line in text_of("explanation/descriptors.md").splitlines()
@@ -211,9 +240,18 @@ def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> Non
     assert f"| {n_features(config):,} |" in row
 
 
+@pytest.mark.parametrize("setting", [block.setting for block in BLOCKS])
+def test_every_block_of_the_descriptor_has_a_row(setting: str) -> None:
+    page = "explanation/descriptors.md"
+    assert re.search(rf"^\| [^|]+ \| `{setting}` \|", text_of(page), re.MULTILINE), (
+        f"docs/{page}: the table of blocks has no row for the setting {setting}. "
+        f"Add one: | name | `{setting}` | content | reference |."
+    )
+
+
 def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
     text = text_of("reference/file-formats.md")
-    assert missing([form.name for form in FORMATS], "reference/file-formats.md") == []
+    check_headings("file formats", [form.name for form in FORMATS], "reference/file-formats.md")
     assert [
         suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text
     ] == []
@@ -242,6 +280,19 @@ def test_pages_link_to_files_that_exist() -> None:
             if "://" not in target and not is_generated and not (page.parent / target).is_file():
                 broken.append(f"{page.relative_to(DOCS)}: {target}")
     assert broken == []
+
+
+def test_guides_of_development_name_files_that_exist() -> None:
+    pattern = re.compile(r"`((?:app|bandgap|docs|tests)/[\w./-]+\.(?:py|md))`")
+    guides = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "development").glob("*.md"))]
+    absent = []
+    for guide in guides:
+        for name in pattern.findall(guide.read_text(encoding="utf-8")):
+            is_placeholder = re.search(r"[A-Z]{3}|notes|shifted_source", name)
+            is_generated = name.rpartition("/")[2] in GENERATED_PAGES
+            if not is_placeholder and not is_generated and not (ROOT / name).is_file():
+                absent.append(f"{guide.name}: {name}")
+    assert absent == []
 
 
 def test_pages_name_no_absolute_path_of_a_machine() -> None:

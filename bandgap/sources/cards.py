@@ -100,11 +100,11 @@ def overlap_sentence(overlap: Mapping[str, int]) -> str:
     --------
 
     >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
-    'of 300 structures, 0 are in the source data and 12 contain a bonded unit that is'
+    'of 300 structures, 0 are in the source data and 12 contain a bonded unit of the source data'
     """
     return (
         f"of {overlap['n']:,} structures, {overlap['structures']:,} are in the source data and "
-        f"{overlap['molecules']:,} contain a bonded unit that is"
+        f"{overlap['molecules']:,} contain a bonded unit of the source data"
     )
 
 

@@ -12,6 +12,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import predict, train_source
+from tests.e2e.browsing import PAGES
 
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
 NO_RUN = "There is no run yet."
@@ -126,14 +127,27 @@ def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Wo
     return workspace, run
 
 
+def test_browser_tests_open_every_page() -> None:
+    names = {name or "home" for name in PAGES.values()}
+    pages = {path.stem for path in (MAIN.parent / "views").glob("*.py")}
+    different = ", ".join(sorted(names ^ pages))
+    assert not different, f"PAGES of tests/e2e/browsing.py and app/views differ in {different}."
+
+
 @pytest.mark.parametrize("state", list(SENTENCES))
 def test_every_page_shows_the_state_of_the_workspace(
     state: str, trained: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     workspace, run = in_state(state, trained, tmp_path)
-    pages = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
-    assert pages == sorted(SENTENCES[state])
+    pages = {path.stem for path in (MAIN.parent / "views").glob("*.py")}
+    undescribed = sorted(pages - set(SENTENCES[state]))
+    assert not undescribed, (
+        f"no sentence for {', '.join(undescribed)} of app/views in the state {state!r}. Add to "
+        "SENTENCES of this file a text that the page shows in this state."
+    )
+    removed = sorted(set(SENTENCES[state]) - pages)
+    assert not removed, f"app/views has no {', '.join(removed)}: remove it from SENTENCES."
     for page, sentence in SENTENCES[state].items():
         at = AppTest.from_file(str(MAIN), default_timeout=30)
         at.query_params["ws"] = workspace.id
@@ -144,5 +158,5 @@ def test_every_page_shows_the_state_of_the_workspace(
             at.switch_page(f"views/{page}.py").run()
         assert not at.exception, (page, at.exception)
         text = texts(at)
-        assert sentence in text, (page, text)
+        assert sentence in text, f"page {page}, state {state!r}: {sentence!r} is not in:\n{text}"
         assert "Traceback" not in text and str(tmp_path) not in text, page

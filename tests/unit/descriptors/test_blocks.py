@@ -42,6 +42,10 @@ PACKAGES = {
 def value_of(setting: str):
     """Return a value of this setting that asks for its block."""
     if setting != "graph":
+        assert setting in VALUES, (
+            f"no value of the setting {setting!r} is known. Add one that asks for the block to "
+            "VALUES of this file, and its package, if it needs one, to PACKAGES."
+        )
         return VALUES[setting]
     from bandgap.networks.megnet import new_megnet
 
@@ -76,4 +80,10 @@ def test_block_adds_its_features_after_those_of_the_terms(block: Block):
 
 
 def test_blocks_that_measure_similarity_precede_the_others():
-    assert sorted(BLOCKS, key=lambda block: not block.measures_similarity) == list(BLOCKS)
+    names = [block.setting for block in BLOCKS]
+    n_similarity = sum(block.measures_similarity for block in BLOCKS)
+    late = [block.setting for block in BLOCKS[n_similarity:] if block.measures_similarity]
+    assert not late, (
+        f"the blocks {', '.join(late)} measure similarity and come after one that does not. The "
+        f"order of BLOCKS in bandgap/descriptors/config.py is {', '.join(names)}; move them up."
+    )
