@@ -25,6 +25,18 @@ _LEVEL_HELP = (
     "a warning."
 )
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
+_BY_HEADER = "found by its header"
+_GAP_COLUMN_HELP = (
+    "Header of the column with the gaps, as it stands in the table. Needed only if several columns "
+    "could be it. A header with the word gap, Eg or bandgap is found without it, such as gap_eV, "
+    "gap (Ha) or band gap (meV)."
+)
+_ID_COLUMN_HELP = (
+    "Header of the column that names the structures, as it stands in the table. Headers that are "
+    "found without it: id, structure, identifier, refcode, material_id, name, key, jid, mp_id, "
+    "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, auid, uid; for file names: file, filename, path, "
+    "structure_file, cif."
+)
 
 
 def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
@@ -88,6 +100,12 @@ def _csv_form(dataset: Dataset) -> None:
             "such as gap_eV. A column level_of_theory may state the level row by row.",
         )
         left_column, right_column = st.columns(2)
+        gap_column = left_column.text_input(
+            "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP
+        ).strip()
+        id_column = right_column.text_input(
+            "Id column", placeholder=_BY_HEADER, help=_ID_COLUMN_HELP
+        ).strip()
         unit = left_column.selectbox("Unit of the gap column", list(_STATED))
         level = right_column.text_input(
             "Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP
@@ -104,13 +122,23 @@ def _csv_form(dataset: Dataset) -> None:
                     "column."
                 )
             read = read_labels(
-                file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level
+                file.getvalue(),
+                unit=_STATED[unit],
+                column=gap_column or None,
+                id_column=id_column or None,
+                name=file.name,
+                level_of_theory=level,
             )
             verdicts = stores.library().verdicts(dataset.id)
             ids = [v.id for v in verdicts]
             files = [v.file for v in verdicts]
             match = match_labels(ids, files, read)
-            other_labels = other_gaps(file.getvalue(), gap_column=read.column, name=file.name)
+            other_labels = other_gaps(
+                file.getvalue(),
+                gap_column=read.column,
+                id_column=id_column or None,
+                name=file.name,
+            )
             other_matches = {
                 name: match_labels(ids, files, other) for name, other in other_labels.items()
             }
