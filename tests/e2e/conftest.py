@@ -24,8 +24,8 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from benchmarks.sample_workspace import (
-    BRIEF,
     CHECKED,
+    SHORT_CHAINS,
     SampleWorkspace,
     add_crystals,
     build_workspace,
@@ -132,7 +132,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """Fill a workspace with the code of the worker, then serve it."""
     folder = tmp_path_factory.mktemp("home")
-    sampler = AGREED if os.environ.get("BANDGAP_TOUR") else BRIEF
+    sampler = AGREED if os.environ.get("BANDGAP_TOUR") else SHORT_CHAINS
     sample = build_workspace(
         Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
     )
