@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import streamlit as st
 
@@ -139,6 +139,21 @@ def choose(choice: Choice, value: str) -> None:
     if selected_id(choice) != value:
         st.session_state[f"chosen_{choice}"] = value
         _write_address()
+
+
+def parameter(name: str) -> str:
+    """Return a parameter of the address that only one page uses, "" if the address lacks it."""
+    return str(st.query_params.get(name, ""))
+
+
+def address(page: str, /, *, heading: str = "", **parameters: str) -> str:
+    """Return the address of a page of this workspace with its choices, relative to other pages.
+
+    It has all parameters that `start` would write, because writing removes the heading.
+    """
+    choices = {key: value for key, value in _values().items() if value}
+    fragment = f"#{quote(heading)}" if heading else ""
+    return f"{page}?{urlencode(choices | parameters)}{fragment}"
 
 
 def shown_row(dataset: str) -> int | None:
