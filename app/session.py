@@ -146,14 +146,17 @@ def parameter(name: str) -> str:
     return str(st.query_params.get(name, ""))
 
 
-def address(page: str, /, *, heading: str = "", **parameters: str) -> str:
-    """Return the address of a page of this workspace with its choices, relative to other pages.
+def address(
+    page: str, /, *, heading: str = "", with_choices: bool = True, **parameters: str
+) -> str:
+    """Return the address of a page of this workspace, relative to the other pages.
 
-    It has all parameters that `start` would write, because writing removes the heading.
+    With the choices it has all parameters that `start` would write, because writing removes the
+    heading. Without them it is the same during the whole session.
     """
-    choices = {key: value for key, value in _values().items() if value}
-    fragment = f"#{quote(heading)}" if heading else ""
-    return f"{page}?{urlencode(choices | parameters)}{fragment}"
+    values = _values() if with_choices else {"ws": workspace()}
+    query = urlencode({key: value for key, value in values.items() if value} | parameters)
+    return f"{page}?{query}#{quote(heading)}" if heading else f"{page}?{query}"
 
 
 def shown_row(dataset: str) -> int | None:

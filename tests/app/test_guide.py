@@ -17,9 +17,9 @@ from app.components.guide.documents import (
     read_document,
     search,
     sections_of,
-    slug,
     with_links,
 )
+from app.components.shared.guide_links import slug
 from bandgap.foundation.errors import ConfigError
 from tests.app.conftest import Workspace, texts
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app import session
 from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.guide_links import help_link
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
 from bandgap.datasets.labels import match_labels, other_gaps, read_labels
 from bandgap.datasets.units import Unit
@@ -97,7 +98,8 @@ def _csv_form(dataset: Dataset) -> None:
             "Table of gaps (CSV)",
             type=["csv", "tsv", "txt"],
             help="One column headed id or file, and one gap column whose header states its unit, "
-            "such as gap_eV. A column level_of_theory may state the level row by row.",
+            "such as gap_eV. A column level_of_theory may state the level row by row."
+            + help_link("how-to/labels-and-units", "A table of gaps"),
         )
         left_column, right_column = st.columns(2)
         gap_column = left_column.text_input(
@@ -108,7 +110,10 @@ def _csv_form(dataset: Dataset) -> None:
         ).strip()
         unit = left_column.selectbox("Unit of the gap column", list(_STATED))
         level = right_column.text_input(
-            "Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP
+            "Level of theory",
+            placeholder=_LEVEL_SHOWN,
+            help=_LEVEL_HELP
+            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         )
         keep = _keep_box(dataset)
         if not st.form_submit_button(
@@ -180,7 +185,10 @@ def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
             "Its unit", _UNITS, index=None, placeholder="as its name states"
         )
         level = right_column.text_input(
-            "Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP
+            "Level of theory",
+            placeholder=_LEVEL_SHOWN,
+            help=_LEVEL_HELP
+            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         )
         keep = _keep_box(dataset)
         if not st.form_submit_button("Use as gaps"):

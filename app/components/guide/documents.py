@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import bandgap
+from app.components.shared.guide_links import slug
 from bandgap.foundation.errors import ConfigError
 
 # Documents by group. `pyproject.toml` names the same files for the wheel.
@@ -192,15 +193,6 @@ def sections_of(text: str) -> Iterator[Section]:
             level = len(heading[1])
             title = heading[2]
             lines = []
-
-
-def slug(title: str) -> str:
-    """Return the anchor of a heading, as MyST makes it.
-
-    >>> slug("Three kinds of intervals"), slug("`sd_eV`")
-    ('three-kinds-of-intervals', 'sd_ev')
-    """
-    return re.sub(r"[^\w\- ]", "", title.strip().lower().replace(" ", "-"))
 
 
 def with_links(body: str, name: str, link: Callable[[str, str, str], str]) -> str:

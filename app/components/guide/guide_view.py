@@ -14,8 +14,8 @@ from app.components.guide.documents import (
     with_links,
 )
 from app.components.shared import words
+from app.components.shared.guide_links import PAGE
 
-PAGE = "guide"  # in the address
 _LAYOUT = (("Tutorials", "How-to guides"), ("Explanation", "Reference"))
 _WIDTH = 760
 _KEY = "guide-text"
