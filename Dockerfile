@@ -17,6 +17,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY bandgap ./bandgap
 COPY app ./app
 COPY data ./data
+COPY docs ./docs
 RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[xtb]'
 
 WORKDIR /home/bandgap

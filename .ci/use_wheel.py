@@ -1,5 +1,7 @@
 """Check an installed wheel with its own demo data: files, a transfer run and a prediction."""
 
+import importlib
+import runpy
 from pathlib import Path
 
 import bandgap
@@ -8,7 +10,14 @@ folder = Path(bandgap.__file__).resolve().parent
 assert "checkout" not in folder.parts, folder
 for name in ("_app/__init__.py", "_app/main.py", "_app/server.py", "_data/manifest.json"):
     assert (folder / name).is_file(), name
-for name in ("app", "benchmarks", "data", "tests"):
+import_app_package = runpy.run_path(str(folder / "_app" / "server.py"))["import_app_package"]
+import_app_package()
+documents = importlib.import_module("app.components.guide.documents")
+assert documents.documents_folder() == folder / "_docs", documents.documents_folder()
+documents_in_wheel = {path.relative_to(folder / "_docs") for path in (folder / "_docs").rglob("*")}
+listed = {Path(f"{name}.md") for name in documents.NAMES}
+assert {path for path in documents_in_wheel if path.suffix} == listed, documents_in_wheel
+for name in ("app", "benchmarks", "data", "docs", "tests"):
     assert not (folder.parent / name).exists(), name
 run = bandgap.transfer_run(
     bandgap.demo_source_folder(),

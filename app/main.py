@@ -31,6 +31,7 @@ page = st.navigation(
             st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
             st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
         ],
+        "Help": [st.Page("views/guide.py", title="Guide", icon=":material/menu_book:")],
         "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],
     }
 )

@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import streamlit as st
 
@@ -139,6 +139,24 @@ def choose(choice: Choice, value: str) -> None:
     if selected_id(choice) != value:
         st.session_state[f"chosen_{choice}"] = value
         _write_address()
+
+
+def parameter(name: str) -> str:
+    """Return a parameter of the address that only one page uses, "" if the address lacks it."""
+    return str(st.query_params.get(name, ""))
+
+
+def address(
+    page: str, /, *, heading: str = "", with_choices: bool = True, **parameters: str
+) -> str:
+    """Return the address of a page of this workspace, relative to the other pages.
+
+    With the choices it has all parameters that `start` would write, because writing removes the
+    heading. Without them it is the same during the whole session.
+    """
+    values = _values() if with_choices else {"ws": workspace()}
+    query = urlencode({key: value for key, value in values.items() if value} | parameters)
+    return f"{page}?{query}#{quote(heading)}" if heading else f"{page}?{query}"
 
 
 def shown_row(dataset: str) -> int | None:

@@ -9,6 +9,7 @@ from app import session
 from app.components.predict.prediction_view import StoredPrediction, prediction_view
 from app.components.shared import frame, stores, uploads, words
 from app.components.shared.actions import carry_out
+from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose, choose_run
 from app.components.shared.run_files import (
@@ -160,7 +161,8 @@ def _files() -> list[Any]:
     return st.file_uploader(
         "New structures",
         accept_multiple_files=True,
-        help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file.",
+        help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
+        + help_link("reference/file-formats", "Structure files"),
     )
 
 
@@ -169,7 +171,8 @@ def _baseline_table(name: str) -> Any:
         f"Table of {name} (CSV)",
         type=["csv", "tsv", "txt"],
         help=f"This run corrects {name}, so every structure needs it: a column headed id or file, "
-        f"and a column {name}. Without a table it is taken from the structures' own numbers.",
+        f"and a column {name}. Without a table it is taken from the structures' own numbers."
+        + help_link("how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"),
     )
 
 

@@ -10,6 +10,7 @@ from app import session
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.actions import delete_button
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
 from app.components.sources.source_setup import source_form
@@ -127,7 +128,8 @@ def source_details(source: Source) -> None:
         st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
         st.markdown(
             f"**Contains besides its weights**: {extras_sentence(source.manifest)}",
-            help=_EXTRAS_HELP,
+            help=_EXTRAS_HELP
+            + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
         )
     with right_column:
         history = source.manifest.get("history")

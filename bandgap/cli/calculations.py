@@ -61,7 +61,7 @@ def labels(
         print_note(sentence)
     if not usable:
         raise InputError(
-            f"None of {len(results):,} calculations gives a gap; the lines above print_note why. Nothing"
+            f"None of {len(results):,} calculations gives a gap; the lines above say why. Nothing"
             " was written."
         )
     write_whole(out, csv_of_columns(_columns(results)))

@@ -158,19 +158,25 @@ def read_labels(
     )
 
 
-def other_gaps(source: bytes, *, gap_column: str, name: str) -> dict[str, Labels]:
+def other_gaps(
+    source: bytes, *, gap_column: str, name: str, id_column: str | None = None
+) -> dict[str, Labels]:
     """Return the other gaps of a table by header, such as gap_pbe_eV in addition to gap_eV.
 
     These are the columns with the word gap and a unit, except `gap_column`. They can be
-    baselines of a run. Columns that cannot be read are omitted.
+    baselines of a run. Columns that cannot be read are omitted. `id_column` is the header of the
+    column that names the structures, if it has an unusual one.
     """
-    _, header, _ = _table(_decode(source, name), column=gap_column, where=name)
+    text = _decode(source, name)
+    _, header, _ = _table(text, column=gap_column, id_column=id_column, where=name)
     labels_by_header = {}
     for cell in dict.fromkeys(header):
         words = set(words_of_name(cell))
         if cell != gap_column and words & _GAP_WORDS and words & set(UNIT_WORDS):
             with contextlib.suppress(InputError):
-                labels_by_header[cell] = read_labels(source, column=cell, name=name)
+                labels_by_header[cell] = read_labels(
+                    source, column=cell, id_column=id_column, name=name
+                )
     return labels_by_header
 
 
@@ -267,7 +273,7 @@ def _layout(
         return (
             f"{where}: no column names the structures. Found: {found_headers}. Accepted: a column"
             " headed id or file (comma, semicolon or tab between columns), or name it:"
-            " `--id-column HEADER`."
+            f" `--id-column HEADER` ({_ON_THE_PAGE})."
         )
     gap = _gap_column(header, column)
     if isinstance(gap, str):

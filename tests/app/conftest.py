@@ -159,7 +159,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 def visit(workspace: Workspace) -> Callable[..., AppTest]:
     """Open a page of the workspace as its address would: `visit("train", run=...)`."""
 
-    def opened(page: str, *, ws: str = "", **choices: str) -> AppTest:
+    def opened(page: str, /, *, ws: str = "", **choices: str) -> AppTest:
         at = AppTest.from_file(str(MAIN), default_timeout=30)
         open_workspace(Library(open_home()), ws or workspace.id)
         at.query_params["ws"] = ws or workspace.id

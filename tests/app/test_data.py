@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.datasets.units import TO_EV
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
 from bandgap.jobs.rows import Verdict
@@ -148,6 +149,91 @@ def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warnin
     assert "Levels of theory are mixed" in texts(at)
     unmatched = at.dataframe[0].value
     assert list(unmatched.iloc[0]) == ["z", 1.0] and unmatched.columns[1] == "band gap (eV)"
+
+
+def gaps_after_matching(
+    visit: Visit, workspace: Workspace, table: bytes, *, texts_of: dict[str, str], unit: str = ""
+) -> tuple[AppTest, list[float | None]]:
+    """Upload a table of gaps for two structures, fill in the form and return their gaps."""
+    dataset = workspace.add_checked(
+        [("a.xyz", WATER), ("b.xyz", WATER.replace(b"0.763", b"0.770"))]
+    )
+    at = open_view(visit, "Known gaps")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", table, "text/csv")])
+    for label, text in texts_of.items():
+        next(field for field in at.text_input if field.label == label).set_value(text)
+    if unit:
+        next(box for box in at.selectbox if box.label == "Unit of the gap column").set_value(unit)
+    click(at, "Match the gaps")
+    return at, [v.gap_eV for v in workspace.library.verdicts(dataset)]
+
+
+TWO_GAP_COLUMNS = b"id,gap_direct_eV,gap_indirect_eV\na,7.0,6.0\nb,9.0,8.0\n"
+
+
+def test_table_with_two_gap_columns_asks_which_one(visit: Visit, workspace: Workspace) -> None:
+    at, gaps = gaps_after_matching(visit, workspace, TWO_GAP_COLUMNS, texts_of={})
+    assert "several gap columns ('gap_direct_eV', 'gap_indirect_eV')" in at.error[0].value
+    assert "on the page Data, the selections above the button" in at.error[0].value
+    assert gaps == [None, None]
+
+
+def test_gap_column_of_the_form_is_used_and_the_other_one_is_stored_too(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at, gaps = gaps_after_matching(
+        visit, workspace, TWO_GAP_COLUMNS, texts_of={"Gap column": " gap_indirect_eV "}
+    )
+    assert gaps == [6.0, 8.0]
+    assert "Also stored: gap\\_direct\\_eV of 2." in texts(at)
+
+
+def test_gap_column_that_the_table_lacks_is_refused_with_its_headers(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at, gaps = gaps_after_matching(
+        visit, workspace, TWO_GAP_COLUMNS, texts_of={"Gap column": "gap_Ha"}
+    )
+    assert "no column 'gap_Ha'. Found: 'id', 'gap_direct_eV'" in at.error[0].value
+    assert gaps == [None, None]
+
+
+UNUSUAL_ID_COLUMN = b"crystal,gap_eV,gap_pbe_eV\na,7.0,5.0\nb,9.0,6.0\n"
+
+
+def test_table_with_an_unusual_id_column_is_refused_with_what_to_do(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at, gaps = gaps_after_matching(visit, workspace, UNUSUAL_ID_COLUMN, texts_of={})
+    assert "no column names the structures. Found: 'crystal'" in at.error[0].value
+    assert "on the page Data, the selections above the button" in at.error[0].value
+    assert gaps == [None, None]
+
+
+def test_unusual_id_column_of_the_form_is_used_for_all_gap_columns(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at, gaps = gaps_after_matching(
+        visit, workspace, UNUSUAL_ID_COLUMN, texts_of={"Id column": "crystal"}
+    )
+    assert gaps == [7.0, 9.0]
+    assert "Also stored: gap\\_pbe\\_eV of 2." in texts(at)
+
+
+def test_table_without_a_unit_takes_the_selected_meV(visit: Visit, workspace: Workspace) -> None:
+    at, gaps = gaps_after_matching(
+        visit, workspace, b"id,gap\na,7100\nb,6900\n", texts_of={}, unit="meV"
+    )
+    assert gaps == pytest.approx([7.1, 6.9])
+    assert not at.error
+
+
+def test_all_units_are_offered_for_the_gap_column(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("water.xyz", WATER)])
+    at = open_view(visit, "Known gaps")
+    box = next(box for box in at.selectbox if box.label == "Unit of the gap column")
+    assert box.options == ["stated in the header", *TO_EV]
+    assert len(TO_EV) == 7
 
 
 def test_numbers_of_files_need_a_unit_in_their_name_or_a_chosen_one(

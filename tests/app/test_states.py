@@ -17,6 +17,7 @@ from tests.e2e.browsing import PAGES
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
 NO_RUN = "There is no run yet."
 NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
+GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
@@ -28,6 +29,7 @@ SENTENCES = {
         "posterior": NO_RUN,
         "calibration": NO_RUN,
         "predict": NO_RUN,
+        "guide": GUIDE,
         "about": "There is no run yet; its commands will be shown here.",
     },
     "one data set": {
@@ -39,6 +41,7 @@ SENTENCES = {
         "posterior": NO_RUN,
         "calibration": NO_RUN,
         "predict": NO_RUN,
+        "guide": GUIDE,
         "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
     },
     "running job": {
@@ -50,6 +53,7 @@ SENTENCES = {
         "posterior": "There is no finished run yet; the newest one is running.",
         "calibration": "There is no finished run yet; the newest one is running.",
         "predict": "There is no finished run yet; the newest one is running.",
+        "guide": GUIDE,
         "about": "btl\\_pcp\\_pe, n = 40, on waters:",
     },
     "finished run": {
@@ -61,6 +65,7 @@ SENTENCES = {
         "posterior": "On 10 held-out structures the error is **0.32 eV**",
         "calibration": "**100 %** of 10 known gaps fall in their 95 % prediction interval",
         "predict": "**1 structure predicted**; 1 refused.",
+        "guide": GUIDE,
         "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
     },
     "failed run": {
@@ -72,6 +77,7 @@ SENTENCES = {
         "posterior": "There is no finished run yet; the newest one has failed.",
         "calibration": "There is no finished run yet; the newest one has failed.",
         "predict": "There is no finished run yet; the newest one has failed.",
+        "guide": GUIDE,
         "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
     },
     "corrupt artifact": {
@@ -83,6 +89,7 @@ SENTENCES = {
         "posterior": READ_AGAIN,
         "calibration": READ_AGAIN,
         "predict": READ_AGAIN,
+        "guide": GUIDE,
         "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
     },
 }

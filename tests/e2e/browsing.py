@@ -19,6 +19,7 @@ PAGES = {
     "Posterior": "posterior",
     "Calibration": "calibration",
     "Predict": "predict",
+    "Guide": "guide",
     "About": "about",
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"

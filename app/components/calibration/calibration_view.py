@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.components.shared.drawing import figure_with_table
+from app.components.shared.guide_links import help_link
 from bandgap import plots
 from bandgap.evaluation.calibration import CoverageCurve
 from bandgap.evaluation.heldout import HeldOut
@@ -24,7 +25,8 @@ def coverage_view(
     """Draw coverage against level; `before` is the curve without a calibrator, if any."""
     st.markdown(
         "**Do the intervals have the stated coverage?**",
-        help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}",
+        help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}"
+        + help_link("explanation/calibration", "What is measured"),
     )
     table = coverage_table(curve)
     first = table if before is None else coverage_table(before)
@@ -45,7 +47,10 @@ def coverage_view(
 
 def pit_view(heldout: HeldOut) -> None:
     """Draw the PIT histogram of the prediction intervals."""
-    st.markdown("**Where the known gaps fall in what was predicted**", help=Quantity.PIT.help)
+    st.markdown(
+        "**Where the known gaps fall in what was predicted**",
+        help=Quantity.PIT.help + help_link("explanation/calibration", "What is measured"),
+    )
     table = pit_table(heldout)
     figure_with_table(
         plots.pit_figure,
@@ -77,7 +82,10 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
             ),
         )
     with right_column:
-        st.markdown("**Is the predicted spread the real one?**", help=Quantity.SD.help)
+        st.markdown(
+            "**Is the predicted spread the real one?**",
+            help=Quantity.SD.help + help_link("explanation/intervals", "Prediction intervals"),
+        )
         figure_with_table(
             plots.spread_figure,
             spread,

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables, words
+from app.components.shared.guide_links import help_link
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
     KINDS,
@@ -62,7 +63,13 @@ def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
         )
         left_column, right_column, _ = st.columns([2, 1, 2], gap="large")
         share = left_column.slider(
-            "Share to fit on", 10, 90, 50, 5, format="%d %%", help=_SHARE_HELP
+            "Share to fit on",
+            10,
+            90,
+            50,
+            5,
+            format="%d %%",
+            help=_SHARE_HELP + help_link("explanation/calibration", "Calibrators"),
         )
         seed = right_column.number_input(
             "Seed", 0, 2**31 - 1, 0, help="Fixes which crystals fall in which part."

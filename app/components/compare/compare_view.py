@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.components.shared import downloads, tables, words
 from app.components.shared.drawing import figure_with_table, parity_columns
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import heldout_frame, learning_points
 from bandgap import plots
 from bandgap.evaluation.paired import Figure, PairedDifference
@@ -102,7 +103,10 @@ def figure_columns(level: float) -> dict[str, Any]:
 def difference_view(pairs: Differences, *, figure: Figure, baseline: str) -> None:
     """Show how each run differs from the baseline, and draw the differences with intervals."""
     st.subheader(
-        f"Difference to {words.escaped_sentence(baseline)}", anchor=False, help=_PAIRED_HELP
+        f"Difference to {words.escaped_sentence(baseline)}",
+        anchor=False,
+        help=_PAIRED_HELP
+        + help_link("explanation/which-source-and-method", "Check it on your data"),
     )
     left_column, right_column = st.columns([2, 3], gap="large")
     with left_column:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app import session
 from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.guide_links import help_link
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
 from bandgap.datasets.labels import match_labels, other_gaps, read_labels
 from bandgap.datasets.units import Unit
@@ -25,6 +26,18 @@ _LEVEL_HELP = (
     "a warning."
 )
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
+_BY_HEADER = "found by its header"
+_GAP_COLUMN_HELP = (
+    "Header of the column with the gaps, as it stands in the table. Needed only if several columns "
+    "could be it. A header with the word gap, Eg or bandgap is found without it, such as gap_eV, "
+    "gap (Ha) or band gap (meV)."
+)
+_ID_COLUMN_HELP = (
+    "Header of the column that names the structures, as it stands in the table. Headers that are "
+    "found without it: id, structure, identifier, refcode, material_id, name, key, jid, mp_id, "
+    "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, auid, uid; for file names: file, filename, path, "
+    "structure_file, cif."
+)
 
 
 def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
@@ -85,12 +98,22 @@ def _csv_form(dataset: Dataset) -> None:
             "Table of gaps (CSV)",
             type=["csv", "tsv", "txt"],
             help="One column headed id or file, and one gap column whose header states its unit, "
-            "such as gap_eV. A column level_of_theory may state the level row by row.",
+            "such as gap_eV. A column level_of_theory may state the level row by row."
+            + help_link("how-to/labels-and-units", "A table of gaps"),
         )
         left_column, right_column = st.columns(2)
+        gap_column = left_column.text_input(
+            "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP
+        ).strip()
+        id_column = right_column.text_input(
+            "Id column", placeholder=_BY_HEADER, help=_ID_COLUMN_HELP
+        ).strip()
         unit = left_column.selectbox("Unit of the gap column", list(_STATED))
         level = right_column.text_input(
-            "Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP
+            "Level of theory",
+            placeholder=_LEVEL_SHOWN,
+            help=_LEVEL_HELP
+            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         )
         keep = _keep_box(dataset)
         if not st.form_submit_button(
@@ -104,13 +127,23 @@ def _csv_form(dataset: Dataset) -> None:
                     "column."
                 )
             read = read_labels(
-                file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level
+                file.getvalue(),
+                unit=_STATED[unit],
+                column=gap_column or None,
+                id_column=id_column or None,
+                name=file.name,
+                level_of_theory=level,
             )
             verdicts = stores.library().verdicts(dataset.id)
             ids = [v.id for v in verdicts]
             files = [v.file for v in verdicts]
             match = match_labels(ids, files, read)
-            other_labels = other_gaps(file.getvalue(), gap_column=read.column, name=file.name)
+            other_labels = other_gaps(
+                file.getvalue(),
+                gap_column=read.column,
+                id_column=id_column or None,
+                name=file.name,
+            )
             other_matches = {
                 name: match_labels(ids, files, other) for name, other in other_labels.items()
             }
@@ -152,7 +185,10 @@ def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
             "Its unit", _UNITS, index=None, placeholder="as its name states"
         )
         level = right_column.text_input(
-            "Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP
+            "Level of theory",
+            placeholder=_LEVEL_SHOWN,
+            help=_LEVEL_HELP
+            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         )
         keep = _keep_box(dataset)
         if not st.form_submit_button("Use as gaps"):

@@ -6,6 +6,7 @@ import streamlit as st
 from app.components.posterior import posterior_words
 from app.components.shared import words
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import RHAT_LIMIT, Quantity, quantity_words, worst_of
@@ -24,7 +25,10 @@ def chains(files: RunFiles) -> None:
     if not files.rhat:
         return
     st.subheader(
-        "Do the chains agree?", anchor=False, help=f"{Quantity.RHAT.help} {Quantity.ESS.help}"
+        "Do the chains agree?",
+        anchor=False,
+        help=f"{Quantity.RHAT.help} {Quantity.ESS.help}"
+        + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
     )
     converged = posterior_words.converged(files.rhat)
     text = posterior_words.convergence_sentence(

@@ -7,6 +7,7 @@ import streamlit as st
 from app.components.posterior import posterior_words
 from app.components.shared import tables, words
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 
@@ -23,7 +24,11 @@ def inclusion(files: RunFiles) -> None:
     unit_names = sorted(name for name in probabilities if name.startswith("units."))
     units = [probabilities[name].mean(axis=0) for name in unit_names]
     names = posterior_words.layer_names(quantiles.shape[1])
-    st.subheader("Which weights take part", anchor=False, help=_HELP)
+    st.subheader(
+        "Which weights take part",
+        anchor=False,
+        help=_HELP + help_link("explanation/methods/bayesian-all-layers", "sspbp"),
+    )
     st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
     figure(
         plots.layer_scales,

@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from app.components.posterior import posterior_words
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 
 LENGTH = "length"
@@ -18,7 +19,11 @@ def kernel(files: RunFiles) -> None:
     traces = files.under("trace.")
     if LENGTH not in traces:
         return
-    st.subheader("How far one crystal tells of another", anchor=False, help=_HELP)
+    st.subheader(
+        "How far one crystal tells of another",
+        anchor=False,
+        help=_HELP + help_link("explanation/methods/output-layer", "vecchia_gp"),
+    )
     smoothness = files.figures.get("smoothness", 0.0)
     length = (
         "**length**: "

@@ -8,6 +8,7 @@ import streamlit as st
 from app.components.posterior import posterior_words
 from app.components.shared import tables
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
@@ -18,13 +19,21 @@ def layers(files: RunFiles) -> None:
     c = _flat(files, "c")
     prior = _prior(files, "c")
     names = posterior_words.layer_names(c.shape[1])
-    st.subheader("Which layers moved", anchor=False, help=Quantity.C.help)
+    st.subheader(
+        "Which layers moved",
+        anchor=False,
+        help=Quantity.C.help + help_link("tutorials/reading-a-posterior", "Which layers moved?"),
+    )
     st.markdown(posterior_words.layer_sentence(c, n=files.n, prior=prior))
     if "kappa" in files.draws:
         sentence = posterior_words.function_sentence(
             _flat(files, "kappa"), prior=_prior(files, "kappa")
         )
-        st.markdown(sentence, help=Quantity.KAPPA.help)
+        st.markdown(
+            sentence,
+            help=Quantity.KAPPA.help
+            + help_link("tutorials/reading-a-posterior", "Which layers moved?"),
+        )
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         alt = "Posterior density of the layer weights, and their prior"
@@ -73,7 +82,11 @@ def scales(files: RunFiles) -> None:
             if (before := _prior(files, "c")) is not None:
                 prior = _floored(before * files.record["prior.tau"].reshape(-1, 1))
             draws = _flat(files, "c") * files.draws["tau"].reshape(-1, 1)
-            st.markdown(f"**{Quantity.LAYER_TAU.label}**", help=Quantity.LAYER_TAU.help)
+            st.markdown(
+                f"**{Quantity.LAYER_TAU.label}**",
+                help=Quantity.LAYER_TAU.help
+                + help_link("explanation/methods/bayesian-all-layers", "btl_pcp_pe"),
+            )
             _intervals(
                 _floored(draws),
                 names,

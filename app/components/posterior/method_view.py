@@ -8,6 +8,7 @@ import streamlit as st
 from app.components.posterior import kernel_view, posterior_words
 from app.components.shared import words
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
@@ -82,7 +83,12 @@ def features(files: RunFiles) -> None:
     if not finite.size:
         return
     share = np.nanmean(arrays["kept_share"][:, finite], axis=0) if "kept_share" in arrays else None
-    st.subheader("Which features moved", anchor=False, help=_FEATURE_HELP)
+    st.subheader(
+        "Which features moved",
+        anchor=False,
+        help=_FEATURE_HELP
+        + help_link("explanation/methods/output-layer", "Transfer of the output layer"),
+    )
     st.markdown(feature_sentence(change[finite], share, n_features=change.size), width=720)
     order = np.argsort(-np.abs(change[finite]), kind="stable")[:SHOWN_FEATURES]
     figure(
@@ -137,7 +143,11 @@ def chosen_setting(files: RunFiles) -> None:
         sorted((value, score) for setting, value, score in matches if setting == name)
     ).T
     picked = files.figures.get(name, float(values[np.argmin(scores)]))
-    st.subheader(f"How {name} was chosen", anchor=False, help=_CURVE_HELP)
+    st.subheader(
+        f"How {name} was chosen",
+        anchor=False,
+        help=_CURVE_HELP + help_link("reference/csv-columns", "nll"),
+    )
     st.markdown(
         setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")),
         width=720,

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app.components.shared import stores, words
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 
@@ -25,7 +26,11 @@ def pool(files: RunFiles) -> None:
     weight_of_title = {
         titles[name]: weight for name, weight in sorted(weights.items(), key=lambda item: -item[1])
     }
-    st.subheader("Which method carries the answer", anchor=False, help=_HELP)
+    st.subheader(
+        "Which method carries the answer",
+        anchor=False,
+        help=_HELP + help_link("explanation/methods/without-transfer", "stacking"),
+    )
     spread = files.figures.get("spread", 1.0)
     st.markdown(pool_sentence(weight_of_title, spread=spread), width=720)
     figure(

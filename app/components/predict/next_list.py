@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components.shared import downloads, tables, words
+from app.components.shared.guide_links import help_link
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
@@ -78,7 +79,11 @@ def next_view(
     offered = criteria(details)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         criterion = st.selectbox(
-            "Rank by", offered, key="next-criterion", width=260, help=_CRITERIA_HELP
+            "Rank by",
+            offered,
+            key="next-criterion",
+            width=260,
+            help=_CRITERIA_HELP + help_link("tutorials/what-to-compute-next", "Rank them"),
         )
         n_candidates = details.joint_rows.size
         count = int(
@@ -87,7 +92,10 @@ def next_view(
             )
         )
         spread = st.toggle(
-            "Spread out", value=True, disabled=criterion == DISTANCE, help=_SPREAD_HELP
+            "Spread out",
+            value=True,
+            disabled=criterion == DISTANCE,
+            help=_SPREAD_HELP + help_link("tutorials/what-to-compute-next", "Rank them"),
         )
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)

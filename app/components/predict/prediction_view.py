@@ -12,6 +12,7 @@ from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
 from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
@@ -128,13 +129,21 @@ def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind
     path = prediction.extxyz
     with st.container(horizontal=True):
         downloads.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
-        downloads.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
+        downloads.file_button(
+            "About them (JSON)",
+            about,
+            f"{name}.json",
+            help=_ABOUT_HELP + help_link("reference/file-formats", "Written files"),
+        )
         if path is not None:
             structures = partial(
                 with_interval, path, prediction.predictions, level=level, kind=kind
             )
             downloads.file_button(
-                "Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP
+                "Structures (extXYZ)",
+                structures,
+                f"{name}.extxyz",
+                help=_STRUCTURES_HELP + help_link("reference/file-formats", "Keys of extended XYZ"),
             )
 
 

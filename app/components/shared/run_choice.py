@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import finished_runs
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
@@ -99,7 +100,13 @@ def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
     """Draw the slider of the level."""
     return (
         place.slider(
-            "Level", 50, 99, 95, format="%d %%", help="Probability that the intervals state."
+            "Level",
+            50,
+            99,
+            95,
+            format="%d %%",
+            help="Probability that the intervals state."
+            + help_link("explanation/intervals", "Three kinds of intervals"),
         )
         / 100
     )
@@ -123,7 +130,13 @@ def choose_interval(
     level = choose_level(left_column)
     kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back is not None]
     kind: IntervalKind = (
-        right_column.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP)
+        right_column.segmented_control(
+            "Interval",
+            kinds,
+            default=default,
+            key=key,
+            help=_KIND_HELP + help_link("explanation/intervals", "Three kinds of intervals"),
+        )
         or default
     )
     crystals = words.count(len(held_back or ()), "held-back crystal")

@@ -10,6 +10,7 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, words
 from app.components.shared.estimate_words import source_sentence
+from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
@@ -137,7 +138,7 @@ def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> Non
         "Descriptor",
         [ELEMENTS_OF_DATA, *presets, MEGNET],
         format_func=lambda p: _descriptor_words(p, presets),
-        help=_PRESET_HELP,
+        help=_PRESET_HELP + help_link("explanation/descriptors", "Presets"),
         key=f"preset-{key}",
     )
     with st.expander("More settings"):
@@ -187,10 +188,16 @@ def _request(key: str, preset: str) -> SourceRequest:
         "Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}"
     )
     variational = st.checkbox(
-        "Also fit a variational posterior", help=_PARTS_HELP, key=f"variational-{key}"
+        "Also fit a variational posterior",
+        help=_PARTS_HELP
+        + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
+        key=f"variational-{key}",
     )
     snapshots = st.checkbox(
-        "Also keep snapshots of the training", help=_PARTS_HELP, key=f"snapshots-{key}"
+        "Also keep snapshots of the training",
+        help=_PARTS_HELP
+        + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
+        key=f"snapshots-{key}",
     )
     return SourceRequest(
         network="megnet" if graph else "perceptron",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.components.shared import words
+from app.components.shared.guide_links import help_link
 from bandgap.jobs.entries import MethodEntry
 from bandgap.sources.proposed import Proposal
 
@@ -41,7 +42,7 @@ def choose_methods(
     can_be_proposed = proposal.method in methods and not missing[proposal.method]
     default = proposal.method if can_be_proposed else _first(missing)
     picked: list[str] = []
-    st.markdown("Methods", help=_HELP)
+    st.markdown("Methods", help=_HELP + help_link("explanation/methods/index", "Methods"))
     if can_be_proposed:
         st.caption(proposal_sentence(proposal, methods))
     for family, names in families.items():

@@ -9,6 +9,7 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.estimate_words import estimate_sentence
+from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
@@ -53,14 +54,28 @@ def setup_form(
             i: f"{d.name} ({words.count(usable[i], 'labelled structure')})"
             for i, d in datasets.items()
         }
-        dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
+        dataset = datasets[
+            choose(
+                "data",
+                "Target data",
+                names,
+                help=_DATA_HELP + help_link("how-to/labels-and-units", "Labels and units"),
+            )
+        ]
     sets = stores.elements(dataset)
     with right_column:
         titles = {i: source.title for i, source in sources.items()}
         target = Target(sets, dataset.level_of_theory, usual_n(usable[dataset.id]))
         proposed, why_none = proposed_source(sources, target)
         source = sources[
-            choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)
+            choose(
+                "source",
+                "Source model",
+                titles,
+                proposed=proposed,
+                help=_SOURCE_HELP
+                + help_link("explanation/which-source-and-method", "Which source"),
+            )
         ]
         if source.id == NO_SOURCE and why_none:
             st.caption(words.escaped_sentence(why_none))

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.shared import words
+from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, ElectronLevels
@@ -76,21 +77,29 @@ def choose_split(
             30 if total < 1000 else 20,
             5,
             format="%d %%",
-            help=_TEST_HELP,
+            help=_TEST_HELP + help_link("explanation/calibration", "What is measured"),
         )
         share = st.slider(
-            "Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP
+            "Hold back for conformal intervals",
+            0,
+            50,
+            0,
+            5,
+            format="%d %%",
+            help=_CONFORMAL_HELP + help_link("explanation/intervals", "Conformal intervals"),
         )
         with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
             value=levels and levels_installed,
             disabled=not levels_installed,
-            help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
+            help=_LEVELS_HELP
+            + ("" if levels_installed else _LEVELS_MISSING)
+            + help_link("how-to/electron-levels", "Electron levels"),
         )
         dense = st.checkbox(
             "Levels at more k points where a cell is small",
             disabled=not with_levels,
-            help=_SUPERCELL_HELP,
+            help=_SUPERCELL_HELP + help_link("how-to/electron-levels", "Which one"),
         )
         baseline = st.selectbox(
             "Learn the difference to",
@@ -100,14 +109,29 @@ def choose_split(
                 if k
                 else "nothing: the gap itself"
             ),
-            help=_BASELINE_HELP,
+            help=_BASELINE_HELP
+            + help_link(
+                "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
+            ),
         )
         drawn = draw_fields(TransferRequest, key="train")
         warmup = st.number_input(
-            "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
+            "Warm-up iterations",
+            20,
+            100_000,
+            None,
+            placeholder=usual["warmup"],
+            help=_WARMUP_HELP
+            + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
         )
         draws = st.number_input(
-            "Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP
+            "Draws of each chain",
+            20,
+            100_000,
+            None,
+            placeholder=usual["draws"],
+            help=_DRAWS_HELP
+            + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
         )
     n_test = max(1, round(test / 100 * total))
     levels_name: ElectronLevels = "none"
