@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bandgap.datasets.gaps import gaps_from_numbers
 from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.arguments import as_numbers, check_type
@@ -18,21 +21,22 @@ def checked_set(data: LabelledSet) -> LabelledSet:
     check_type(data, LabelledSet, name="data")
     records = as_records(data.records)
     ids = [record.id for record in records]
-    arrays = {"gaps_eV": data.gaps_eV}
+    gaps_eV = _checked_gaps(data.gaps_eV, ids, what="gap", name="gaps_eV")
+    baseline_eV = None
     if data.baseline_eV is not None:
-        arrays["baseline_eV"] = data.baseline_eV
-    checked = {}
-    for name, values in arrays.items():
-        numbers = as_numbers(values, name=name)
-        if len(numbers) != len(records):
-            what = "gaps" if name == "gaps_eV" else "baselines"
-            raise InputError(
-                f"{len(records)} structures but {len(numbers)} {what}: one"
-                f" {what.removesuffix('s')} (or NaN) for each is expected."
-            )
-        checked[name] = gaps_from_numbers(ids, numbers, unit="eV", name=name)
+        baseline_eV = _checked_gaps(data.baseline_eV, ids, what="baseline", name="baseline_eV")
     if not isinstance(data.level_of_theory, str):
         raise InputError(
             f"level_of_theory: found {data.level_of_theory!r}. Accepted: a text such as PBE."
         )
-    return dataclasses.replace(data, records=records, **checked)
+    return dataclasses.replace(data, records=records, gaps_eV=gaps_eV, baseline_eV=baseline_eV)
+
+
+def _checked_gaps(values: object, ids: list[str], *, what: str, name: str) -> NDArray[np.float64]:
+    numbers = as_numbers(values, name=name)
+    if len(numbers) != len(ids):
+        raise InputError(
+            f"{len(ids)} structures but {len(numbers)} {what}s: one {what} (or NaN) for each is"
+            " expected."
+        )
+    return gaps_from_numbers(ids, numbers, unit="eV", name=name)
