@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from bandgap.predictions.table import Predictions
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
+    from bandgap.runs.regressor import BandGapRegressor
     from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
     from bandgap.runs.source import train_source_run
     from bandgap.runs.stored import load_run
     from bandgap.runs.transfer import transfer_run
     from bandgap.sources.stored import load_source
     from bandgap.sources.training import train_sources_run
-    from bandgap.structures import read_paths, read_structures
+    from bandgap.structures import as_records, read_paths, read_structures
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BandGapRegressor",
     "BandgapError",
     "DescriptorCache",
     "DescriptorConfig",
@@ -38,6 +40,7 @@ __all__ = [
     "Predictions",
     "SourceRequest",
     "TransferRequest",
+    "as_records",
     "config_for",
     "demo_source_folder",
     "featurize",
@@ -58,6 +61,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "BandGapRegressor": "bandgap.runs.regressor",
     "BandgapError": "bandgap.foundation.errors",
     "DescriptorCache": "bandgap.descriptors.cache",
     "LabelledSet": "bandgap.datasets.table",
@@ -66,6 +70,7 @@ _MODULE_OF = {
     "Predictions": "bandgap.predictions.table",
     "SourceRequest": "bandgap.runs.requests",
     "TransferRequest": "bandgap.runs.requests",
+    "as_records": "bandgap.structures",
     "config_for": "bandgap.descriptors",
     "demo_source_folder": "bandgap.datasets.demo",
     "featurize": "bandgap.descriptors",

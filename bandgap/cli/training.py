@@ -29,12 +29,9 @@ def source_path(source: Path) -> Path | None:
     Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and
     "none" is None.
     """
-    from bandgap.jobs.demos import DEMOS
+    from bandgap.datasets.demo import folder_of_source
 
-    shipped = {demo.source: demo.folder for demo in DEMOS.values()}
-    if source.exists() or str(source) not in (*shipped, "none"):
-        return source
-    return None if str(source) == "none" else shipped[str(source)]()
+    return folder_of_source(source)
 
 
 def _list_methods(is_requested: bool) -> None:

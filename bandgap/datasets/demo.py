@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from bandgap.datasets.table import LabelledSet
+from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits, read_structures
@@ -117,6 +118,21 @@ def inorganic_folder() -> Path:
 def inorganic_source_folder() -> Path:
     """Return the folder of the source network that was trained on the inorganic crystals."""
     return inorganic_folder() / "source_model"
+
+
+def folder_of_source(source: Path | str | None) -> Path | None:
+    """Return the folder of a source model.
+
+    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models, and
+    "none" is None. Raises InputError if `source` is not a path.
+    """
+    if source is None:
+        return None
+    folder = as_folder(source, name="source")
+    shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
+    if folder.exists() or str(folder) not in (*shipped, "none"):
+        return folder
+    return None if str(folder) == "none" else shipped[str(folder)]()
 
 
 def unlabelled_cifs() -> list[Path]:

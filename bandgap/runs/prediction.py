@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
@@ -23,7 +24,7 @@ from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
-from bandgap.structures import StructureRecord
+from bandgap.structures import StructureRecord, as_records
 
 Floats = NDArray[np.float64]
 
@@ -40,10 +41,10 @@ class DrawnRecords:
 
 def predict_run(
     model_folder: Path | str,
-    records: Sequence[StructureRecord],
+    structures: object,
     request: PredictRequest | None = None,
     *,
-    baseline_eV: Floats | None = None,
+    baseline_eV: ArrayLike | None = None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Predictions:
@@ -53,8 +54,9 @@ def predict_run(
     ----------
     model_folder
         Folder that `transfer_run` wrote.
-    records
-        Structures to predict, n of them.
+    structures
+        Structures to predict, one or several: `ase.Atoms`, pymatgen `Structure` or `Molecule`,
+        paths, or records (see `as_records`).
     request
         Kind and probability of the intervals. They are checked here; the result gives intervals of
         every kind and probability.
@@ -69,21 +71,41 @@ def predict_run(
     Returns
     -------
     Predictions
-        One row for each record; refused structures have empty numbers.
+        One row for each of the n structures; refused structures have empty numbers.
 
     Raises
     ------
+    ArtifactError
+        When the folder contains no run, or a damaged one.
     ConfigError, InputError
-        When the run has no interval of this kind and probability, when a baseline is missing, and
-        when one is given to a run that was trained without.
+        For structures of another kind. When the run has no interval of this kind and probability,
+        when a baseline is missing, and when one is given to a run that was trained without.
     """
-    request = request or PredictRequest()
+    request = check_type(request or PredictRequest(), PredictRequest, name="request")
     run, calibrator = load_for(model_folder, request)
-    drawn = _record_draws(
-        run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress
+    records = as_records(structures)
+    baseline = None if baseline_eV is None else as_numbers(baseline_eV, name="baseline_eV")
+    predictions = predict_records(
+        run, records, baseline_eV=baseline, cache=cache, n_jobs=request.n_jobs, progress=progress
     )
-    predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
+
+
+def predict_records(
+    run: Run,
+    records: Sequence[StructureRecord],
+    *,
+    baseline_eV: Floats | None = None,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Predictions:
+    """Return the predictions of a loaded run, without calibrator.
+
+    Parameters and errors are those of `predict_run`.
+    """
+    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
+    return record_predictions(run, records, drawn)
 
 
 def predict_with_details(

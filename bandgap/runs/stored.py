@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import with_baseline_column
 from bandgap.descriptors import DescriptorConfig, featurize
+from bandgap.foundation.arguments import as_folder
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.posterior.layer_cache import without_layer_cache
 from bandgap.predictions.conformal import ConformalScores
@@ -122,7 +123,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 
     Raises ArtifactError when it is missing or damaged, or when its self-check fails.
     """
-    path = Path(folder)
+    path = as_folder(folder, name="folder of the run")
     manifest = read_manifest(path, kind="run")
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])

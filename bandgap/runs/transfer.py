@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from bandgap.datasets.checked import checked_set
+from bandgap.datasets.demo import folder_of_source
 from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
 from bandgap.evaluation.error_context import error_context
+from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
@@ -127,11 +130,12 @@ def transfer_run(
     Parameters
     ----------
     source
-        Folder of a source model. None: a method without transfer, and the descriptor that the
-        request names, or the one for the elements of the structures.
+        Folder of a source model, or "demo" or "inorganic" for a shipped one. None: a method without
+        transfer, and the descriptor that the request names, or the one for the elements of the
+        structures.
     data
-        Structures with their gaps (n,) in eV, NaN where there is none, and their baseline if the
-        request names one.
+        Structures of any kind that `as_records` takes, with their gaps (n,) in eV, NaN where there
+        is none, and their baseline if the request names one.
     request
         Method, split, inputs and settings. Default: the proposed method with its defaults.
     out
@@ -154,9 +158,10 @@ def transfer_run(
     Raises
     ------
     InputError
-        When there are too few rows, when a baseline is named and not given, and for electron levels
-        where the gaps are of such a calculation themselves. Before anything is computed, when `out`
-        cannot be written or is not a run.
+        For structures of another kind, and for values that are not gaps. When there are too few
+        rows, when a baseline is named and not given, and for electron levels where the gaps are of
+        such a calculation themselves. Before anything is computed, when `out` cannot be written or
+        is not a run.
     ConfigError
         For a method that transfers where there is no source, and for a descriptor where there is
         one.
@@ -164,9 +169,12 @@ def transfer_run(
         When the files in `checkpoints` are of another run.
     """
     started = time.perf_counter()
-    folder = Path(out)
-    check_result_folder(folder, kind="run", inputs=[source])
-    prepared = prepare(source, data, request or TransferRequest(), cache=cache, progress=progress)
+    folder = as_folder(out, name="out")
+    source_folder = folder_of_source(source)
+    check_result_folder(folder, kind="run", inputs=[source_folder])
+    prepared = prepare(
+        source_folder, data, request or TransferRequest(), cache=cache, progress=progress
+    )
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
@@ -184,7 +192,13 @@ def prepare(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Prepared:
-    """Choose method and descriptor, and compute the features of all usable rows."""
+    """Check the arguments, choose method and descriptor, and compute the features.
+
+    Rows without a gap and refused structures have no features.
+    """
+    source = folder_of_source(source)
+    check_type(request, TransferRequest, name="request")
+    data = checked_set(data)
     _check_baseline(data, request)
     method, levels, _ = method_and_levels(
         request.method,

@@ -12,6 +12,7 @@ from bandgap.foundation.lazy import names_of
 
 if TYPE_CHECKING:
     from bandgap.structures.formats import ACCEPTED
+    from bandgap.structures.objects import as_records
     from bandgap.structures.reading import read_paths, read_structures
     from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
@@ -21,6 +22,7 @@ __all__ = [
     "Limits",
     "Problem",
     "StructureRecord",
+    "as_records",
     "read_paths",
     "read_structures",
 ]
@@ -29,6 +31,7 @@ __getattr__ = names_of(
     __name__,
     {
         "ACCEPTED": "bandgap.structures.formats",
+        "as_records": "bandgap.structures.objects",
         **dict.fromkeys(("read_paths", "read_structures"), "bandgap.structures.reading"),
         **dict.fromkeys(
             ("DEFAULT_LIMITS", "Limits", "Problem", "StructureRecord"), "bandgap.structures.records"
