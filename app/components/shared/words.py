@@ -49,6 +49,21 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def percents(*shares: float) -> tuple[str, ...]:
+    """Return shares as percentages with the fewest decimals, at most two, that show their order.
+
+    >>> percents(0.916, 0.919, 0.972)
+    ('91.6 %', '91.9 %', '97.2 %')
+    >>> percents(0.93, 0.919, 0.972)
+    ('93 %', '92 %', '97 %')
+    """
+    for decimals in range(3):
+        texts = tuple(f"{100 * share:.{decimals}f} %" for share in shares)
+        if len(set(texts)) == len(set(shares)):
+            break
+    return texts
+
+
 def size(n_bytes: int) -> str:
     """Return 21_300_000 as "21 MB", in powers of 1000."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
