@@ -45,8 +45,8 @@ def page() -> None:
         calibrator_form(run, heldout, level=level, proposed=True)
     else:
         st.write(
-            "No calibrator is needed: chance explains how far the curve of the prediction intervals "
-            "is from the diagonal."
+            "No calibrator is needed: chance explains how far the curve of the prediction "
+            "intervals is from the diagonal."
         )
         with st.expander("Fit a calibrator all the same"):
             calibrator_form(run, heldout, level=level)

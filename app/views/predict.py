@@ -21,6 +21,7 @@ from app.components.shared.run_files import (
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
+from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 
@@ -36,7 +37,7 @@ def page() -> None:
     if run is None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
-    predictions = resuming.without_resumed(jobs)
+    predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
     if not predictions:
         predict_form(run)
         return
