@@ -93,8 +93,9 @@ def _chance_limits(n: int, columns: tuple[int, ...]) -> tuple[float, float]:
 def _tails(counts: NDArray[np.number], n: int, levels: Floats) -> tuple[Floats, Floats]:
     """Return P(K <= count) and P(K >= count) for K ~ Binomial(n, level)."""
     k = np.asarray(counts, dtype=np.float64)
-    at_most: Floats = bdtr(k, n, levels)
-    at_least: Floats = np.where(k > 0, 1.0 - bdtr(np.maximum(k - 1.0, 0.0), n, levels), 1.0)
+    at_most = np.asarray(bdtr(k, n, levels), dtype=np.float64)
+    below = np.asarray(bdtr(np.maximum(k - 1.0, 0.0), n, levels), dtype=np.float64)
+    at_least: Floats = np.where(k > 0, 1.0 - below, 1.0)
     return at_most, at_least
 
 

@@ -307,6 +307,17 @@ def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
     assert "no reason to distrust" not in text
 
 
+def test_verdict_by_one_far_level_does_not_cite_the_area() -> None:
+    from app.components.calibration.calibrator_form import coverage_sentence
+
+    shares = np.round(np.arange(1, 100) / 100 * 320) / 320
+    shares[87:] = 0.875
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    assert "**too narrow** at levels between" in text
+    assert "at one level it is farther from the diagonal than a calibrated model" in text
+    assert "area" not in text
+
+
 def test_calibration_page_proposes_a_calibrator_only_where_chance_does_not_explain_the_curve(
     visit: Visit, trained: Trained
 ) -> None:

@@ -172,10 +172,16 @@ def deviation_sentence(verdict: CurveVerdict) -> str:
     """Return at which levels the intervals are too narrow or too wide, and what to do."""
     places = [f"**{place.side}** at {_levels(place)}" for place in verdict.ranges]
     where = f"The intervals are {' and '.join(places)}. " if places else ""
+    reason = (
+        f"its miscalibration area is {verdict.area:.3f}, and a calibrated model stays below "
+        f"{verdict.chance_area:.3f} in 39 of 40 runs"
+        if verdict.area > verdict.chance_area
+        else "at one level it is farther from the diagonal than a calibrated model is at any level "
+        "in 39 of 40 runs"
+    )
     return (
-        f"{where}Chance does not explain the whole curve: its miscalibration area is "
-        f"{verdict.area:.3f}, and a calibrated model stays below {verdict.chance_area:.3f} in "
-        "39 of 40 runs. A calibrator below may correct this."
+        f"{where}Chance does not explain the whole curve: {reason}. A calibrator below may correct "
+        "this."
     )
 
 

@@ -33,8 +33,8 @@ def more_draws(files: RunFiles, run: RunRow) -> None:
     if st.button(
         f"Run again with {draws:,} draws of each chain{time_text}",
         key=f"more-draws-{run.id}",
-        help="Data, split, seed and other settings stay the same. With this number of draws at "
-        f"least {ENOUGH_DRAWS} effective draws are expected. The present run stays.",
+        help="Data, split, seed and other settings stay the same. If the chains agree, this number "
+        f"gives about {ENOUGH_DRAWS} effective draws or more. The present run stays.",
     ):
         try:
             _start(run, request, draws)
@@ -60,8 +60,8 @@ def enough_draws(files: RunFiles, run: RunRow) -> int | None:
         draws = SamplerConfig(coordinates="whitened").n_draws
     if draws is None or effective >= ENOUGH_DRAWS:
         return None
-    needed = draws * MARGIN * ENOUGH_DRAWS / max(effective, 1.0)
-    return min(100 * math.ceil(needed / 100), MOST_DRAWS)
+    n_draws = int(draws) * MARGIN * ENOUGH_DRAWS / max(effective, 1.0)
+    return min(100 * math.ceil(n_draws / 100), MOST_DRAWS)
 
 
 def with_draws(request: TransferRequest, draws: int) -> TransferRequest:
