@@ -176,11 +176,12 @@ def _baseline_table(name: str) -> Any:
 
 def _choose_dataset(datasets: list[Dataset]) -> Dataset | None:
     by_id = {dataset.id: dataset for dataset in datasets}
+    names = stores.dataset_labels(datasets)
     return by_id[
         st.selectbox(
             "Data set",
             list(by_id),
-            format_func=lambda i: by_id[i].name,
+            format_func=names.__getitem__,
             help=_DATASET_HELP,
             width=520,
         )

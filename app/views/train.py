@@ -26,7 +26,7 @@ def page() -> None:
     jobs = stores.jobs_of("transfer")
     runs = active_first(library.runs(workspace), lambda run: jobs.get(run.job))
     if runs:
-        run_list(runs, jobs, {i: d.name for i, d in datasets.items()})
+        run_list(runs, jobs, stores.dataset_names(workspace))
     if not datasets:
         frame.send_on(
             "There are no data yet. A transfer needs structures with known gaps.", to="data"

@@ -80,13 +80,15 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
 
 
 def _csv_form(dataset: Dataset) -> None:
+    # outside the form, so that a new file removes the error of the last one
+    file = st.file_uploader(
+        "Table of gaps (CSV)",
+        type=["csv", "tsv", "txt"],
+        key=f"labels-file-{session.form_key('labels')}",
+        help="One column headed id or file, and one gap column whose header states its unit, "
+        "such as gap_eV. A column level_of_theory may state the level row by row.",
+    )
     with st.form(f"labels-{session.form_key('labels')}", border=False):
-        file = st.file_uploader(
-            "Table of gaps (CSV)",
-            type=["csv", "tsv", "txt"],
-            help="One column headed id or file, and one gap column whose header states its unit, "
-            "such as gap_eV. A column level_of_theory may state the level row by row.",
-        )
         left_column, right_column = st.columns(2)
         unit = left_column.selectbox("Unit of the gap column", list(_STATED))
         level = right_column.text_input(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from bandgap.foundation.progress import RATE
@@ -42,6 +43,11 @@ def duration(seconds: float) -> str:
     if total_s < 3600:
         return f"{total_s // 60} min {total_s % 60} s" if total_s % 60 else f"{total_s // 60} min"
     return f"{total_s // 3600} h {total_s % 3600 // 60} min"
+
+
+def moment(seconds: float) -> str:
+    """Return a time in seconds since 1970 as "27 Nov 06:14:05", in the server's time zone."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%d %b %H:%M:%S")
 
 
 def percent(share: float) -> str:

@@ -51,8 +51,8 @@ def setup_form(
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         names = {
-            i: f"{d.name} ({words.count(usable[i], 'labelled structure')})"
-            for i, d in datasets.items()
+            i: f"{name} ({words.count(usable[i], 'labelled structure')})"
+            for i, name in stores.dataset_labels(list(datasets.values())).items()
         }
         dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
     sets = stores.elements(dataset)
