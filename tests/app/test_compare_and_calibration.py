@@ -348,9 +348,9 @@ def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:
     narrow = normal_heldout(errors[200:], 0.3, gaps=gaps[200:])
     fitted = fit_calibrator(narrow, "variance", seed=0)
     assert worse_sentence(fitted, narrow) == ""
-    others = dataclasses.replace(
+    fitted_elsewhere = dataclasses.replace(
         fitted, ids=tuple(f"x{k}" for k in range(len(fitted))), n_test=len(calibrated)
     )
-    text = worse_sentence(others, calibrated)
+    text = worse_sentence(fitted_elsewhere, calibrated)
     assert "It made these 200 check crystals worse: miscalibration area 0.0" in text
     assert "wider. Remove the calibrator" in text
