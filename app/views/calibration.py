@@ -5,6 +5,7 @@ import streamlit as st
 from app.components.calibration import calibration_view
 from app.components.calibration.calibrator_form import (
     calibrator_form,
+    calibrator_proposed,
     coverage_sentence,
     damaged_calibrator,
     stored_calibrator,
@@ -37,11 +38,18 @@ def page() -> None:
     level = measured(heldout, calibrator)
     st.subheader("Calibrate", anchor=False)
     if calibrator:
-        stored_calibrator(run, calibrator)
+        stored_calibrator(run, calibrator, heldout)
         with st.expander("Fit another in its place"):
             calibrator_form(run, heldout, level=level)
+    elif calibrator_proposed(heldout):
+        calibrator_form(run, heldout, level=level, proposed=True)
     else:
-        calibrator_form(run, heldout, level=level)
+        st.write(
+            "No calibrator is needed: chance explains how far the curve of the prediction "
+            "intervals is from the diagonal."
+        )
+        with st.expander("Fit a calibrator all the same"):
+            calibrator_form(run, heldout, level=level)
 
 
 def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:

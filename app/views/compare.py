@@ -5,14 +5,13 @@ import streamlit as st
 from app import session
 from app.components.compare import compare_view
 from app.components.shared import frame, stores, words
-from app.components.shared.run_choice import choose_level
+from app.components.shared.run_choice import DELETED_DATA, choose_level, run_labels
 from app.components.shared.run_files import finished_runs, stored_run
 from bandgap.evaluation.paired import Figure
 from bandgap.evaluation.run_tables import (
     FEWEST_RUNS,
     MOST_RUNS,
     StoredRun,
-    distinct_labels,
     figures_table,
 )
 from bandgap.foundation.errors import BandgapError
@@ -73,11 +72,7 @@ def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
     if len(runs) < FEWEST_RUNS:
         _too_few(len(runs))
         return runs, []
-    rows = list(runs.values())
-    names = distinct_labels(
-        [r.title for r in rows], [r.request.seed for r in rows], [r.id for r in rows]
-    )
-    labels = dict(zip(runs, names, strict=True))
+    labels = run_labels(runs, stores.dataset_names(session.workspace()), stores.sources())
     in_address = [run for run in session.selected_id("runs").split(",") if run in runs][:MOST_RUNS]
     picked = st.multiselect(
         f"Runs to compare ({FEWEST_RUNS} to {MOST_RUNS})",
@@ -100,7 +95,7 @@ def _read(rows: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
     runs = []
     for row in rows:
         try:
-            data = names.get(row.dataset, "a deleted data set")
+            data = names.get(row.dataset, DELETED_DATA)
             runs.append(stored_run(row, labels[row.id], data=data))
         except BandgapError as error:
             frame.problem(error, about=labels[row.id])

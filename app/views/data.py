@@ -54,7 +54,7 @@ def page() -> None:
 
 def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
     before = session.selected_id("data")
-    names = {i: dataset.name for i, dataset in by_id.items()}
+    names = stores.dataset_labels(list(by_id.values()))
     picked = choose("data", "Data set", names, key="data-select", width=420)
     session.choose("data", picked)
     if before in by_id and picked != before:

@@ -10,6 +10,7 @@ from app.components.posterior import (
     kernel_view,
     layer_view,
     method_view,
+    more_draws,
     pool_view,
 )
 from app.components.shared import frame, stores, tables, words
@@ -52,6 +53,7 @@ def page() -> None:
         pool_view.pool(files)
         method_view.chosen_setting(files)
     chain_view.chains(files)
+    more_draws.more_draws(files, run)
     if files.rhat or "c" in files.draws:
         layer_view.numbers(files)
     heldout(heldout_frame(read_heldout_run(run)))

@@ -22,6 +22,7 @@ from app.components.shared.run_files import (
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
+from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 
@@ -37,7 +38,7 @@ def page() -> None:
     if run is None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
-    predictions = resuming.without_resumed(jobs)
+    predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
     if not predictions:
         predict_form(run)
         return
@@ -178,11 +179,12 @@ def _baseline_table(name: str) -> Any:
 
 def _choose_dataset(datasets: list[Dataset]) -> Dataset | None:
     by_id = {dataset.id: dataset for dataset in datasets}
+    names = stores.dataset_labels(datasets)
     return by_id[
         st.selectbox(
             "Data set",
             list(by_id),
-            format_func=lambda i: by_id[i].name,
+            format_func=names.__getitem__,
             help=_DATASET_HELP,
             width=520,
         )

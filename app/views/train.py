@@ -1,12 +1,16 @@
 """Train: start transfers, follow their progress, resume, rename or delete a run."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables
+from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
 from app.components.train.run_now import cancel_all, follow, manage_expander, run_now
 from app.components.train.run_setup import setup_form
+from bandgap.jobs.queueing import active_first
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
@@ -19,10 +23,10 @@ def page() -> None:
     library = stores.library()
     workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
-    runs = library.runs(workspace)
     jobs = stores.jobs_of("transfer")
+    runs = active_first(library.runs(workspace), lambda run: jobs.get(run.job))
     if runs:
-        run_list(runs, jobs, {i: d.name for i, d in datasets.items()})
+        run_list(runs, jobs, stores.dataset_names(workspace))
     if not datasets:
         frame.send_on(
             "There are no data yet. A transfer needs structures with known gaps.", to="data"
@@ -50,9 +54,15 @@ def selected_run(runs: list[RunRow]) -> RunRow:
     return next((run for run in runs if run.id == present), runs[0])
 
 
+def is_active(run: RunRow, jobs: Mapping[str, Job]) -> bool:
+    return run.job in jobs and jobs[run.job].active
+
+
 def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) -> None:
     run = selected_run(runs)
     session.choose("run", run.id)
+    if is_active(runs[0], jobs) and not is_active(run, jobs):
+        job_panel(jobs[runs[0].job], noun="transfer")
     if run.job in jobs:
         run_now(run, jobs[run.job])
     follow(jobs)

@@ -3,7 +3,6 @@
 The functions make data frames and sentences from manifests and stored predictions. Loads no torch.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,23 +58,42 @@ class LearningPoint:
     figures: Mapping[str, float]
 
 
-def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[str]) -> list[str]:
-    """Return a short distinct name for every run: its title, if needed with the seed and digits of
-    its id.
+def distinct_labels(titles: Sequence[str], details: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a distinct name for every object: its title, if needed with the details that differ.
 
-    >>> distinct_labels(["a", "b", "a", "a"], [0, 0, 1, 1], ["1234-", "5678-", "9999-", "0000-"])
-    ['a, seed 0', 'b', 'a, seed 1 (9999)', 'a, seed 1 (0000)']
+    Objects with equal title and details get a number, in their order.
+
+    Parameters
+    ----------
+    titles
+        Title of each object.
+    details
+        Details of each object by name, as texts; the first ones that differ are used.
+
+    >>> distinct_labels(["a", "b", "a"], [{"seed": "seed 0"}, {}, {"seed": "seed 1"}])
+    ['a, seed 0', 'b', 'a, seed 1']
+    >>> distinct_labels(["a", "a"], [{}, {}])
+    ['a, number 1', 'a, number 2']
     """
-    title_counts = Counter(titles)
-    labels = [
-        t if title_counts[t] == 1 else f"{t}, seed {seed}"
-        for t, seed in zip(titles, seeds, strict=True)
-    ]
-    label_counts = Counter(labels)
-    return [
-        t if label_counts[t] == 1 else f"{t} ({id_[:4]})"
-        for t, id_ in zip(labels, ids, strict=True)
-    ]
+    labels = list(titles)
+    for name in dict.fromkeys(name for values in details for name in values):
+        for rows in _rows_of_equal_labels(labels):
+            texts = [details[row].get(name, "") for row in rows]
+            if len(set(texts)) > 1:
+                for row, text in zip(rows, texts, strict=True):
+                    labels[row] += f", {text}" if text else ""
+    for rows in _rows_of_equal_labels(labels):
+        for number, row in enumerate(rows, start=1):
+            labels[row] += f", number {number}"
+    return labels
+
+
+def _rows_of_equal_labels(labels: Sequence[str]) -> list[list[int]]:
+    """Return the rows of each label that occurs more than once."""
+    rows_of_label: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        rows_of_label.setdefault(label, []).append(row)
+    return [rows for rows in rows_of_label.values() if len(rows) > 1]
 
 
 def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:

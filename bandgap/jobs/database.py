@@ -60,6 +60,12 @@ CREATE TABLE IF NOT EXISTS lock (
   since REAL NOT NULL, heartbeat REAL NOT NULL) WITHOUT ROWID;
 """
 
+# Names of deleted data sets, for their runs. Made in files that lack it too.
+DELETED_DATASETS = """
+CREATE TABLE IF NOT EXISTS deleted_dataset (
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL) WITHOUT ROWID
+"""
+
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
@@ -107,6 +113,7 @@ class Database:
                     f"version reads schema {SCHEMA_VERSION}). Install the version that wrote it, "
                     "or set BANDGAP_HOME to another folder."
                 )
+            connection.execute(DELETED_DATASETS)
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""

@@ -62,7 +62,7 @@ def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
 
 
 def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
-    """Remove a data set with its files, verdicts and gaps.
+    """Remove a data set with its files, verdicts and gaps; its name stays, for its runs.
 
     Runs that learned from it stay, with their predictions. Raises InputError while a job uses the
     data set, and for a data set that is not of this workspace.
@@ -87,6 +87,10 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
         ).fetchall()
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset = ?", (dataset_id,))
+        connection.execute(
+            "INSERT OR REPLACE INTO deleted_dataset VALUES (?, ?, ?)",
+            (dataset_id, workspace, dataset.name),
+        )
         connection.execute("DELETE FROM dataset WHERE id = ?", (dataset_id,))
     library.home.drop_uploads([row["content"] for row in unused], older_than_s=SHARED_S)
     shutil.rmtree(library.home.dataset_folder(dataset_id), ignore_errors=True)

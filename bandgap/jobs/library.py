@@ -122,6 +122,13 @@ class Library:
         query = "SELECT * FROM dataset WHERE workspace = ? AND purpose = ? ORDER BY created DESC"
         return [_dataset(row) for row in self.database.rows(query, workspace, purpose)]
 
+    def deleted_datasets(self, workspace: str) -> dict[str, str]:
+        """Return the names of the deleted data sets of a workspace by id."""
+        rows = self.database.rows(
+            "SELECT id, name FROM deleted_dataset WHERE workspace = ?", workspace
+        )
+        return {row["id"]: row["name"] for row in rows}
+
     def files(self, dataset_id: str) -> list[StoredFile]:
         """Return the uploaded files of a data set in the order of the upload."""
         rows = self.database.rows(

@@ -160,15 +160,17 @@ class JobStore:
         )
         return [_job(row) for row in self.database.rows(query, workspace, *kinds, limit)]
 
-    def queue_length(self, job: Job) -> int:
-        """Return how many jobs of the same lane come before this one, including the running one."""
-        earlier_jobs = self.database.rows(
-            "SELECT id FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
-            " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))",
+    def jobs_before(self, job: Job) -> list[Job]:
+        """Return the jobs of all workspaces in the same lane that run or wait before this one."""
+        rows = self.database.rows(
+            "SELECT * FROM job WHERE lane = ? AND id != ? AND (state IN ('running', 'cancelling')"
+            " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))"
+            " ORDER BY rowid",
             _LANES[job.kind],
             job.id,
+            job.id,
         )
-        return len(earlier_jobs)
+        return [_job(row) for row in rows]
 
     def events(self, job_id: str, *, last: int = 20) -> list[Event]:
         """Return the last events of a job, oldest first."""

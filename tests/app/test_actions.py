@@ -69,6 +69,13 @@ def test_labels_without_a_unit_are_refused_with_a_message(
     upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap\nwater,7\n", "text/csv")])
     click(at, "Match the gaps")
     assert "states no unit, and a unit is never guessed" in at.error[0].value
+    # outside the form, so that the choice of another file runs the page without the old error
+    (chooser,) = [u for u in at.file_uploader if u.label == "Table of gaps (CSV)"]
+    assert chooser.proto.form_id == ""
+    chooser.set_value([("other.csv", b"id,gap_eV\nwater,7\n", "text/csv")]).run()
+    assert not at.error
+    click(at, "Match the gaps")
+    assert "1 structure of 1 got a gap" in texts(at)
 
 
 def test_labels_from_the_structure_files_take_the_chosen_unit(

@@ -1,6 +1,7 @@
 """The pages Compare and Calibration, for trained runs and for workspaces in other states."""
 
 import base64
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -273,3 +274,83 @@ def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixel
 
     widths = [settings["width"] for settings in figure_columns(0.95).values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding
+
+
+def curve_of(coverages: Any, n: int) -> Any:
+    """Return a coverage curve at all levels."""
+    from bandgap.evaluation.calibration import CoverageCurve
+
+    return CoverageCurve(np.arange(1, 100) / 100, np.asarray(coverages), n)
+
+
+def test_coverage_near_a_limit_of_chance_gets_the_decimal_that_shows_its_side() -> None:
+    from app.components.calibration.calibrator_form import coverage_sentence
+
+    shares = np.round(np.arange(1, 100) / 100 * 320) / 320
+    shares[92:95] = 293 / 320
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    assert "**91.6 %** of 320 known gaps" in text and "contain 92.5 % to 97.2 %" in text
+    assert "At this level they look too narrow, but the whole curve lies within what chance" in text
+
+
+def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
+    from app.components.calibration.calibrator_form import coverage_sentence
+
+    levels = np.arange(1, 100) / 100
+    wide = np.clip(levels + 0.75 * levels * (1 - levels) ** 0.5, 0, 1)
+    wide[89:] = levels[89:]
+    curve = curve_of(np.round(wide * 91) / 91, 91)
+    text = coverage_sentence(curve, 0.95, "prediction")
+    assert "95 %** of 91 known gaps" in text or "94.5 %** of 91" in text
+    assert "**too wide** at levels between" in text
+    assert "Chance does not explain the whole curve: its miscalibration area is" in text
+    assert "no reason to distrust" not in text
+
+
+def test_verdict_by_one_far_level_does_not_cite_the_area() -> None:
+    from app.components.calibration.calibrator_form import coverage_sentence
+
+    shares = np.round(np.arange(1, 100) / 100 * 320) / 320
+    shares[87:] = 0.875
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    assert "**too narrow** at levels between" in text
+    assert "at one level it is farther from the diagonal than a calibrated model" in text
+    assert "area" not in text
+
+
+def test_calibration_page_proposes_a_calibrator_only_where_chance_does_not_explain_the_curve(
+    visit: Visit, trained: Trained
+) -> None:
+    from bandgap.evaluation.curve_verdict import curve_verdict
+    from bandgap.evaluation.heldout import load_heldout
+    from bandgap.evaluation.reliability import coverage_of
+
+    runs = (trained.large, trained.small, trained.other_seed)
+    for run in runs:
+        folder = trained.workspace.home.run_folder(run)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        verdict = curve_verdict(coverage_of(load_heldout(folder, manifest), "prediction"))
+        at = visit("calibration", run=run)
+        assert ("No calibrator is needed" in texts(at)) == (not verdict.deviates)
+        primary = [button.label for button in at.button if button.proto.type == "primary"]
+        assert primary == (["Fit and store the calibrator"] if verdict.deviates else [])
+
+
+def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:
+    from app.components.calibration.calibrator_form import worse_sentence
+    from bandgap.evaluation.calibrators import fit_calibrator
+    from tests.unit.evaluation.test_paired import normal_heldout
+
+    rng = np.random.default_rng(2)
+    errors = np.concatenate([rng.normal(0, 0.3, 200), rng.normal(0, 0.6, 200)])
+    gaps = rng.normal(3.0, 1.0, 400)
+    calibrated = normal_heldout(errors[:200], 0.3, gaps=gaps[:200])
+    narrow = normal_heldout(errors[200:], 0.3, gaps=gaps[200:])
+    fitted = fit_calibrator(narrow, "variance", seed=0)
+    assert worse_sentence(fitted, narrow) == ""
+    fitted_elsewhere = dataclasses.replace(
+        fitted, ids=tuple(f"x{k}" for k in range(len(fitted))), n_test=len(calibrated)
+    )
+    text = worse_sentence(fitted_elsewhere, calibrated)
+    assert "It made these 200 check crystals worse: miscalibration area 0.0" in text
+    assert "wider. Remove the calibrator" in text

@@ -1,8 +1,11 @@
 """The panel of a job whose state has changed since the panel was drawn."""
 
+from collections.abc import Callable
+
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import Workspace
+from bandgap.jobs.lock import acquire
+from tests.app.conftest import Workspace, texts
 
 
 def page() -> None:
@@ -45,3 +48,23 @@ def test_panel_shows_how_a_job_ended_after_drawing(workspace: Workspace) -> None
     at.run()
     assert not at.exception and not at.button
     assert at.warning[0].value.startswith("The transfer was cancelled")
+
+
+def test_waiting_job_shows_its_place_and_expected_start_on_top_of_the_list(
+    workspace: Workspace, visit: Callable[..., AppTest]
+) -> None:
+    dataset = workspace.add_labelled()
+    ended_run, ended = workspace.add_run(dataset, seed=2)
+    workspace.make_running(ended)
+    workspace.jobs.end(ended.id, "cancelled")
+    _, running = workspace.add_run(dataset)
+    workspace.make_running(running)
+    waiting_run, _ = workspace.add_run(dataset, seed=1)
+    acquire(workspace.jobs.database, "a worker")
+    at = visit("train", run=waiting_run)
+    assert "Waiting, with 1 job before this one. It is expected to start in about" in texts(at)
+    states = [frame.value["state"].tolist() for frame in at.dataframe if "state" in frame.value]
+    assert states == [["running", "waiting", "cancelled"]]
+    at = visit("train", run=ended_run)  # the running job is shown above the selected run
+    labels = [button.label for button in at.button]
+    assert labels.index("Cancel") < labels.index("Start it again")

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
+from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.structures import read_structures
@@ -292,6 +293,42 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
     at.selectbox(key="trace-quantity").set_value("energy").run()
     assert "Energies about their mean, and their changes" in alts(at)
+
+
+def test_posterior_page_starts_the_run_again_with_enough_draws_by_one_button(
+    visit: Visit, example: Example
+) -> None:
+    run = example.runs["btl_pcp_pe"]
+    at = visit("posterior", run=run)
+    (button,) = [b for b in at.button if b.label.startswith("Run again with ")]
+    folder = example.workspace.home.run_folder(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    effective = min(manifest["diagnostics"]["ess"].values())
+    draws = int(button.label.split()[3].replace(",", ""))
+    assert effective < 400 and draws % 100 == 0
+    assert 40 * 1.25 * 400 / effective <= draws < 40 * 1.25 * 400 / effective + 100
+    assert "(about " in button.label
+    button.click().run()
+    newest = example.workspace.library.runs(example.workspace.id, limit=1)[0]
+    try:
+        before = example.workspace.library.run(example.workspace.id, run)
+        assert before is not None
+        sampler = {**SHORT, "draws": draws}
+        assert newest.request == before.request.changed(settings={"sampler": sampler})
+        assert (newest.dataset, newest.source) == (before.dataset, before.source)
+        assert at.query_params["run"] == [newest.id] or at.query_params["run"] == newest.id
+    finally:
+        job = example.workspace.jobs.job(example.workspace.id, newest.job)
+        assert job is not None
+        example.workspace.jobs.request_cancel(example.workspace.id, job.id)
+        delete_run(example.workspace.jobs, example.workspace.library, newest)
+
+
+def test_posterior_page_of_a_run_without_chains_offers_no_more_draws(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("posterior", run=example.runs["fine_tune"])
+    assert not [b for b in at.button if b.label.startswith("Run again with ")]
 
 
 def test_posterior_page_of_an_output_layer_shows_which_features_moved(

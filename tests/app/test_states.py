@@ -36,7 +36,7 @@ SENTENCES = {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
         "data": DATA,
         "sources": "This server offers no files. Whoever runs it can name one folder with OE62",
-        "train": "18 structures held out by single structures; no conformal intervals; device",
+        "train": "18 are held out for the test, by single structures; none unused. No conformal",
         "compare": NO_PAIR,
         "posterior": NO_RUN,
         "calibration": NO_RUN,

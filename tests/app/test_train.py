@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.train.split_choice import usual_n
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import MethodEntry, SystemEntry
 from bandgap.jobs.resuming import checkpoint_folder
@@ -131,10 +132,41 @@ def test_method_with_larger_errors_than_others_shows_this_in_its_caption(
     assert "A study: slower at every size tested." in text
 
 
+def test_default_run_learns_from_all_that_is_not_held_out(
+    visit: Visit, workspace: Workspace
+) -> None:
+    workspace.add_labelled(303)
+    at = visit("train")
+    assert at.number_input[0].placeholder == "all that are not held out: 212"
+    assert (
+        "Of 303 labelled structures the run learns from 212; 91 are held out for the test, by "
+        "single structures; none unused." in texts(at)
+    )
+    at.number_input[0].set_value(200).run()
+    assert "learns from 200; 91 are held out for the test, by single structures; 12 unused" in (
+        texts(at)
+    )
+    at.number_input[0].set_value(None).run()
+    click(at, "Start the transfer")
+    request = transfers(workspace)[0].payload["request"]
+    assert (request["n"], request["n_test"]) == (212, 91)
+
+
+@pytest.mark.parametrize(
+    ("available", "total", "percent", "n"),
+    [(303, 303, None, 212), (303, 303, 10, 273), (120, 303, 30, 29), (60_000, 60_000, None, 2_000)],
+    ids=["usual share", "other share", "unknown elements", "too many for every method"],
+)
+def test_initial_number_of_structures(
+    available: int, total: int, percent: int | None, n: int
+) -> None:
+    assert usual_n(available, total=total, test_percent=percent) == n
+
+
 def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = tick(visit("train"), "Keep a formula on one side of the split")
-    assert "18 structures held out by whole formulas" in texts(at)
+    assert "18 are held out for the test, by whole formulas" in texts(at)
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
     assert (

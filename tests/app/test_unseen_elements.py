@@ -64,6 +64,8 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     mixed_waters(workspace)
     at = open_form(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert SAID in texts(at)
+    assert not at.error and "learns from 24; 16 are held out" in texts(at)
+    at.number_input[0].set_value(36).run()
     (short,) = [error.value for error in at.error]
     assert short == (
         "36 to learn from and 16 held out are more than the 40 labelled structures whose elements "

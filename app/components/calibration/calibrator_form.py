@@ -1,7 +1,9 @@
 """The calibrator of a run's intervals, and the form that fits and stores it."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -15,11 +17,14 @@ from bandgap.evaluation.calibrators import (
     Calibrator,
     CalibratorKind,
     fit_calibrator,
+    measured_part,
     remove_calibrator,
     save_calibrator,
     smallest_set,
 )
+from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.interval_kinds import IntervalKind
@@ -37,9 +42,11 @@ KIND_HELP: Mapping[CalibratorKind, str] = {
 }
 
 
-def stored_calibrator(run: RunRow, calibrator: Calibrator) -> None:
+def stored_calibrator(run: RunRow, calibrator: Calibrator, heldout: HeldOut) -> None:
     """Show the stored calibrator, its effect on other crystals, and the button that removes it."""
     st.markdown(f"{calibrator.sentence} Predict uses it.\n\n{change_sentence(calibrator)}")
+    if text := worse_sentence(calibrator, heldout):
+        st.warning(text, icon=":material/warning:")
     with st.expander("Before and after at several levels"):
         tables.show(change_frame(calibrator), alt="Coverage and width by level")
     _remove_button(run)
@@ -51,8 +58,11 @@ def damaged_calibrator(run: RunRow, error: BandgapError) -> None:
     _remove_button(run)
 
 
-def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
-    """Draw the form with kind, share and seed, which fits, tests and stores a calibrator."""
+def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float, proposed: bool = False) -> None:
+    """Draw the form with kind, share and seed, which fits, tests and stores a calibrator.
+
+    Its button is the primary one of the page if a calibrator is `proposed`.
+    """
     st.caption(needs_sentence(KINDS, level, len(heldout)), width=720)
     with st.form("calibrator", border=False):
         kind = st.radio(
@@ -74,7 +84,8 @@ def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
         seed = right_column.number_input(
             "Seed", 0, 2**31 - 1, 0, help="Fixes which crystals fall in which part."
         )
-        if not st.form_submit_button("Fit and store the calibrator", type="primary"):
+        button: Literal["primary", "secondary"] = "primary" if proposed else "secondary"
+        if not st.form_submit_button("Fit and store the calibrator", type=button):
             return
     try:
         fitted = fit_calibrator(heldout, kind, share=share / 100, seed=int(seed), level=level)
@@ -82,7 +93,11 @@ def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
     except BandgapError as error:
         frame.problem(error)
         return
-    session.set_message(f"{fitted.sentence} {change_sentence(fitted)}")
+    worse = worse_sentence(fitted, heldout)
+    session.set_message(
+        " ".join(filter(None, [fitted.sentence, change_sentence(fitted), worse])),
+        tone="warning" if worse else "info",
+    )
     st.rerun()
 
 
@@ -124,29 +139,90 @@ _SHARE_HELP = (
 )
 
 
+def calibrator_proposed(heldout: HeldOut) -> bool:
+    """Return whether chance does not explain the deviation of the prediction intervals."""
+    return curve_verdict(coverage_of(heldout, "prediction")).deviates
+
+
 def coverage_sentence(curve: CoverageCurve, level: float, kind: IntervalKind) -> str:
-    """Return the coverage of the intervals at a level, the range of chance, and the conclusion."""
+    """Return the coverage at a level, the range of chance, and the verdict on the whole curve."""
     nearest = int(abs(curve.levels - level).argmin())
     share = float(curve.coverages[nearest])
     low, high = (float(end[0]) for end in chance_range(curve.n, level))
+    share_text, low_text, high_text = words.percents(share, low, high)
     text = (
-        f"**{words.percent(share)}** of {words.count(curve.n, 'known gap')} fall in their "
+        f"**{share_text}** of {words.count(curve.n, 'known gap')} fall in their "
         f"{words.percent(level)} {kind} interval; by chance alone calibrated intervals would "
-        f"contain {words.percent(low)} to {words.percent(high)}."
+        f"contain {low_text} to {high_text}."
     )
     if kind == "credible":
         return (
             f"{text} A credible interval is that of the mean: single gaps scatter more and need "
             "not fall in it."
         )
-    if share < low:
-        return f"{text} The intervals are **too narrow**: fit a calibrator below."
-    if share > high:
+    verdict = curve_verdict(curve)
+    if verdict.deviates:
+        return f"{text} {deviation_sentence(verdict)}"
+    if low <= share <= high:
         return (
-            f"{text} The intervals are **wider than needed**: safe, but a calibrator below may "
-            "narrow them."
+            f"{text} The whole curve lies within what chance explains: these crystals give no "
+            "reason to distrust the intervals."
         )
-    return f"{text} These crystals give no reason to distrust them."
+    side = "too narrow" if share < low else "wider than needed"
+    return (
+        f"{text} At this level they look {side}, but the whole curve lies within what chance "
+        "explains, as for 1 calibrated run in 20 at any one level."
+    )
+
+
+def deviation_sentence(verdict: CurveVerdict) -> str:
+    """Return at which levels the intervals are too narrow or too wide, and what to do."""
+    places = [f"**{place.side}** at {_levels(place)}" for place in verdict.ranges]
+    where = f"The intervals are {' and '.join(places)}. " if places else ""
+    reason = (
+        f"its miscalibration area is {verdict.area:.3f}, and a calibrated model stays below "
+        f"{verdict.chance_area:.3f} in 39 of 40 runs"
+        if verdict.area > verdict.chance_area
+        else "at one level it is farther from the diagonal than a calibrated model is at any level "
+        "in 39 of 40 runs"
+    )
+    return (
+        f"{where}Chance does not explain the whole curve: {reason}. A calibrator below may correct "
+        "this."
+    )
+
+
+def _levels(place: LevelRange) -> str:
+    if place.lowest == place.highest:
+        return f"the level {words.percent(place.lowest)}"
+    return f"levels between {100 * place.lowest:.0f} and {words.percent(place.highest)}"
+
+
+def worse_sentence(calibrator: Calibrator, heldout: HeldOut) -> str:
+    """Return how the calibrator made the check crystals worse, or an empty text.
+
+    The check crystals are those of `heldout`, the run's held-out structures, that the calibrator
+    was not fitted on.
+    """
+    check = measured_part(heldout, calibrator)
+    after = coverage_of(
+        HeldOut(calibrator.apply(check.predictions), check.gaps_eV), calibrator.interval
+    )
+    before = coverage_of(check, "prediction")
+    same_levels = CoverageCurve(
+        after.levels, before.coverages[np.isin(before.levels, after.levels)], before.n
+    )
+    if after.miscalibration_area <= same_levels.miscalibration_area or not calibrator.changes:
+        return ""
+    change = calibrator.changes[-1]
+    ratio = change.width_after_eV / change.width_before_eV - 1
+    width = f"{words.percent(abs(ratio))} {'wider' if ratio > 0 else 'narrower'}"
+    return (
+        f"It made these {words.count(len(check), 'check crystal')} worse: miscalibration area "
+        f"{same_levels.miscalibration_area:.3f} without it and {after.miscalibration_area:.3f} "
+        f"with it, {words.percent(change.level)} intervals {width}. Remove the calibrator at the "
+        "end of this page."
+    )
 
 
 def change_sentence(calibrator: Calibrator) -> str:
@@ -155,12 +231,14 @@ def change_sentence(calibrator: Calibrator) -> str:
         return ""
     change = calibrator.changes[-1]
     low, high = (float(end[0]) for end in chance_range(calibrator.n_test, change.level))
+    before, after, low_text, high_text = words.percents(
+        change.coverage_before, change.coverage_after, low, high
+    )
     return (
         f"On {words.count(calibrator.n_test, 'other held-out crystal')}, "
         f"{words.percent(change.level)} intervals contained "
-        f"{words.percent(change.coverage_before)} of the gaps before and contain "
-        f"**{words.percent(change.coverage_after)}** now (chance: {words.percent(low)} to "
-        f"{words.percent(high)}); their mean width went from {change.width_before_eV:.2f} to "
+        f"{before} of the gaps before and contain **{after}** now (chance: {low_text} to "
+        f"{high_text}); their mean width went from {change.width_before_eV:.2f} to "
         f"{change.width_after_eV:.2f} eV."
     )
 

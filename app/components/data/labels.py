@@ -93,14 +93,16 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
 
 
 def _csv_form(dataset: Dataset) -> None:
+    # outside the form, so that a new file removes the error of the last one
+    file = st.file_uploader(
+        "Table of gaps (CSV)",
+        type=["csv", "tsv", "txt"],
+        key=f"labels-file-{session.form_key('labels')}",
+        help="One column headed id or file, and one gap column whose header states its unit, "
+        "such as gap_eV. A column level_of_theory may state the level row by row."
+        + help_link("how-to/labels-and-units", "A table of gaps"),
+    )
     with st.form(f"labels-{session.form_key('labels')}", border=False):
-        file = st.file_uploader(
-            "Table of gaps (CSV)",
-            type=["csv", "tsv", "txt"],
-            help="One column headed id or file, and one gap column whose header states its unit, "
-            "such as gap_eV. A column level_of_theory may state the level row by row."
-            + help_link("how-to/labels-and-units", "A table of gaps"),
-        )
         left_column, right_column = st.columns(2)
         gap_column = left_column.text_input(
             "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP

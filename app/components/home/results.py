@@ -11,6 +11,7 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_choice import DELETED_DATA
 from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
@@ -50,7 +51,7 @@ def read_demo_result() -> Mapping[str, Any]:
 def last_result(run: RunRow) -> None:
     """Show the error, coverage, warnings and held-out structures of a finished run."""
     st.subheader("Last result", anchor=False)
-    name = words.escaped(stores.dataset_names(run.workspace).get(run.dataset, "a deleted data set"))
+    name = words.escaped(stores.dataset_names(run.workspace).get(run.dataset, DELETED_DATA))
     title = words.escaped(run.title)
     try:
         files = read_run(run.id)

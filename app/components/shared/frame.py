@@ -46,7 +46,7 @@ def check_address() -> None:
     missing_choices: dict[str, tuple[session.Choice, ...]] = {}
     if run and stores.library().run(workspace, run) is None:
         missing_choices["run"] = ("run", "prediction")
-    if dataset and dataset not in stores.dataset_names(workspace):
+    if dataset and dataset not in {row.id for row in stores.library().datasets(workspace)}:
         missing_choices["data set"] = ("data",)
     for choice in itertools.chain(*missing_choices.values()):
         session.choose(choice, "")

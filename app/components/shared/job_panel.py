@@ -7,9 +7,11 @@ import streamlit as st
 from app import session
 from app.components.shared import stores, words
 from app.components.shared.actions import carry_out
+from app.components.shared.estimate_words import rounded
 from app.components.shared.waiting import POLL_S
 from bandgap.jobs import resuming
 from bandgap.jobs.lock import worker_status
+from bandgap.jobs.queueing import QueuePlace, queue_place
 from bandgap.jobs.store import Job
 
 LOOK_BACK = 20  # latest events that are searched for a log message
@@ -55,16 +57,22 @@ def _running(job: Job) -> None:
 
 
 def _waiting(job: Job) -> None:
-    n_before = stores.jobs().queue_length(job)
     status = worker_status(stores.jobs().database)
     if not status.alive:
         st.write(words.no_worker(status.age_s))
     else:
-        st.write(
-            "Starting."
-            if not n_before
-            else f"Waiting for {words.count(n_before, 'job')} before this one."
-        )
+        st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
+
+
+def place_sentence(place: QueuePlace) -> str:
+    """Return the place of a waiting job in the queue and its expected start."""
+    if not place.n_before:
+        return "Starting."
+    line = f"Waiting, with {words.count(place.n_before, 'job')} before this one."
+    if place.at_least and place.wait_s < 1:
+        return f"{line} When it starts is not known: the job before it has no estimate left."
+    more = "at the earliest in" if place.at_least else "in"
+    return f"{line} It is expected to start {more} about {rounded(place.wait_s)}."
 
 
 def _progress(job: Job) -> None:

@@ -1,6 +1,5 @@
 """Select boxes of the pages: objects of the workspace, finished runs, and intervals."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
@@ -10,11 +9,14 @@ from app import session
 from app.components.shared import frame, stores, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import finished_runs
+from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.sources import Source
 from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
 
+DELETED_DATA = "a deleted data set"  # one whose name is not stored
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
     "credible": "credible interval of the mean (where the mean lies; more of the same data narrow "
@@ -81,19 +83,42 @@ def choose_run(purpose: str) -> RunRow | None:
         frame.send_on(f"{text} {purpose}", to="train")
         return None
     names = stores.dataset_names(session.workspace())
-    n_of_title = Counter(run.title for run in finished.values())
-    titles = {
-        run_id: run.title if n_of_title[run.title] == 1 else f"{run_id[:4]}: {run.title}"
-        for run_id, run in finished.items()
-    }
-    picked = choose("run", "Run", titles, key="run-select", width=520)
+    picked = choose(
+        "run", "Run", run_labels(finished, names, stores.sources()), key="run-select", width=520
+    )
     run = finished[picked]
-    name = words.escaped(names.get(run.dataset, "a deleted data set"))
+    name = words.escaped(names.get(run.dataset, DELETED_DATA))
     st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.request.seed}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")
     return run
+
+
+def run_labels(
+    runs: Mapping[str, RunRow], names: Mapping[str, str], sources: Mapping[str, Source]
+) -> dict[str, str]:
+    """Return a distinct label of each run by id: runs of one title are told apart by what differs.
+
+    `names` are the names of the data sets by id, `sources` the source models by id.
+    """
+    rows = list(runs.values())
+    details = [
+        {
+            "data": f"on {names.get(row.dataset, DELETED_DATA)}",
+            "source": f"from {sources[row.source].title}" if row.source in sources else "",
+            "seed": f"seed {row.request.seed}",
+            "n": f"n = {row.request.n}",
+            "n_test": f"{row.request.n_test} held out",
+            "by_formula": "split by formula" if row.request.by_formula else "",
+            "settings": ", ".join(
+                f"{name} {value}" for name, value in row.request.settings.get("sampler", {}).items()
+            ),
+            "started": f"started {words.moment(row.created)}",
+        }
+        for row in rows
+    ]
+    return dict(zip(runs, distinct_labels([row.title for row in rows], details), strict=True))
 
 
 def choose_level(place: st.delta_generator.DeltaGenerator) -> float:

@@ -3,11 +3,14 @@
 import json
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import streamlit as st
 
 from app import session
+from app.components.shared import words
+from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.jobs import workspaces
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
@@ -71,8 +74,16 @@ def sources() -> dict[str, Source]:
 
 
 def dataset_names(workspace: str) -> dict[str, str]:
-    """Return the names of a workspace's data sets by id."""
-    return {dataset.id: dataset.name for dataset in library().datasets(workspace)}
+    """Return distinct names of a workspace's data sets by id, also of those that were deleted."""
+    deleted = {i: f"{name} (deleted)" for i, name in library().deleted_datasets(workspace).items()}
+    return deleted | dataset_labels(library().datasets(workspace))
+
+
+def dataset_labels(datasets: Sequence[Dataset]) -> dict[str, str]:
+    """Return a distinct name of each data set by id; those of one name get the time of upload."""
+    details = [{"uploaded": f"added {words.moment(dataset.created)}"} for dataset in datasets]
+    names = distinct_labels([dataset.name for dataset in datasets], details)
+    return dict(zip((dataset.id for dataset in datasets), names, strict=True))
 
 
 def device_of(setting: str) -> Literal["cpu", "cuda"]:

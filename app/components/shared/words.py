@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from bandgap.foundation.progress import RATE
@@ -44,9 +45,29 @@ def duration(seconds: float) -> str:
     return f"{total_s // 3600} h {total_s % 3600 // 60} min"
 
 
+def moment(seconds: float) -> str:
+    """Return a time in seconds since 1970 as "27 Nov 06:14:05", in the server's time zone."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%d %b %H:%M:%S")
+
+
 def percent(share: float) -> str:
     """Return 0.95 as "95 %"."""
     return f"{100 * share:.0f} %"
+
+
+def percents(*shares: float) -> tuple[str, ...]:
+    """Return shares as percentages with the fewest decimals, at most two, that show their order.
+
+    >>> percents(0.916, 0.919, 0.972)
+    ('91.6 %', '91.9 %', '97.2 %')
+    >>> percents(0.93, 0.919, 0.972)
+    ('93 %', '92 %', '97 %')
+    """
+    for decimals in range(3):
+        texts = tuple(f"{100 * share:.{decimals}f} %" for share in shares)
+        if len(set(texts)) == len(set(shares)):
+            break
+    return texts
 
 
 def size(n_bytes: int) -> str:

@@ -15,6 +15,7 @@ from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
 from app.components.train.unseen_elements import (
+    n_taken,
     tested_alike,
     too_few_known,
     unseen,
@@ -51,8 +52,8 @@ def setup_form(
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         names = {
-            i: f"{d.name} ({words.count(usable[i], 'labelled structure')})"
-            for i, d in datasets.items()
+            i: f"{name} ({words.count(usable[i], 'labelled structure')})"
+            for i, name in stores.dataset_labels(list(datasets.values())).items()
         }
         dataset = datasets[
             choose(
@@ -65,7 +66,9 @@ def setup_form(
     sets = stores.elements(dataset)
     with right_column:
         titles = {i: source.title for i, source in sources.items()}
-        target = Target(sets, dataset.level_of_theory, usual_n(usable[dataset.id]))
+        target = Target(
+            sets, dataset.level_of_theory, usual_n(usable[dataset.id], total=usable[dataset.id])
+        )
         proposed, why_none = proposed_source(sources, target)
         source = sources[
             choose(
@@ -98,8 +101,10 @@ def setup_form(
         st.markdown("Split and settings")
         numbers = stores.numbers(dataset)
         lengths = usual_lengths(methods)
+        lacking = unseen(sets, source.manifest.get("descriptor") or {})
         base, sampler_lengths = choose_split(
             total,
+            available=n_taken(picked, lacking, methods),
             usual=lengths,
             levels_installed=installed,
             numbers=numbers,
@@ -112,7 +117,6 @@ def setup_form(
                 base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):
                 st.info(hint)
-        lacking = unseen(sets, source.manifest.get("descriptor") or {})
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
         requests = [with_method(base, name, methods[name], sampler_lengths) for name in picked]

@@ -15,7 +15,7 @@ from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
 from bandgap.runs.requests import TransferRequest
 
-DEFAULT_N = 200
+MOST_BY_DEFAULT = 2_000  # the time of exact Gaussian processes grows with the cube of it
 
 
 def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
@@ -30,14 +30,34 @@ def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
     }
 
 
-def usual_n(total: int) -> int:
-    """Return the initial number of structures to learn from, of `total` labelled ones."""
-    return min(DEFAULT_N, round(0.7 * total))
+def usual_n(available: int, *, total: int, test_percent: int | None = None) -> int:
+    """Return the initial number of structures to learn from: all that are not held out.
+
+    Parameters
+    ----------
+    available
+        Number of labelled structures that every selected method takes.
+    total
+        Number of labelled structures, of which `test_percent` are held out.
+    """
+    percent = usual_test_percent(total) if test_percent is None else test_percent
+    return max(1, min(MOST_BY_DEFAULT, available - n_held_out(total, percent)))
+
+
+def usual_test_percent(total: int) -> int:
+    """Return the initial share of the structures that is held out, in per cent."""
+    return 30 if total < 1000 else 20
+
+
+def n_held_out(total: int, percent: int) -> int:
+    """Return the number of structures that are held out."""
+    return max(1, round(percent / 100 * total))
 
 
 def choose_split(
     total: int,
     *,
+    available: int,
     usual: Mapping[str, str],
     levels_installed: bool,
     numbers: Mapping[str, int],
@@ -49,6 +69,8 @@ def choose_split(
     ----------
     total
         Number of labelled structures.
+    available
+        Number of those that every selected method takes.
     usual
         Usual lengths of the chains, as texts.
     levels_installed
@@ -66,15 +88,13 @@ def choose_split(
         Lengths of the chains that were entered, by their names in a sampler.
     """
     left_column, right_column = st.columns(2)
-    most = max(total - 1, 10)
-    n = left_column.number_input("Labelled structures", 10, most, usual_n(total), help=_N_HELP)
     seed = right_column.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
     with st.expander("More settings"):
         test = st.slider(
             "Held out for the test",
             5,
             50,
-            30 if total < 1000 else 20,
+            usual_test_percent(total),
             5,
             format="%d %%",
             help=_TEST_HELP + help_link("explanation/calibration", "What is measured"),
@@ -133,7 +153,22 @@ def choose_split(
             help=_DRAWS_HELP
             + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
         )
-    n_test = max(1, round(test / 100 * total))
+    n_test = n_held_out(total, test)
+    with_baseline = min(available, numbers[baseline]) if baseline else available
+    default_n = usual_n(with_baseline, total=total, test_percent=test)
+    # drawn last, as its default depends on the share held out; it is the first in its column
+    entered_n = left_column.number_input(
+        "Labelled structures",
+        10,
+        max(total - 1, 10),
+        None,
+        placeholder=f"all that are not held out: {default_n:,}"
+        if default_n < MOST_BY_DEFAULT
+        else f"{default_n:,}",
+        key="train-n",  # a change of the share held out keeps an entered number
+        help=_N_HELP,
+    )
+    n = default_n if entered_n is None else entered_n
     levels_name: ElectronLevels = "none"
     if with_levels:
         levels_name = SUPERCELL if dense else METHOD
@@ -146,16 +181,18 @@ def choose_split(
         baseline=baseline,
         **drawn,
     )
-    st.caption(split_sentence(request))
+    st.caption(split_sentence(request, total=total))
     lengths = {"warmup": warmup, "draws": draws}
     return request, {name: int(value) for name, value in lengths.items() if value is not None}
 
 
-def split_sentence(request: TransferRequest) -> str:
-    """Return how the structures are split and on which device the run computes."""
+def split_sentence(request: TransferRequest, *, total: int) -> str:
+    """Return how many structures are used, held out and unused, and the device of the run."""
     n = request.n or 0
     n_test = request.n_test or 0
     unit = "whole formulas" if request.by_formula else "single structures"
+    n_unused = max(total - n - n_test, 0)
+    unused = f"{n_unused:,} unused" if n_unused else "none unused"
     conformal = "no conformal intervals"
     if request.conformal_share:
         conformal = (
@@ -164,14 +201,15 @@ def split_sentence(request: TransferRequest) -> str:
         )
     levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
     return (
-        f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device "
+        f"Of {words.count(total, 'labelled structure')} the run learns from {n:,}; {n_test:,} are "
+        f"held out for the test, by {unit}; {unused}. {words.sentence(conformal)};{levels} device "
         f"{request.device}."
     )
 
 
 _N_HELP = (
-    "How many the transfer learns from, drawn at random among those not held out. More is better "
-    "and slower."
+    "How many the transfer learns from, drawn at random among those not held out. Empty: all of "
+    f"them, at most {MOST_BY_DEFAULT:,}. More is better and slower."
 )
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = "Methods that sample: iterations in which each chain adapts; they are discarded."

@@ -76,6 +76,12 @@ def does(method: MethodEntry, *, grows: bool = True) -> str:
     return ALONE if method.family == NO_TRANSFER else LEFT_OUT
 
 
+def n_taken(picked: Collection[str], lacking: Unseen, methods: Methods) -> int:
+    """Return how many labelled structures every picked method takes."""
+    leaves_out = any(does(methods[name], grows=lacking.grows) == LEFT_OUT for name in picked)
+    return lacking.n_known if leaves_out else lacking.n_known + lacking.structures
+
+
 def tested_alike(
     runs: Sequence[TransferRequest], lacking: Unseen, methods: Methods
 ) -> list[TransferRequest]:

@@ -119,7 +119,7 @@ def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(
     clock.moved = -HOUR
     second = submitted(store)
     assert store.latest(WS, "s") == second and store.jobs(WS) == [second, first]
-    assert (store.queue_length(first), store.queue_length(second)) == (0, 1)
+    assert (len(store.jobs_before(first)), len(store.jobs_before(second))) == (0, 1)
     assert [store.claim("w"), store.claim("w")] == [stored(store, first), stored(store, second)]
 
 

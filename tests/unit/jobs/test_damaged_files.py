@@ -312,7 +312,7 @@ def read_all(home: Home, dataset_id: str) -> None:
     store, library = JobStore(home), Library(home)
     for job in store.jobs(WS):
         store.events(job.id)
-        store.queue_length(job)
+        store.jobs_before(job)
         store.cancel_requested(job.id)
         checkpoint_progress(home, job.payload)
     store.latest(WS, "s")

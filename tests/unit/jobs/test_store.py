@@ -164,11 +164,11 @@ def test_another_workspace_sees_no_job(store: JobStore) -> None:
     assert store.latest(OTHER, "d") is None
 
 
-def test_queue_length_counts_running_and_older_jobs_of_the_lane(store: JobStore) -> None:
+def test_jobs_before_are_the_running_and_the_older_ones_of_the_lane(store: JobStore) -> None:
     submit(store), submit(store, "transfer")
     store.claim("w", lanes=["short"])
     submit(store)
-    assert store.queue_length(submit(store)) == 2
+    assert len(store.jobs_before(submit(store))) == 2
 
 
 def test_database_that_is_damaged_says_what_is_safe(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The place of a waiting job in its lane, and when it will probably start.
+
+The start is the sum of the estimated times of the jobs before it: for transfers by
+`bandgap.jobs.estimates`, for other jobs the median of the last finished jobs of their kind. Jobs of
+other workspaces count, but only their times are shown.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+from bandgap.jobs.estimates import (
+    LAST_RUNS,
+    Work,
+    estimate_transfer,
+    finished_jobs,
+    past_transfers,
+)
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import Job, JobStore
+from bandgap.runs.requests import TransferRequest
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class QueuePlace:
+    """The place of a waiting job.
+
+    Attributes
+    ----------
+    n_before
+        Number of jobs that run or wait before it.
+    wait_s
+        Seconds until it probably starts, without jobs of unknown length.
+    at_least
+        Whether it may take longer, as a job before it has no estimate or exceeds it.
+    """
+
+    n_before: int
+    wait_s: float
+    at_least: bool
+
+
+def queue_place(jobs: JobStore, library: Library, job: Job) -> QueuePlace:
+    """Return the place of a waiting job and the seconds until it probably starts."""
+    jobs_before = jobs.jobs_before(job)
+    now = time.time()
+    wait_s = 0.0
+    at_least = False
+    for job_before in jobs_before:
+        estimate_s = _estimated_seconds(jobs, library, job_before)
+        elapsed_s = now - job_before.started if job_before.started else 0.0
+        if estimate_s is None or estimate_s < elapsed_s:
+            at_least = True
+        else:
+            wait_s += estimate_s - elapsed_s
+    return QueuePlace(len(jobs_before), wait_s, at_least)
+
+
+def active_first(items: Iterable[T], job_of: Callable[[T], Job | None]) -> list[T]:
+    """Return items with the running one first, then the waiting ones in the order of their start.
+
+    Parameters
+    ----------
+    items
+        Items, the newest first.
+    job_of
+        Returns the job of an item.
+    """
+    running, waiting, ended = [], [], []
+    for item in items:
+        job = job_of(item)
+        if job is None or not job.active:
+            ended.append(item)
+        elif job.state == "queued":
+            waiting.append(item)
+        else:
+            running.append(item)
+    return [*running, *reversed(waiting), *ended]
+
+
+def _estimated_seconds(jobs: JobStore, library: Library, job: Job) -> float | None:
+    """Return the estimated time of a job, None where there is no estimate."""
+    if job.kind == "transfer":
+        costs = {name: m.cost for name, m in library.methods().items() if m.cost is not None}
+        work = Work.of(TransferRequest.of(job.payload["request"]))
+        estimate = estimate_transfer(work, costs, past=past_transfers(jobs))
+        return None if estimate is None else estimate.seconds
+    past = [seconds for _, _, seconds in finished_jobs(jobs, job.kind, limit=LAST_RUNS)]
+    return median(past) if past else None

@@ -1,0 +1,71 @@
+"""Names of runs and data sets that are the same, and the name of a deleted data set."""
+
+from collections.abc import Callable
+
+from streamlit.testing.v1 import AppTest
+
+from app.components.shared.run_choice import run_labels
+from bandgap.jobs.database import Database
+from bandgap.jobs.housekeeping import delete_dataset, rename_run
+from tests.app.conftest import Workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+def finished_run(workspace: Workspace, dataset: str, *, title: str = "mine", seed: int = 0) -> str:
+    run_id, job = workspace.add_run(dataset, seed=seed)
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "finished")
+    run = workspace.library.run(workspace.id, run_id)
+    assert run is not None
+    rename_run(workspace.library, run, title)
+    return run_id
+
+
+def test_runs_of_one_title_are_told_apart_by_what_differs(workspace: Workspace) -> None:
+    first = workspace.add_labelled()
+    second = workspace.add_checked([("water.xyz", b"1\n\nO 0 0 0\n")], name="oxygen")
+    runs = [
+        finished_run(workspace, first),
+        finished_run(workspace, first, seed=1),
+        finished_run(workspace, second),
+        finished_run(workspace, second, title="other"),
+    ]
+    rows = {run.id: run for run in workspace.library.runs(workspace.id)}
+    labels = run_labels(rows, {first: "waters", second: "oxygen"}, {})
+    assert [labels[run] for run in runs] == [
+        "mine, on waters, seed 0",
+        "mine, on waters, seed 1",
+        "mine, on oxygen",
+        "other",
+    ]
+
+
+def test_data_sets_of_one_name_are_told_apart_by_the_time_of_upload(
+    visit: Visit, workspace: Workspace
+) -> None:
+    for _ in range(2):
+        workspace.add_checked([("water.xyz", b"1\n\nO 0 0 0\n")], name="oxygen")
+    at = visit("data")
+    (box,) = [box for box in at.selectbox if box.label == "Data set"]
+    assert len(set(box.options)) == 2
+    assert all(option.startswith("oxygen, ") for option in box.options)
+
+
+def test_deleted_data_set_keeps_its_name_in_its_runs(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled()
+    run = finished_run(workspace, dataset)
+    delete_dataset(workspace.library, workspace.id, dataset)
+    at = visit("train", run=run)
+    (table,) = [frame.value for frame in at.dataframe if "data set" in frame.value]
+    assert table["data set"].tolist() == ["waters (deleted)"]
+    assert r"on waters \(deleted\)" in texts(visit("calibration", run=run))
+
+
+def test_store_of_an_earlier_version_gets_the_table_of_deleted_data_sets(
+    workspace: Workspace,
+) -> None:
+    with workspace.library.database.writing() as connection:
+        connection.execute("DROP TABLE deleted_dataset")
+    database = Database(workspace.home.database)
+    assert database.rows("SELECT * FROM deleted_dataset") == []
