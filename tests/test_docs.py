@@ -213,10 +213,9 @@ def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> Non
 
 def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
     text = text_of("reference/file-formats.md")
-    assert missing([form.name for form in FORMATS], "reference/file-formats.md") == []
-    assert [
-        suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text
-    ] == []
+    assert missing([form.name for form in FORMATS.values()], "reference/file-formats.md") == []
+    suffixes = [suffix for form in FORMATS.values() for suffix in form.suffixes]
+    assert [suffix for suffix in suffixes if f"`.{suffix}`" not in text] == []
 
 
 def test_every_public_name_is_in_the_python_reference() -> None:

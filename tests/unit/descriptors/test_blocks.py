@@ -13,11 +13,10 @@ from bandgap.descriptors import (
     n_features,
     similarity_features,
 )
+from bandgap.descriptors.block_settings import GraphBody, Soap
 from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.config import BLOCKS
-from bandgap.descriptors.graphs import GraphBody
 from bandgap.descriptors.mbtr import describe
-from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.networks.graph_config import GraphConfig
 
@@ -51,13 +50,13 @@ def value_of(setting: str):
 
 def test_stored_descriptor_without_the_settings_of_blocks_has_none():
     stored = to_dict(PLAIN)
-    for block in BLOCKS:
-        stored.pop(block.setting, None)
+    for setting in BLOCKS:
+        stored.pop(setting, None)
     assert from_dict(DescriptorConfig, stored) == PLAIN
     assert PLAIN.blocks == ()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.setting for block in BLOCKS])
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_block_adds_its_features_after_those_of_the_terms(block: Block):
     if block.setting in PACKAGES:
         pytest.importorskip(PACKAGES[block.setting])
@@ -76,4 +75,6 @@ def test_block_adds_its_features_after_those_of_the_terms(block: Block):
 
 
 def test_blocks_that_measure_similarity_precede_the_others():
-    assert sorted(BLOCKS, key=lambda block: not block.measures_similarity) == list(BLOCKS)
+    blocks = list(BLOCKS.values())
+    assert sorted(blocks, key=lambda block: not block.measures_similarity) == blocks
+    assert [block.setting for block in blocks] == list(BLOCKS)

@@ -172,8 +172,8 @@ def test_unexpected_error_of_a_reader_becomes_a_verdict(monkeypatch: pytest.Monk
     def broken(text: str, *, limits: Limits) -> object:
         raise AssertionError("no reason given")
 
-    others = [form for form in formats.FORMATS if form.name != "FHI-aims"]
-    monkeypatch.setattr(formats, "FORMATS", [*others, replace(formats.aims.FORMAT, read=broken)])
+    broken_aims = replace(formats.FORMATS["aims"], read=broken)
+    monkeypatch.setattr(formats, "FORMATS", {**formats.FORMATS, "aims": broken_aims})
     assert (
         read_one(AIMS, "geometry.in").problem
         == "cannot be read as FHI-aims (AssertionError: no reason given)"
