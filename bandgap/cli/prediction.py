@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from bandgap.structures import StructureRecord
 
-# Most structures that `predict` keeps in memory, predicts and writes in one piece: seconds of work,
-# which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
+# Most structures that `predict` keeps in memory, predicts and writes in one piece: about a minute
+# of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
 RankBy = Literal["reduction", "sd", "distance"]

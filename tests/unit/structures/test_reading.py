@@ -271,3 +271,13 @@ def test_read_paths_with_a_string_reads_one_path(
         assert [record.id for record in read_paths(path)] == ["a"]
     (record,) = read_paths(str(tmp_path / "absent"))
     assert record.status == "refused"
+
+
+def test_suffixes_and_names_in_the_table_of_formats_are_those_of_the_formats() -> None:
+    text_formats = {name: form for name, form in formats.FORMATS.items() if form.read is not None}
+    suffixes = {name: form.suffixes for name, form in text_formats.items() if form.suffixes}
+    assert suffixes == formats._SUFFIXES
+    names = {name: form.names for name, form in formats.FORMATS.items() if form.names}
+    assert names == formats._FILE_NAMES
+    binary = {name for name, form in formats.FORMATS.items() if form.read_content is not None}
+    assert binary == set(formats._SIGNATURES)
