@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
 import tomllib
@@ -237,6 +238,78 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert run.stdout.split() == []
+
+
+# Modules that the prediction of one CIF by a network does not need, with all below them.
+_UNUSED_FOR_ONE_CIF = (
+    "bandgap.cli.compare",
+    "bandgap.cli.training",
+    "bandgap.descriptors.soap",
+    "bandgap.descriptors.graphs",
+    "bandgap.descriptors.potentials",
+    "bandgap.descriptors.tight_binding",
+    "bandgap.evaluation",
+    "bandgap.foundation.forks",
+    "bandgap.posterior.feature_gp",
+    "bandgap.posterior.mixture",
+    "bandgap.predictions.extxyz",
+    "bandgap.predictions.growing",
+    "bandgap.predictions.parquet",
+    "bandgap.runs.chunks",
+    "bandgap.structures.archives",
+    "bandgap.structures.formats.ase_db",
+    "bandgap.structures.formats.optimade",
+    "bandgap.structures.formats.parquet",
+    "bandgap.structures.formats.xyz",
+    "bandgap.structures.spool",
+    "bandgap.transfer",
+    "distributed",
+    "pyarrow",
+)
+# Modules of the package, so that the path of the common case stays short (83 on 2026-11-27).
+_MOST_MODULES_FOR_ONE_CIF = 88
+
+
+def test_prediction_of_one_cif_imports_only_what_it_uses(tmp_path: Path) -> None:
+    """Read, describe and write a CIF by the functions of the command, in a new process."""
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import bandgap.cli.prediction, bandgap.runs.prediction\n"
+        "from bandgap.cli import app\n"
+        "from bandgap.cli.inputs import descriptor_cache, read_or_spool\n"
+        "from bandgap.descriptors import DescriptorConfig, Term, featurize\n"
+        "from bandgap.foundation.progress import no_progress\n"
+        "import typer\n"
+        "typer.main.get_command(app).commands['predict']\n"
+        "records = read_or_spool([Path(sys.argv[1])], n_in_memory=1, is_ahead=False,\n"
+        "    progress=no_progress)\n"
+        "assert records[0].status == 'ready'\n"
+        "config = DescriptorConfig(species=('H', 'C', 'N', 'S'),\n"
+        "    k1=Term('atomic_number', 0, 20, n=10, sigma=1))\n"
+        "assert featurize(records, config, cache=descriptor_cache()).n_computed == 1\n"
+        "import bandgap.posterior.network\n"
+        "print(*sys.modules)\n"
+    )
+    cif = ROOT / "data" / "new_crystals" / "01_C9H9NS_P-1.cif"
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(cif)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "BANDGAP_HOME": str(tmp_path)},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    modules = run.stdout.split()
+    unused = [
+        module
+        for module in modules
+        if any(f"{module}.".startswith(f"{name}.") for name in _UNUSED_FOR_ONE_CIF)
+    ]
+    assert unused == []
+    package_modules = [module for module in modules if module.partition(".")[0] == "bandgap"]
+    assert len(package_modules) <= _MOST_MODULES_FOR_ONE_CIF
 
 
 def test_public_names_all_exist() -> None:

@@ -240,7 +240,7 @@ def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> Non
     assert f"| {n_features(config):,} |" in row
 
 
-@pytest.mark.parametrize("setting", [block.setting for block in BLOCKS])
+@pytest.mark.parametrize("setting", list(BLOCKS))
 def test_every_block_of_the_descriptor_has_a_row(setting: str) -> None:
     page = "explanation/descriptors.md"
     assert re.search(rf"^\| [^|]+ \| `{setting}` \|", text_of(page), re.MULTILINE), (
@@ -251,9 +251,14 @@ def test_every_block_of_the_descriptor_has_a_row(setting: str) -> None:
 
 def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
     text = text_of("reference/file-formats.md")
-    check_headings("file formats", [form.name for form in FORMATS], "reference/file-formats.md")
+    check_headings(
+        "file formats", [form.name for form in FORMATS.values()], "reference/file-formats.md"
+    )
     assert [
-        suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text
+        suffix
+        for form in FORMATS.values()
+        for suffix in form.suffixes
+        if f"`.{suffix}`" not in text
     ] == []
 
 

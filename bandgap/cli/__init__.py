@@ -1,28 +1,19 @@
 """The command line: `bandgap COMMAND`. Every command calls a function of the library.
 
+The module of a command is imported when the command is called, or listed in the help.
+
 Not here: what a page or a notebook needs too.
 """
 
 import gc
-from collections.abc import Callable
-from typing import Annotated
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
 import bandgap
-from bandgap.cli import (
-    calculations,
-    compare,
-    dashboard,
-    data,
-    demo,
-    doctor,
-    prediction,
-    service,
-    sources,
-    structures,
-    training,
-)
 from bandgap.cli.commands import CheckedCommand, PlainErrors, SpeciesCommand
 
 # Allocations between two runs of the garbage collector; Python's default of 700 takes half a second
@@ -31,8 +22,109 @@ COLLECTED_AT = 50_000
 
 _DASHBOARD_PANEL = "Dashboard and installation"
 
+# Module and example of every command, by panel of the help.
+_COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Structures": {
+        "check": ("structures", "crystals/ molecule.xyz more.zip"),
+        "featurize": (
+            "structures",
+            "--structures crystals/ --preset oe62-16 --out features.npz",
+        ),
+        "labels": ("calculations", "runs/ --out labels.csv --structures structures.extxyz"),
+    },
+    "Models": {
+        "train-source": (
+            "training",
+            "--structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source",
+        ),
+        "train-sources": (
+            "sources",
+            "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source",
+        ),
+        "source-extras": (
+            "sources",
+            "--source source --structures molecules.extxyz.gz --label gap_eV --variational",
+        ),
+        "transfer": (
+            "training",
+            "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
+        ),
+    },
+    "Results": {
+        "predict": (
+            "prediction",
+            "--model run --structures new.cif --level 0.95 --out predictions.csv",
+        ),
+        "compute-next": (
+            "prediction",
+            "--model run --structures candidates/ --count 10 --out next.csv",
+        ),
+        "evaluate": (
+            "prediction",
+            "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
+        ),
+        "compare": (
+            "compare",
+            "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",
+        ),
+        "demo": ("demo", "--seed 0 --json figures.json"),
+    },
+    _DASHBOARD_PANEL: {
+        "app": ("dashboard", "--port 8501"),
+        "add-data": ("data", "crystals/ --workspace ADDRESS"),
+        "add-source": ("data", "source --workspace ADDRESS"),
+        "worker": ("dashboard", ""),
+        "serve": ("service", "--model run --port 8600"),
+        "doctor": ("doctor", ""),
+    },
+}
+_PANELS = {name: panel for panel, commands in _COMMANDS.items() for name in commands}
+_WITH_SPECIES = ("transfer", "compare", "featurize", "train-source", "train-sources")
+_DATA = "data"  # the group of commands on published data sets
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return a command; raise KeyError if there is none of this name."""
+    parent = typer.Typer()
+    if name == _DATA:
+        group = importlib.import_module("bandgap.cli.data").published
+        parent.add_typer(group, name=_DATA, rich_help_panel=_DASHBOARD_PANEL)
+    else:
+        module, options = _COMMANDS[_PANELS[name]][name]
+        function = getattr(importlib.import_module(f"{__name__}.{module}"), name.replace("-", "_"))
+        parent.command(
+            name,
+            cls=SpeciesCommand if name in _WITH_SPECIES else CheckedCommand,
+            rich_help_panel=_PANELS[name],
+            epilog=f"Example: bandgap {name} {options}".rstrip(),
+        )(function)
+    return typer.main.get_group(parent).commands[name]
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; the module of a command is imported on the first access to it."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_PANELS, _DATA))
+
+    def __len__(self) -> int:
+        return len(_PANELS) + 1
+
+
+class _Group(PlainErrors):
+    """The group of all commands, which imports only those that are used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+
 app = typer.Typer(
-    cls=PlainErrors,
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,61 +153,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-# every command with an example of its options, by panel of the help
-_COMMANDS: dict[str, dict[Callable[..., None], str]] = {
-    "Structures": {
-        structures.check: "crystals/ molecule.xyz more.zip",
-        structures.featurize: "--structures crystals/ --preset oe62-16 --out features.npz",
-        calculations.labels: "runs/ --out labels.csv --structures structures.extxyz",
-    },
-    "Models": {
-        training.train_source: "--structures molecules.extxyz.gz --label gap_eV "
-        "--preset oe62-16 --out source",
-        sources.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV "
-        "--preset oe62-16 --out source",
-        sources.source_extras: "--source source --structures molecules.extxyz.gz "
-        "--label gap_eV --variational",
-        training.transfer: "--source source --structures crystals.zip --labels gaps.csv "
-        "--n 200 --out run",
-    },
-    "Results": {
-        prediction.predict: "--model run --structures new.cif --level 0.95 --out predictions.csv",
-        prediction.compute_next: "--model run --structures candidates/ --count 10 --out next.csv",
-        prediction.evaluate: "--predictions predictions.csv --structures crystals.extxyz "
-        "--label gap_eV",
-        compare.compare: "--source source --structures crystals.extxyz --label gap_eV "
-        "--n 100 --out compared",
-        demo.demo: "--seed 0 --json figures.json",
-    },
-    _DASHBOARD_PANEL: {
-        dashboard.app: "--port 8501",
-        data.add_data: "crystals/ --workspace ADDRESS",
-        data.add_source: "source --workspace ADDRESS",
-        dashboard.worker: "",
-        service.serve: "--model run --port 8600",
-        doctor.doctor: "",
-    },
-}
-_WITH_SPECIES = (
-    training.transfer,
-    compare.compare,
-    structures.featurize,
-    training.train_source,
-    sources.train_sources,
-)
-
-for _panel, _examples in _COMMANDS.items():
-    for _command, _options in _examples.items():
-        _name = _command.__name__.replace("_", "-")
-        app.command(
-            _name,
-            cls=SpeciesCommand if _command in _WITH_SPECIES else CheckedCommand,
-            rich_help_panel=_panel,
-            epilog=f"Example: bandgap {_name} {_options}".rstrip(),
-        )(_command)
-app.add_typer(data.published, name="data", rich_help_panel=_DASHBOARD_PANEL)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from bandgap.cli.report import duration
 from bandgap.foundation.progress import RATE, Progress, Update
 
 EVERY_S = 30.0  # between two lines on the rate
@@ -132,4 +131,18 @@ def pace(update: Update) -> str:
     text = f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
     return (
         f"{text}, about {duration(n_remaining / rate)} left" if rate > 0 and n_remaining else text
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a time with units: 8.2 s, 2 min 10 s, 1 h 5 min.
+
+    >>> duration(8.21), duration(130.4), duration(3900)
+    ('8.2 s', '2 min 10 s', '1 h 5 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, remainder = divmod(round(seconds), 60)
+    return (
+        f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
     )

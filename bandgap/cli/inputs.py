@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
     from bandgap.structures.records import Records
-    from bandgap.structures.spool import Spool, Tally
+    from bandgap.structures.spool import Spool
+    from bandgap.structures.tally import Tally
 
 # Largest input that is read before predicting: about 100,000 molecules, ten seconds.
 READ_FIRST_BYTES = 64 * 2**20
@@ -43,27 +45,62 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
     Raises InputError for a path that does not exist.
     """
     from bandgap.structures import read_paths
-    from bandgap.structures.spool import Tally
+    from bandgap.structures.tally import Tally
 
-    _check_exist(paths)
+    check_exist(paths)
     records = read_paths(paths, progress=progress)
     print_tally(Tally.of(records))
     return records
 
 
-def spool_ahead(paths: Sequence[Path]) -> Spool:
-    """Start to read every structure under the paths to the disk.
+def read_or_spool(
+    paths: Sequence[Path], *, n_in_memory: int, is_ahead: bool, progress: Progress
+) -> list[StructureRecord] | Spool:
+    """Read every structure under the paths into a list, or to the disk if there are too many.
 
-    A separate process reads them where possible.
+    The counts of `load_structures` are printed once all structures are read. The limits are
+    `STREAM_LIMITS`.
 
-    The limits are `STREAM_LIMITS`. Raises InputError for a path that does not exist.
+    Parameters
+    ----------
+    paths
+        Files and folders.
+    n_in_memory
+        Largest number of structures in a list.
+    is_ahead
+        Whether a separate process, where possible, continues to read beyond this number. The
+        counts are then not printed, and `progress` is not called.
+    progress
+        Called before every file.
+
+    Raises
+    ------
+    InputError
+        For a path that does not exist.
     """
+    from bandgap.structures.ids import with_unique_ids
     from bandgap.structures.reading import stream_paths
     from bandgap.structures.records import STREAM_LIMITS
-    from bandgap.structures.spool import Spool
+    from bandgap.structures.tally import Tally
 
-    _check_exist(paths)
-    return Spool.read_ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
+    check_exist(paths)
+    if is_ahead:
+        stream = stream_paths(paths, limits=STREAM_LIMITS)
+    else:
+        stream = stream_paths(paths, limits=STREAM_LIMITS, progress=progress)
+    first_records = list(islice(stream, n_in_memory + 1))
+    if len(first_records) <= n_in_memory:
+        records = with_unique_ids(first_records)
+        print_tally(Tally.of(records))
+        return records
+
+    from bandgap.structures.spool import Spool  # with what writes and forks
+
+    if is_ahead:
+        return Spool.read_ahead(lambda: chain(first_records, stream))
+    spool = Spool(chain(first_records, stream))
+    print_tally(spool.tally)
+    return spool
 
 
 def takes_long_to_read(paths: Sequence[Path]) -> bool:
@@ -74,7 +111,7 @@ def takes_long_to_read(paths: Sequence[Path]) -> bool:
     """
     from bandgap.structures.reading import files_under
 
-    _check_exist(paths)
+    check_exist(paths)
     total = 0
     for path in paths:
         for file in files_under(path):
@@ -83,21 +120,6 @@ def takes_long_to_read(paths: Sequence[Path]) -> bool:
             if total > READ_FIRST_BYTES:
                 return True
     return False
-
-
-def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
-    """Read every structure under the paths to the disk, and print the counts of `load_structures`.
-
-    The limits are `STREAM_LIMITS`. Raises InputError for a path that does not exist.
-    """
-    from bandgap.structures.reading import stream_paths
-    from bandgap.structures.records import STREAM_LIMITS
-    from bandgap.structures.spool import Spool
-
-    _check_exist(paths)
-    spool = Spool(stream_paths(paths, limits=STREAM_LIMITS, progress=progress))
-    print_tally(spool.tally)
-    return spool
 
 
 def print_tally(tally: Tally) -> None:
@@ -124,7 +146,8 @@ def _verdict_counts(counts: Counter[str]) -> str:
     )
 
 
-def _check_exist(paths: Sequence[Path]) -> None:
+def check_exist(paths: Sequence[Path]) -> None:
+    """Raise InputError for a path that does not exist."""
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: there is no such file or folder.")

@@ -14,8 +14,11 @@ from bandgap.foundation.replacement import check_writable
 OUTPUTS: Final = ("out", "extxyz", "json_file", "parts_file", "figure")
 """Parameters of commands that name a file or folder to write; all other paths are read."""
 
+UNFINISHED: Final = ".unfinished.json"
+"""Ending of the mark of an unfinished table (`predictions.growing.SUFFIX`)."""
+
 _SUFFIXES: Final = (
-    ".unfinished.json",
+    UNFINISHED,
     ".unfinished.json.part",
     ".part",
     ".partial",

@@ -13,17 +13,22 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_exist,
     descriptor_cache,
     load_baseline,
     load_gaps,
     load_structures,
     print_note,
-    spool_ahead,
-    spool_structures,
+    read_or_spool,
     takes_long_to_read,
 )
-from bandgap.cli.prediction_table import echo_prediction_counts, write_growing_table
-from bandgap.cli.report import print_figures, write_figures
+from bandgap.cli.prediction_table import (
+    check_files,
+    echo_prediction_counts,
+    is_unfinished,
+    write_growing_table,
+    write_table,
+)
 from bandgap.cli.request_options import takes_request
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
@@ -34,6 +39,10 @@ if TYPE_CHECKING:
 
     from bandgap.structures import StructureRecord
 
+# Most structures that `predict` keeps in memory, predicts and writes in one piece: about a minute
+# of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
+IN_MEMORY = 2_000
+CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
 RankBy = Literal["reduction", "sd", "distance"]
 Baselines = Annotated[
     Path | None,
@@ -76,44 +85,65 @@ def predict(
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
     Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower
-    end below zero means that the model cannot rule out a gap of zero. The table grows while
-    structures are predicted; if the command is killed, the same command resumes.
+    end below zero means that the model cannot rule out a gap of zero. With more than 2,000
+    structures, or four chunks, the table grows while they are predicted; if the command is killed,
+    the same command resumes.
     """
-    # reads while packages are imported
-    ahead = spool_ahead(structures) if request.n_jobs > 1 else None
-
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.forks import can_fork
     from bandgap.foundation.machine import set_threads
-    from bandgap.runs.chunks import ChunkPlan
     from bandgap.storage.manifests import read_manifest
 
+    check_exist(structures)
     set_threads()
     use_engine(engine, scheduler)
-    is_large = ahead is None and takes_long_to_read(structures)
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
-    if is_large and not name and can_fork():  # baselines need all structures
-        ahead = spool_ahead(structures)
+    if baselines is not None and not name:
+        raise typer.BadParameter(
+            "--baselines: this run was trained without a baseline. Leave the option out."
+        )
+    check_files(out, extxyz)
+    n_in_memory = min(IN_MEMORY, CHUNKS_IN_MEMORY * request.chunk_size)
+    if is_unfinished(out):
+        n_in_memory = 0
+    is_ahead = request.n_jobs > 1
+    # baselines need all structures
+    if not is_ahead and not name and takes_long_to_read(structures):
+        from bandgap.foundation.forks import can_fork
+
+        is_ahead = can_fork()
     with progress_bars() as progress:
-        records = spool_structures(structures, progress=progress) if ahead is None else ahead
-        if baselines is not None and not name:
-            raise typer.BadParameter(
-                "--baselines: this run was trained without a baseline. Leave the option out."
-            )
-        plan = ChunkPlan(model, request, cache=descriptor_cache())
+        records = read_or_spool(
+            structures, n_in_memory=n_in_memory, is_ahead=is_ahead, progress=progress
+        )
         baseline = None
         if name:
-            baseline = load_baseline(records.without_atoms(), name, table=baselines)
-        counts = write_growing_table(
-            records,
-            plan,
-            out=out,
-            extxyz=extxyz,
-            baseline_eV=baseline,
-            is_tally_printed=ahead is None,
-            progress=progress,
-        )
-    echo_prediction_counts(counts, plan, out=out, extxyz=extxyz)
+            named_records = records if isinstance(records, list) else records.without_atoms()
+            baseline = load_baseline(named_records, name, table=baselines)
+        if isinstance(records, list):
+            from bandgap.runs.prediction import predict_run
+
+            predictions = predict_run(
+                model,
+                records,
+                request,
+                baseline_eV=baseline,
+                cache=descriptor_cache(),
+                progress=progress,
+            )
+            counts = write_table(predictions, records, request=request, out=out, extxyz=extxyz)
+        else:
+            from bandgap.runs.chunks import ChunkPlan
+
+            counts = write_growing_table(
+                records,
+                ChunkPlan(model, request, cache=descriptor_cache()),
+                out=out,
+                extxyz=extxyz,
+                baseline_eV=baseline,
+                is_tally_printed=not is_ahead,
+                progress=progress,
+            )
+    echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
 
 
 def compute_next(
@@ -208,6 +238,7 @@ def evaluate(
     """
     import numpy as np
 
+    from bandgap.cli.report import print_figures, write_figures
     from bandgap.datasets.gaps import mixed_levels_warning
     from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian

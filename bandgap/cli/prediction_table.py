@@ -1,22 +1,78 @@
-"""The growing table of `bandgap predict`: write it in chunks, resume it, and count its rows."""
+"""The table of `bandgap predict`: write it complete, or in chunks and resume it; count its rows."""
 
 from __future__ import annotations
 
+import io
+import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from bandgap.cli.inputs import print_note, print_tally
+from bandgap.cli.outputs import UNFINISHED
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.progress import Progress
+from bandgap.foundation.replacement import write_whole
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from bandgap.predictions.table import Predictions
     from bandgap.runs.chunks import ChunkPlan
+    from bandgap.runs.requests import PredictRequest
+    from bandgap.structures import StructureRecord
     from bandgap.structures.spool import Spool
+
+_PARQUET = ".parquet"
+
+
+def check_files(out: Path, extxyz: Path | None) -> None:
+    """Raise an error, before any work, where these files cannot be written.
+
+    Raises InputError for a folder, and ConfigError for Parquet without pyarrow.
+    """
+    for path in (out, extxyz):
+        if path is not None and path.is_dir():
+            raise InputError(f"{path} is a folder. Name a file to write.")
+    if _is_parquet(out):
+        from bandgap.predictions.parquet import check_parquet
+
+        check_parquet()
+
+
+def is_unfinished(out: Path) -> bool:
+    """Return whether an earlier command has started this table and not finished it."""
+    rows_as_csv = _rows_as_csv(out)
+    return rows_as_csv.with_name(rows_as_csv.name + UNFINISHED).exists()
+
+
+def write_table(
+    predictions: Predictions,
+    records: Sequence[StructureRecord],
+    *,
+    request: PredictRequest,
+    out: Path,
+    extxyz: Path | None,
+) -> Counter[str]:
+    """Write all predictions to a table, complete or not at all; return the counts of its rows.
+
+    The files are those of `write_growing_table`. Raises BandgapError where one cannot be written.
+    """
+    from bandgap.predictions.counting import counts_of
+
+    level = request.probability
+    kind = request.interval
+    if extxyz is not None:
+        from bandgap.predictions.extxyz import predicted_blocks
+
+        blocks = predicted_blocks(predictions, records, level=level, kind=kind)
+        _write(extxyz, "".join(blocks))
+    _write(out, predictions.to_csv(level=level, kind=kind))
+    return counts_of(predictions)
 
 
 def write_growing_table(
@@ -55,15 +111,10 @@ def write_growing_table(
     from bandgap.predictions.counting import counts_of
     from bandgap.predictions.extxyz import predicted_blocks
     from bandgap.predictions.growing import GrowingTable
-    from bandgap.predictions.parquet import check_parquet, csv_to_parquet, is_parquet
     from bandgap.runs.chunks import predict_chunks, work_of
     from bandgap.runs.row_digest import RowDigest
 
-    rows_as_csv = out
-    if is_parquet(out):
-        check_parquet()
-        rows_as_csv = out.with_name(out.name + ".csv")
-
+    rows_as_csv = _rows_as_csv(out)
     level = plan.request.probability
     kind = plan.request.interval
     other_files = {} if extxyz is None else {"structures": extxyz}
@@ -93,6 +144,8 @@ def write_growing_table(
         if not is_tally_printed:
             print_tally(records.tally)
         if rows_as_csv != out:
+            from bandgap.predictions.parquet import csv_to_parquet
+
             csv_to_parquet(rows_as_csv, out)
     if rows_as_csv != out:
         rows_as_csv.unlink()
@@ -100,11 +153,11 @@ def write_growing_table(
 
 
 def echo_prediction_counts(
-    counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None
+    counts: Counter[str], model_folder: Path, *, out: Path, extxyz: Path | None
 ) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
-    from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.predictions.counting import UNLIKE, domain_counts
+    from bandgap.runs.prediction import stored_calibrator
     from bandgap.storage.manifests import read_manifest
 
     n_refused = counts["refused"]
@@ -114,9 +167,9 @@ def echo_prediction_counts(
     )
     if extxyz is not None:
         typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
-    if calibrator := load_calibrator(plan.model_folder):
+    if calibrator := stored_calibrator(model_folder):
         print_note(calibrator.sentence)
-    for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
+    for text in read_manifest(model_folder, kind="run")["warnings"]:
         print_note(f"Warning: {text}")
     if n_predicted:
         print_note(domain_counts(counts))
@@ -125,3 +178,35 @@ def echo_prediction_counts(
             f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; "
             "read the column domain."
         )
+
+
+def _is_parquet(out: Path) -> bool:
+    return out.suffix.lower() == _PARQUET
+
+
+def _rows_as_csv(out: Path) -> Path:
+    """Return the CSV file that grows: the table, or a file next to a Parquet table."""
+    return out.with_name(out.name + ".csv") if _is_parquet(out) else out
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the text of a CSV or extXYZ file, as Parquet if the path ends so.
+
+    A link stays; the file that it points to is replaced.
+    """
+    file = Path(os.path.realpath(path))
+    try:
+        if _is_parquet(path):
+            from bandgap.predictions.parquet import write_parquet
+
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_parquet(io.StringIO(text, newline=""), file)
+        elif file.exists() and not file.is_file():  # a device such as /dev/stdout
+            file.write_text(text, encoding="utf-8", newline="")
+        else:
+            write_whole(file, text)
+    except OSError as error:
+        raise BandgapError(
+            f"{path} cannot be written: {error.strerror or error}. Free some disk space, or name "
+            "another folder, and start the same command again."
+        ) from error

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from bandgap.cli.bars import duration
 from bandgap.foundation.quantities import Quantity
 from bandgap.sources.cards import (
     card_rows,
@@ -166,17 +167,3 @@ def figure_text(name: str, value: Any) -> str:
     if name == "seconds":
         return duration(value)
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time with units: 8.2 s, 2 min 10 s, 1 h 5 min.
-
-    >>> duration(8.21), duration(130.4), duration(3900)
-    ('8.2 s', '2 min 10 s', '1 h 5 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, remainder = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-    )

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import InputError, printable
 from bandgap.structures.formats import FORMATS
 
+_SUFFIXES = "|".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
 _ENDINGS = re.compile(
-    rf"\.({'|'.join(suffix for form in FORMATS for suffix in form.suffixes)}|in|json|gz|zip)$",
+    rf"\.({_SUFFIXES}|in|json|gz|zip)$",
     re.IGNORECASE,
 )  # endings that a name may omit; other dots are part of the name
 _SHOWN = 3

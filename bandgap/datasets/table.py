@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.feature_arrays import take_rows
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
@@ -218,6 +217,9 @@ def learnable(
         _left_out(labelled[k], text, descriptor) for k, text in enumerate(texts) if text is not None
     ]
     baseline = None if baselines is None else baselines[rows]
+    # A prediction needs only the small functions of this module.
+    from bandgap.descriptors.feature_arrays import take_rows
+
     features = take_rows(described.features, np.array(rows, dtype=np.int64))
     return Table([labelled[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
 

@@ -1,6 +1,6 @@
 """The type of the blocks that follow the MBTR terms in a feature vector.
 
-Each block is one file in this package and one line in `BLOCKS` of `config.py`.
+Each block is one module of this package and one line in `BLOCKS` of `config.py`.
 """
 
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ learning, Mach. Learn.: Sci. Technol. 3, 045017 (2022).
 import itertools
 import math
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -20,20 +20,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import (
-    composition,
-    electron_levels,
-    graphs,
-    neighbours,
-    potentials,
-    size,
-    soap,
-)
+from bandgap.descriptors.block_settings import ElectronLevels, GraphBody, Soap
 from bandgap.descriptors.blocks import Block
-from bandgap.descriptors.electron_levels import ElectronLevels, check_levels
-from bandgap.descriptors.potentials import check_potential
-from bandgap.descriptors.soap import Soap
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.lazy import Registry
 from bandgap.structures.elements import ELEMENTS
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
@@ -44,16 +34,20 @@ _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("a
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
 _NORMALISATIONS = typing.get_args(Normalisation)
 
-# The registry of blocks, in their order in the vector.
-BLOCKS = (
-    composition.BLOCK,
-    neighbours.BLOCK,
-    soap.BLOCK,
-    potentials.BLOCK,
-    graphs.BLOCK,
-    size.BLOCK,
-    electron_levels.BLOCK,
+# The registry of blocks by their setting, in their order in the vector.
+BLOCKS: Mapping[str, Block] = Registry(
+    {
+        "composition": "bandgap.descriptors.composition",
+        "neighbours": "bandgap.descriptors.neighbours",
+        "soap": "bandgap.descriptors.soap",
+        "potential": "bandgap.descriptors.potentials",
+        "graph": "bandgap.descriptors.graphs",
+        "size": "bandgap.descriptors.size",
+        "levels": "bandgap.descriptors.electron_levels",
+    },
+    attribute="BLOCK",
 )
+_NONE = "none"  # value of `levels` and `potential` for no block
 
 
 @dataclass(frozen=True)
@@ -165,8 +159,8 @@ class DescriptorConfig:
     composition: bool = False
     neighbours: bool = False
     soap: Soap | None = None
-    potential: str = potentials.NONE
-    graph: graphs.GraphBody | None = None
+    potential: str = _NONE
+    graph: GraphBody | None = None
 
     def __post_init__(self) -> None:
         """Sort the species by atomic number; raise ConfigError if this cannot be a descriptor."""
@@ -183,10 +177,9 @@ class DescriptorConfig:
             raise ConfigError(
                 f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}."
             )
-        check_levels(self.levels)
-        check_potential(self.potential)
+        _check_names(self.levels, self.potential)
         if not self.terms and not any(block.measures_similarity for block, _ in self.blocks):
-            settings = ", ".join(block.setting for block in BLOCKS if block.measures_similarity)
+            settings = ", ".join(n for n, block in BLOCKS.items() if block.measures_similarity)
             raise ConfigError(
                 "the descriptor has nothing that measures how similar structures are. "
                 f"Accepted: a term of MBTR{f', or one of {settings}' if settings else ''}."
@@ -214,8 +207,11 @@ class DescriptorConfig:
     @cached_property
     def blocks(self) -> tuple[tuple[Block, Any], ...]:
         """The blocks after the MBTR terms, each with the value of its setting."""
-        values = [(block, getattr(self, block.setting)) for block in BLOCKS]
-        return tuple((block, value) for block, value in values if block.width(value))
+        defaults = {setting.name: setting.default for setting in fields(self)}
+        values = {name: getattr(self, name) for name in BLOCKS}
+        # With the default of its setting there is no block, and its module is not imported.
+        present = [(BLOCKS[n], value) for n, value in values.items() if value != defaults[n]]
+        return tuple((block, value) for block, value in present if block.width(value))
 
     @cached_property
     def reach_angstrom(self) -> float:
@@ -311,6 +307,19 @@ def _check_term(order: int, term: Term) -> None:
         raise ConfigError(
             f"k{order} has weighting {term.weighting!r}. Accepted: {', '.join(_WEIGHTINGS[order])}."
         )
+
+
+def _check_names(levels: str, potential: str) -> None:
+    """Raise ConfigError if there are no such electron levels or no such potential."""
+    # Imported only for a name, so that a descriptor without these blocks loads neither.
+    if levels != _NONE:
+        from bandgap.descriptors.electron_levels import check_levels
+
+        check_levels(levels)
+    if potential != _NONE:
+        from bandgap.descriptors.potentials import check_potential
+
+        check_potential(potential)
 
 
 def _slices(widths: Sequence[int]) -> list[slice]:

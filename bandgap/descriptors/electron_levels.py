@@ -1,20 +1,20 @@
 """Electron levels as features: their methods, and the gaps that they must not be used for."""
 
 import typing
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors import tight_binding
+from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.blocks import Block, NoFeaturesError
 from bandgap.foundation.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from ase import Atoms
 
-ElectronLevels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
-
+GAP_COLUMN: Final = -3  # of the gap in a feature vector with levels, counted from its end
 METHOD: Final = "GFN1-xTB"
 # Of a supercell where the cell is small, which samples more k points than Gamma.
 SUPERCELL: Final = "GFN1-xTB-supercell"
@@ -41,11 +41,6 @@ def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float6
         return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
-
-
-def gap_column(levels: ElectronLevels) -> int | None:
-    """Return the column of the gap in the feature vector, counted from its end; None if none."""
-    return None if levels == "none" else -3
 
 
 def tight_binding_gaps_problem(level_of_theory: str) -> str:

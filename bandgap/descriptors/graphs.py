@@ -5,17 +5,14 @@ a file in the folder of every source and run whose descriptor uses them
 (`sources.stored_descriptor`).
 """
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.descriptors.block_settings import GraphBody
 from bandgap.descriptors.blocks import Block
-from bandgap.foundation.config import STORED_ELSEWHERE
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.structures.neighbours import close_vectors, complete_cell
@@ -28,35 +25,6 @@ if TYPE_CHECKING:
 # Neighbours at most this much farther away than the last accepted one are accepted too, so that
 # rounding does not choose between neighbours at equal distances.
 TIE_ANGSTROM: Final = 0.01
-
-
-@dataclass(frozen=True)
-class GraphBody:
-    """A trained graph network: its config, a digest of its weights, and the weights by name.
-
-    The weights are float32 tensors on the CPU.
-    """
-
-    config: GraphConfig
-    digest: str
-    weights: Mapping[str, Any] = field(
-        default_factory=dict, repr=False, compare=False, metadata=STORED_ELSEWHERE
-    )
-
-    @classmethod
-    def of(cls, config: GraphConfig, weights: Mapping[str, Any]) -> "GraphBody":
-        """Return a network with these weights."""
-        return cls(config, digest_of(weights), dict(weights))
-
-
-def digest_of(weights: Mapping[str, Any]) -> str:
-    """Return 16 hexadecimal digits of SHA-256 over names, shapes and values of the weights."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        values = weights[name].detach().cpu().numpy()
-        digest.update(f"{name}{values.shape}".encode())
-        digest.update(np.ascontiguousarray(values, dtype="<f4").tobytes())
-    return digest.hexdigest()[:16]
 
 
 def graph_of(atoms: "Atoms", config: GraphConfig) -> "Graphs":

@@ -16,7 +16,6 @@ from bandgap.descriptors.config import DescriptorConfig
 from bandgap.descriptors.mbtr_terms import DIRECT, term_of
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import heights
-from bandgap.structures.zwitterions import neutral_form
 
 # Gaussians have height 1. Smaller values are rounding of erf; without the limit, standardising
 # would turn them into features.
@@ -31,7 +30,11 @@ def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
     `atoms` is not changed. Call `obstacle` first: this function raises what DScribe raises. It
     raises NoFeaturesError if the structure does not have the features of a block.
     """
-    described = neutral_form(atoms) if config.neutral else atoms
+    described = atoms
+    if config.neutral:
+        from bandgap.structures.zwitterions import neutral_form
+
+        described = neutral_form(atoms)
     plain = described if _is_plain(described, config) else _plain_copy(described)
     terms = [
         _normalised(term_of(plain, config, order=order, term=term), config, atoms=plain)

@@ -7,10 +7,10 @@ docs/explanation/descriptors.md.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from bandgap.descriptors.block_settings import Soap
 from bandgap.descriptors.config import DescriptorConfig, Term
 from bandgap.descriptors.element_properties import TABLE_ELEMENTS
 from bandgap.descriptors.potentials import NONE
-from bandgap.descriptors.soap import Soap
 from bandgap.foundation.errors import ConfigError
 
 # Largest number of elements for which a data set without a source is described by MBTR.

@@ -11,20 +11,19 @@ References: A. P. Bartok, R. Kondor and G. Csanyi, Phys. Rev. B 87, 184115 (2013
 J. P. Darby, J. R. Kermode and G. Csanyi, npj Comput. Mater. 8, 166 (2022).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.descriptors.block_settings import Soap
 from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.element_properties import (
     PROPERTIES,
     TABLE_ELEMENTS,
     element_properties,
 )
-from bandgap.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -35,55 +34,6 @@ Floats = NDArray[np.float64]
 UNWEIGHTED: Final = "none"
 # DScribe's padding of the cutoff, in standard deviations of a density.
 PADDING: Final = float(np.sqrt(-2.0 * np.log(0.001)))
-
-
-@dataclass(frozen=True)
-class Soap:
-    """Settings of SOAP.
-
-    Parameters
-    ----------
-    cutoff_angstrom
-        Largest distance of a neighbour.
-    sigma_angstrom
-        Standard deviation of the density of an atom.
-    radial, angular
-        Number of radial functions, and largest angular quantum number of the basis.
-    weights
-        Names of `element_properties.PROPERTIES` that weight the densities. The density without
-        weights precedes them.
-    """
-
-    cutoff_angstrom: float = 5.0
-    sigma_angstrom: float = 0.5
-    radial: int = 6
-    angular: int = 4
-    weights: tuple[str, ...] = (
-        "electronegativity",
-        "covalent radius (pm)",
-        "valence electrons",
-        "unfilled states",
-        "row",
-    )
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError if there is no such basis or no such property."""
-        if not (1.0 < self.cutoff_angstrom <= 12.0 and 0.05 <= self.sigma_angstrom <= 3.0):
-            raise ConfigError(
-                f"SOAP has cutoff_angstrom {self.cutoff_angstrom} and "
-                f"sigma_angstrom {self.sigma_angstrom}. "
-                "Accepted: a cutoff above 1 and up to 12, a width from 0.05 to 3."
-            )
-        if not (1 <= self.radial <= 16 and 0 <= self.angular <= 16):
-            raise ConfigError(
-                f"SOAP has radial {self.radial} and angular {self.angular}. "
-                "Accepted: 1 to 16, and 0 to 16."
-            )
-        for name in self.weights:
-            if name not in PROPERTIES or self.weights.count(name) > 1:
-                raise ConfigError(
-                    f"SOAP has the weight {name!r}. Accepted, each once: {', '.join(PROPERTIES)}."
-                )
 
 
 def spectra(atoms: "Atoms", settings: Soap) -> Floats:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
-from bandgap.descriptors.feature_arrays import mapped_array
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
 from bandgap.foundation.errors import BudgetError
@@ -33,7 +32,8 @@ SLOW_CHUNK_ATOMS = 200
 # several processes are started.
 MIN_SLOW_STRUCTURES_FOR_PROCESSES = 40
 MIN_ATOMS_FOR_PROCESSES = 200_000
-# Structures per look-up in the cache and per write to it, each of which takes 20 ms.
+# Structures per look-up in the cache and per write to it, each of which takes 20 ms. Vectors with a
+# slow block are written after each chunk, so that a kill loses seconds of work.
 CACHE_BATCH = 1_000
 
 # A vector, or why there is none.
@@ -103,6 +103,8 @@ def featurize(
     _refuse_over_budget(config, len(records), memory_budget_bytes)
     n_bytes = estimate(config, len(records)).n_bytes
     if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:
+        from bandgap.descriptors.feature_arrays import mapped_array
+
         features = mapped_array(len(records), n_features(config))
     else:
         features = np.full((len(records), n_features(config)), np.nan, dtype=np.float32)
@@ -150,7 +152,7 @@ def _indices_by_key(
     """Return the indices of the records that are not refused, by the cache key of their content."""
     # Settings of absent blocks are not in the key, so that a new block changes no existing key.
     # `size` has always been in it.
-    absent = {block.setting for block in BLOCKS} - {block.setting for block, _ in config.blocks}
+    absent = set(BLOCKS) - {block.setting for block, _ in config.blocks}
     present = {
         name: value for name, value in to_dict(config).items() if name not in absent - {"size"}
     }
@@ -190,11 +192,12 @@ def _rows(
             del missing[key]
         yield cached, False
     new: dict[str, NDArray[np.float32]] = {}
+    batch = 1 if _is_slow(config) else CACHE_BATCH
     try:
         for chunk in _computed(missing, config, n_jobs=n_jobs):
             if cache is not None:
                 new |= {key: row for key, row in chunk.items() if not isinstance(row, str)}
-                if len(new) >= CACHE_BATCH:
+                if len(new) >= batch:
                     cache.put_many(new)
                     new = {}
             yield chunk, True

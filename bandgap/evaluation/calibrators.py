@@ -24,11 +24,11 @@ from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
 from bandgap.predictions.conformal import ConformalScores, scores_of, smallest_calibration_set
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
+from bandgap.storage.manifests import CALIBRATOR as FILE
 
 CalibratorKind = Literal["conformal", "variance"]
 
 KINDS: tuple[CalibratorKind, ...] = get_args(CalibratorKind)
-FILE = "calibrator.json"
 SCHEMA = 1
 MIN_VARIANCE = 20  # structures: the standard error of the factor is then 1 / sqrt(2 n) = 16 %
 MIN_TEST = 10  # structures on which the change is measured

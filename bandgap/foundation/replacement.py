@@ -109,8 +109,14 @@ def write_whole(file: Path, text: str) -> None:
     """Write a text file (UTF-8) completely or not at all; its folder is created if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(file)
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:

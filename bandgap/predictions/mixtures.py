@@ -49,11 +49,12 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
     from bandgap.predictions.smooth_mixtures import (
         smooth_quantiles,
     )
-    from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
     quantiles = smooth_quantiles(centres, spreads, checked)
     is_uneven = np.isnan(quantiles).any(axis=0)
     if is_uneven.any():
+        from bandgap.predictions.uneven_mixtures import uneven_quantiles
+
         quantiles[:, is_uneven] = uneven_quantiles(
             centres[:, is_uneven], spreads[:, is_uneven], checked
         )

@@ -1,9 +1,7 @@
-"""A table of predictions as a Parquet file, converted from its CSV in batches, with the same
-values.
-"""
+"""A table of predictions as a Parquet file, converted from its CSV in batches: the same values."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,7 @@ from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS
 if TYPE_CHECKING:
     import pyarrow
 
-SUFFIX = ".parquet"
 ROWS = 10_000  # in a batch
-
-
-def is_parquet(path: Path) -> bool:
-    """Return whether a file name has the suffix of Parquet."""
-    return path.suffix.lower() == SUFFIX
 
 
 def check_parquet() -> None:
@@ -36,9 +28,16 @@ def check_parquet() -> None:
 
 
 def csv_to_parquet(table: Path, out: Path) -> int:
-    """Convert a table of predictions from CSV to Parquet atomically, and return the number of rows.
+    """Convert the CSV of a table of predictions with `write_parquet`; return the number of rows."""
+    with table.open(encoding="utf-8", newline="") as lines:
+        return write_parquet(lines, out)
 
-    Numbers are float64, null where a structure was refused. All other columns are text.
+
+def write_parquet(lines: Iterable[str], out: Path) -> int:
+    """Write a table of predictions as Parquet atomically, and return the number of rows.
+
+    `lines` are those of its CSV. Numbers are float64, null where a structure was refused. All other
+    columns are text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -49,25 +48,22 @@ def csv_to_parquet(table: Path, out: Path) -> int:
     partial = out.with_name(out.name + ".part")
     rows = 0
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for batch in _batches(table, schema):
+        for batch in _batches(lines, schema):
             writer.write_batch(batch)
             rows += batch.num_rows
     partial.replace(out)
     return rows
 
 
-def _batches(table: Path, schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordBatch]":
+def _batches(lines: Iterable[str], schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow as pa
 
-    with table.open(encoding="utf-8", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        next(reader)
-        while rows := list(islice(reader, ROWS)):
-            columns = zip(*rows, strict=True)
-            values = [
-                _values(name, cells) for name, cells in zip(schema.names, columns, strict=True)
-            ]
-            yield pa.record_batch(values, schema=schema)
+    reader = csv.reader(lines, strict=True)
+    next(reader)
+    while rows := list(islice(reader, ROWS)):
+        columns = zip(*rows, strict=True)
+        values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]
+        yield pa.record_batch(values, schema=schema)
 
 
 def _values(name: str, cells: tuple[str, ...]) -> list[Any]:

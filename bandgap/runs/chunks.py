@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.evaluation.calibrators import FILE as CALIBRATOR
-from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.forks import can_fork, mapped_by_forks
@@ -32,10 +30,13 @@ from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import draw_records, load_for, record_details, record_predictions
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
-from bandgap.storage.manifests import MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
+
+if TYPE_CHECKING:
+    from bandgap.evaluation.calibrators import Calibrator
 
 FIRST = 128  # structures that are predicted before processes are forked
 PROCESSES_FROM = (
@@ -214,14 +215,14 @@ def _predict_here(tasks: Iterator[_Task], plan: ChunkPlan, progress: Progress) -
         yield Chunk(task[0], *result)
 
 
-def _loaded(plan: ChunkPlan) -> tuple[Run, Calibrator | None]:
+def _loaded(plan: ChunkPlan) -> tuple[Run, "Calibrator | None"]:
     return load_for(plan.model_folder, plan.request)
 
 
 def _predict(
     task: _Task,
     run: Run,
-    calibrator: Calibrator | None,
+    calibrator: "Calibrator | None",
     cache: DescriptorCache | None,
     *,
     n_jobs: int = 1,
@@ -284,7 +285,7 @@ def _predict_by(
 
 
 _Key = tuple[Path, float, IntervalKind, bool]  # identifies a loaded run
-_LOADED: dict[_Key, tuple[Run, Calibrator | None]] = {}  # of this process and its forks
+_LOADED: dict[_Key, tuple[Run, "Calibrator | None"]] = {}  # of this process and its forks
 
 
 def _key(plan: ChunkPlan) -> _Key:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table, elements_of, learnable
 from bandgap.descriptors import DescriptorConfig
-from bandgap.descriptors.electron_levels import ElectronLevels
+from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.runs.origin import descriptor_taken, left_aside_sentence

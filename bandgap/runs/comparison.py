@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
-from bandgap.descriptors.electron_levels import METHOD, ElectronLevels
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.electron_levels import METHOD
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped

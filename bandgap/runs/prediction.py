@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,20 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
-from bandgap.predictions.details import PredictionDetails, joint_subset, noise_variances
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
+from bandgap.storage.manifests import CALIBRATOR
 from bandgap.structures import StructureRecord, as_records
+
+if TYPE_CHECKING:
+    # Imported when a run has a calibrator, and when details are asked for.
+    from bandgap.evaluation.calibrators import Calibrator
+    from bandgap.predictions.details import PredictionDetails
 
 Floats = NDArray[np.float64]
 
@@ -115,7 +119,7 @@ def predict_with_details(
     baseline_eV: Floats | None = None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
-) -> tuple[Predictions, PredictionDetails]:
+) -> tuple[Predictions, "PredictionDetails"]:
     """Predict structures without calibrator, and return the details for `next_structures`.
 
     The gaps of the structures are not known.
@@ -128,17 +132,26 @@ def predict_with_details(
     return record_predictions(run, records, drawn), details
 
 
-def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Calibrator | None]:
+def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "Calibrator | None"]:
     """Return a stored run and its calibrator.
 
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    calibrator = load_calibrator(Path(model_folder)) if request.calibrated else None
+    calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(scores).scores, request.probability)
     return run, calibrator
+
+
+def stored_calibrator(model_folder: Path) -> "Calibrator | None":
+    """Return the calibrator of a run, or None; raise ArtifactError where it is damaged."""
+    if not (model_folder / CALIBRATOR).is_file():
+        return None
+    from bandgap.evaluation.calibrators import load_calibrator
+
+    return load_calibrator(model_folder)
 
 
 def _record_draws(
@@ -273,8 +286,10 @@ def record_predictions(
 
 def record_details(
     records: Sequence[StructureRecord], drawn: DrawnRecords, *, labelled: NDArray[np.bool_]
-) -> PredictionDetails:
+) -> "PredictionDetails":
     """Return the details of predictions; `labelled` (n,) says which records have a known gap."""
+    from bandgap.predictions.details import PredictionDetails, joint_subset, noise_variances
+
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
     unlabelled = ~labelled[drawn.usable]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
-from bandgap.descriptors.electron_levels import ElectronLevels, checked_levels
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.electron_levels import checked_levels
 from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.structures import StructureRecord
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, similarity_features
-from bandgap.descriptors.electron_levels import gap_column
 from bandgap.predictions.domain import Domain, Judgement, LearnedRange, fit_domain
 
 Floats = NDArray[np.float64]
@@ -66,8 +65,10 @@ def _values_by_name(
 ) -> dict[str, Floats]:
     """Return the values (n,) in eV next to the descriptor by name, the baseline last."""
     values: dict[str, Floats] = {}
-    if (column := gap_column(descriptor.levels)) is not None:
-        values[f"{descriptor.levels} gap"] = features[:, column].astype(np.float64)
+    if descriptor.levels != "none":
+        from bandgap.descriptors.electron_levels import GAP_COLUMN
+
+        values[f"{descriptor.levels} gap"] = features[:, GAP_COLUMN].astype(np.float64)
     if baseline_eV is not None:
         values[baseline or "baseline"] = np.asarray(baseline_eV, dtype=np.float64)
     return values

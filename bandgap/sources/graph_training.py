@@ -22,8 +22,9 @@ from torch import Tensor
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import DescriptorConfig
+from bandgap.descriptors.block_settings import GraphBody
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.graphs import GraphBody, graph_of
+from bandgap.descriptors.graphs import graph_of
 from bandgap.descriptors.mbtr import obstacle
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device

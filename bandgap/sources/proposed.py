@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.descriptors.electron_levels import METHOD, ElectronLevels, tight_binding_gaps_problem
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.electron_levels import METHOD, tight_binding_gaps_problem
 
 # Share of structures whose elements a source must know to be proposed, or that must be organic.
 MIN_SHARE: Final = 0.8

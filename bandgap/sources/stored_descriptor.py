@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bandgap.descriptors.block_settings import digest_of
 from bandgap.descriptors.config import DescriptorConfig
-from bandgap.descriptors.graphs import digest_of
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.tensors import load_tensors, save_tensors

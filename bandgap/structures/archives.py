@@ -13,16 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bandgap.foundation.errors import printable, reason_of
-from bandgap.structures.contents import BLOCK, SMALL, Content, Stream
+from bandgap.structures.contents import (
+    BLOCK,
+    GZIP_MAGIC,
+    SMALL,
+    ZIP_MAGIC,
+    Content,
+    Stream,
+    is_ignored,
+    megabytes,
+)
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.formats import suffix_of
 from bandgap.structures.records import Limits
 
-ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-GZIP_MAGIC = b"\x1f\x8b"
 _MAGIC_BYTES = 4
 _RATIO_FROM_BYTES = 1_000_000  # smaller files may have any compression ratio
-_IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -45,15 +51,6 @@ class Member:
     name: str
     content: Content = field(default_factory=lambda: Content.of(b""))
     refusal: str = ""
-
-
-def is_ignored(path: str) -> bool:
-    """Return whether a path is hidden, or a file of macOS or Windows such as __MACOSX."""
-    parts = path.replace("\\", "/").split("/")
-    return any(
-        part.lower() in _IGNORED or (part.startswith(".") and part not in (".", ".."))
-        for part in parts
-    )
 
 
 def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
@@ -110,11 +107,6 @@ def gunzip(packed: Content, *, limits: Limits) -> Content:
     if content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable(_NESTED)
     return content
-
-
-def megabytes(n_bytes: int) -> str:
-    """Return a size in MB, or in bytes if it is small, for messages."""
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 100_000 else f"{n_bytes:,} bytes"
 
 
 def _member(

@@ -11,6 +11,9 @@ from typing import IO, Protocol, Self
 
 SMALL = 1_000_000  # largest size in bytes that is kept in memory
 BLOCK = 1_000_000  # bytes of one read of a larger file
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+GZIP_MAGIC = b"\x1f\x8b"
+_IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 
 
 class Stream(Protocol):
@@ -91,3 +94,17 @@ class Content:
                 copy.write(block)
             copy.seek(0)
             yield copy
+
+
+def is_ignored(path: str) -> bool:
+    """Return whether a path is hidden, or a file of macOS or Windows such as __MACOSX."""
+    parts = path.replace("\\", "/").split("/")
+    return any(
+        part.lower() in _IGNORED or (part.startswith(".") and part not in (".", ".."))
+        for part in parts
+    )
+
+
+def megabytes(n_bytes: int) -> str:
+    """Return a size in MB, or in bytes if it is small, for messages."""
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 100_000 else f"{n_bytes:,} bytes"

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import NO_MEMORY, to_record
-from bandgap.structures.contents import Content
+from bandgap.structures.contents import GZIP_MAGIC, ZIP_MAGIC, Content, is_ignored, megabytes
 from bandgap.structures.draft import Draft, Format, Unreadable
 from bandgap.structures.formats import (
     binary_format,
@@ -165,6 +164,8 @@ def _is_archive(content: Content, name: str) -> bool:
 def _from_archive(
     content: Content, name: str, *, limits: Limits, max_records: int
 ) -> Iterator[StructureRecord]:
+    from bandgap.structures.archives import unzip
+
     try:
         if suffix_of(_base(name)) not in ("zip", ""):
             raise Unreadable(
@@ -197,6 +198,8 @@ def _from_file(
     try:
         plain_name = name
         if content.head(len(GZIP_MAGIC)) == GZIP_MAGIC:
+            from bandgap.structures.archives import gunzip
+
             content = gunzip(content, limits=limits)
             plain_name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
         base = _base(plain_name)

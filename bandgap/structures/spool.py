@@ -10,41 +10,18 @@ import os
 import struct
 import tempfile
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Self
 
 from bandgap.foundation.forks import ForkedItems, can_fork
 from bandgap.structures.ids import RepeatedIds, with_new_id
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
 from bandgap.structures.records import StructureRecord
+from bandgap.structures.tally import Tally
 
-SHOWN = 3  # number of refused structures whose reasons a tally keeps
 _BATCH = 256  # records between two reports of a process that reads ahead
 _SIZES = struct.Struct("<qq")  # number of bytes of the JSON and of the numbers
-
-
-@dataclass
-class Tally:
-    """Number of records by status, and the first refused ones as (file, reason)."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    refused: list[tuple[str, str]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, records: Iterable[StructureRecord]) -> Self:
-        """Return the tally of records."""
-        tally = cls()
-        for record in records:
-            tally.add(record)
-        return tally
-
-    def add(self, record: StructureRecord) -> None:
-        """Count one more record."""
-        self.counts[record.status] += 1
-        if record.status == "refused" and len(self.refused) < SHOWN:
-            self.refused.append((record.file, record.problem))
 
 
 @dataclass(frozen=True)
@@ -72,7 +49,8 @@ class Spool:
         """Start to read in a fork of this process; read all records first if none can be made.
 
         Iteration yields records as soon as they are read. Methods that need all records wait. An
-        error of `read` or of its records is raised by the call that needs them.
+        error of `read` or of its records is raised by the call that needs them. What `read` refers
+        to exists as long as the spool: the fork may share an open file or a process with it.
         """
         if not can_fork():
             return cls(read())
@@ -128,6 +106,7 @@ class Spool:
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object exists
         self._file = file
+        self._read = read if forked else None  # see `read_ahead`
         weakref.finalize(self, file.close)  # frees the disk space
         self._n_available = 0  # records that can be read and whose ids are final
         self._summary: _Summary | None = None

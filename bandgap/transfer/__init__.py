@@ -6,12 +6,11 @@ methods or predicting loads no sampler.
 Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
 """
 
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.lazy import names_of
+from bandgap.foundation.lazy import Registry, names_of
 
 if TYPE_CHECKING:
     from bandgap.transfer.shared.method import Method, TargetData
@@ -54,26 +53,9 @@ NAMES = (
 )
 
 
-class _Registry(Mapping[str, "Method"]):
-    """The methods by name; a module is imported on the first access to its method."""
-
-    def __getitem__(self, name: str) -> "Method":
-        if name not in NAMES:
-            raise KeyError(name)
-        method: Method = importlib.import_module(f"{__name__}.{name}").METHOD
-        return method
-
-    def __contains__(self, name: object) -> bool:
-        return name in NAMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
-
-    def __len__(self) -> int:
-        return len(NAMES)
-
-
-METHODS: Mapping[str, "Method"] = _Registry()
+METHODS: Mapping[str, "Method"] = Registry(
+    {name: f"{__name__}.{name}" for name in NAMES}, attribute="METHOD"
+)
 
 
 def get_method(name: str) -> "Method":

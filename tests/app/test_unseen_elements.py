@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from app.components.train import unseen_elements
 from app.components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
 from bandgap.descriptors import PRESETS, DescriptorConfig
-from bandgap.descriptors.graphs import GraphBody
+from bandgap.descriptors.block_settings import GraphBody
 from bandgap.foundation.config import to_dict
 from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.entries import MethodEntry

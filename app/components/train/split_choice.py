@@ -9,7 +9,8 @@ from app.components.shared import words
 from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
-from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, ElectronLevels
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set

@@ -1,47 +1,49 @@
 """The file formats that are read, and how the format of a file is found.
 
-Each format has a module with a `Format`, which is listed in `FORMATS`. Only these formats are
-opened. Their readers are part of this package, with gemmi for the syntax of CIF, so that no script,
-pickle or trajectory is ever executed.
+Each format has a module with a `Format`, which is listed in `FORMATS`. A file whose name or first
+bytes are those of a format loads only the module of this format.
+
+Only these formats are opened. Their readers are part of this package, with gemmi for the syntax of
+CIF, so that no script, pickle or trajectory is ever executed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import quoted
+from bandgap.foundation.lazy import Registry
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.formats import (
-    aims,
-    ase_db,
-    cif,
-    csv_table,
-    json_structures,
-    optimade,
-    parquet,
-    pdb,
-    poscar,
-    shelx,
-    xyz,
-)
 from bandgap.structures.records import Limits
 from bandgap.structures.texts import Text
 
-# If the content of a file matches several formats, the first one is used.
-FORMATS = (
-    *(
-        csv_table.FORMAT,
-        cif.FORMAT,
-        poscar.FORMAT,
-        xyz.FORMAT,
-        pdb.FORMAT,
-        shelx.FORMAT,
-        aims.FORMAT,
-    ),
-    *(optimade.FORMAT, json_structures.FORMAT, ase_db.FORMAT, parquet.FORMAT),
+if TYPE_CHECKING:
+    NAMES: str
+    ACCEPTED: str
+
+_MODULES = (
+    *("csv_table", "cif", "poscar", "xyz", "pdb", "shelx", "aims"),
+    *("optimade", "json_structures", "ase_db", "parquet"),
 )
-# The table comes last in messages: it is recognised first, but few people have one.
-NAMES = ", ".join(form.label for form in (*FORMATS[1:], FORMATS[0]))
-ACCEPTED = f"{NAMES}; as they are, as .gz or in a .zip"
+# If the content of a file matches several formats, the first one is used.
+FORMATS: Mapping[str, Format] = Registry(
+    {name: f"{__name__}.{name}" for name in _MODULES}, attribute="FORMAT"
+)
+# Suffixes and names of each text format, and first bytes of each binary one, as in its `Format`.
+_SUFFIXES = {
+    "cif": ("cif", "mcif"),
+    "poscar": ("vasp", "poscar", "contcar", "xdatcar"),
+    "xyz": ("xyz", "extxyz", "exyz"),
+    "pdb": ("pdb", "ent"),
+    "shelx": ("res", "ins"),
+    "optimade": ("json",),
+    "json_structures": ("json",),
+}
+_FILE_NAMES = {
+    "poscar": ("POSCAR", "CONTCAR", "XDATCAR"),
+    "aims": ("geometry.in", "geometry.in.next_step"),
+}
+_SIGNATURES = {"ase_db": b"SQLite format 3\0", "parquet": b"PAR1"}
 
 _KIND_BY_SUFFIX = {  # of files that are never opened
     "db": "a database", "sqlite": "a database", "aselmdb": "a database", "lmdb": "a database",
@@ -69,24 +71,25 @@ def suffix_of(name: str) -> str:
 
 def refuse_by_kind(content: Content, base: str) -> None:
     """Raise Unreadable if a file's name or first bytes are those of a kind that is never opened."""
-    marks = (f'"{optimade.MARK}"', *json_structures.MARKS)
-    if suffix_of(base) == "json" and any(mark.encode() in content.read_all() for mark in marks):
+    if suffix_of(base) == "json" and _has_json_structures(content):
         return
     data = content.head(_PROBED_BYTES)
     kind = _KIND_BY_SUFFIX.get(suffix_of(base)) or next(
         (kind for magic, kind in _KIND_BY_SIGNATURE.items() if data.startswith(magic)), ""
     )
     if kind:
-        raise Unreadable(f"{kind} is not opened. Accepted: {ACCEPTED}.")
+        raise Unreadable(f"{kind} is not opened. Accepted: {_accepted()}.")
 
 
 def binary_format(content: Content) -> Format | None:
     """Return the binary format of a content by its first bytes, None if it has none."""
     data = content.head(_PROBED_BYTES)
-    return next(
-        (form for form in FORMATS if form.has_signature is not None and form.has_signature(data)),
-        None,
-    )
+    for name, signature in _SIGNATURES.items():
+        if data.startswith(signature):
+            form = FORMATS[name]
+            if form.has_signature is not None and form.has_signature(data):
+                return form
+    return None
 
 
 def detect(text: Text, base: str) -> Format:
@@ -98,18 +101,16 @@ def detect(text: Text, base: str) -> Format:
     """
     format_of_name = _by_name(base)
     probe = text.head(_PROBED_CHARACTERS)
-    matching_formats = [
-        form
-        for form in FORMATS
-        if form.read is not None and all(pattern.search(probe) for pattern in form.patterns)
-    ]
-    if format_of_name and (format_of_name in matching_formats or not matching_formats):
+    if format_of_name and _matches(probe, format_of_name):
         return format_of_name
-    if matching_formats:
-        return matching_formats[0]
+    for form in FORMATS.values():
+        if _matches(probe, form):
+            return form
+    if format_of_name:
+        return format_of_name
     raise Unreadable(
         f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
-        f" Accepted: {ACCEPTED}."
+        f" Accepted: {_accepted()}."
     )
 
 
@@ -140,14 +141,43 @@ def _read(content: Text | Content, form: Format, limits: Limits) -> Iterable[Dra
 
 def is_nameless(base: str) -> bool:
     """Return whether all files of a format have this name, such as POSCAR or geometry.in."""
-    return base.lower() in {name.lower() for form in FORMATS for name in form.names}
+    return base.lower() in {name.lower() for names in _FILE_NAMES.values() for name in names}
 
 
 def _by_name(base: str) -> Format | None:
-    for form in FORMATS:
-        if base.lower().startswith(tuple(name.lower() for name in form.names)):
-            return form
-    return next(
-        (form for form in FORMATS if form.read is not None and suffix_of(base) in form.suffixes),
-        None,
-    )
+    for module, names in _FILE_NAMES.items():
+        if base.lower().startswith(tuple(name.lower() for name in names)):
+            return FORMATS[module]
+    suffix = suffix_of(base)
+    return next((FORMATS[module] for module, s in _SUFFIXES.items() if suffix in s), None)
+
+
+def _matches(probe: str, form: Format) -> bool:
+    return form.read is not None and all(pattern.search(probe) for pattern in form.patterns)
+
+
+def _has_json_structures(content: Content) -> bool:
+    from bandgap.structures.formats.json_structures import MARKS
+    from bandgap.structures.formats.optimade import MARK
+
+    data = content.read_all()
+    return any(mark.encode() in data for mark in (f'"{MARK}"', *MARKS))
+
+
+def _labels() -> str:
+    # the table comes last: it is recognised first, but few people have one
+    first, *others = FORMATS.values()
+    return ", ".join(form.label for form in (*others, first))
+
+
+def _accepted() -> str:
+    return f"{_labels()}; as they are, as .gz or in a .zip"
+
+
+def __getattr__(name: str) -> Any:
+    """Return NAMES or ACCEPTED, which load the modules of all formats (PEP 562)."""
+    if name == "NAMES":
+        return _labels()
+    if name == "ACCEPTED":
+        return _accepted()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bandgap.cli.report import duration, figure_text, label
+from bandgap.cli.bars import duration
+from bandgap.cli.report import figure_text, label
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from bandgap.descriptors import (
     n_features,
     similarity_features,
 )
+from bandgap.descriptors.block_settings import GraphBody, Soap
 from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.config import BLOCKS
-from bandgap.descriptors.graphs import GraphBody
 from bandgap.descriptors.mbtr import describe
-from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.networks.graph_config import GraphConfig
 
@@ -55,13 +54,13 @@ def value_of(setting: str):
 
 def test_stored_descriptor_without_the_settings_of_blocks_has_none():
     stored = to_dict(PLAIN)
-    for block in BLOCKS:
-        stored.pop(block.setting, None)
+    for setting in BLOCKS:
+        stored.pop(setting, None)
     assert from_dict(DescriptorConfig, stored) == PLAIN
     assert PLAIN.blocks == ()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.setting for block in BLOCKS])
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_block_adds_its_features_after_those_of_the_terms(block: Block):
     if block.setting in PACKAGES:
         pytest.importorskip(PACKAGES[block.setting])
@@ -80,9 +79,10 @@ def test_block_adds_its_features_after_those_of_the_terms(block: Block):
 
 
 def test_blocks_that_measure_similarity_precede_the_others():
-    names = [block.setting for block in BLOCKS]
-    n_similarity = sum(block.measures_similarity for block in BLOCKS)
-    late = [block.setting for block in BLOCKS[n_similarity:] if block.measures_similarity]
+    blocks = list(BLOCKS.values())
+    names = [block.setting for block in blocks]
+    n_similarity = sum(block.measures_similarity for block in blocks)
+    late = [block.setting for block in blocks[n_similarity:] if block.measures_similarity]
     assert not late, (
         f"the blocks {', '.join(late)} measure similarity and come after one that does not. The "
         f"order of BLOCKS in bandgap/descriptors/config.py is {', '.join(names)}; move them up."

@@ -19,8 +19,8 @@ from bandgap.descriptors import (
     feature_blocks,
     n_features,
 )
+from bandgap.descriptors.block_settings import Soap
 from bandgap.descriptors.presets import K1, K2
-from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS

@@ -155,7 +155,7 @@ def use_block(monkeypatch, block):
     """Replace the block of electron levels."""
     monkeypatch.setattr(
         "bandgap.descriptors.config.BLOCKS",
-        tuple(block if other.setting == "levels" else other for other in BLOCKS),
+        {setting: block if setting == "levels" else BLOCKS[setting] for setting in BLOCKS},
     )
 
 

@@ -10,7 +10,8 @@ from ase.build import bulk, molecule
 from ase.neighborlist import neighbor_list
 
 from bandgap.descriptors import DescriptorConfig, featurize
-from bandgap.descriptors.graphs import TIE_ANGSTROM, GraphBody, graph_of
+from bandgap.descriptors.block_settings import GraphBody
+from bandgap.descriptors.graphs import TIE_ANGSTROM, graph_of
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 from tests.unit.descriptors.samples import crystal, ethanol, record

@@ -10,9 +10,10 @@ from ase import Atoms
 from dscribe.descriptors import SOAP
 
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
+from bandgap.descriptors.block_settings import Soap
 from bandgap.descriptors.element_properties import TABLE_ELEMENTS
 from bandgap.descriptors.mbtr import describe, obstacle
-from bandgap.descriptors.soap import Soap, element_weights, soap, spectra
+from bandgap.descriptors.soap import element_weights, soap, spectra
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from bandgap.descriptors import PRESETS, DescriptorConfig
-from bandgap.descriptors.graphs import GraphBody
+from bandgap.descriptors.block_settings import GraphBody
 from bandgap.descriptors.growing import elements_beyond, grown_descriptor
 from bandgap.foundation.config import to_dict
 from bandgap.networks.graph_config import GraphConfig

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
-from bandgap.descriptors.graphs import GraphBody
+from bandgap.descriptors.block_settings import GraphBody
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import ArtifactError
 from bandgap.networks.graph_config import GraphConfig

@@ -172,8 +172,8 @@ def test_unexpected_error_of_a_reader_becomes_a_verdict(monkeypatch: pytest.Monk
     def broken(text: str, *, limits: Limits) -> object:
         raise AssertionError("no reason given")
 
-    others = [form for form in formats.FORMATS if form.name != "FHI-aims"]
-    monkeypatch.setattr(formats, "FORMATS", [*others, replace(formats.aims.FORMAT, read=broken)])
+    broken_aims = replace(formats.FORMATS["aims"], read=broken)
+    monkeypatch.setattr(formats, "FORMATS", {**formats.FORMATS, "aims": broken_aims})
     assert (
         read_one(AIMS, "geometry.in").problem
         == "cannot be read as FHI-aims (AssertionError: no reason given)"
@@ -271,3 +271,13 @@ def test_read_paths_with_a_string_reads_one_path(
         assert [record.id for record in read_paths(path)] == ["a"]
     (record,) = read_paths(str(tmp_path / "absent"))
     assert record.status == "refused"
+
+
+def test_suffixes_and_names_in_the_table_of_formats_are_those_of_the_formats() -> None:
+    text_formats = {name: form for name, form in formats.FORMATS.items() if form.read is not None}
+    suffixes = {name: form.suffixes for name, form in text_formats.items() if form.suffixes}
+    assert suffixes == formats._SUFFIXES
+    names = {name: form.names for name, form in formats.FORMATS.items() if form.names}
+    assert names == formats._FILE_NAMES
+    binary = {name for name, form in formats.FORMATS.items() if form.read_content is not None}
+    assert binary == set(formats._SIGNATURES)

@@ -65,7 +65,7 @@ def test_description_shows_the_columns_of_the_csv_and_loads_nothing_from_afar(
     row = schema["components"]["schemas"]["Row"]["properties"]
     assert tuple(row) == COLUMNS and all(column["description"] for column in row.values())
     assert set(schema["paths"]) == {"/health", "/version", "/models", "/predict"}
-    assert all(form.name.split()[0] in schema["info"]["description"] for form in FORMATS)
+    assert all(form.name.split()[0] in schema["info"]["description"] for form in FORMATS.values())
     accepted = schema["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"][
         "schema"
     ]["anyOf"]

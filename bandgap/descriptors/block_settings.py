@@ -1,0 +1,97 @@
+"""The settings of blocks, which a stored descriptor contains; the blocks are in their own modules.
+
+A descriptor without a block is read without the module of this block.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from bandgap.foundation.config import STORED_ELSEWHERE
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.graph_config import GraphConfig
+
+ElectronLevels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
+
+
+@dataclass(frozen=True)
+class Soap:
+    """Settings of SOAP.
+
+    Parameters
+    ----------
+    cutoff_angstrom
+        Largest distance of a neighbour.
+    sigma_angstrom
+        Standard deviation of the density of an atom.
+    radial, angular
+        Number of radial functions, and largest angular quantum number of the basis.
+    weights
+        Names of `element_properties.PROPERTIES` that weight the densities. The density without
+        weights precedes them.
+    """
+
+    cutoff_angstrom: float = 5.0
+    sigma_angstrom: float = 0.5
+    radial: int = 6
+    angular: int = 4
+    weights: tuple[str, ...] = (
+        "electronegativity",
+        "covalent radius (pm)",
+        "valence electrons",
+        "unfilled states",
+        "row",
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError if there is no such basis or no such property."""
+        if not (1.0 < self.cutoff_angstrom <= 12.0 and 0.05 <= self.sigma_angstrom <= 3.0):
+            raise ConfigError(
+                f"SOAP has cutoff_angstrom {self.cutoff_angstrom} and "
+                f"sigma_angstrom {self.sigma_angstrom}. "
+                "Accepted: a cutoff above 1 and up to 12, a width from 0.05 to 3."
+            )
+        if not (1 <= self.radial <= 16 and 0 <= self.angular <= 16):
+            raise ConfigError(
+                f"SOAP has radial {self.radial} and angular {self.angular}. "
+                "Accepted: 1 to 16, and 0 to 16."
+            )
+        from bandgap.descriptors.element_properties import PROPERTIES
+
+        for name in self.weights:
+            if name not in PROPERTIES or self.weights.count(name) > 1:
+                raise ConfigError(
+                    f"SOAP has the weight {name!r}. Accepted, each once: {', '.join(PROPERTIES)}."
+                )
+
+
+@dataclass(frozen=True)
+class GraphBody:
+    """A trained graph network: its config, a digest of its weights, and the weights by name.
+
+    The weights are float32 tensors on the CPU.
+    """
+
+    config: GraphConfig
+    digest: str
+    weights: Mapping[str, Any] = field(
+        default_factory=dict, repr=False, compare=False, metadata=STORED_ELSEWHERE
+    )
+
+    @classmethod
+    def of(cls, config: GraphConfig, weights: Mapping[str, Any]) -> "GraphBody":
+        """Return a network with these weights."""
+        return cls(config, digest_of(weights), dict(weights))
+
+
+def digest_of(weights: Mapping[str, Any]) -> str:
+    """Return 16 hexadecimal digits of SHA-256 over names, shapes and values of the weights."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        values = weights[name].detach().cpu().numpy()
+        digest.update(f"{name}{values.shape}".encode())
+        digest.update(np.ascontiguousarray(values, dtype="<f4").tobytes())
+    return digest.hexdigest()[:16]
