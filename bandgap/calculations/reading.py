@@ -265,7 +265,7 @@ def _zero_weight_notes(run: VaspRun) -> list[str]:
     n_without = int((~has_weight).sum())
     if not n_without or not has_weight.any():
         return []
-    others = band_gap(
+    weighted_gap = band_gap(
         run.energies_eV[:, has_weight],
         run.number("NELECT", np.nan),
         electrons_per_band=1 if _has_one_electron_per_band(run) else 2,
@@ -273,5 +273,5 @@ def _zero_weight_notes(run: VaspRun) -> list[str]:
     )
     return [
         f"{n_without:,} of {run.weights.size:,} k-points have no weight (a band structure); the"
-        f" gap is that of all k-points, and {others.gap_eV:.4f} eV without these"
+        f" gap is that of all k-points, and {weighted_gap.gap_eV:.4f} eV without these"
     ]

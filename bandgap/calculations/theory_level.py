@@ -60,14 +60,14 @@ def contradiction_of_comment(run: VaspRun) -> str:
     """Return a warning if a comment in the INCAR names another functional than GGA, or ""."""
     code = run.text("GGA").upper()
     comment = run.incar.get("GGA", "").replace("#", "!").partition("!")[2].strip()
-    named = next(
+    commented = next(
         (name for name in ("PBEsol", "PBE", "PW91", "RPBE", "AM05") if name in comment), ""
     )
     used = _GGA.get(code, "")
-    if not named or not used or named == used:
+    if not commented or not used or commented == used:
         return ""
     return (
-        f"the INCAR has GGA = {code}, which is {used}, with a comment that says {named}"
+        f"the INCAR has GGA = {code}, which is {used}, with a comment that says {commented}"
         f" ({comment[:60]}); the value counts"
     )
 

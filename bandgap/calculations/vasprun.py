@@ -360,8 +360,8 @@ class _Handler:
             self.run.kinds.append((n_atoms, n_electrons, row[4]))
 
     def _store_vector(self, name: str, text: str) -> None:
-        wanted = {"kpoints": ("weights",), "calculation": ("basis", "positions", "forces")}
-        if name not in wanted.get(self._tags[1], ()):
+        names_by_tag = {"kpoints": ("weights",), "calculation": ("basis", "positions", "forces")}
+        if name not in names_by_tag.get(self._tags[1], ()):
             return
         vectors = self._vectors.setdefault(name, [])
         if len(vectors) >= MAX_VALUES * 10:

@@ -49,8 +49,10 @@ def crystal_groups(records: Records) -> NDArray[np.int64]:
             similar[key].append((_size(record), i))
     candidates = [rows for sizes in similar.values() for rows in _of_similar_size(sizes)]
     if candidates:
-        wanted = {i for rows in candidates for i in rows}
-        distances = {i: _distances(record) for i, record in enumerate(records) if i in wanted}
+        candidate_rows = {i for rows in candidates for i in rows}
+        distances = {
+            i: _distances(record) for i, record in enumerate(records) if i in candidate_rows
+        }
         for rows in candidates:
             for i, j in zip(rows, _groups([distances[i] for i in rows]), strict=True):
                 first[i] = rows[j]

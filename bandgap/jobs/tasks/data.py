@@ -42,8 +42,8 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     library, dataset = dataset_of(job, home)
     records = spool_records(library, dataset, progress=progress)
     progress(Update("looking for repeated structures"))
-    named = with_copies_named(records, crystal_groups(records))
-    library.save_verdicts(dataset.id, map(verdict, named))
+    records_with_warnings = with_copies_named(records, crystal_groups(records))
+    library.save_verdicts(dataset.id, map(verdict, records_with_warnings))
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {"n": len(records), "refused": records.tally.counts["refused"]}
 

@@ -166,8 +166,8 @@ def _has_json_structures(content: Content) -> bool:
 
 def _labels() -> str:
     # the table comes last: it is recognised first, but few people have one
-    first, *others = FORMATS.values()
-    return ", ".join(form.label for form in (*others, first))
+    table, *other_formats = FORMATS.values()
+    return ", ".join(form.label for form in (*other_formats, table))
 
 
 def _accepted() -> str:

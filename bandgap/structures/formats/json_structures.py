@@ -54,8 +54,8 @@ def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
             draft = refused_draft(str(error))
         fields = entry if isinstance(entry, dict) else {}
         draft.info = {**_info(fields.get("key_value_pairs")), **_info(fields), **draft.info}
-        given = [fields[key] for key in _IDS if isinstance(fields.get(key), str)]
-        draft.id = given[0] if given else name
+        ids = [fields[key] for key in _IDS if isinstance(fields.get(key), str)]
+        draft.id = ids[0] if ids else name
         draft.suffix = str(number)
         yield draft
 
@@ -73,8 +73,8 @@ def _entries(content: Any) -> Iterator[tuple[str, Any]]:
             yield from (("", entry) for entry in content[key])
             return
     # ASE numbers its structures; other programs name them by their ids.
-    named = [(key, entry) for key, entry in content.items() if isinstance(entry, dict)]
-    yield from ((("" if key.isdigit() else key), entry) for key, entry in named)
+    entries = [(key, entry) for key, entry in content.items() if isinstance(entry, dict)]
+    yield from ((("" if key.isdigit() else key), entry) for key, entry in entries)
 
 
 def _structure_in(entry: Any) -> Mapping[str, Any] | None:
