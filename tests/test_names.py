@@ -47,9 +47,6 @@ VAGUE_NAMES = {
     "whole",
 }
 
-# Files and folders whose names are still to be changed.
-NOT_YET_PLAIN = ("tests/unit/structures",)
-
 
 def name_defined_by(node: ast.AST) -> str | None:
     """The name that a node of a syntax tree gives to a value, function or class, if any."""
@@ -82,12 +79,11 @@ def vague_names(source: str) -> list[tuple[int, str]]:
 
 
 def checked_files() -> Iterator[Path]:
-    """Python files of FOLDERS without those of NOT_YET_PLAIN and without build products."""
-    excluded_paths = {ROOT / entry for entry in NOT_YET_PLAIN}
+    """Python files of FOLDERS without build products."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             is_built = not {"_build", "__pycache__"}.isdisjoint(path.parts)
-            if not is_built and excluded_paths.isdisjoint((path, *path.parents)):
+            if not is_built:
                 yield path
 
 
@@ -98,10 +94,6 @@ def test_names_in_all_folders_are_not_vague() -> None:
         for line, name in vague_names(path.read_text(encoding="utf-8"))
     ]
     assert not table, "say what these are (matching_rows, not found):\n" + "\n".join(table)
-
-
-def test_paths_that_are_left_out_exist() -> None:
-    assert [entry for entry in NOT_YET_PLAIN if not (ROOT / entry).exists()] == []
 
 
 @pytest.mark.parametrize(

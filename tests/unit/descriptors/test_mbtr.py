@@ -25,7 +25,7 @@ from bandgap.descriptors import (
 from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.structures.zwitterions import neutral_form
 from tests.unit.descriptors.samples import CONFIGS, K1, SPECIES, crystal, ethanol
-from tests.unit.structures.test_zwitterions import ammonium, beside, formate
+from tests.unit.structures.test_zwitterions import ammonium, formate, side_by_side
 
 Floats = NDArray[np.float64]
 # What is below 1e-8 is set to zero; moving a structure changes the numbers by about 1e-13.
@@ -315,7 +315,7 @@ def test_similarity_features_leave_out_the_size() -> None:
 
 def test_neutral_descriptor_describes_the_neutral_form() -> None:
     config = CONFIGS["k1 k2 per heavy atom"]
-    ions = beside(ammonium(), formate())
+    ions = side_by_side(ammonium(), formate())
     vector = describe(ions, dataclasses.replace(config, neutral=True))
     np.testing.assert_array_equal(vector, describe(neutral_form(ions), config))
     assert np.abs(vector - describe(ions, config)).max() > 0.01

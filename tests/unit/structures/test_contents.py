@@ -1,4 +1,4 @@
-"""Files that are read block by block give what they give when they are held."""
+"""Files that are read block by block give what they give when they are facts_by_file."""
 
 import gzip
 import re
@@ -28,7 +28,7 @@ MARKS |= {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def decoded_at_once(data: bytes) -> str | None:
-    """The text of bytes that are held, None where they are none."""
+    """The text of bytes that are facts_by_file, None where they are none."""
     for mark, encoding in MARKS.items():
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, errors="replace")
@@ -47,7 +47,7 @@ def decoded_at_once(data: bytes) -> str | None:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", "")
 
 
-def told(records: Any) -> list[tuple[Any, ...]]:
+def facts_of(records: Any) -> list[tuple[Any, ...]]:
     """Everything that records say but the folder of their file."""
     return [
         (
@@ -102,12 +102,12 @@ def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(
         patch.setattr(contents, "BLOCK", block)
         try:
             text = Text(Content.of(data))
-            found = "\n".join(text)
+            joined_text = "\n".join(text)
         except Unreadable:
             assert decoded_at_once(data) is None
             return
-        assert found == text.read_all() == decoded_at_once(data)
-        assert text.head(5) == found[:5]
+        assert joined_text == text.read_all() == decoded_at_once(data)
+        assert text.head(5) == joined_text[:5]
 
 
 def test_damaged_files_of_every_format_do_not_depend_on_blocks(
@@ -136,17 +136,17 @@ def test_damaged_files_of_every_format_do_not_depend_on_blocks(
                     (data[: random.randrange(len(data))], "a.pdb"),
                     (gzip.compress(data)[:-9], "a.xyz.gz"),
                 ]
-    held = [told(stream_structures(data, name, limits=SMALL)) for data, name in files]
+    facts_by_file = [facts_of(stream_structures(data, name, limits=SMALL)) for data, name in files]
     for module in (contents, archives):
         monkeypatch.setattr(module, "SMALL", 0)
         monkeypatch.setattr(module, "BLOCK", 61)
-    for (data, name), records in zip(files, held, strict=True):
+    for (data, name), records in zip(files, facts_by_file, strict=True):
         path = tmp_path / (name.rpartition("/")[2].strip(".") or "unnamed")
         path.write_bytes(data)
-        named = str(path) if name in ("a.xyz", "a.xyz.gz", "z.zip", "a.pdb") else ""
-        assert told(stream_structures(data, name, limits=SMALL)) == records
-        if named:
-            assert told(stream_paths([path], limits=SMALL)) == records
+        path_text = str(path) if name in ("a.xyz", "a.xyz.gz", "z.zip", "a.pdb") else ""
+        assert facts_of(stream_structures(data, name, limits=SMALL)) == records
+        if path_text:
+            assert facts_of(stream_paths([path], limits=SMALL)) == records
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -158,10 +158,10 @@ def test_database_is_read_from_its_path_and_not_changed(tmp_path: Path, versions
     path.write_bytes(data)
     shutil.copy(path, f"{path}-wal")
     shutil.copy(path, f"{path}-journal")
-    there = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert told(stream_paths([path])) == told(read_structures(bytes(data), path.name))
+    content_by_name = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert facts_of(stream_paths([path])) == facts_of(read_structures(bytes(data), path.name))
     assert len(list(stream_paths([path]))) == 2
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == there
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == content_by_name
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -174,4 +174,6 @@ def test_damaged_database_gets_the_same_verdict_from_path_and_bytes(tmp_path: Pa
         path.write_bytes(
             damaged[: random.randrange(len(data))] if random.random() < 0.3 else damaged
         )
-        assert told(stream_paths([path])) == told(stream_structures(path.read_bytes(), "a.db"))
+        assert facts_of(stream_paths([path])) == facts_of(
+            stream_structures(path.read_bytes(), "a.db")
+        )

@@ -40,11 +40,11 @@ def test_noise_is_normal_with_the_standard_deviation_asked_for():
 
 
 def test_noise_does_not_depend_on_order_ids_or_other_structures(records):
-    whole, turned = moves(records), moves(records[::-1])
+    ordered, turned = moves(records), moves(records[::-1])
     renamed = moves([record_of("other", records[2].atoms)])["other"]
-    for name, noise in whole.items():
+    for name, noise in ordered.items():
         assert (noise == turned[name]).all()
-    assert (renamed == whole["C6H6"]).all()
+    assert (renamed == ordered["C6H6"]).all()
 
 
 def test_noise_changes_with_the_seed_and_between_structures(records):

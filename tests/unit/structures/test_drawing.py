@@ -23,22 +23,24 @@ WATER = "3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
 
 def shape(text: str, name: str = "a.extxyz") -> Shape:
     (record,) = read_structures(text.encode(), name)
-    found = shape_of(record)
-    assert found is not None, record.problem
-    return found
+    drawn_shape = shape_of(record)
+    assert drawn_shape is not None, record.problem
+    return drawn_shape
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [(1.0, 2.1), (5.5, 0.6), (-0.5, 6.6)], ids=["whole", "cut", "outside"]
 )
 def test_molecule_is_made_whole_for_any_images_of_its_atoms(first: float, second: float) -> None:
-    found = shape(N2.format(first, second))
-    apart = found.positions[1] - found.positions[0]
+    drawn_shape = shape(N2.format(first, second))
+    apart = drawn_shape.positions[1] - drawn_shape.positions[0]
     assert np.linalg.norm(apart) == pytest.approx(1.1)
-    assert found.bonds.tolist() == [[0, 1]] and not found.shifts.any()
-    assert ((found.positions.mean(axis=0) > -1e-6) & (found.positions.mean(axis=0) < 6.0)).all()
-    assert found.n_molecules == 1
-    assert found.shortest_angstrom == pytest.approx(1.1)
+    assert drawn_shape.bonds.tolist() == [[0, 1]] and not drawn_shape.shifts.any()
+    assert (
+        (drawn_shape.positions.mean(axis=0) > -1e-6) & (drawn_shape.positions.mean(axis=0) < 6.0)
+    ).all()
+    assert drawn_shape.n_molecules == 1
+    assert drawn_shape.shortest_angstrom == pytest.approx(1.1)
 
 
 def test_contact_is_between_molecules_and_images_of_a_molecule_count() -> None:
@@ -50,22 +52,28 @@ def test_contact_is_between_molecules_and_images_of_a_molecule_count() -> None:
 
 
 def test_network_of_bonds_keeps_its_positions_and_counts_no_molecules() -> None:
-    found = shape(DIAMOND)
-    assert found.n_molecules == 0 and len(found.bonds) == 16 and found.shifts.any()
-    np.testing.assert_allclose(
-        np.linalg.norm(found.bond_vectors, axis=1), 3.567 * np.sqrt(3) / 4, atol=1e-6
+    drawn_shape = shape(DIAMOND)
+    assert (
+        drawn_shape.n_molecules == 0 and len(drawn_shape.bonds) == 16 and drawn_shape.shifts.any()
     )
-    assert found.density_g_cm3 == pytest.approx(3.515, abs=0.005)  # diamond at room temperature
-    assert ((found.positions > -1e-6) & (found.positions < 3.567)).all()
+    np.testing.assert_allclose(
+        np.linalg.norm(drawn_shape.bond_vectors, axis=1), 3.567 * np.sqrt(3) / 4, atol=1e-6
+    )
+    assert drawn_shape.density_g_cm3 == pytest.approx(
+        3.515, abs=0.005
+    )  # diamond at room temperature
+    assert ((drawn_shape.positions > -1e-6) & (drawn_shape.positions < 3.567)).all()
 
 
 def test_molecule_without_a_cell_has_no_density_and_no_contact() -> None:
-    found = shape(WATER, "water.xyz")
-    assert found.bonds.tolist() == [[0, 1], [0, 2]] and found.n_molecules == 1
+    drawn_shape = shape(WATER, "water.xyz")
+    assert drawn_shape.bonds.tolist() == [[0, 1], [0, 2]] and drawn_shape.n_molecules == 1
     assert (
-        np.isnan(found.density_g_cm3) and np.isnan(found.contact_angstrom) and not found.cell.any()
+        np.isnan(drawn_shape.density_g_cm3)
+        and np.isnan(drawn_shape.contact_angstrom)
+        and not drawn_shape.cell.any()
     )
-    assert found.shortest_angstrom == pytest.approx(np.hypot(0.763, 0.596), abs=1e-6)
+    assert drawn_shape.shortest_angstrom == pytest.approx(np.hypot(0.763, 0.596), abs=1e-6)
 
 
 def test_single_atom_has_no_distance() -> None:

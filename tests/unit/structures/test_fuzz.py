@@ -128,14 +128,14 @@ def seeds() -> list[tuple[str, bytes]]:
         "x/geometry.in.next_step": PERIODIC_AIMS, "a.json": optimade(),
         "ase.json": json.dumps(ASE_JSON), "table.csv": TABLE,
     }  # fmt: skip
-    found = [(name, text.encode()) for name, text in texts.items()] + [("a.db", ase_db())]
-    found += [("a.parquet", parquet(compression="none", use_dictionary=False, row_group_size=1))]
-    found += [(path.name, path.read_bytes()) for path in unlabelled_cifs()]
+    samples = [(name, text.encode()) for name, text in texts.items()] + [("a.db", ase_db())]
+    samples += [("a.parquet", parquet(compression="none", use_dictionary=False, row_group_size=1))]
+    samples += [(path.name, path.read_bytes()) for path in unlabelled_cifs()]
     for name in ("crystals", "molecules"):
         text = gzip.decompress((data_folder() / f"{name}.extxyz.gz").read_bytes())
         lines = text.split(b"\n", 400)
-        found += [(f"{name}.extxyz", b"\n".join(lines[: int(lines[0]) + 2]) + b"\n")]
-    return found
+        samples += [(f"{name}.extxyz", b"\n".join(lines[: int(lines[0]) + 2]) + b"\n")]
+    return samples
 
 
 @functools.cache
@@ -257,7 +257,7 @@ def test_valid_files_with_tokens_replaced_give_verdicts(
 @given(st.sampled_from(VALID), st.randoms(use_true_random=False))
 def test_valid_files_with_lines_shuffled_or_dropped_give_verdicts(data: bytes, random):
     lines = data.split(b"\n")
-    kept = [line for line in lines if random.random() > 0.1]
+    remaining_lines = [line for line in lines if random.random() > 0.1]
     if random.random() < 0.3:
-        random.shuffle(kept)
-    assert_verdicts(read_structures(b"\n".join(kept), "unnamed", limits=SMALL))
+        random.shuffle(remaining_lines)
+    assert_verdicts(read_structures(b"\n".join(remaining_lines), "unnamed", limits=SMALL))

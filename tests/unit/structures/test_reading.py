@@ -25,7 +25,9 @@ FORMATS = {
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "name"), [(f, *rest) for f, rest in FORMATS.items()], ids=FORMATS
+    ("form", "text", "name"),
+    [(f, *text_and_name) for f, text_and_name in FORMATS.items()],
+    ids=FORMATS,
 )
 def test_format_is_found_by_name_by_content_and_against_a_wrong_name(
     form: str, text: str, name: str
@@ -219,12 +221,12 @@ def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
         ("big.zip", "the archive has 2,000 bytes; the limit is 1,000 bytes"),
     ],
 )
-def test_file_over_the_limit_of_its_kind_is_not_read(tmp_path: Path, name: str, said: str):
+def test_file_over_the_limit_of_its_kind_is_not_read(tmp_path: Path, name: str, message: str):
     (tmp_path / name).write_bytes(bytes(2000))
     (record,) = read_paths(
         [tmp_path / name], limits=Limits(max_file_bytes=500, max_archive_bytes=1000)
     )
-    assert record.problem == said
+    assert record.problem == message
 
 
 def test_files_after_the_limit_of_structures_still_have_a_verdict(tmp_path: Path):

@@ -36,35 +36,43 @@ def test_load_shape_returns_every_row_and_none_for_a_refused_one(tmp_path: Path)
     shapes = [a_shape(3), None, a_shape(7, seed=1)]
     save_shapes(tmp_path / "deep" / "shapes.safetensors", shapes)
     for row, expected in enumerate(shapes):
-        found = load_shape(tmp_path / "deep" / "shapes.safetensors", row)
+        loaded_shape = load_shape(tmp_path / "deep" / "shapes.safetensors", row)
         if expected is None:
-            assert found is None
+            assert loaded_shape is None
             continue
-        assert found is not None
+        assert loaded_shape is not None
         for name in ("numbers", "positions", "cell", "pbc", "bonds", "shifts"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-        assert (found.density_g_cm3, found.shortest_angstrom, found.shortest_pair) == (
+            np.testing.assert_array_equal(getattr(loaded_shape, name), getattr(expected, name))
+        assert (
+            loaded_shape.density_g_cm3,
+            loaded_shape.shortest_angstrom,
+            loaded_shape.shortest_pair,
+        ) == (
             1.5,
             0.75,
             expected.shortest_pair,
         )
-        assert np.isnan(found.contact_angstrom) and found.n_molecules == 2
+        assert np.isnan(loaded_shape.contact_angstrom) and loaded_shape.n_molecules == 2
 
 
 def test_last_structure_may_have_no_bonds(tmp_path: Path) -> None:
     lone = replace(a_shape(1), bonds=np.zeros((0, 2), np.uint16), shifts=np.zeros((0, 3), np.int8))
     save_shapes(tmp_path / "s", [a_shape(3), lone])
-    found = load_shape(tmp_path / "s", 1)
-    assert found is not None and found.bonds.shape == (0, 2) and found.bond_vectors.shape == (0, 3)
+    loaded_shape = load_shape(tmp_path / "s", 1)
+    assert (
+        loaded_shape is not None
+        and loaded_shape.bonds.shape == (0, 2)
+        and loaded_shape.bond_vectors.shape == (0, 3)
+    )
 
 
 def test_file_of_shapes_does_not_depend_on_the_batch_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [a_shape(2 + k % 5, seed=k) if k % 3 else None for k in range(20)]
-    save_shapes(tmp_path / "whole", made)
+    shapes = [a_shape(2 + k % 5, seed=k) if k % 3 else None for k in range(20)]
+    save_shapes(tmp_path / "whole", shapes)
     monkeypatch.setattr("bandgap.structures.shapes.BATCH", 3)
-    save_shapes(tmp_path / "parts", iter(made))
+    save_shapes(tmp_path / "parts", iter(shapes))
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
     assert has_shapes(tmp_path / "parts", 20) and not has_shapes(tmp_path / "parts", 21)
     assert not has_shapes(tmp_path / "absent", 20)

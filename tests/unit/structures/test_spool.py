@@ -37,7 +37,7 @@ FILES = {
 }
 
 
-def told(records):
+def facts_of(records):
     """Everything that a record says, with exact numbers."""
     return [
         (
@@ -68,24 +68,24 @@ def folder(tmp_path):
 
 def test_spool_yields_the_same_records_twice(folder):
     records = read_paths([folder, folder / "absent.cif"])
-    kept = Spool(stream_paths([folder, folder / "absent.cif"]))
-    assert len(kept) == len(records) > 12
+    spool = Spool(stream_paths([folder, folder / "absent.cif"]))
+    assert len(spool) == len(records) > 12
     assert {"m", "m-2", "m-3", "m-4"} <= {r.id for r in records}
     assert {r.status for r in records} == {"ready", "warning", "refused"}
-    assert told(kept) == told(records) == told(kept)
-    assert [type(v) for r in kept for v in r.info.values()] == [
+    assert facts_of(spool) == facts_of(records) == facts_of(spool)
+    assert [type(v) for r in spool for v in r.info.values()] == [
         type(v) for r in records for v in r.info.values()
     ]
-    for own, other in zip(kept, records, strict=True):
+    for spooled, other in zip(spool, records, strict=True):
         if other.atoms is not None:
-            assert own.atoms.positions.tobytes() == other.atoms.positions.tobytes()
-            np.testing.assert_array_equal(own.atoms.pbc, other.atoms.pbc)
+            assert spooled.atoms.positions.tobytes() == other.atoms.positions.tobytes()
+            np.testing.assert_array_equal(spooled.atoms.pbc, other.atoms.pbc)
 
 
 def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
     ahead, records = Spool.read_ahead(lambda: stream_paths([folder])), read_paths([folder])
-    assert told(ahead) == told(records) == told(ahead)
+    assert facts_of(ahead) == facts_of(records) == facts_of(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
     assert list(ahead.contents()) == list(Spool(stream_paths([folder])).contents())
     assert ahead.tally == Tally.of(records) and ahead.tally.counts["refused"] == 3
@@ -126,8 +126,8 @@ def test_read_ahead_raises_errors_where_records_are_needed():
 
 
 def test_parallel_iterations_through_a_spool_are_independent(folder):
-    kept = Spool(stream_paths([folder]))
-    assert [a.id == b.id for a, b in zip(kept, kept, strict=True)] == [True] * len(kept)
+    spool = Spool(stream_paths([folder]))
+    assert [a.id == b.id for a, b in zip(spool, spool, strict=True)] == [True] * len(spool)
 
 
 def test_contents_of_a_spool_differ_if_any_value_differs(folder):
@@ -144,12 +144,12 @@ def test_contents_of_a_spool_differ_if_any_value_differs(folder):
 
 def test_contents_of_a_record_include_its_new_id():
     first, second, last = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
-    again, taken = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
-    short, long = Spool([first, again]), Spool([first, again, taken])
+    again, taken_id = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
+    short, long = Spool([first, again]), Spool([first, again, taken_id])
     assert [record.id for record in short] == ["a-1", "a-1-2"]
     assert [record.id for record in long] == ["a-1", "a-1-3", "a-1-2"]
-    (same, own), (same_too, other, _) = short.contents(), long.contents()
-    assert same == same_too and own != other
+    (same, spooled), (same_too, other, _) = short.contents(), long.contents()
+    assert same == same_too and spooled != other
 
 
 @pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
@@ -165,8 +165,8 @@ def test_stream_and_spool_keep_few_records_in_memory(tmp_path, packed):
             most = max(most, len(alive))
             yield record
 
-    kept = Spool(watched(stream_paths([path])))
-    assert sum(1 for _ in watched(kept)) == len(kept) == 500
+    spool = Spool(watched(stream_paths([path])))
+    assert sum(1 for _ in watched(spool)) == len(spool) == 500
     assert most <= 5
 
 
@@ -198,11 +198,11 @@ def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
 
 def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_path):
     (tmp_path / "a.extxyz").write_text(NAMED * 3, encoding="utf-8")
-    whole = Spool(stream_paths([tmp_path / "a.extxyz"]))
-    heads = whole.without_atoms()
+    reference = Spool(stream_paths([tmp_path / "a.extxyz"]))
+    heads = reference.without_atoms()
     assert len(heads) == 3 and all(head.atoms is None for head in heads)
     assert [(h.id, h.file, dict(h.info)) for h in heads] == [
-        (r.id, r.file, dict(r.info)) for r in whole
+        (r.id, r.file, dict(r.info)) for r in reference
     ]
     np.testing.assert_array_equal(labels_from_info(heads, "gap_eV"), [0.1] * 3)
     walk = iter(heads)
@@ -229,9 +229,9 @@ def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_
     ids=range(10),
 )
 def test_frames_do_not_depend_on_the_block_size(monkeypatch, text, block):
-    whole = told(read_structures(text.encode(), "a.xyz"))
+    reference = facts_of(read_structures(text.encode(), "a.xyz"))
     monkeypatch.setattr(contents, "BLOCK", block)
-    assert told(read_structures(text.encode(), "a.xyz")) == whole
+    assert facts_of(read_structures(text.encode(), "a.xyz")) == reference
 
 
 def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
@@ -243,24 +243,24 @@ def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
         b"x",
     ):
         path.write_bytes(data)
-        assert told(read_paths([path])) == told(read_structures(data, str(path)))
+        assert facts_of(read_paths([path])) == facts_of(read_structures(data, str(path)))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.xyz", METHANE_XYZ * 9)
-    few = Limits(max_structures=4)
-    assert told(read_paths([path], limits=few)) == told(
-        read_structures(path.read_bytes(), str(path), limits=few)
+    limits = Limits(max_structures=4)
+    assert facts_of(read_paths([path], limits=limits)) == facts_of(
+        read_structures(path.read_bytes(), str(path), limits=limits)
     )
     small = Limits(max_archive_bytes=100)
-    assert told(read_paths([path], limits=small)) == told(
+    assert facts_of(read_paths([path], limits=small)) == facts_of(
         read_structures(path.read_bytes(), str(path), limits=small)
     )
 
 
 def test_packed_records_are_equal_in_another_process(folder):
-    kept, records = Spool(stream_paths([folder])), read_paths([folder])
-    packed = list(kept.packed())
+    spool, records = Spool(stream_paths([folder])), read_paths([folder])
+    packed = list(spool.packed())
     assert all(one.record.atoms is None for one in packed)
     arrived = pickle.loads(pickle.dumps(packed))
-    assert told(map(unpack, arrived)) == told(records) == told(map(unpack, records))
-    whole = len(pickle.dumps([r.atoms for r in records]))
-    assert len(pickle.dumps([one.numbers for one in packed])) < 0.75 * whole
+    assert facts_of(map(unpack, arrived)) == facts_of(records) == facts_of(map(unpack, records))
+    reference = len(pickle.dumps([r.atoms for r in records]))
+    assert len(pickle.dumps([one.numbers for one in packed])) < 0.75 * reference

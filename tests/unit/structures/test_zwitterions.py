@@ -69,7 +69,7 @@ def phosphinate():
     )
 
 
-def beside(one, other, gap=SPACE):
+def side_by_side(one, other, gap=SPACE):
     """Both in one structure, with a gap between their nearest planes."""
     other = other.copy()
     lift = one.positions[:, 2].max() - other.positions[:, 2].min()
@@ -83,7 +83,7 @@ def beside(one, other, gap=SPACE):
     [(formate, "O"), (dithioformate, "S"), (methanesulfonate, "O"), (phosphinate, "O")],
 )
 def test_base_gives_one_proton_to_the_acid(base, acid, taker):
-    ions = beside(base(), acid())
+    ions = side_by_side(base(), acid())
     before = ions.copy()
     neutral = neutral_form(ions)
     assert degrees_of(neutral, "N")[0] == degrees_of(ions, "N")[0] - 1
@@ -104,7 +104,7 @@ def test_proton_moves_along_its_hydrogen_bond():
 
 
 def test_formic_acid_without_a_hydrogen_bond_has_the_shape_of_formic_acid():
-    neutral = neutral_form(beside(ammonium(), formate()))
+    neutral = neutral_form(side_by_side(ammonium(), formate()))
     carbon, first, second = 5, 6, 7
     taker, other = (
         (first, second) if len(neutral) and degrees(neutral)[first] == 2 else (second, first)
@@ -123,19 +123,19 @@ def degrees(atoms):
 
 
 def test_every_proton_of_several_pairs_moves():
-    pair = beside(ammonium(), formate())
-    neutral = neutral_form(beside(pair, pair))
+    pair = side_by_side(ammonium(), formate())
+    neutral = neutral_form(side_by_side(pair, pair))
     assert degrees_of(neutral, "N") == [3, 3] and degrees_of(neutral, "O") == [1, 1, 2, 2]
 
 
 def test_acids_without_a_proton_to_take_stay_ions():
-    neutral = neutral_form(beside(beside(ammonium(), formate()), formate()))
+    neutral = neutral_form(side_by_side(side_by_side(ammonium(), formate()), formate()))
     assert degrees_of(neutral, "N") == [3] and degrees_of(neutral, "O") == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 3.7])
 def test_crystal_cut_by_its_cell_is_treated_as_whole(shift):
-    ions = beside(ammonium(), formate(), gap=np.array([0, 0, 2.0]))
+    ions = side_by_side(ammonium(), formate(), gap=np.array([0, 0, 2.0]))
     crystal = ions.copy()
     crystal.set_cell([8.0, 8.0, 8.0])
     crystal.set_pbc(True)
@@ -152,7 +152,7 @@ def test_crystal_cut_by_its_cell_is_treated_as_whole(shift):
 def test_neutral_molecules_are_returned_unchanged(name):
     atoms = molecule(name)
     assert neutral_form(atoms) is atoms
-    assert degrees_of(neutral_form(beside(atoms, molecule("NH3"))), "N")[0] == min(
+    assert degrees_of(neutral_form(side_by_side(atoms, molecule("NH3"))), "N")[0] == min(
         [3, *degrees_of(atoms, "N")]
     )
 
@@ -163,5 +163,10 @@ def test_urea_and_free_ions_are_returned_unchanged():
         [k for k in range(len(urea)) if k not in (8, 9)]
     ]  # C(NH2)2 N, then the bare N becomes O
     urea.numbers[3] = 8
-    for atoms in (beside(urea, formate()), ammonium(), formate(), beside(formate(), formate())):
+    for atoms in (
+        side_by_side(urea, formate()),
+        ammonium(),
+        formate(),
+        side_by_side(formate(), formate()),
+    ):
         assert neutral_form(atoms) is atoms

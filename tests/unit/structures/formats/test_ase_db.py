@@ -28,16 +28,16 @@ def changed(*statements: str, values: tuple[object, ...] = ()) -> bytes:
 
 
 def test_rows_are_those_that_ase_wrote():
-    given = [
+    atoms_of_rows = [
         molecule("CH3OH"),
         bulk("NaCl", "rocksalt", a=5.64),
         Atoms("Cu2", [(0, 0, 5), (2, 2, 5)], cell=[4, 4, 9], pbc=(1, 1, 0)),
     ]
-    records = read_structures(ase_db(*given), "set.db")
+    records = read_structures(ase_db(*atoms_of_rows), "set.db")
     assert [(r.id, r.format, r.status) for r in records] == [
         (f"row-{k}", "ASE database", "ready") for k in range(3)
     ]
-    for record, atoms in zip(records, given, strict=True):
+    for record, atoms in zip(records, atoms_of_rows, strict=True):
         np.testing.assert_array_equal(record.atoms.numbers, atoms.numbers)
         np.testing.assert_array_equal(record.atoms.positions, atoms.positions)
         np.testing.assert_array_equal(record.atoms.cell.array, atoms.cell.array)
@@ -122,8 +122,9 @@ def test_pairs_are_read_once_for_any_number_of_rows():
             assert len(read_structures(data, "a.db")) == n
         return counted[0]
 
-    few, many = steps(20), steps(160)
-    assert many < 12 * few, (few, many)
+    n_small = steps(20)
+    n_large = steps(160)
+    assert n_large < 12 * n_small, (n_small, n_large)
 
 
 def with_generated_columns(n, kind="VIRTUAL"):
@@ -220,10 +221,10 @@ def test_database_that_is_cut_off_or_of_another_kind_is_refused():
 
 
 def test_limits_of_atoms_and_structures_hold():
-    small, few = Limits(max_atoms=5), Limits(max_structures=1)
+    small, one_structure = Limits(max_atoms=5), Limits(max_structures=1)
     assert (
         "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
     )
-    assert read_structures(ase_db(), "a.db", limits=few)[1].problem.startswith(
+    assert read_structures(ase_db(), "a.db", limits=one_structure)[1].problem.startswith(
         "the remaining structures were not read: the limit is 1 structures. Split"
     )

@@ -165,11 +165,11 @@ def test_table_of_other_columns_is_refused_by_its_schema(row, words):
 
 
 def test_pickled_objects_and_types_of_other_programs_are_never_opened():
-    kept = pa.schema(
+    schema = pa.schema(
         [pa.field("cif", pa.binary(), metadata={"ARROW:extension:name": "arrow.py_extension_type"})]
     )
     buffer = io.BytesIO()
-    pq.write_table(pa.table({"cif": [b"\x80\x04."]}, schema=kept), buffer)
+    pq.write_table(pa.table({"cif": [b"\x80\x04."]}, schema=schema), buffer)
     (record,) = read_structures(buffer.getvalue(), "a.parquet")
     assert record.problem.startswith("the column cif must contain text")
 
@@ -201,13 +201,17 @@ def test_file_that_is_cut_off_is_refused(share):
 
 
 def test_limits_hold_before_anything_is_unpacked():
-    small, few, short = Limits(max_atoms=2), Limits(max_structures=1), Limits(max_file_bytes=30_000)
+    small, one_structure, short = (
+        Limits(max_atoms=2),
+        Limits(max_structures=1),
+        Limits(max_file_bytes=30_000),
+    )
     assert (
         "has 3 atoms; the limit is 2"
         in read_structures(parquet(), "a.parquet", limits=small)[0].problem
     )
     assert (
-        read_structures(parquet(), "a.parquet", limits=few)[1].problem.partition(". ")[0]
+        read_structures(parquet(), "a.parquet", limits=one_structure)[1].problem.partition(". ")[0]
         == "the remaining structures were not read: the limit is 1 structures"
     )
     packed = parquet(
