@@ -12,6 +12,7 @@ from app.components.shared.waiting import worker_state
 from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.sources import JOB_ORIGINS
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 _WHY = (
@@ -50,12 +51,26 @@ def check_address() -> None:
         missing_choices["data set"] = ("data",)
     for choice in itertools.chain(*missing_choices.values()):
         session.choose(choice, "")
+    _drop_unknown_choices(workspace)
     if missing_choices:
         names = " and the ".join(missing_choices)
         session.set_message(
             f"This workspace does not contain the {names} that the address names. {_WHY}",
             tone="warning",
         )
+
+
+def _drop_unknown_choices(workspace: str) -> None:
+    """Drop runs to compare and a source that the workspace does not have, without a message."""
+    library = stores.library()
+    if runs := session.selected_id("runs"):
+        known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
+        session.choose("runs", ",".join(known_runs))
+    source = session.selected_id("source")
+    if source and library.is_registered("source") and source not in stores.sources():
+        jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
+        if source not in {job.payload["source"] for job in jobs}:
+            session.choose("source", "")
 
 
 def messages() -> None:
