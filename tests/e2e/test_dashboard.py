@@ -125,7 +125,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     page.keyboard.press("Enter")
     stops += tab_to(page, page.get_by_role("slider", name="Held out for the test"))
     page.keyboard.press("Home")
-    expect(page.get_by_text("6 structures held out")).to_be_visible()
+    expect(page.get_by_text("6 are held out for the test")).to_be_visible()
     expect_ready(page, "Train")
     for label in ("Warm-up iterations", "Draws of each chain"):
         stops += tab_to(page, page.get_by_label(label, exact=True))
