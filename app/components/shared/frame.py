@@ -13,6 +13,7 @@ from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.sources import JOB_ORIGINS
+from bandgap.sources.cards import NO_SOURCE
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 _WHY = (
@@ -67,7 +68,11 @@ def _drop_unknown_choices(workspace: str) -> None:
         known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
         session.choose("runs", ",".join(known_runs))
     source = session.selected_id("source")
-    if source and library.is_registered("source") and source not in stores.sources():
+    if (
+        source not in ("", NO_SOURCE)
+        and library.is_registered("source")
+        and source not in stores.sources()
+    ):
         jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
         if source not in {job.payload["source"] for job in jobs}:
             session.choose("source", "")
