@@ -206,7 +206,7 @@ def test_pages_of_an_installed_package_ignore_another_package_app(tmp_path: Path
     (home / "app" / "__init__.py").write_text("raise RuntimeError('another package')")
     port = free_port("127.0.0.1", 0)
     program = [str(installed / "server.py"), settings_of_port(port)]
-    command = [sys.executable, "-m", "bandgap.jobs.serve", *program]
+    command = [sys.executable, "-m", "bandgap.jobs.dashboard", *program]
     with page_process(command, port, home) as address, visiting(address) as visitor:
         page = "\n".join(str(message) for message in visitor.run(question_of("")))
     assert "another package" not in page

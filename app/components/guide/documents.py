@@ -29,6 +29,7 @@ GROUPS = MappingProxyType(
         ),
         "How-to guides": (
             "how-to/labels-and-units",
+            "how-to/from-calculations-to-labels",
             "how-to/theory-levels-and-baselines",
             "how-to/electron-levels",
             "how-to/elements-that-the-source-lacks",
