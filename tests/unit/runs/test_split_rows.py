@@ -23,7 +23,9 @@ def table() -> Table:
 
 @pytest.mark.parametrize("among", [None, [f"{k}a" for k in range(20)]], ids=["all", "candidates"])
 def test_copies_are_on_one_side_of_training_calibration_and_test_rows(table, among) -> None:
-    split = split_of(table, n_test=9, n_train=None, seed=1, conformal_share=0.3, test_candidates=among)
+    split = split_of(
+        table, n_test=9, n_train=None, seed=1, conformal_share=0.3, test_candidates=among
+    )
     sides = [
         {table.crystals[row] for row in rows} for rows in (split.train, split.held_back, split.test)
     ]
