@@ -214,7 +214,7 @@ def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("big.cif", "the file has 2,000 bytes; the limit is 500 bytes"),
         ("big.cif.gz", "the file has 2,000 bytes; the limit is 500 bytes"),
