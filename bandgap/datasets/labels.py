@@ -21,6 +21,7 @@ from bandgap.datasets.gaps import LARGEST_GAP_EV, distinct_levels, mixed_levels_
 from bandgap.datasets.matching import Matched, match_names
 from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
 from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.structures.draft import TABLE_NUMBER
 
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}
 _PLAIN_WORDS = _GAP_WORDS | {"band", "e", "energy", "target", "label"}
@@ -45,7 +46,6 @@ _ID_HEADERS = (
 )
 _FILE_HEADERS = ("file", "filename", "path", "filepath", "structurefile", "cif", "ciffile")
 _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # Texts of cells without a value, those of Excel and pandas among them.
 _EMPTY = {
     "", "nan", "na", "n/a", "n.a.", "none", "null", "-", "--", "?", "#n/a", "<na>", "#null!",
@@ -264,7 +264,7 @@ def _layout(
             return f"{where}: no column {id_column!r}. Found: {found_headers}."
         by_role = [header.index(id_column), by_role[1]]
     if by_role == [None, None]:
-        if any(_NUMBER.fullmatch(cell) for cell in header):
+        if any(TABLE_NUMBER.fullmatch(cell) for cell in header):
             first_line = printable(separator.join(header[:12]))
             return (
                 f"{where}: the first line ({first_line}) holds values and no headers. Add a line of"
@@ -355,7 +355,7 @@ def _numbers(
     invalid = []
     for line, cell in cells:
         text = cell.replace(",", ".") if has_decimal_commas and not is_mixed else cell
-        value = float(text) if _NUMBER.fullmatch(text) else float("nan")
+        value = float(text) if TABLE_NUMBER.fullmatch(text) else float("nan")
         value *= TO_EV[unit]
         if not 0.0 <= value <= LARGEST_GAP_EV:
             invalid.append(f"{line} ({quoted(cell)})")

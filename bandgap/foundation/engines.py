@@ -28,7 +28,8 @@ from bandgap.foundation.errors import ConfigError
 Name = Literal["local", "dask"]
 T = TypeVar("T")
 
-ENGINE, SCHEDULER = "BANDGAP_ENGINE", "BANDGAP_SCHEDULER"
+ENGINE = "BANDGAP_ENGINE"
+SCHEDULER = "BANDGAP_SCHEDULER"
 NAMES: tuple[Name, ...] = get_args(Name)
 CONNECT_S = 15  # time limit for the answer of a scheduler
 AHEAD = 4  # items for each process that are submitted before they are needed

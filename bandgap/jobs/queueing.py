@@ -70,7 +70,9 @@ def active_first(items: Iterable[T], job_of: Callable[[T], Job | None]) -> list[
     job_of
         Returns the job of an item.
     """
-    running, waiting, ended = [], [], []
+    running: list[T] = []
+    waiting: list[T] = []
+    ended: list[T] = []
     for item in items:
         job = job_of(item)
         if job is None or not job.active:

@@ -302,7 +302,9 @@ def fit(
 
     It starts from the requested output of the source, or from the one that fits the rows best.
     """
-    request, origin, train = prepared.request, prepared.origin, tables.train
+    request = prepared.request
+    origin = prepared.origin
+    train = tables.train
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
     head, head_errors_eV = choose_head(

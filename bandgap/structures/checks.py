@@ -2,21 +2,23 @@
 
 import numpy as np
 from ase import Atoms
-from ase.data import atomic_masses
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
-from bandgap.structures.formula import GRAMS_PER_CM3
+from bandgap.structures.formula import mass_density
 from bandgap.structures.neighbours import (
     CLOSEST_ANGSTROM,
     LARGEST_ANGSTROM,
     MAX_CLOSE_PAIRS,
+    REPEAT_ANGSTROM,
+    Pairs,
     check_density,
     check_volume,
     close_pairs,
     complete_cell,
+    repeated_atoms,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
@@ -26,8 +28,9 @@ NO_MEMORY = "needs more memory than there is"
 IMPOSSIBLE_DENSITY = 40.0
 HIGH_DENSITY = 24.0
 LOW_DENSITY = 0.01
-SAME_PLACE_ANGSTROM = 0.05  # atoms closer than this are at the same place
-_CARBON, _HYDROGEN = 6, 1
+BORDER_ANGSTROM = 1.0  # shortest lattice vector between an atom and its copy on the border
+_CARBON = 6
+_HYDROGEN = 1
 # Elements next to carbon in organic molecules: B N O F Si P S Cl Se Br I.
 _ORGANIC = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}
 # Shortest and longest bond of carbon to an element, Angstrom; excludes CN-, CO and carbonate.
@@ -61,10 +64,13 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     warnings = [DEUTERIUM] if deuterium else []
     if all(draft.pbc):
         check_density(len(numbers), cell)
-        warnings += _density_warnings(np.array(numbers), cell)
-        warnings += _drop_border_atoms(draft, cell)
+        warnings += _density_warnings(draft, cell)
+    pairs = _pairs_too_close(draft, cell)
+    if all(draft.pbc) and (warning := _drop_border_atoms(draft, pairs)):
+        warnings.append(warning)
         numbers, _ = to_numbers(draft.symbols, name=draft.name)
-    _check_distances(draft, cell)
+        pairs = _pairs_too_close(draft, cell)
+    _check_distances(draft, pairs)
     if draft.content_problem:
         raise Unreadable(draft.content_problem)
     if _lacks_hydrogen(draft, np.array(numbers), cell):
@@ -110,15 +116,14 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
     check_volume(complete_cell(cell, pbc))
 
 
-def _density_warnings(numbers: NDArray[np.int_], cell: Floats) -> list[str]:
+def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
     """Return a warning if the mass density is one that no solid has.
 
     Raises Unreadable if it is impossible. Osmium has 22.6 g/cm^3, the lightest frameworks
     0.13, and a molecule in a large cell of a calculation 0.03.
     """
-    volume = abs(float(np.linalg.det(cell)))
-    density = float(atomic_masses[numbers].sum()) * GRAMS_PER_CM3 / volume
-    volume_per_atom = volume / len(numbers)
+    density = mass_density(draft.symbols, cell)
+    volume_per_atom = abs(float(np.linalg.det(cell))) / len(draft.symbols)
     facts = f"{density:.2g} g/cm3, {volume_per_atom:.3g} A^3 per atom"
     if density > IMPOSSIBLE_DENSITY:
         raise Unreadable(
@@ -135,45 +140,41 @@ def _density_warnings(numbers: NDArray[np.int_], cell: Floats) -> list[str]:
     return []
 
 
-def _drop_border_atoms(draft: Draft, cell: Floats) -> list[str]:
-    """Drop atoms that are listed again on the opposite border of the cell; return a warning.
-
-    Such an atom is a lattice vector away from another one of the same element. An atom that is
-    listed twice at the same place stays, and is refused as a doubled one.
-    """
-    first, second, _ = close_pairs(
-        draft.positions,
-        cell=cell,
-        pbc=draft.pbc,
-        cutoff_angstrom=SAME_PLACE_ANGSTROM,
-        max_pairs=MAX_CLOSE_PAIRS,
-    )
-    repeated = set()
-    for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
-        is_apart = np.linalg.norm(draft.positions[i] - draft.positions[j]) > 1.0
-        if i != j and is_apart and i not in repeated and draft.symbols[i] == draft.symbols[j]:
-            repeated.add(j)
-    if not repeated:
-        return []
-    keep = [k for k in range(len(draft.symbols)) if k not in repeated]
-    n_before = len(draft.symbols)
-    draft.symbols = [draft.symbols[k] for k in keep]
-    draft.names = [draft.names[k] for k in keep] if draft.names else []
-    draft.positions = draft.positions[keep]
-    return [
-        f"{len(repeated):,} of {n_before:,} atoms are listed again on the opposite border of the"
-        " cell and were taken once"
-    ]
-
-
-def _check_distances(draft: Draft, cell: Floats) -> None:
-    i, j, distances = close_pairs(
+def _pairs_too_close(draft: Draft, cell: Floats) -> Pairs:
+    """Return the pairs of atoms that are closer than any bond."""
+    return close_pairs(
         draft.positions,
         cell=cell,
         pbc=draft.pbc,
         cutoff_angstrom=CLOSEST_ANGSTROM,
         max_pairs=MAX_CLOSE_PAIRS,
     )
+
+
+def _drop_border_atoms(draft: Draft, pairs: Pairs) -> str:
+    """Drop atoms that are listed again on the opposite border of the cell; return a warning or "".
+
+    Such an atom is a lattice vector away from another one of the same element. An atom that is
+    listed twice at the same place stays, and is refused as a doubled one.
+    """
+    first, second, distances = pairs
+    listed_apart = np.linalg.norm(draft.positions[first] - draft.positions[second], axis=1)
+    on_borders = (distances <= REPEAT_ANGSTROM) & (listed_apart > BORDER_ANGSTROM)
+    is_repeat = repeated_atoms(first[on_borders], second[on_borders], draft.symbols)
+    if not is_repeat.any():
+        return ""
+    keep = np.flatnonzero(~is_repeat).tolist()
+    draft.symbols = [draft.symbols[k] for k in keep]
+    draft.names = [draft.names[k] for k in keep] if draft.names else []
+    draft.positions = draft.positions[keep]
+    return (
+        f"{np.count_nonzero(is_repeat):,} of {len(is_repeat):,} atoms are listed again on the"
+        " opposite border of the cell and were taken once"
+    )
+
+
+def _check_distances(draft: Draft, pairs: Pairs) -> None:
+    i, j, distances = pairs
     if not len(distances):
         return
     closest = int(np.argmin(distances))

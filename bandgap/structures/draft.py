@@ -23,6 +23,8 @@ _FORTRAN_EXPONENT = str.maketrans({"D": "e", "d": "e"})
 NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
 ROW = rf"{NUMBER}[ \t]+{NUMBER}[ \t]+{NUMBER}"
 _NUMBER = re.compile(NUMBER)
+# A number in a cell of a table: without Fortran's exponents, infinities and words.
+TABLE_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Unreadable(Exception):

@@ -5,12 +5,12 @@ from ase.data import atomic_masses, covalent_radii
 from numpy.typing import NDArray
 
 from bandgap.structures.bonds import BOND
+from bandgap.structures.formula import GRAMS_PER_CM3
 from bandgap.structures.neighbours import close_vectors, complete_cell
 from bandgap.structures.records import StructureRecord
 from bandgap.structures.shapes import Shape
 
 CONTACT_ANGSTROM = 3.5  # largest distance of a contact between molecules
-GRAM_PER_CM3 = 1.66053906660  # one atomic mass unit per cubic angstrom
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -60,7 +60,7 @@ def shape_of(record: StructureRecord) -> Shape | None:
         bonds=np.stack([i[bonded], j[bonded]], axis=1).astype(np.uint16),
         shifts=np.clip(shifts[bonded], -127, 127).astype(np.int8),
         density_g_cm3=(
-            float(atomic_masses[numbers].sum()) / volume * GRAM_PER_CM3
+            float(atomic_masses[numbers].sum()) / volume * GRAMS_PER_CM3
             if all(pbc)
             else float("nan")
         ),

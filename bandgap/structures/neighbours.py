@@ -18,6 +18,9 @@ THINNEST_ANGSTROM = 0.5  # smallest distance of opposite faces of a cell
 DENSEST = math.sqrt(2) / CLOSEST_ANGSTROM**3
 # Larger coordinates are errors, and their squares have no digits left for distances.
 LARGEST_ANGSTROM = 1e5
+# Two listed atoms closer than this are one atom listed twice; disordered atoms are 0.1 A apart or
+# more.
+REPEAT_ANGSTROM = 0.05
 MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
 # Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
@@ -61,6 +64,20 @@ def check_density(n_atoms: int, cell: Floats) -> None:
             f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
             f" {CLOSEST_ANGSTROM} A, which is not accepted. Is the unit of the cell right?"
         )
+
+
+def repeated_atoms(
+    first: NDArray[np.intp], second: NDArray[np.intp], elements: list[str]
+) -> NDArray[np.bool_]:
+    """Return a mask (n,) of the atoms that repeat an earlier one of the same element.
+
+    `first` and `second` (pair,) are the atoms of every pair at the same place.
+    """
+    is_repeat = np.zeros(len(elements), dtype=bool)
+    for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
+        if i != j and not is_repeat[i] and elements[i] == elements[j]:
+            is_repeat[j] = True
+    return is_repeat
 
 
 def complete_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
@@ -138,7 +155,8 @@ def close_vectors(
         positions, complete_cell(cell, pbc), np.array(pbc), cutoff_angstrom
     )
     first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms come before images
-    i, j = atom_of_point[first], atom_of_point[second]
+    i = atom_of_point[first]
+    j = atom_of_point[second]
     is_image: NDArray[np.bool_] = np.any(shifts, axis=1)
     # Each pair with an image is found twice; one of the two is kept.
     keep = ~is_image[first] & (

@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.draft import Draft, Unreadable
-from bandgap.structures.neighbours import MAX_CLOSE_PAIRS, close_pairs
+from bandgap.structures.neighbours import (
+    MAX_CLOSE_PAIRS,
+    REPEAT_ANGSTROM,
+    close_pairs,
+    repeated_atoms,
+)
 from bandgap.structures.operators import Operations, check_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.unit_cells import UnitCell
@@ -14,9 +19,6 @@ from bandgap.structures.unit_cells import UnitCell
 # Images of one atom closer than this are one atom on a special position; rounding of coordinates
 # separates them by about 0.01 A.
 MERGE_ANGSTROM = 0.2
-# Two listed atoms closer than this are one atom listed twice; disordered atoms are 0.1 A apart or
-# more.
-REPEAT_ANGSTROM = 0.05
 OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) counts as 1
 _LARGEST_FRACTION = 1e4
 SHOWN_NAMES = 5  # number of atoms that a warning names
@@ -114,7 +116,8 @@ def from_sites(
                 f"atoms listed again by symmetry were taken once ({np.count_nonzero(~keep)} of"
                 f" {len(keep)} left out)"
             )
-        positions, sources = positions[keep], sources[keep]
+        positions = positions[keep]
+        sources = sources[keep]
     draft.symbols = [sites[source].symbol for source in sources]
     draft.names = [sites[source].name for source in sources]
     draft.positions = positions @ vectors
@@ -160,7 +163,6 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
 
     A file that lists both all atoms of the cell and symmetry operators gives every atom repeatedly.
     """
-    keep = np.ones(len(fractional), dtype=bool)
     first, second, _ = close_pairs(
         fractional @ cell,
         cell=cell,
@@ -168,10 +170,7 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
         cutoff_angstrom=REPEAT_ANGSTROM,
         max_pairs=MAX_CLOSE_PAIRS,
     )
-    for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
-        if i != j and keep[i] and elements[i] == elements[j]:
-            keep[j] = False
-    return keep
+    return ~repeated_atoms(first, second, elements)
 
 
 def _refuse_occupancies(sites: list[Site], where: str) -> None:

@@ -49,7 +49,8 @@ def unit_cell(values: Sequence[float], *, texts: Sequence[str]) -> UnitCell:
     `texts` are the six values as the file writes them; the digits give the rounding error. Raises
     Unreadable if no such cell exists.
     """
-    lengths, angles = list(values[:3]), list(values[3:])
+    lengths = list(values[:3])
+    angles = list(values[3:])
     vectors = cell_vectors(lengths, angles)
     length_error = min(_rounding(texts[:3]), _LARGEST_ROUNDING_ANGSTROM)
     angle_error = math.radians(min(_rounding(texts[3:]), _LARGEST_ROUNDING_DEGREES))

@@ -113,7 +113,9 @@ def greedy_soup(start: Start, weights: Layers, y_eV: Floats) -> tuple[NDArray[np
         larger_soup = np.append(members, candidate)
         score, sigma = score_and_sigma(larger_soup)
         if score <= best:
-            members, best, sigma_eV = larger_soup, score, sigma
+            members = larger_soup
+            best = score
+            sigma_eV = sigma
     return members, sigma_eV
 
 

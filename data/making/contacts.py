@@ -7,7 +7,7 @@ from ase.data import atomic_masses
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from bandgap.structures.drawing import GRAM_PER_CM3
+from bandgap.structures.formula import GRAMS_PER_CM3
 from bandgap.structures.neighbours import heights
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ DECIMALS: Final = 4
 
 def density_g_cm3(numbers: NDArray[np.int64], cell: Floats) -> float:
     """Return the density of atoms in a cell (3, 3) in Angstrom."""
-    return float(atomic_masses[numbers].sum() / abs(np.linalg.det(cell)) * GRAM_PER_CM3)
+    return float(atomic_masses[numbers].sum() / abs(np.linalg.det(cell)) * GRAMS_PER_CM3)
 
 
 def closest_contact(

@@ -68,13 +68,9 @@ def _drop_unknown_choices(workspace: str) -> None:
         known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
         session.choose("runs", ",".join(known_runs))
     source = session.selected_id("source")
-    if (
-        source not in ("", NO_SOURCE)
-        and library.is_registered("source")
-        and source not in stores.sources()
-    ):
+    if source not in ("", NO_SOURCE) and library.is_registered("source"):
         jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
-        if source not in {job.payload["source"] for job in jobs}:
+        if source not in {*library.shipped_sources(), *(job.subject for job in jobs)}:
             session.choose("source", "")
 
 

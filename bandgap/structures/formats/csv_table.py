@@ -9,14 +9,13 @@ import io
 import re
 from collections.abc import Iterator
 
-from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.draft import TABLE_NUMBER, Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats.parquet import draft_of_text
 from bandgap.structures.records import InfoValue, Limits
 
 _COLUMNS = ("cif", "poscar", "optimade")
 _IDS = ("id", "name", "material_id", "refcode", "jid", "mp_id", "cod_id")
 _SEPARATORS = (",", ";", "\t")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST = 2_000  # characters of a text that becomes a key
 
 
@@ -68,7 +67,7 @@ def _draft(row: list[str], header: list[str], *, column: str, number: int, limit
 def _value(cell: str, *, is_id: bool) -> InfoValue:
     """Return a cell as a number where it is one; ids stay text."""
     text = cell.strip()
-    return float(text) if not is_id and _NUMBER.fullmatch(text) else text
+    return float(text) if not is_id and TABLE_NUMBER.fullmatch(text) else text
 
 
 _CELL = '(?:"?(?:' + "|".join(_COLUMNS) + ')"?)'

@@ -22,6 +22,7 @@ from bandgap.foundation.errors import quoted
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.formats.json_values import short_values
 from bandgap.structures.records import InfoValue, Limits
 
 Floats = NDArray[np.float64]
@@ -31,8 +32,6 @@ _IDS = ("id", "material_id", "jid", "name", "refcode", "task_id", "unique_id")
 _CONTAINERS = ("structure", "final_structure", "atoms")
 _LISTS = ("data", "structures", "entries")
 _FULL = 0.999  # smallest occupancy of a full site
-_LONGEST = 2_000  # characters of a text that becomes a key
-_LARGEST = 2**63  # of a number that becomes a key
 
 
 def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
@@ -222,15 +221,8 @@ def _flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:
 
 def _info(fields: Any) -> dict[str, InfoValue]:
     """Return the numbers and short texts of an entry."""
-    info: dict[str, InfoValue] = {}
-    for key, value in fields.items() if isinstance(fields, dict) else ():
-        is_short_text = isinstance(value, str) and len(value) <= _LONGEST
-        is_number = isinstance(value, bool | float) or (
-            isinstance(value, int) and abs(value) < _LARGEST
-        )
-        if not key.startswith("@") and (is_short_text or is_number):
-            info[key] = value
-    return info
+    values = short_values(fields) if isinstance(fields, dict) else {}
+    return {key: value for key, value in values.items() if not key.startswith("@")}
 
 
 FORMAT = Format(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import quoted
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.formats.json_values import short_values
 from bandgap.structures.records import InfoValue, Limits
 
 MARK = "cartesian_site_positions"  # key of every structure with coordinates
@@ -30,8 +31,6 @@ _STRUCTURAL = {
     "type",
 }
 _FULL = 0.999  # smallest concentration of a fully occupied site
-_LONGEST = 2_000  # characters of a text in `info`
-_LARGEST = 2**63  # limit of an integer in `info`
 _MORE = (
     "the server has more structures than this response (more_data_available). Fetch the next pages"
     " too, by links.next or a larger page_limit, if you need them"
@@ -146,15 +145,8 @@ def _numbers(values: object, name: str) -> NDArray[np.float64]:
 
 
 def _info(attributes: Mapping[str, Any]) -> dict[str, InfoValue]:
-    info: dict[str, InfoValue] = {}
-    for key, value in attributes.items():
-        is_short_text = isinstance(value, str) and len(value) <= _LONGEST
-        is_number = isinstance(value, bool | float) or (
-            isinstance(value, int) and abs(value) < _LARGEST
-        )
-        if key not in _STRUCTURAL and (is_short_text or is_number):
-            info[key] = value
-    return info
+    values = short_values(attributes)
+    return {key: value for key, value in values.items() if key not in _STRUCTURAL}
 
 
 FORMAT = Format(

@@ -120,9 +120,11 @@ def _check_lists(types: "dict[str, pyarrow.DataType]") -> None:
         "pbc": (lambda kind: kinds.is_boolean(kind) or kinds.is_integer(kind), 1, "true and false"),
     }
     for name, (is_leaf, max_depth, description) in accepted.items():
-        kind, depth = types.get(name), 0
+        kind = types.get(name)
+        depth = 0
         while kind is not None and _is_list(kind):
-            kind, depth = kind.value_type, depth + 1
+            kind = kind.value_type
+            depth += 1
         min_depth = 0 if name == "pbc" else 1
         if (
             kind is not None

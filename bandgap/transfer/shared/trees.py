@@ -81,7 +81,10 @@ def flat_trees(
     """Concatenate the nodes of all trees of all models."""
     trees = [(tree.tree_, tree_sum.weight) for tree_sum in sums for tree in tree_sum.trees]
     first_nodes = np.cumsum([0, *(tree.node_count for tree, _ in trees)])
-    feature, threshold, children, value = [], [], [], []
+    feature = []
+    threshold = []
+    children = []
+    value = []
     for (tree, weight), first_node in zip(trees, first_nodes, strict=False):
         is_leaf = tree.children_left < 0
         nodes = np.arange(tree.node_count)
