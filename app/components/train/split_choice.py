@@ -163,9 +163,7 @@ def choose_split(
         10,
         max(total - 1, 10),
         None,
-        placeholder=f"all that are not held out: {default_n:,}"
-        if default_n < MOST_BY_DEFAULT
-        else f"{default_n:,}",
+        placeholder=f"{default_n:,}",
         key="train-n",  # a change of the share held out keeps an entered number
         help=_N_HELP,
     )
