@@ -75,7 +75,9 @@ def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
     visit: Visit, workspace: Workspace
 ) -> None:
     for source, after in (("", ""), ("mine", "mine"), ("inorganic", "")):
-        at = visit("data", ws=str(uuid.uuid4()), **({"source": source} if source else {}))
+        ws = str(uuid.uuid4())
+        workspace.jobs.submit(ws, "train_source", title="t", payload={}, subject="mine")
+        at = visit("data", ws=ws, **({"source": source} if source else {}))
         next(button for button in at.button if button.label == "Use the demo data").click().run()
         assert at.session_state["chosen_source"] == after
 

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from ase.io import write
 
@@ -106,19 +107,10 @@ class Jobs:
 
 def descendants(pid: int) -> list[tuple[int, str]]:
     """Ids and command lines of the processes that a process has started, and of their children."""
-    table = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [
-        (int(a), int(b), words)
-        for a, b, words in (line.split(maxsplit=2) for line in table.splitlines())
-    ]
     processes = []
-    parents = {pid}
-    while parents:
-        children = [(child, words) for child, parent, words in rows if parent in parents]
-        processes += children
-        parents = {child for child, _ in children}
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            processes.append((process.pid, " ".join(process.cmdline())))
     return processes
 
 
