@@ -12,7 +12,6 @@ from app.components.shared.waiting import worker_state
 from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.sources import JOB_ORIGINS
 from bandgap.sources.cards import NO_SOURCE
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
@@ -68,10 +67,11 @@ def _drop_unknown_choices(workspace: str) -> None:
         known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
         session.choose("runs", ",".join(known_runs))
     source = session.selected_id("source")
-    if source not in ("", NO_SOURCE) and library.is_registered("source"):
-        jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
-        if source not in {*library.shipped_sources(), *(job.subject for job in jobs)}:
-            session.choose("source", "")
+    if source in ("", NO_SOURCE) or not library.is_registered("source"):
+        return
+    is_shipped = source in library.shipped_sources()
+    if not is_shipped and all(job.subject != source for job in stores.source_jobs()):
+        session.choose("source", "")
 
 
 def messages() -> None:
