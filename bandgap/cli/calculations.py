@@ -22,7 +22,8 @@ def labels(
         list[Path],
         typer.Argument(
             metavar="RUNS...",
-            help="Folders of finished VASP calculations, or single files vasprun.xml(.gz).",
+            help="Folders or zip archives of finished calculations with VASP or Quantum ESPRESSO, "
+            "or single files.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="CSV", help="Table of gaps to write.")],
@@ -40,10 +41,11 @@ def labels(
         ),
     ] = False,
 ) -> None:
-    """Read gaps, structures and levels of theory from finished VASP calculations.
+    """Read gaps, structures and levels of theory from finished calculations.
 
-    Every vasprun.xml and vasprun.xml.gz under the folders is read. The gap is found by counting
-    electrons. A crystal whose bands overlap is a metal with gap 0. There is one line for each file.
+    Every vasprun.xml of VASP and XML file of Quantum ESPRESSO under the folders is read, also
+    gzipped. The gap is found by counting electrons. A crystal whose bands overlap is a metal with
+    gap 0. There is one line for each file.
     """
     from bandgap.calculations import read_calculations
     from bandgap.foundation.csv_tables import csv_of_columns
