@@ -103,7 +103,7 @@ def read_sources(
     Parameters
     ----------
     sources
-        Name of each source, and its path or bytes.
+        Name of each source to show, and its path or bytes.
     keep_unconverged, progress
         As in `read_calculations`.
 
@@ -132,7 +132,7 @@ def _read_file(file: CalculationFile, *, keep_unconverged: bool) -> Calculation:
         outcome = _outcome(file.content)
         if outcome.unconverged and not keep_unconverged:
             raise Unreadable(
-                f"{outcome.unconverged}. Converge it, or use its gap with --keep-unconverged"
+                f"{outcome.unconverged}. Converge it, or keep unconverged gaps (--keep-unconverged)"
             )
         gap = outcome.gap()
         notes = outcome.band_notes()

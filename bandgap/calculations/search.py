@@ -77,11 +77,12 @@ def calculation_files(
 def _places(name: str, source: Path | bytes) -> Iterator[tuple[str, str, Path | bytes]]:
     """Yield name, id and source of every file under a source; a folder means its OUTCAR."""
     if isinstance(source, bytes):
-        yield name, calculation_id(PurePosixPath(name).name) or "calculation", source
+        yield name, calculation_id(Path(name).name) or "calculation", source
         return
     if not source.is_dir():
-        folder = printable(source.resolve().parent.name) or "calculation"
-        yield name, calculation_id(source.name) or folder, source
+        is_upload = name != str(source)
+        folder = "" if is_upload else printable(source.resolve().parent.name)
+        yield name, calculation_id(Path(name).name) or folder or "calculation", source
         return
     for path, folders, names in os.walk(source):
         folders[:] = sorted(folder for folder in folders if not folder.startswith("."))

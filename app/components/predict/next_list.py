@@ -219,7 +219,7 @@ def _columns() -> dict[str, Any]:
 _FORMATS: dict[str, InputFormat] = {"POSCAR": "poscar", "CIF": "cif"}
 _INPUTS_HELP = (
     "A folder for each structure, named after its id. Compute there, and read the results by "
-    "`bandgap labels`: the ids stay the same."
+    "Read calculations on the page Data or by `bandgap labels`: the ids stay the same."
 )
 _CRITERIA_HELP = "\n\n".join(f"**{name}**: {text}" for name, text in HELP.items())
 _SPREAD_HELP = (
