@@ -64,7 +64,7 @@ def test_calculations_become_a_labelled_data_set_with_their_level(
     assert workspace.library.datasets(workspace.id, purpose="calculations") == []
     at.segmented_control(key="data-view").set_value("Known gaps").run()
     assert "3 gaps from calculations" in texts(at)
-    assert "Calculations with a remark: metal" in texts(at)
+    assert "Calculations with a remark" in texts(at)
 
 
 def test_gap_of_an_unconverged_calculation_is_kept_on_request(

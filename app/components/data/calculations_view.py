@@ -115,7 +115,7 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
     """Draw the table of calculations and the button that makes a data set of it."""
     st.write(table.summary)
     if table.level_warning:
-        st.warning(words.escaped(table.level_warning), icon=":material/warning:")
+        st.warning(words.escaped_sentence(table.level_warning), icon=":material/warning:")
     rows = pd.DataFrame(table.columns)
     shown_columns = ["id", "formula", "gap_eV", "kind", "level_of_theory", "problem", "calculation"]
     tables.show(
