@@ -38,8 +38,12 @@ def counts_sentence(results: Sequence[Calculation]) -> str:
     """Return how many calculations give which kind of gap."""
     usable = [result for result in results if result.is_usable]
     kinds = Counter(result.kind for result in usable)
-    noun = "calculation" if len(results) == 1 else "calculations"
     return (
-        f"{len(results):,} {noun}: {kinds['direct']:,} direct gaps, {kinds['indirect']:,} indirect"
-        f" gaps, {kinds['metal']:,} metals, {len(results) - len(usable):,} without a gap."
+        f"{_count(len(results), 'calculation')}: {_count(kinds['direct'], 'direct gap')},"
+        f" {_count(kinds['indirect'], 'indirect gap')}, {_count(kinds['metal'], 'metal')},"
+        f" {len(results) - len(usable):,} without a gap."
     )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

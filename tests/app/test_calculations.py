@@ -51,7 +51,7 @@ def test_calculations_become_a_labelled_data_set_with_their_level(
     assert table["gap_eV"].isna().tolist() == [False, False, True, False]
     assert table.loc["salt", "kind"] == "direct"
     assert "ends early" in table.loc["broken", "problem"]
-    assert "4 calculations: 2 direct gaps, 0 indirect gaps, 1 metals, 1 without" in texts(at)
+    assert "4 calculations: 2 direct gaps, 0 indirect gaps, 1 metal, 1 without" in texts(at)
     assert "Levels of theory are mixed (PBE, SCAN)" in texts(at)
     at.text_input(key="calculations-name").set_value("first batch").run()
     click(at, "Make a data set of 3 gaps")

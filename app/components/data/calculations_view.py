@@ -29,7 +29,7 @@ LARGER = (
 )
 COLUMNS = {
     "kind": st.column_config.Column("direct or indirect"),
-    "level_of_theory": st.column_config.Column("level of theory"),
+    "level_of_theory": st.column_config.Column("level of theory", width=170),
     "calculation": st.column_config.Column("file"),
     "problem": st.column_config.Column("remarks, or why there is no gap", width="large"),
 }
