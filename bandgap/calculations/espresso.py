@@ -38,7 +38,7 @@ _SHORT_NAMES = {
     "VDW-DF2-C09": "vdW-DF2-C09", "BEEF": "BEEF-vdW", "BEEF-VDW": "BEEF-vdW",
 }  # fmt: skip
 # Exchange, correlation, gradient of exchange, gradient of correlation.
-_LONG_NAMES = {
+_LONG_NAMES: dict[tuple[str, ...], str] = {
     ("SLA", "PZ", "NOGX", "NOGC"): "LDA", ("SLA", "PW", "NOGX", "NOGC"): "LDA",
     ("SLA", "PW", "PBX", "PBC"): "PBE", ("SLA", "PW", "PBE", "PBE"): "PBE",
     ("SLA", "PW", "PSX", "PSC"): "PBEsol", ("SLA", "PW", "RPB", "PBC"): "revPBE",

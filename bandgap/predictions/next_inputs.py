@@ -54,12 +54,13 @@ def structures_of_records(records: "Sequence[StructureRecord]", rows: Sequence[i
     for row in rows:
         atoms = records[row].atoms
         assert atoms is not None  # a refused structure has no rank
+        along_a, along_b, along_c = (bool(value) for value in atoms.pbc)
         structures.append(
             Draft(
                 symbols=list(atoms.symbols),
                 positions=atoms.positions,
                 cell=atoms.cell.array if atoms.cell.rank == 3 else None,
-                pbc=tuple(bool(value) for value in atoms.pbc),
+                pbc=(along_a, along_b, along_c),
             )
         )
     return structures

@@ -140,7 +140,8 @@ def xyz_text(structure: Draft, title: str) -> str:
 def _cell_and_fractional(structure: Draft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the cell (3, 3) and fractional coordinates (atom, 3)."""
     cell = np.asarray(structure.cell, dtype=np.float64)
-    return cell, np.linalg.solve(cell.T, np.asarray(structure.positions).T).T
+    fractional = np.linalg.solve(cell.T, np.asarray(structure.positions).T).T
+    return cell, np.asarray(fractional, dtype=np.float64)
 
 
 def _row(vector: NDArray[np.float64]) -> str:
