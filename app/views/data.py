@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.data.calculations_view import calculations_form, calculations_view
+from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
@@ -32,8 +32,7 @@ def page() -> None:
     if not datasets:
         if not is_reading:
             first_visit()
-            with st.expander("Or read finished calculations"):
-                calculations_form()
+            calculations_expander("Or read finished calculations")
         return
     dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
     counts = stores.library().counts(dataset.id)
@@ -55,8 +54,7 @@ def page() -> None:
         if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
     if not is_reading:
-        with st.expander("Read calculations"):
-            calculations_form()
+        calculations_expander("Read calculations")
     manage_expander(dataset, datasets)
 
 

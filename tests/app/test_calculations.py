@@ -30,8 +30,16 @@ METAL = vasprun([[[-1.0, 0.0, -0.5, 2.0]] * 2], settings={"NELECT": 3, "METAGGA"
 ARCHIVE = zipped(salt=vasprun(), metal=METAL, broken=vasprun()[:900])
 
 
+def open_form(at: AppTest) -> AppTest:
+    """Open the expander of the form."""
+    at.session_state["read-calculations"] = True
+    return at.run()
+
+
 def read(at: AppTest, workspace: Workspace, files: list[tuple[str, bytes, str]]) -> AppTest:
     """Upload outputs, let a worker read them, and draw the page again."""
+    if not any(uploader.label == "Outputs of calculations" for uploader in at.file_uploader):
+        open_form(at)
     upload(at, "Outputs of calculations", files)
     click(at, "Read calculations")
     work_all(workspace.home)
@@ -75,7 +83,7 @@ def test_gap_of_an_unconverged_calculation_is_kept_on_request(
     assert "did not converge" in at.dataframe[0].value["problem"].iloc[0]
     assert next(b for b in at.button if b.label == "Make a data set of 0 gaps").disabled
     click(at, "Discard")
-    at.checkbox[0].set_value(True)
+    open_form(at).checkbox[0].set_value(True)
     read(at, workspace, files)
     assert at.dataframe[0].value["gap_eV"].tolist() == [1.5]
 
@@ -100,7 +108,9 @@ def test_missing_table_of_a_reading_is_named(visit: Visit, workspace: Workspace)
 
 
 def test_upload_without_files_says_what_is_accepted(visit: Visit, workspace: Workspace) -> None:
-    at = click(visit("data"), "Read calculations")
+    at = visit("data")
+    assert [uploader.label for uploader in at.file_uploader] == ["Structure files"]
+    click(open_form(at), "Read calculations")
     assert at.error[0].value.startswith("No file was chosen. Accepted: vasprun.xml of VASP")
 
 

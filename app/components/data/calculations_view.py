@@ -18,6 +18,7 @@ from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES, Datas
 from bandgap.jobs.store import Job
 
 FORM = "calculations"
+EXPANDER = "read-calculations"
 ACCEPTED = (
     "vasprun.xml of VASP and XML files of Quantum ESPRESSO 6 or later (data-file-schema.xml), as "
     "they are, as .gz or in a .zip"
@@ -33,6 +34,13 @@ COLUMNS = {
     "calculation": st.column_config.Column("file"),
     "problem": st.column_config.Column("remarks, or why there is no gap", width="large"),
 }
+
+
+def calculations_expander(label: str) -> None:
+    """Draw the expander with the form; it is empty while it is closed."""
+    with st.expander(label, on_change="rerun", key=EXPANDER) as expander:
+        if expander.open:
+            calculations_form()
 
 
 def calculations_form() -> None:
