@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,24 @@ def test_folder_without_calculations_is_an_error(tmp_path: Path) -> None:
         read_calculations([tmp_path])
     with pytest.raises(InputError, match="no such file or folder"):
         read_calculations([tmp_path / "missing"])
+
+
+def test_memory_does_not_grow_with_densities_of_states(tmp_path: Path) -> None:
+    rows = "<r> -12.3456 0.0012 3.4567 </r>\n" * 300_000
+    text = vasprun().replace("</calculation>", f"<dos><set>{rows}</set></dos></calculation>")
+    read(tmp_path, vasprun())  # loads modules
+    path = tmp_path / "vasprun.xml"
+    path.write_text(text)
+    assert path.stat().st_size > 9_000_000
+    del text, rows
+    tracemalloc.start()
+    try:
+        (result,) = read_calculations([path])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.gap_eV == 1.5
+    assert peak_bytes < 2_000_000
 
 
 @pytest.mark.data
