@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
+from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
@@ -20,15 +21,18 @@ from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dat
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
-CHECKS = ("check", "import_demo", "import_folder")
+CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
 VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 
 
 def page() -> None:
     frame.heading("Data", "Crystal structures and the band gaps that are known for some of them.")
     datasets = stores.library().datasets(session.workspace())
+    is_reading = calculations_view()
     if not datasets:
-        first_visit()
+        if not is_reading:
+            first_visit()
+            calculations_expander("Or read finished calculations")
         return
     dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
     counts = stores.library().counts(dataset.id)
@@ -49,6 +53,8 @@ def page() -> None:
             demo_button()
         if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
+    if not is_reading:
+        calculations_expander("Read calculations")
     manage_expander(dataset, datasets)
 
 
@@ -65,6 +71,8 @@ def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
 def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
     advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + advice)
+    if counts["usable"] >= stores.MIN_LABELLED:
+        st.page_link("views/train.py", label="Train on these", icon=":material/arrow_forward:")
     view = st.segmented_control(
         "View",
         VIEWS,
@@ -147,7 +155,7 @@ def _space(datasets: list[Dataset]) -> None:
     names = [dataset.name for dataset in datasets]
     sizes = [usage.datasets[dataset.id] for dataset in datasets]
     if for_predictions := usage.uploads - sum(sizes):
-        names.append("structures uploaded for predictions")
+        names.append("uploads for predictions, and calculations")
         sizes.append(for_predictions)
     table = pd.DataFrame({"data set": names, "disk space": [words.size(size) for size in sizes]})
     tables.show(table, alt="Disk space of every data set", rows=100)

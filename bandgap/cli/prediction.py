@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 IN_MEMORY = 2_000
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
 RankBy = Literal["reduction", "sd", "distance"]
+StructuresFormat = Literal["poscar", "cif"]
 Baselines = Annotated[
     Path | None,
     typer.Option(
@@ -169,6 +170,18 @@ def compute_next(
         ),
     ] = True,
     baselines: Baselines = None,
+    structures_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--structures-out",
+            metavar="ZIP",
+            help="Zip archive to write with the ranked structures, each in a folder that is named "
+            "after its id, ready to be computed.",
+        ),
+    ] = None,
+    structures_format: Annotated[
+        StructuresFormat, typer.Option(help="Format of the files in the archive.")
+    ] = "poscar",
 ) -> None:
     """Rank structures without known gaps by the benefit of computing each, and write a CSV.
 
@@ -177,6 +190,8 @@ def compute_next(
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
+    from bandgap.foundation.replacement import write_whole
+    from bandgap.predictions.next_inputs import next_zip, structures_of_records
     from bandgap.predictions.next_structures import (
         DISTANCE,
         REDUCTION,
@@ -210,6 +225,13 @@ def compute_next(
         f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by "
         f"{ranked.criterion}, written to {out}"
     )
+    if structures_out is not None:
+        rows = [int(row) for row in ranked.rows]
+        archive = next_zip(
+            structures_of_records(records, rows), predictions, rows, form=structures_format
+        )
+        write_whole(structures_out, archive)
+        typer.echo(f"{len(rows):,} structures, each in a folder, written to {structures_out}")
     if ranked.n_not_ranked:
         print_note(
             f"{ranked.n_not_ranked:,} structures have a warning on the content of the "

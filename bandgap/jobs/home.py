@@ -103,6 +103,11 @@ class Home:
                 if time.time() - path.stat().st_mtime > limit_s:
                     path.unlink()
 
+    def upload_path(self, digest: str) -> Path:
+        """Return the path of an upload. Raises InputError as `read_upload`."""
+        self.read_upload(digest)
+        return self.folder / "uploads" / digest
+
     def read_upload(self, digest: str) -> bytes:
         """Return the bytes that were stored under `digest`.
 
@@ -126,6 +131,12 @@ class Home:
 def shapes_path(home: Home, dataset_id: str) -> Path:
     """Return the path of the shapes of a data set."""
     return home.dataset_folder(dataset_id) / SHAPES
+
+
+def calculation_paths(home: Home, dataset_id: str) -> tuple[Path, Path]:
+    """Return the paths of what was read from calculations: table (JSON), structures (extXYZ)."""
+    folder = home.dataset_folder(dataset_id)
+    return folder / "calculations.json", folder / "calculations.extxyz"
 
 
 def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:

@@ -53,10 +53,11 @@ class Member:
     refusal: str = ""
 
 
-def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
+def unzip(source: bytes | Path, *, limits: Limits, with_gzip: bool = False) -> Iterator[Member]:
     """Yield the files of a zip archive, each with its content or the reason why it was refused.
 
-    `source` is the archive's bytes or its path. Raises Unreadable if the archive cannot be opened.
+    `source` is the archive's bytes or its path. With `with_gzip`, gzip files are yielded as they
+    are; otherwise they are refused. Raises Unreadable if the archive cannot be opened.
     """
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
@@ -79,7 +80,14 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
             # `ZipInfo.is_dir` fails if the name is empty.
             if entry.filename.endswith("/") or is_ignored(entry.filename):
                 continue
-            member = _member(archive, entry, opened, n_bytes_left=n_bytes_left, limits=limits)
+            member = _member(
+                archive,
+                entry,
+                opened,
+                n_bytes_left=n_bytes_left,
+                limits=limits,
+                with_gzip=with_gzip,
+            )
             n_bytes_left -= member.content.size
             yield member
 
@@ -116,6 +124,7 @@ def _member(
     *,
     n_bytes_left: int,
     limits: Limits,
+    with_gzip: bool,
 ) -> Member:
     name = printable(entry.filename)
 
@@ -132,9 +141,10 @@ def _member(
         # The size in the header may be wrong, so that the size is counted here.
         content = _read_within_limit(lambda: archive.open(entry), limit, reopened)
         _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
-        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith(
-            (GZIP_MAGIC, *ZIP_MAGIC)
-        ):
+        head = content.head(_MAGIC_BYTES)
+        is_gzip = suffix_of(name) == "gz" or head.startswith(GZIP_MAGIC)
+        is_archive = suffix_of(name) in _ARCHIVES or head.startswith((GZIP_MAGIC, *ZIP_MAGIC))
+        if is_archive and not (with_gzip and is_gzip):
             raise Unreadable(_NESTED)
     except Unreadable as error:
         return Member(name, refusal=str(error))

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
+from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, empty_workspace, texts
@@ -176,6 +179,20 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     )
     at.number_input[0].set_value(3).run()
     assert len(at.dataframe[1].value) == 3
+
+
+def test_ranked_structures_are_offered_as_input_files(visit: Visit, example: Example) -> None:
+    run = example.runs["btl_pcp_pe"]
+    at = visit("predict", run=run)
+    labels = [button.proto.label for button in at.get("download_button")]
+    assert "Structures of this list (POSCAR, zip)" in labels
+    folder = example.workspace.home.prediction_folder(run, example.prediction)
+    predictions = load_predictions(folder / QUANTILES)
+    rows = [predictions.ids.index(id) for id in at.dataframe[1].value["id"][:3]]
+    drafts = stored_structures(folder / EXTXYZ, predictions, rows)
+    assert [draft.info["id"] for draft in drafts] == [predictions.ids[row] for row in rows]
+    with pytest.raises(ArtifactError, match="does not contain the ranked structures"):
+        stored_structures(Path(os.devnull), predictions, rows)
 
 
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(

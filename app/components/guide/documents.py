@@ -26,6 +26,7 @@ GROUPS = MappingProxyType(
             "tutorials/source-of-your-own",
             "tutorials/reading-a-posterior",
             "tutorials/what-to-compute-next",
+            "tutorials/from-calculations-to-labels",
         ),
         "How-to guides": (
             "how-to/labels-and-units",

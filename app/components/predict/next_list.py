@@ -1,6 +1,7 @@
-"""What to compute next: unlabelled structures ranked by the information of a label, and a CSV."""
+"""What to compute next: unlabelled structures ranked by the information of a label, with files."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from app.components.shared import downloads, tables, words
 from app.components.shared.guide_links import help_link
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.next_inputs import next_zip, stored_structures
 from bandgap.predictions.next_structures import (
     DISTANCE,
     MOST,
@@ -22,6 +24,7 @@ from bandgap.predictions.next_structures import (
     next_structures,
 )
 from bandgap.predictions.table import Predictions
+from bandgap.structures.input_files import InputFormat
 
 HELP: dict[Criterion, str] = {
     REDUCTION: "By how much the squared error of all these predictions is expected to fall once "
@@ -34,11 +37,15 @@ HELP: dict[Criterion, str] = {
 
 @dataclass(frozen=True, eq=False)
 class NextList:
-    """A ranking: the table, best first, its summary, and a note on structures without a rank."""
+    """A ranking: the table, best first, its summary, and a note on structures without a rank.
+
+    `rows` are the ranked rows of the predictions, best first.
+    """
 
     table: pd.DataFrame
     sentence: str
     not_ranked: str
+    rows: tuple[int, ...]
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -59,14 +66,25 @@ def next_list(
         _predictions, _details, criterion=criterion, count=count, spread=spread
     )
     return NextList(
-        _table(selection, _predictions, _details), _sentence(selection), _not_ranked(selection)
+        _table(selection, _predictions, _details),
+        _sentence(selection),
+        _not_ranked(selection),
+        tuple(int(row) for row in selection.rows),
     )
 
 
 def next_view(
-    predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
+    predictions: Predictions,
+    details: PredictionDetails | None,
+    *,
+    run: RunRow,
+    prediction: str,
+    extxyz: Path | None,
 ) -> None:
-    """Draw the choice of criterion, number and spread, the ranking, and its download."""
+    """Draw the choice of criterion, number and spread, the ranking, and its downloads.
+
+    `extxyz` is the file of the predicted structures, None if there is none.
+    """
     if details is None:
         st.info("This prediction has no stored details. Predict the structures again to rank them.")
         return
@@ -107,9 +125,35 @@ def next_view(
         st.warning(selection.not_ranked, icon=":material/warning:", width=720)
     tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
     csv_table = selection.table.assign(ranked_by=criterion)
-    name = f"compute-next-{run.id[:8]}.csv"
-    downloads.csv_button("Download this list (CSV)", lambda: csv_table, name)
+    name = f"compute-next-{run.id[:8]}"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        downloads.csv_button("Download this list (CSV)", lambda: csv_table, f"{name}.csv")
+        if extxyz is not None and selection.rows:
+            _inputs_button(selection.rows, predictions, extxyz, name=f"{name}.zip")
     st.caption(HELP[criterion])
+
+
+def _inputs_button(
+    rows: tuple[int, ...], predictions: Predictions, extxyz: Path, *, name: str
+) -> None:
+    """Offer the ranked structures as a zip archive of input files."""
+    form = st.segmented_control(
+        "Files for the next batch",
+        list(_FORMATS),
+        default="POSCAR",
+        required=True,
+        key="next-format",
+        help=_INPUTS_HELP
+        + help_link("tutorials/what-to-compute-next", "In a shell and in the dashboard"),
+    )
+    accepted_form = _FORMATS[form or "POSCAR"]
+    downloads.file_button(
+        f"Structures of this list ({form}, zip)",
+        lambda: next_zip(
+            stored_structures(extxyz, predictions, rows), predictions, rows, form=accepted_form
+        ),
+        name,
+    )
 
 
 def _table(
@@ -172,6 +216,11 @@ def _columns() -> dict[str, Any]:
     }
 
 
+_FORMATS: dict[str, InputFormat] = {"POSCAR": "poscar", "CIF": "cif"}
+_INPUTS_HELP = (
+    "A folder for each structure, named after its id. Compute there, and read the results by "
+    "Read calculations on the page Data or by `bandgap labels`: the ids stay the same."
+)
 _CRITERIA_HELP = "\n\n".join(f"**{name}**: {text}" for name, text in HELP.items())
 _SPREAD_HELP = (
     "On: each structure is chosen as if those above it had been computed already, so that near "

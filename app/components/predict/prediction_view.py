@@ -66,6 +66,7 @@ def prediction_view(prediction: StoredPrediction) -> None:
             prediction.details,
             run=prediction.run,
             prediction=prediction.id,
+            extxyz=prediction.extxyz,
         )
 
 

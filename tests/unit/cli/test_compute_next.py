@@ -1,10 +1,12 @@
 """`bandgap compute-next`: the ranked list as a CSV, with unranked structures at its end."""
 
 import csv
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from bandgap.structures import read_paths
 from tests.unit.cli.conftest import WATER, Run
 
 
@@ -39,3 +41,23 @@ def test_file_with_a_warning_on_its_content_is_last_and_has_no_rank(
     assert "was not read" in rows[3]["warning"] and not any(row["warning"] for row in rows[:3])
     shorter = run("compute-next", *words, "--count", "1")
     assert "1 of 3 structures ranked by" in shorter.stdout
+
+
+@pytest.mark.parametrize(("form", "file"), [("poscar", "structure.xyz"), ("cif", "structure.xyz")])
+def test_ranked_structures_are_written_to_folders_named_after_their_ids(
+    run: Run, model: Path, candidates: Path, tmp_path: Path, form: str, file: str
+) -> None:
+    out = tmp_path / "next.csv"
+    archive = tmp_path / "batch" / "next.zip"
+    words = ("--model", model, "--structures", candidates, "--count", "2", "--out", out)
+    result = run("compute-next", *words, "--structures-out", archive, "--structures-format", form)
+    assert result.exit_code == 0, result.output
+    assert f"2 structures, each in a folder, written to {archive}" in result.stdout
+    ranked = [row["id"] for row in csv.DictReader(out.read_text().splitlines()) if row["rank"]]
+    with zipfile.ZipFile(archive) as members:
+        assert members.namelist() == ["structures.csv", *(f"{id}/{file}" for id in ranked)]
+        members.extractall(tmp_path / "unpacked")
+    record = read_paths([tmp_path / "unpacked" / ranked[0] / file])[0]
+    assert record.formula == "H2O"
+    rows = list(csv.DictReader((tmp_path / "unpacked/structures.csv").read_text().splitlines()))
+    assert [row["folder"] for row in rows] == ranked
