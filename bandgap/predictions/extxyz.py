@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import Predictions
+from bandgap.predictions.table import P_METAL, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
-_NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.]+_eV|interval)=")
+_NUMBER = re.compile(
+    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|(?:lower|upper)_[0-9.]+_eV|interval)="
+)
 
 
 def predicted_blocks(
@@ -50,8 +52,8 @@ def predicted_blocks(
 def interval_numbers(
     predictions: Predictions, *, level: float, kind: IntervalKind
 ) -> list[dict[str, float | str]]:
-    """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not
-    refused.
+    """Return mean, sd and both ends of the interval in eV, its kind, and the probability of a metal
+    if there is one, for every row that is not refused.
 
     The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
     """
@@ -65,6 +67,11 @@ def interval_numbers(
             f"upper_{percent}_eV": round(float(upper[i]), 6),
             "interval": kind,
         }
+        | (
+            {}
+            if predictions.p_metal is None
+            else {P_METAL: round(float(predictions.p_metal[i]), 6)}
+        )
         for i in usable_rows(predictions)
     ]
 

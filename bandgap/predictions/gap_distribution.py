@@ -124,11 +124,11 @@ class GapDistribution:
 
         Raises InputError for probabilities outside (0, 1).
         """
-        asked = np.asarray(probabilities, dtype=np.float64)
-        if self.p_metal is None and asked.ndim == 1:
-            return np.maximum(mixture_quantiles(self.centres_eV, self.sds_eV, asked), 0.0)
+        levels = np.asarray(probabilities, dtype=np.float64)
+        if self.p_metal is None and levels.ndim == 1:
+            return np.maximum(mixture_quantiles(self.centres_eV, self.sds_eV, levels), 0.0)
         by_row = np.broadcast_to(
-            asked[:, None] if asked.ndim == 1 else asked, (len(asked), len(self))
+            levels[:, None] if levels.ndim == 1 else levels, (len(levels), len(self))
         )
         if not ((by_row > 0) & (by_row < 1)).all():
             raise InputError("quantiles: probabilities must be above 0 and below 1.")
