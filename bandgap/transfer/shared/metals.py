@@ -259,7 +259,7 @@ def _subset(is_metal: NDArray[np.bool_], most: int, *, seed: int) -> NDArray[np.
     n_metals = int(np.clip(round(most * is_metal.mean()), LEAST, most - LEAST))
     metals = rng.choice(np.flatnonzero(is_metal), min(n_metals, int(is_metal.sum())), replace=False)
     semiconductor_rows = np.flatnonzero(~is_metal)
-    semiconductors_of_subset = rng.choice(
-        others, min(most - metals.size, others.size), replace=False
+    n_others = min(most - metals.size, semiconductor_rows.size)
+    return np.sort(
+        np.concatenate([metals, rng.choice(semiconductor_rows, n_others, replace=False)])
     )
-    return np.sort(np.concatenate([metals, semiconductors_of_subset]))

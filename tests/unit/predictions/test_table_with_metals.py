@@ -117,9 +117,7 @@ def test_parquet_has_the_probability_as_a_number(predictions, tmp_path):
 
 @pytest.mark.parametrize("has_metals", [True, False])
 def test_prediction_in_chunks_is_the_whole_one(predictions, tmp_path: Path, has_metals):
-    prediction_of_all = (
-        predictions if has_metals else dataclasses.replace(predictions, p_metal=None)
-    )
+    expected = predictions if has_metals else dataclasses.replace(predictions, p_metal=None)
     nothing = np.zeros(0)
     details = PredictionDetails(
         ("",) * 2,
@@ -133,14 +131,14 @@ def test_prediction_in_chunks_is_the_whole_one(predictions, tmp_path: Path, has_
     growing = GrowingPrediction(tmp_path / "grow", work="w", made_of=str)
     with growing:
         for rows in (np.array([0, 1]), np.array([2, 3])):
-            growing.add(rows_of(prediction_of_all, rows), details, [RECORDS[row] for row in rows])
+            growing.add(rows_of(expected, rows), details, [RECORDS[row] for row in rows])
         growing.finish(tmp_path / "done")
     again = load_predictions(tmp_path / "done" / QUANTILES)
     assert (again.p_metal is not None) == has_metals
     if has_metals:
         np.testing.assert_array_equal(again.p_metal, P)
-    np.testing.assert_array_equal(again.quantiles_new, prediction_of_all.quantiles_new)
-    assert (tmp_path / "done" / "predictions.csv").read_text() == prediction_of_all.to_csv()
+    np.testing.assert_array_equal(again.quantiles_new, expected.quantiles_new)
+    assert (tmp_path / "done" / "predictions.csv").read_text() == expected.to_csv()
 
 
 def test_probabilities_of_another_number_of_rows_are_refused(predictions):
