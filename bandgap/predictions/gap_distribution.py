@@ -175,7 +175,8 @@ class GapDistribution:
         s = self.sds_eV
         first = _mean(s * (_integral(m / s) - _integral((m - y) / s)))
         second = np.array([_squared_survival(m[:, j], s[:, j]) for j in range(len(self))])
-        return y - 2.0 * self._factor * first + self._factor**2 * second
+        scores: Floats = y - 2.0 * self._factor * first + self._factor**2 * second
+        return scores
 
     def pit(self, gaps_eV: ArrayLike, rng: np.random.Generator) -> Floats:
         """Return the probability integral transform (n,), uniform for a calibrated model.

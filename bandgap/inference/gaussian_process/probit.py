@@ -63,8 +63,9 @@ class ProbitProblem:
         state: list[Sites | None] = [None]
 
         def negative(theta: Floats) -> tuple[float, Floats]:
-            state[0] = self.sites(theta, start=state[0])
-            value, gradient = self._log_density(theta, state[0])
+            sites = self.sites(theta, start=state[0])
+            state[0] = sites
+            value, gradient = self._log_density(theta, sites)
             return -value, -gradient
 
         result = minimize(
