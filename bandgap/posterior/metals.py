@@ -78,11 +78,10 @@ class MetalsPosterior:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return the tensors of both parts, with the part before the name."""
-        parts = {SEMICONDUCTORS: self.semiconductors, CLASSIFIER: self.classifier}
-        return {
-            f"{prefix}{name}": value
-            for prefix, part in parts.items()
-            for name, value in part.to_arrays().items()
+        arrays = self.semiconductors.to_arrays()
+        classifier = self.classifier.to_arrays()
+        return {f"{SEMICONDUCTORS}{name}": value for name, value in arrays.items()} | {
+            f"{CLASSIFIER}{name}": value for name, value in classifier.items()
         }
 
     def scalars(self) -> dict[str, Any]:

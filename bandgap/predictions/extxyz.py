@@ -59,21 +59,19 @@ def interval_numbers(
     """
     lower, upper = predictions.interval(level, kind)
     percent = f"{100 * level:.6g}"
-    return [
-        {
+    rows: list[dict[str, float | str]] = []
+    for i in usable_rows(predictions):
+        row: dict[str, float | str] = {
             "predicted_gap_eV": round(float(predictions.mean_eV[i]), 6),
             "predicted_sd_eV": round(float(predictions.sd_new_eV[i]), 6),
             f"lower_{percent}_eV": round(float(lower[i]), 6),
             f"upper_{percent}_eV": round(float(upper[i]), 6),
             "interval": kind,
         }
-        | (
-            {}
-            if predictions.p_metal is None
-            else {P_METAL: round(float(predictions.p_metal[i]), 6)}
-        )
-        for i in usable_rows(predictions)
-    ]
+        if predictions.p_metal is not None:
+            row[P_METAL] = round(float(predictions.p_metal[i]), 6)
+        rows.append(row)
+    return rows
 
 
 def usable_rows(predictions: Predictions) -> list[int]:
