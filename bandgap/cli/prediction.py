@@ -86,9 +86,9 @@ def predict(
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
     Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower
-    end below zero means that the model cannot rule out a gap of zero. With more than 2,000
-    structures, or four chunks, the table grows while they are predicted; if the command is killed,
-    the same command resumes.
+    end of 0 means that the model cannot rule out a gap of zero. With more than 2,000 structures, or
+    four chunks, the table grows while they are predicted; if the command is killed, the same
+    command resumes.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads

@@ -1,8 +1,9 @@
 """Held-out structures of a stored run with predictions and known gaps, and figures at any level.
 
-All figures are computed from the 199 stored quantiles; loads no torch. The CRPS of a structure is
-twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc.
-102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11, 1267-1277). Here the
+All figures are computed from the 199 stored quantiles, cut at zero; loads no torch. The CRPS of a
+structure is twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am.
+Stat. Assoc. 102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11,
+1267-1277). Here the
 mean is over the stored probabilities, without the tails outside them.
 """
 
@@ -66,6 +67,8 @@ def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
         name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS
     }
     numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
+    if predictions.p_metal is not None:
+        numbers["p_metal"] = predictions.p_metal[rows]
     return replace(predictions, **texts, **numbers)
 
 
@@ -117,13 +120,16 @@ def figures_at(
         "crps_eV": float(crps_each(heldout).mean()),
         "coverage": coverage(gaps, lower, upper=upper),
         "width_eV": mean_width(lower, upper),
-        "miscalibration": coverage_curve(gaps, predictions.quantiles_new).miscalibration_area,
+        "miscalibration": coverage_curve(
+            gaps, predictions.quantiles_new, p_metal=predictions.p_metal
+        ).miscalibration_area,
     }
 
 
 def crps_each(heldout: HeldOut) -> Floats:
     """Return the CRPS (n,) in eV of every structure from its stored quantiles."""
-    above = heldout.gaps_eV - heldout.predictions.quantiles_new  # (199, n)
+    quantiles = np.maximum(heldout.predictions.quantiles_new, 0.0)
+    above = heldout.gaps_eV - quantiles  # (199, n)
     losses = np.where(above >= 0, LEVELS[:, None] * above, (LEVELS[:, None] - 1.0) * above)
     result: Floats = 2.0 * losses.sum(axis=0) / (LEVELS.size + 1)
     return result

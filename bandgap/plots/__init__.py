@@ -15,6 +15,7 @@ from bandgap.plots.calibration import (
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
+from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
@@ -58,6 +59,7 @@ __all__ = [
     "learning_curve",
     "learning_figure",
     "method_weights",
+    "p_metal_figure",
     "parity",
     "pit_figure",
     "rank_counts",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.csv_tables import rearm
 from bandgap.foundation.errors import ConfigError
-from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS
+from bandgap.predictions.table import NUMBER_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,24 +42,25 @@ def write_parquet(lines: Iterable[str], out: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    reader = csv.reader(lines, strict=True)
     schema = pa.schema(
-        [(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS]
+        [(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in next(reader)]
     )
     partial = out.with_name(out.name + ".part")
     rows = 0
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for batch in _batches(lines, schema):
+        for batch in _batches(reader, schema):
             writer.write_batch(batch)
             rows += batch.num_rows
     partial.replace(out)
     return rows
 
 
-def _batches(lines: Iterable[str], schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordBatch]":
+def _batches(
+    reader: Iterator[list[str]], schema: "pyarrow.Schema"
+) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow as pa
 
-    reader = csv.reader(lines, strict=True)
-    next(reader)
     while rows := list(islice(reader, ROWS)):
         columns = zip(*rows, strict=True)
         values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]

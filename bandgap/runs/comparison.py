@@ -18,18 +18,18 @@ from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import METHOD
-from bandgap.evaluation.metrics import evaluate_predictions, rmse
+from bandgap.evaluation.gap_scores import gap_figures
+from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import BandgapError, Cancelled, InputError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
-from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.runs.compared_fits import ComparedFit, Facts, fit_key, reusable_fits
 from bandgap.runs.compared_tables import Compared, Members, MethodInputs
 from bandgap.runs.fitting import fit_members
-from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
+from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores, mean_and_sd
 from bandgap.runs.split_rows import split_of
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
@@ -386,8 +386,7 @@ def _fit_one(
     seconds = time.perf_counter() - started
     draws = posterior.predictive_draws(test.features)
     scores = conformal_scores(posterior, held_back) if len(held_back) else None
-    mean = draws.flat_means_eV.mean(axis=0)
-    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean, sd = mean_and_sd(draws)
     figures = heldout_figures(draws, gaps) | conformal_figures(scores, gaps, mean=mean, sd=sd)
     for figure in ("rhat_max", "ess_min", "divergences"):
         if figure in posterior.diagnostics.figures:
@@ -398,8 +397,7 @@ def _fit_one(
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
     """Return errors, scores, coverage and width of the 95 % interval on gaps (n,) in eV."""
-    ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    distribution = draws.gaps
+    lower, upper = distribution.interval(LEVEL)
     point = draws.flat_means_eV.mean(axis=0)
-    return evaluate_predictions(
-        gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point
-    )
+    return gap_figures(gaps, distribution, lower=lower, upper=upper, point=point)

@@ -56,6 +56,7 @@ from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.transfer import Method, TargetData
+from bandgap.transfer.shared.metals import metals_warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,6 +422,8 @@ def _manifest(
 ) -> dict[str, Any]:
     """Return the manifest's entries on a run."""
     warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
+    if problem := metals_warning(tables.train.gaps_eV):
+        warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)

@@ -26,6 +26,7 @@ SHOWN = [
     "mean_eV",
     "lower_eV",
     "upper_eV",
+    "p_metal",
     "note",
     "nearest_known",
     "nearest_percentile",

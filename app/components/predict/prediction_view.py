@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import streamlit as st
 
 from app.components.predict import prediction_files, prediction_table
@@ -20,7 +19,7 @@ from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
+from bandgap.predictions.table import ZERO_END_NOTE, Predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +103,8 @@ def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKi
             alt=f"Predicted gaps of {prediction.name} with their intervals",
             caption=FIGURE_CAPTION,
         )
-    if np.nanmin(values["lower"], initial=0.0) < 0:
-        st.caption(NEGATIVE_END_NOTE)
+    if (values["lower"] == 0.0).any():
+        st.caption(ZERO_END_NOTE)
 
 
 def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind) -> None:
@@ -117,7 +116,11 @@ def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind
             name=prediction.name,
             level=level,
             kind=kind,
-            columns=[*COLUMNS, "nearest_distance", "nearest_percentile"],
+            columns=[
+                *prediction.predictions.to_columns(level, kind),
+                "nearest_distance",
+                "nearest_percentile",
+            ],
             counts=prediction_files.row_counts(prediction.predictions.status),
         )
 

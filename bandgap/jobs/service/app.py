@@ -38,7 +38,7 @@ from bandgap.jobs.service.responses import (
 )
 from bandgap.jobs.service.structures_json import file_name
 from bandgap.jobs.service.tokens import has_access
-from bandgap.predictions.table import NEGATIVE_END_NOTE
+from bandgap.predictions.table import ZERO_END_NOTE
 
 _LOG = logging.getLogger(__name__)
 READERS = 2  # threads that read structures while the batcher computes
@@ -192,7 +192,7 @@ def build_app(
             count = "The structure" if len(rows) == 1 else f"None of {len(rows)} structures"
             verb = "cannot" if len(rows) == 1 else "can"
             return _refused(422, f"{count} {verb} be used: {rows[0]['problem']}", rows=rows)
-        notes = [*pending.model.notes, NEGATIVE_END_NOTE]
+        notes = [*pending.model.notes, ZERO_END_NOTE]
         return JSONResponse({"model": pending.model.name, "rows": rows, "notes": notes})
 
     return app

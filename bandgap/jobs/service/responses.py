@@ -27,6 +27,7 @@ class Row(BaseModel):
     level_of_theory: str = Field(
         description="How the gaps that the model learned from were computed."
     )
+    p_metal: float | None = Field(default=None, description=Quantity.P_METAL.help)
 
 
 class PredictionResponse(BaseModel):
@@ -34,9 +35,7 @@ class PredictionResponse(BaseModel):
 
     model: str
     rows: list[Row]
-    notes: list[str] = Field(
-        description="Warnings of the model, and a note on lower ends below zero."
-    )
+    notes: list[str] = Field(description="Warnings of the model, and a note on lower ends of 0.")
 
 
 class ErrorResponse(BaseModel):
