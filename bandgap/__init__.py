@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bandgap.predictions.table import Predictions
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
+    from bandgap.runs.refit import refit_run
     from bandgap.runs.regressor import BandGapRegressor
     from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
     from bandgap.runs.source import train_source_run
@@ -54,6 +55,7 @@ __all__ = [
     "read_labels",
     "read_paths",
     "read_structures",
+    "refit_run",
     "train_source_run",
     "train_sources_run",
     "transfer_run",
@@ -84,6 +86,7 @@ _MODULE_OF = {
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",
+    "refit_run": "bandgap.runs.refit",
     "train_source_run": "bandgap.runs.source",
     "train_sources_run": "bandgap.sources.training",
     "transfer_run": "bandgap.runs.transfer",

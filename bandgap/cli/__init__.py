@@ -49,6 +49,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "training",
             "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
         ),
+        "refit": ("refit", "run --out run-all"),
     },
     "Results": {
         "predict": (
