@@ -120,6 +120,7 @@ def transfer_run(
     out: Path | str,
     cache: DescriptorCache | None = None,
     checkpoints: Path | None = None,
+    keeps_checkpoints: bool = False,
     inputs: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Path:
@@ -149,6 +150,9 @@ def transfer_run(
         Folder in which a method that samples a network saves its state (default: "checkpoint" in
         `out`). A run that finds files there resumes from them, to the same posterior. It is removed
         at the end.
+    keeps_checkpoints
+        Whether the files in `checkpoints` stay at the end. A run with more draws
+        (`bandgap.runs.more_draws`) continues from them. Only with a folder outside of `out`.
     inputs
         Where structures and gaps were read, as JSON values. It is stored in the manifest.
     progress
@@ -185,7 +189,7 @@ def transfer_run(
     report(
         prepared, tables, fitted, folder=folder, started=started, inputs=inputs, progress=progress
     )
-    if prepared.request.checkpoint_every:
+    if prepared.request.checkpoint_every and not keeps_checkpoints:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 

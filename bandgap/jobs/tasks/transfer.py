@@ -8,9 +8,10 @@ from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Progress
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
+from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
 from bandgap.jobs.refitting import parent_folder
 from bandgap.jobs.sources import source_path
-from bandgap.jobs.starting import PARENT
+from bandgap.jobs.starting import EXTENDS, PARENT
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import dataset_of, labelled_set
 from bandgap.runs.requests import TransferRequest
@@ -36,6 +37,8 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     source = job.payload["source"]
     source_folder = None if source == NO_SOURCE else source_path(library, job.workspace, source)
     checkpoints = resuming.checkpoint_folder(home, job.payload)
+    if EXTENDS in job.payload:
+        copy_checkpoints(library, job)
     resumed = checkpoints.exists()
 
     options: dict[str, Any] = {
@@ -50,7 +53,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         if PARENT in job.payload:
             parent = parent_folder(library, job)
             return refit_run(parent, source_folder, data, **options)
-        return transfer_run(source_folder, data, request, **options)
+        return transfer_run(source_folder, data, request, keeps_checkpoints=True, **options)
 
     try:
         folder = run()
@@ -60,4 +63,6 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     except ForeignCheckpointError:  # the gaps of the data set or the program have changed
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
+    if checkpoints.is_dir():
+        keep_last_checkpoint(home, job, checkpoints)
     return {"folder": folder.name, "resumed": resumed}
