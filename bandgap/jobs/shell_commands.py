@@ -9,6 +9,7 @@ from bandgap.sources.cards import NO_SOURCE
 STRUCTURES = "STRUCTURES"
 GAPS = "GAPS.csv"
 RUN = "RUN"
+REFIT = "RUN-ALL"
 SOURCE = "SOURCE"
 _SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
 
@@ -26,12 +27,20 @@ def transfer_command(source: str, request: TransferRequest, *, level_of_theory: 
     return _command("transfer", [*options, *request.command_options(), ("--out", RUN)])
 
 
-def predict_command(transfer: TransferRequest, request: PredictRequest | None = None) -> str:
+def refit_command() -> str:
+    """Return `bandgap refit` for the folder that `transfer_command` writes, in the same folder."""
+    return _command(f"refit {RUN}", [("--out", REFIT)])
+
+
+def predict_command(
+    transfer: TransferRequest, request: PredictRequest | None = None, *, refitted: bool = False
+) -> str:
     """Return `bandgap predict` for the folder that `transfer_command` writes.
 
-    `transfer` is the request of that transfer.
+    `transfer` is the request of that transfer. With `refitted` the folder is that of
+    `refit_command`.
     """
-    options = [("--model", RUN), ("--structures", "NEW")]
+    options = [("--model", REFIT if refitted else RUN), ("--structures", "NEW")]
     if transfer.baseline:
         options.append(("--baselines", "BASELINES.csv"))
     if request is not None:

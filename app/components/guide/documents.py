@@ -42,6 +42,7 @@ GROUPS = MappingProxyType(
         "Explanation": (
             "explanation/which-source-and-method",
             "explanation/intervals",
+            "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",
             "explanation/descriptors",
