@@ -177,10 +177,11 @@ def is_no_better_than_mean(heldout: HeldOut, constant_eV: float) -> bool:
 
 def rank_correlation(heldout: HeldOut) -> float:
     """Return Spearman's rank correlation of predicted and known gaps, 0 if either is constant."""
-    ranks = [rankdata(values) for values in (heldout.predictions.mean_eV, heldout.gaps_eV)]
-    if min(float(np.ptp(values)) for values in ranks) == 0:
+    predicted_ranks = np.asarray(rankdata(heldout.predictions.mean_eV), dtype=np.float64)
+    known_ranks = np.asarray(rankdata(heldout.gaps_eV), dtype=np.float64)
+    if np.ptp(predicted_ranks) == 0 or np.ptp(known_ranks) == 0:
         return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(predicted_ranks, known_ranks)[0, 1])
 
 
 def far_rows(heldout: HeldOut) -> NDArray[np.int64]:

@@ -106,8 +106,8 @@ def is_extendable(run: RunRow) -> bool:
 def coordinates_of(run: RunRow) -> Literal["whitened", "partially centred"]:
     """Return the coordinates that the network sampler uses for the method of a run."""
     method = stores.library().methods().get(run.method)
-    is_whitened = method is not None and method.cost is not None
-    is_whitened = is_whitened and method.cost.sampler == "whitened"
+    cost = None if method is None else method.cost
+    is_whitened = cost is not None and cost.sampler == "whitened"
     return "whitened" if is_whitened else "partially centred"
 
 

@@ -75,7 +75,14 @@ def next_step_view(result: RunResult) -> None:
             st.switch_page(NEXT_PAGES[step])
         if can_refit and has_data and step != "train":
             _refit_button(result, kind="secondary")
-    st.caption(NEXT_REASONS[step], width=720)
+    reason = NEXT_REASONS[step]
+    if step == "predict" and refit is not None:
+        reason = (
+            "The refit on all labels is finished; Predict offers it first."
+            if _is_finished(refit)
+            else "The refit on all labels is under way; until it is finished, this run predicts."
+        )
+    st.caption(reason, width=720)
 
 
 def existing_refit(run: RunRow) -> RunRow | None:

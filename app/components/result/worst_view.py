@@ -33,10 +33,11 @@ def worst_view(result: RunResult) -> None:
         key=f"worst-{result.run.id}",
         rows=ROWS,
     )
-    st.caption(
+    far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
-        "the usual error. Wrong labels are often among them. Mark a row to see its structure."
+        "the usual error. Wrong labels are often among them. "
     )
+    st.caption(f"{far if n_far else ''}Mark a row to see its structure.")
     row = int(table.index[position or 0])
     structure_picture(result.run.dataset, result.heldout.predictions, row)
 

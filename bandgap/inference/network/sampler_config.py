@@ -78,8 +78,8 @@ class SamplerConfig:
                 f"{self.max_steps}. Accepted: an angle above 0 (radians), a target acceptance "
                 "between 0 and 1, and at least 1 step."
             )
-        lengths = (*self.extended_from, self.draws)
-        if self.extended_from and (self.draws is None or sorted(set(lengths)) != list(lengths)):
+        lengths = [*self.extended_from, self.draws or 0]
+        if self.extended_from and sorted(set(lengths)) != lengths:
             raise ConfigError(
                 f"sampler: {self.draws} draws, extended from {list(self.extended_from)}. Accepted: "
                 "increasing numbers of draws, the last one the number of draws itself."
