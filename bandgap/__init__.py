@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bandgap.foundation.errors import BandgapError
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
+    from bandgap.runs.html_report import write_report
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
     from bandgap.runs.refit import refit_run
@@ -60,6 +61,7 @@ __all__ = [
     "train_sources_run",
     "transfer_run",
     "unlabelled_cifs",
+    "write_report",
 ]
 
 _MODULE_OF = {
@@ -91,6 +93,7 @@ _MODULE_OF = {
     "train_sources_run": "bandgap.sources.training",
     "transfer_run": "bandgap.runs.transfer",
     "unlabelled_cifs": "bandgap.datasets.demo",
+    "write_report": "bandgap.runs.html_report",
 }
 
 __getattr__ = names_of(__name__, _MODULE_OF)

@@ -64,6 +64,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "prediction",
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         ),
+        "report": ("run_report", "run --out report.html"),
         "compare": (
             "compare",
             "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",

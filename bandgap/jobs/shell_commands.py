@@ -1,6 +1,8 @@
 """The command lines that repeat a run of a workspace in a shell."""
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from bandgap.jobs.demos import DEMOS
 from bandgap.runs.requests import PredictRequest, TransferRequest
@@ -11,6 +13,13 @@ GAPS = "GAPS.csv"
 RUN = "RUN"
 REFIT = "RUN-ALL"
 SOURCE = "SOURCE"
+_LABEL_OPTIONS = {
+    "label": "--label",
+    "labels": "--labels",
+    "unit": "--unit",
+    "column": "--column",
+    "id_column": "--id-column",
+}
 _SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
 
 
@@ -25,6 +34,28 @@ def transfer_command(source: str, request: TransferRequest, *, level_of_theory: 
     if level_of_theory:
         options.append(("--level-of-theory", level_of_theory))
     return _command("transfer", [*options, *request.command_options(), ("--out", RUN)])
+
+
+def stored_command(manifest: Mapping[str, Any]) -> str:
+    """Return the commands that repeat the run of a manifest, with the files that it names.
+
+    Where the manifest names no files they have placeholders, as in `transfer_command`.
+    """
+    inputs = manifest.get("inputs") or {}
+    refit = manifest.get("refit")
+    request = TransferRequest.of({**manifest["request"], **(refit or {}).get("request", {})})
+    options = [("--source", str(inputs.get("source", SOURCE)))]
+    options += [("--structures", str(path)) for path in inputs.get("structures", [STRUCTURES])]
+    label_options = [
+        (option, str(inputs[name])) for name, option in _LABEL_OPTIONS.items() if inputs.get(name)
+    ]
+    options += label_options or [("--labels", GAPS)]
+    if level := manifest.get("level_of_theory"):
+        options.append(("--level-of-theory", level))
+    lines = [_command("transfer", [*options, *request.command_options(), ("--out", RUN)])]
+    if refit:
+        lines.append(refit_command())
+    return "\n".join(lines)
 
 
 def refit_command() -> str:

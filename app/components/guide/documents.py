@@ -37,6 +37,7 @@ GROUPS = MappingProxyType(
             "how-to/cluster",
             "how-to/group-server",
             "how-to/large-data",
+            "how-to/share-a-run",
             "how-to/troubleshooting",
         ),
         "Explanation": (

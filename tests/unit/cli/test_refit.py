@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bandgap.storage.run_archives import run_archive
 from tests.unit.cli.conftest import Run
 
 WORDS = "--label gap_eV --level-of-theory PBE --method freeze --n-test 3".split()
@@ -70,3 +71,22 @@ def test_refit_does_not_replace_its_parent(run: Run, transferred: Path) -> None:
     failed = run("refit", transferred, "--out", transferred)
     assert failed.exit_code != 0
     assert (transferred / "manifest.json").is_file()
+
+
+def test_zip_of_a_run_predicts_and_reports_like_its_folder(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "moved.zip"
+    archive.write_bytes(run_archive(transferred))
+    tables = []
+    for model in (transferred, archive):
+        table = tmp_path / f"{model.name}.csv"
+        done = run("predict", "--model", model, "--structures", waters, "--out", table)
+        assert done.exit_code == 0
+        tables.append(table.read_text())
+    assert tables[0] == tables[1]
+    page = tmp_path / "report.html"
+    assert run("report", archive, "--out", page, "--title", "Waters").exit_code == 0
+    text = page.read_text()
+    assert "<h1>Waters</h1>" in text
+    assert f"--structures {waters}" in text and "--method freeze" in text
