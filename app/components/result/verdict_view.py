@@ -61,10 +61,12 @@ def next_step_view(result: RunResult) -> None:
     )
     if step == "refit":
         _refit_button(result, kind="primary")
+        _predict_link()
         return
     if step == "more draws":
         more_draws(result.files, result.run, kind="primary")
         st.caption(NEXT_REASONS[step], width=720)
+        _predict_link()
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
@@ -83,6 +85,13 @@ def next_step_view(result: RunResult) -> None:
             else "The refit on all labels is under way; until it is finished, this run predicts."
         )
     st.caption(reason, width=720)
+    if step != "predict":
+        _predict_link()
+
+
+def _predict_link() -> None:
+    """Draw the link to the page Predict, where predicting is not the next step."""
+    st.page_link("views/predict.py", label=NEXT_LABELS["predict"], icon=NEXT_ICONS["predict"])
 
 
 def existing_refit(run: RunRow) -> RunRow | None:

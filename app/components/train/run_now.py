@@ -33,6 +33,7 @@ def run_now(run: RunRow, job: Job) -> None:
     if job.active:
         st.session_state[WATCHED] = job.id
     elif _has_just_finished(run, job):
+        session.set_message(words.ending(job, noun="transfer"))
         st.switch_page("views/result.py")
     if job.state == "finished":
         finished(run)
