@@ -30,6 +30,7 @@ from bandgap.cli.prediction_table import (
     write_table,
 )
 from bandgap.cli.request_options import takes_request
+from bandgap.cli.zipped_run import takes_zipped_model
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
 
@@ -56,9 +57,14 @@ Baselines = Annotated[
 
 
 @takes_request(PredictRequest)
+@takes_zipped_model
 def predict(
     model: Annotated[
-        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+        ),
     ],
     structures: options.Structures,
     out: Annotated[
@@ -147,9 +153,14 @@ def predict(
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
 
 
+@takes_zipped_model
 def compute_next(
     model: Annotated[
-        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+        ),
     ],
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],

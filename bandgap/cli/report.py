@@ -45,9 +45,12 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print figures, warnings, card and folder of a run or a source model."""
+    from bandgap.evaluation.heldout import refit_sentence
     from bandgap.inference.prior_comparison import equal_to_prior
 
     print_figures(run_figures(manifest) | manifest.get("tested", {}))
+    if "refit" in manifest:
+        typer.echo(refit_sentence(manifest, parent=manifest["refit"]["parent"]))
     for sentence in tested_sentences(manifest):
         typer.echo(sentence)
     for sentence in (left_out_sentence(manifest), copies_of_run_sentence(manifest)):

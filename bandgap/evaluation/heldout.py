@@ -61,6 +61,34 @@ class HeldOut:
         return HeldOut(rows_of(self.predictions, rows), self.gaps_eV[rows])
 
 
+def tested_ids(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the structures on which the error of a run was measured.
+
+    For a run that was refitted on all labels they are those that its parent held out.
+
+    >>> tested_ids({"split": {"train": ["a"], "test": ["b"]}})
+    ['b']
+    >>> tested_ids({"split": {"train": ["a", "b"], "test": []}, "refit": {"test": ["b"]}})
+    ['b']
+    """
+    refit = manifest.get("refit") or {}
+    return list(refit.get("test") or manifest.get("split", {}).get("test", []))
+
+
+def refit_sentence(manifest: Mapping[str, Any], *, parent: str) -> str:
+    """Return whose test a run reports that was refitted on all labels; `parent` is its name.
+
+    >>> refit_sentence({"n": 303, "refit": {"n": 212, "test": ["a"] * 91}}, parent="run")
+    'Learned from all 303 labels. Error and coverage are those of run, which learned from 212 and \
+was tested on 91 others.'
+    """
+    refit = manifest["refit"]
+    return (
+        f"Learned from all {manifest['n']:,} labels. Error and coverage are those of {parent}, "
+        f"which learned from {refit['n']:,} and was tested on {len(refit['test']):,} others."
+    )
+
+
 def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     """Return the predictions of these rows, in this order."""
     texts: dict[str, Any] = {
@@ -82,7 +110,7 @@ def load_heldout(folder: Path, manifest: Mapping[str, Any]) -> HeldOut:
     ArtifactError
         When the stored predictions or the manifest are damaged or do not fit together.
     """
-    ids = list(manifest.get("split", {}).get("test", []))
+    ids = tested_ids(manifest)
     if not ids:
         raise InputError(
             "This run held out no structures, so nothing can be measured on it. Train again with "

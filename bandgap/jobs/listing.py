@@ -154,3 +154,17 @@ def names_and_numbers(
     files = [row[1] for row in rows]
     numbers = [np.nan if row[2] is None else row[2] for row in rows]
     return ids, files, np.array(numbers, dtype=np.float64)
+
+
+def row_of(library: Library, dataset_id: str, *, id: str, file: str) -> int | None:
+    """Return the row of the structure of this id and file in a data set, None where there is none.
+
+    Demo data and extended ids may have no such file; the id alone then decides if it is unique.
+    """
+    rows = library.database.rows(
+        "SELECT row, file FROM structure WHERE dataset = ? AND id = ?", dataset_id, id
+    )
+    matching_rows = [int(row["row"]) for row in rows if row["file"] == file]
+    if not matching_rows and len(rows) == 1:
+        matching_rows = [int(rows[0]["row"])]
+    return matching_rows[0] if matching_rows else None

@@ -18,6 +18,7 @@ from bandgap.plots.layers import feature_changes, layer_scales, ternary, validat
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
 from bandgap.plots.structures import (
     distance_percentiles,
@@ -64,6 +65,7 @@ __all__ = [
     "pit_figure",
     "rank_counts",
     "rank_plot",
+    "signed_error_figure",
     "size_histogram",
     "slices_figure",
     "spread_figure",

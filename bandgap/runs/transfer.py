@@ -8,7 +8,7 @@ manifest).
 import datetime
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictio
 from bandgap.predictions.table import Predictions
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import Origin, origin_of
+from bandgap.runs.parent_test import ParentTest
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.results import (
@@ -120,6 +121,8 @@ def transfer_run(
     out: Path | str,
     cache: DescriptorCache | None = None,
     checkpoints: Path | None = None,
+    keeps_checkpoints: bool = False,
+    inputs: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Path:
     """Transfer a source model to labelled structures and write the run to a folder.
@@ -148,6 +151,11 @@ def transfer_run(
         Folder in which a method that samples a network saves its state (default: "checkpoint" in
         `out`). A run that finds files there resumes from them, to the same posterior. It is removed
         at the end.
+    keeps_checkpoints
+        Whether the files in `checkpoints` stay at the end. A run with more draws
+        (`bandgap.runs.more_draws`) continues from them. Only with a folder outside of `out`.
+    inputs
+        Where structures and gaps were read, as JSON values. It is stored in the manifest.
     progress
         Called with every step; may raise `Cancelled`.
 
@@ -179,8 +187,10 @@ def transfer_run(
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
-    report(prepared, tables, fitted, folder=folder, started=started, progress=progress)
-    if prepared.request.checkpoint_every:
+    report(
+        prepared, tables, fitted, folder=folder, started=started, inputs=inputs, progress=progress
+    )
+    if prepared.request.checkpoint_every and not keeps_checkpoints:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
@@ -346,11 +356,14 @@ def report(
     *,
     folder: Path,
     started: float,
+    parent: ParentTest | None = None,
+    inputs: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> None:
     """Predict the test rows and write predictions, posterior and manifest.
 
-    `started` is the time at which the run started.
+    `started` is the time at which the run started. With `parent` the run reports the test of that
+    run. `inputs` become the entry of this name in the manifest.
     """
     train = tables.train
     domain = fit_run_domain(
@@ -362,6 +375,8 @@ def report(
     conformal = (
         conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
     )
+    if parent is not None:
+        conformal = parent.conformal
     result = HeldOutResult()
     if len(tables.test):
         progress(Update("predicting the test set"))
@@ -371,10 +386,16 @@ def report(
     manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
+    if inputs is not None:
+        manifest["inputs"] = dict(inputs)
+    if parent is not None:
+        manifest |= parent.entries
     with replaced_result(folder, kind="run") as new_folder:
         if result.predictions is not None:
             result.predictions.to_csv(new_folder / PREDICTIONS_CSV)
             save_predictions(new_folder / QUANTILES, result.predictions)
+        if parent is not None:
+            parent.copy_files(new_folder)
         save_run(
             new_folder,
             fitted.posterior,

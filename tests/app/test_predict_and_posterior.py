@@ -312,16 +312,16 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert "Energies about their mean, and their changes" in alts(at)
 
 
-def test_posterior_page_starts_the_run_again_with_enough_draws_by_one_button(
+def test_posterior_page_adds_enough_draws_to_the_run_by_one_button(
     visit: Visit, example: Example
 ) -> None:
     run = example.runs["btl_pcp_pe"]
     at = visit("posterior", run=run)
-    (button,) = [b for b in at.button if b.label.startswith("Run again with ")]
+    (button,) = [b for b in at.button if "more draws of each chain" in b.label]
     folder = example.workspace.home.run_folder(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     effective = min(manifest["diagnostics"]["ess"].values())
-    draws = int(button.label.split()[3].replace(",", ""))
+    draws = 40 + int(button.label.split()[0].replace(",", ""))
     assert effective < 400 and draws % 100 == 0
     assert 40 * 1.25 * 400 / effective <= draws < 40 * 1.25 * 400 / effective + 100
     assert "(about " in button.label
@@ -330,7 +330,7 @@ def test_posterior_page_starts_the_run_again_with_enough_draws_by_one_button(
     try:
         before = example.workspace.library.run(example.workspace.id, run)
         assert before is not None
-        sampler = {**SHORT, "draws": draws}
+        sampler = {**SHORT, "draws": draws, "keep": draws, "extended_from": [40]}
         assert newest.request == before.request.changed(settings={"sampler": sampler})
         assert (newest.dataset, newest.source) == (before.dataset, before.source)
         assert at.query_params["run"] == [newest.id] or at.query_params["run"] == newest.id
@@ -345,7 +345,7 @@ def test_posterior_page_of_a_run_without_chains_offers_no_more_draws(
     visit: Visit, example: Example
 ) -> None:
     at = visit("posterior", run=example.runs["fine_tune"])
-    assert not [b for b in at.button if b.label.startswith("Run again with ")]
+    assert not [b for b in at.button if "draws of each chain" in b.label]
 
 
 def test_posterior_page_of_an_output_layer_shows_which_features_moved(

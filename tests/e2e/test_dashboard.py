@@ -198,8 +198,12 @@ def test_closed_page_comes_back_by_its_address(
         again.goto(address)
         expect(again.get_by_role("heading", name=RIDGE, exact=True)).to_be_visible()
         expect(again.get_by_text("The transfer is finished after")).to_be_visible()
-        again.get_by_role("link", name="See what it learned").click()
-        expect(again.get_by_text("held-out structures the error is")).to_be_visible()
+        again.get_by_role("link", name="See the result").click()
+        expect(
+            again.get_by_text("held-out structures to judge the run by")
+            .or_(again.get_by_text("held-out structures;"))
+            .first
+        ).to_be_visible()
 
 
 def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashboard) -> None:

@@ -38,11 +38,13 @@ GROUPS = MappingProxyType(
             "how-to/cluster",
             "how-to/group-server",
             "how-to/large-data",
+            "how-to/share-a-run",
             "how-to/troubleshooting",
         ),
         "Explanation": (
             "explanation/which-source-and-method",
             "explanation/intervals",
+            "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",
             "explanation/descriptors",

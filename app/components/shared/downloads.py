@@ -29,6 +29,7 @@ _MIME = {
     "csv": "text/csv",
     "json": "application/json",
     "extxyz": "chemical/x-xyz",
+    "html": "text/html",
     "zip": "application/zip",
 }
 
