@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.components.shared import downloads, tables, words
 from app.components.shared.guide_links import help_link
+from app.components.structures.pictures import picture_addresses
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
@@ -39,6 +40,7 @@ class NextList:
     table: pd.DataFrame
     sentence: str
     not_ranked: str
+    rows: list[int]  # of the data set, in the order of the table
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -59,14 +61,25 @@ def next_list(
         _predictions, _details, criterion=criterion, count=count, spread=spread
     )
     return NextList(
-        _table(selection, _predictions, _details), _sentence(selection), _not_ranked(selection)
+        _table(selection, _predictions, _details),
+        _sentence(selection),
+        _not_ranked(selection),
+        [*selection.rows.tolist(), *selection.not_ranked.tolist()],
     )
 
 
 def next_view(
-    predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
+    predictions: Predictions,
+    details: PredictionDetails | None,
+    *,
+    run: RunRow,
+    prediction: str,
+    dataset: str,
 ) -> None:
-    """Draw the choice of criterion, number and spread, the ranking, and its download."""
+    """Draw the choice of criterion, number and spread, the ranking, and its download.
+
+    The structures are those of a data set, for their pictures.
+    """
     if details is None:
         st.info("This prediction has no stored details. Predict the structures again to rank them.")
         return
@@ -105,7 +118,8 @@ def next_view(
     st.markdown(selection.sentence, width=720)
     if selection.not_ranked:
         st.warning(selection.not_ranked, icon=":material/warning:", width=720)
-    tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
+    table = tables.with_pictures(selection.table, picture_addresses(dataset, selection.rows))
+    tables.show(table, alt="What to compute next, best first", columns=_columns(), rows=8)
     csv_table = selection.table.assign(ranked_by=criterion)
     name = f"compute-next-{run.id[:8]}.csv"
     downloads.csv_button("Download this list (CSV)", lambda: csv_table, name)
