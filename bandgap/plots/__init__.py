@@ -17,6 +17,7 @@ from bandgap.plots.comparison import difference_figure, learning_figure, method_
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.sources import learning_curve
 from bandgap.plots.structures import (
     distance_percentiles,
@@ -51,6 +52,8 @@ __all__ = [
     "element_counts",
     "energies",
     "feature_changes",
+    "figure_file",
+    "figure_numbers",
     "gap_histogram",
     "intervals",
     "layer_scales",
@@ -62,6 +65,7 @@ __all__ = [
     "pit_figure",
     "rank_counts",
     "rank_plot",
+    "save_figure",
     "size_histogram",
     "slices_figure",
     "spread_figure",
