@@ -22,6 +22,7 @@ FILTERS: dict[str, Status | None] = {
     "refused": "refused",
 }
 ROWS = 200  # of the table on one page
+PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 COLUMNS = {
     "status": st.column_config.Column(
         "verdict", help="ready, usable (with a warning in the next column) or refused."
@@ -73,7 +74,7 @@ def verdict_view(dataset: Dataset) -> None:
         )
         if total > ROWS:
             pages = -(-total // ROWS)
-            st.pagination(pages, key=f"page-{dataset.id}")
+            st.pagination(pages, key=f"page-{dataset.id}", width=PAGER_WIDTH)
             st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
     is_filtered = status is not None or bool(search.strip())
     _structure(dataset, numbered_verdicts, is_filtered=is_filtered)

@@ -187,7 +187,7 @@ def page_row(rows: Positions, *, key: str) -> None:
     if len(rows) > PAGE:
         pages = -(-len(rows) // PAGE)
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.pagination(pages, key=f"page-{key}")
+            st.pagination(pages, key=f"page-{key}", width=320)
             st.caption(
                 f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of "
                 "them."

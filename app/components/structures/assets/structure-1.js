@@ -78,7 +78,9 @@ function connect(state, root, box) {
     .addEventListener('change', event => state.send('cells', Number(event.target.value)))
   box.addEventListener('keydown', event => turnByKey(state, event))
   if (!state.viewer) return
-  state.observer = new ResizeObserver(() => state.viewer.resize())
+  state.observer = new ResizeObserver(() => {
+    if (box.clientWidth && box.isConnected) state.viewer.resize()
+  })
   state.observer.observe(box)
 }
 
