@@ -7,6 +7,7 @@ the fonts and line widths of print. No browser is needed.
 import html
 import io
 import re
+import textwrap
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ COLUMN_CM, PAGE_CM = 8.5, 17.0  # usual widths of one and of two columns
 DOTS_PER_INCH = 300
 _CM_PER_INCH = 2.54
 _FONT_POINTS = 8.0
+_CHARACTERS_PER_INCH = 15  # of the titles of axes, which are broken into lines
 _INK = "#1B1F24"
 _POINTS_PER_PIXEL = 0.55  # of markers and lines
 _SCREEN_PIXELS = {True: 430.0, False: 720.0}  # width on the screen of a narrow and a wide figure
@@ -203,7 +205,9 @@ def _draw_scatter(
         _draw_markers(fig, trace, axes, x, y)
     if "text" in mode and trace.text is not None:
         for u, v, text in zip(x, y, _listed(trace.text), strict=True):
-            axes.annotate(_shown(text), (u, v), (0, 4), textcoords="offset points", ha="center")
+            axes.annotate(
+                _label_text(text), (u, v), (0, 4), textcoords="offset points", ha="center"
+            )
 
 
 def _draw_markers(fig: go.Figure, trace: Any, axes: Any, x: Floats, y: Floats) -> None:
@@ -312,7 +316,7 @@ def _draw_annotation(note: Any, axes: Any) -> None:
     axes.text(
         note.x,
         note.y,
-        _shown(note.text),
+        _label_text(note.text),
         color=colour,
         transform=transform,
         ha=note.xanchor if note.xanchor in ("left", "right") else "center",
@@ -321,27 +325,31 @@ def _draw_annotation(note: Any, axes: Any) -> None:
 
 
 def _set_axis(settings: Any, axis: Any, categories: list[str]) -> None:
-    from matplotlib.ticker import MultipleLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, PercentFormatter
 
     name = axis.axis_name
     axes = axis.axes
-    axis.set_label_text(_shown(settings.title.text or ""))
+    n_characters = int(_CHARACTERS_PER_INCH * axes.figure.get_size_inches()[0])
+    axis.set_label_text(textwrap.fill(_label_text(settings.title.text or ""), n_characters))
     if settings.showgrid is not False:
         axis.grid(True, color="#E3E6E9", linewidth=0.5)
     axes.set_axisbelow(True)
     is_log = settings.type == "log"
     if is_log:
         getattr(axes, f"set_{name}scale")("log")
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if settings.range is not None and not categories:
         low, high = (10.0**end if is_log else end for end in settings.range)
         getattr(axes, f"set_{name}lim")(low, high)
     if categories:
-        axis.set_ticks(range(len(categories)), [_shown(text) for text in categories])
+        axis.set_ticks(range(len(categories)), [_label_text(text) for text in categories])
         if name == "x" and max(len(text) for text in categories) > 4:
             axis.set_tick_params(rotation=45)
     elif settings.tickvals is not None:
         texts = settings.ticktext if settings.ticktext is not None else settings.tickvals
-        axis.set_ticks(list(settings.tickvals), [_shown(str(text)) for text in texts])
+        axis.set_ticks(list(settings.tickvals), [_label_text(str(text)) for text in texts])
     elif settings.dtick is not None and not is_log:
         axis.set_major_locator(MultipleLocator(float(settings.dtick)))
     if settings.tickformat and "%" in settings.tickformat:
@@ -380,7 +388,7 @@ def _draw_ternary(fig: go.Figure, axes: Any) -> None:
         _draw_markers(fig, trace, axes, (c + a / 2.0) / total, a * height / total)
     corners = {"aaxis": (0.5, height + 0.03), "baxis": (0, -0.03), "caxis": (1, -0.03)}
     for name, (x, y) in corners.items():
-        text = _shown(fig.layout.ternary[name].title.text or "")
+        text = _label_text(fig.layout.ternary[name].title.text or "")
         axes.text(x, y, text, ha="center", va="bottom" if y > 0 else "top")
     handles, labels = axes.get_legend_handles_labels()
     if handles:
@@ -410,7 +418,7 @@ def _places(values: Any, categories: list[str]) -> Floats:
 def _label(fig: go.Figure, trace: Any) -> str | None:
     if not fig.layout.showlegend or trace.showlegend is False or not trace.name:
         return None
-    return _shown(trace.name)
+    return _label_text(trace.name)
 
 
 def _colour(text: str) -> tuple[str, float]:
@@ -443,6 +451,6 @@ def _text(text: str) -> str:
     return html.unescape(re.sub(r"<[^<>]+>", "", text.replace("<br>", "\n")))
 
 
-def _shown(text: Sequence[str] | str) -> str:
+def _label_text(text: Sequence[str] | str) -> str:
     """Return a label for matplotlib, which would read text between dollars as a formula."""
     return _text(str(text)).replace("$", r"\$")

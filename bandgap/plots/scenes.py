@@ -163,8 +163,10 @@ def cell_edges(cell: Floats, pbc: NDArray[np.bool_], repeats: Cell = (1, 1, 1)) 
     axes = [k for k in range(3) if pbc[k]]
     edges = []
     for axis in axes:
-        others = [range(repeats[k] + 1) if k in axes and k != axis else (0,) for k in range(3)]
-        for corner in itertools.product(*others):
+        corner_steps = [
+            range(repeats[k] + 1) if k in axes and k != axis else (0,) for k in range(3)
+        ]
+        for corner in itertools.product(*corner_steps):
             start = np.array(corner, dtype=np.float64) @ cell
             edges.append((start, start + repeats[axis] * cell[axis]))
     return np.array(edges, dtype=np.float64).reshape(-1, 2, 3)

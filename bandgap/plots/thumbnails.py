@@ -38,10 +38,10 @@ def thumbnail(shape: Shape, *, width: int = WIDTH, height: int = HEIGHT) -> str:
 
 def scene_picture(scene: Scene, *, width: int = WIDTH, height: int = HEIGHT) -> str:
     """Return the picture of a scene; see `thumbnail`."""
-    shown = _shown_atoms(scene)
+    drawn_atoms = _shown_atoms(scene)
     ends = cell_edges(scene.cell, scene.pbc, scene.repeats) @ scene.view.T
     positions = scene.positions @ scene.view.T
-    outline = np.concatenate([positions[shown], ends.reshape(-1, 3)])[:, :2]
+    outline = np.concatenate([positions[drawn_atoms], ends.reshape(-1, 3)])[:, :2]
     low = outline.min(axis=0) - _MARGIN_ANGSTROM
     high = outline.max(axis=0) + _MARGIN_ANGSTROM
     scale = _UNITS * float(np.min(np.array([width, height]) / (high - low)))
@@ -54,8 +54,8 @@ def scene_picture(scene: Scene, *, width: int = WIDTH, height: int = HEIGHT) -> 
 
     centres = on_picture(positions)
     depth = positions[:, 2].tolist()
-    parts = [(depth[atom], _ball(scene, atom, centres[atom])) for atom in shown]
-    parts += _sticks(scene, set(shown), centres, depth)
+    parts = [(depth[atom], _ball(scene, atom, centres[atom])) for atom in drawn_atoms]
+    parts += _sticks(scene, set(drawn_atoms), centres, depth)
     parts += [_polyhedron(scene, polyhedron, centres, depth) for polyhedron in scene.polyhedra]
     parts.sort(key=lambda part: part[0])
     edges = on_picture(ends)
@@ -65,7 +65,7 @@ def scene_picture(scene: Scene, *, width: int = WIDTH, height: int = HEIGHT) -> 
     stick = max(8, round(_STICK_ANGSTROM * scale))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width * _UNITS} {height * _UNITS}">{_definitions(scene, shown, scale)}'
+        f'viewBox="0 0 {width * _UNITS} {height * _UNITS}">{_definitions(scene, drawn_atoms, scale)}'
         f'<path d="{lines}" stroke="{_CELL}" stroke-width="8" fill="none"/>'
         f'<g stroke-width="{stick}" stroke-linecap="round">'
         + "".join(text for _, text in parts)
@@ -82,14 +82,14 @@ def _shown_atoms(scene: Scene) -> list[int]:
     return [int(atom) for atom in atoms[np.argsort(depth, kind="stable")][-MOST_ATOMS:]]
 
 
-def _definitions(scene: Scene, shown: list[int], scale: float) -> str:
+def _definitions(scene: Scene, drawn_atoms: list[int], scale: float) -> str:
     """Return the shading and one ball for every element."""
     texts = [
         '<defs><radialGradient id="s" cx=".35" cy=".3" r=".8"><stop stop-color="#fff" '
         'stop-opacity=".55"/><stop offset=".5" stop-color="#fff" stop-opacity="0"/>'
         '<stop offset="1" stop-opacity=".35"/></radialGradient>'
     ]
-    for number in np.unique(scene.numbers[shown]).tolist():
+    for number in np.unique(scene.numbers[drawn_atoms]).tolist():
         radius = max(12, round(ball_diameter(number) / 2.0 * scale))
         texts.append(
             f'<g id="e{number}" stroke="none"><circle r="{radius}" fill="{colour_of(number)}"/>'
@@ -138,12 +138,12 @@ def _half_outline(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _sticks(
-    scene: Scene, shown: set[int], centres: list[list[int]], depth: list[float]
+    scene: Scene, drawn_atoms: set[int], centres: list[list[int]], depth: list[float]
 ) -> list[tuple[float, str]]:
     """Return depth and drawing of the half of each bond at each of its atoms."""
     sticks = []
     for first, second in scene.bonds.tolist():
-        if first not in shown or second not in shown:
+        if first not in drawn_atoms or second not in drawn_atoms:
             continue
         (x, y), (u, v) = centres[first], centres[second]
         middle = f"{(x + u) // 2} {(y + v) // 2}"
