@@ -68,7 +68,7 @@ def save_figure(fig: go.Figure, path: Path | str, *, width_cm: float = COLUMN_CM
     suffix = path.suffix.lower().removeprefix(".")
     for file_format in ("png", "svg", "pdf"):
         if suffix == file_format:
-            path.write_bytes(figure_file(fig, file_format, width_cm=width_cm))  # type: ignore[arg-type]
+            path.write_bytes(figure_file(fig, file_format, width_cm=width_cm))
             return
     raise InputError(f"{path.name} does not end in .png, .svg or .pdf. Choose one of these.")
 
@@ -81,7 +81,7 @@ def figure_file(fig: go.Figure, file_format: Format, *, width_cm: float = COLUMN
     is_narrow = width_cm < (COLUMN_CM + PAGE_CM) / 2.0
     height = float(fig.layout.height or 360.0) / _SCREEN_PIXELS[is_narrow]
     height_cm = width_cm * float(np.clip(height, 0.4, 1.8))
-    settings: dict[str, Any] = {
+    settings: Any = {
         "font.size": _FONT_POINTS,
         "axes.linewidth": 0.6,
         "axes.spines.top": False,

@@ -65,7 +65,8 @@ def scene_picture(scene: Scene, *, width: int = WIDTH, height: int = HEIGHT) -> 
     stick = max(8, round(_STICK_ANGSTROM * scale))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width * _UNITS} {height * _UNITS}">{_definitions(scene, drawn_atoms, scale)}'
+        f'viewBox="0 0 {width * _UNITS} {height * _UNITS}">'
+        f"{_definitions(scene, drawn_atoms, scale)}"
         f'<path d="{lines}" stroke="{_CELL}" stroke-width="8" fill="none"/>'
         f'<g stroke-width="{stick}" stroke-linecap="round">'
         + "".join(text for _, text in parts)
