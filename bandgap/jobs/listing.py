@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from bandgap.jobs.rows import Verdict
 Status = Literal["ready", "warning", "refused"]
 
 _SYMBOL = re.compile(r"([A-Z][a-z]?)")
+_VARIABLES = 500  # of one SQL statement; SQLite has a limit
 _ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 
 
@@ -127,6 +129,21 @@ def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
         "SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row
     )
     return None if structure is None else Verdict.of(structure)
+
+
+def rows_of_ids(library: Library, dataset_id: str, ids: Sequence[str]) -> dict[str, int]:
+    """Return the rows of the usable structures of a data set that have one of these ids."""
+    row_of_id: dict[str, int] = {}
+    for start in range(0, len(ids), _VARIABLES):
+        part = ids[start : start + _VARIABLES]
+        rows = library.database.rows(
+            "SELECT id, row FROM structure WHERE dataset = ? AND status != 'refused'"
+            f" AND id IN ({', '.join('?' * len(part))})",
+            dataset_id,
+            *part,
+        )
+        row_of_id.update((str(row["id"]), int(row["row"])) for row in rows)
+    return row_of_id
 
 
 def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from bandgap.plots.layers import feature_changes, layer_scales, ternary, validat
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
 from bandgap.plots.structures import (
@@ -53,6 +54,8 @@ __all__ = [
     "element_counts",
     "energies",
     "feature_changes",
+    "figure_file",
+    "figure_numbers",
     "gap_histogram",
     "intervals",
     "layer_scales",
@@ -65,6 +68,7 @@ __all__ = [
     "pit_figure",
     "rank_counts",
     "rank_plot",
+    "save_figure",
     "signed_error_figure",
     "size_histogram",
     "slices_figure",

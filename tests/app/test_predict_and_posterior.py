@@ -24,7 +24,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, drawn_structures, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import SHORT, figure, train_source
 
@@ -149,7 +149,9 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
         "selection": {"rows": [3], "columns": [], "cells": []}
     }
     at.run()
-    assert "Structure H2O in three dimensions" in alts(at)
+    assert [values["label"] for values in drawn_structures(at)] == [
+        "Structure H2O in three dimensions"
+    ]
     text = texts(at)
     assert f"Nearest known: {first}".replace(
         "-", "\\-"

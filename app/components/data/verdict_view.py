@@ -1,16 +1,19 @@
 """The verdicts of a data set: a table in pages with filter, search and CSV, and one structure."""
 
+from collections.abc import Sequence
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.shared import downloads, stores, tables, words
 from app.components.shared.job_panel import job_panel
 from app.components.shared.structure_view import structure_view
+from app.components.structures.pictures import picture_addresses
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
-from bandgap.jobs.rows import Dataset
+from bandgap.jobs.rows import Dataset, Verdict
 
 FILTERS: dict[str, Status | None] = {
     "all": None,
@@ -19,6 +22,7 @@ FILTERS: dict[str, Status | None] = {
     "refused": "refused",
 }
 ROWS = 200  # of the table on one page
+PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 COLUMNS = {
     "status": st.column_config.Column(
         "verdict", help="ready, usable (with a warning in the next column) or refused."
@@ -51,7 +55,8 @@ def verdict_view(dataset: Dataset) -> None:
         return
     rows = [row for row, _ in numbered_verdicts]
     table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
-    table = table if table["gap_eV"].notna().any() else table.drop(columns="gap_eV")
+    table = _without_empty_columns(table)
+    table = tables.with_pictures(table, _pictures(dataset, numbered_verdicts))
     position = tables.pick(
         table,
         alt="Verdicts on the structures",
@@ -69,13 +74,33 @@ def verdict_view(dataset: Dataset) -> None:
         )
         if total > ROWS:
             pages = -(-total // ROWS)
-            st.pagination(pages, key=f"page-{dataset.id}")
+            st.pagination(pages, key=f"page-{dataset.id}", width=PAGER_WIDTH)
             st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
-    _structure(dataset, rows)
+    is_filtered = status is not None or bool(search.strip())
+    _structure(dataset, numbered_verdicts, is_filtered=is_filtered)
 
 
-def _structure(dataset: Dataset, rows: list[int]) -> None:
+def _without_empty_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without the gaps and the reasons if it has none."""
+    empty = [] if table["gap_eV"].notna().any() else ["gap_eV"]
+    empty += [] if table["problem"].any() else ["problem"]
+    return table.drop(columns=empty)
+
+
+def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
+    usable = [None if verdict.status == "refused" else row for row, verdict in rows]
+    return picture_addresses(dataset.id, usable)
+
+
+def _structure(
+    dataset: Dataset, numbered_verdicts: Sequence[tuple[int, Verdict]], *, is_filtered: bool
+) -> None:
+    """Draw the selected structure, or another one where the table's filter excludes it."""
+    rows = [row for row, _ in numbered_verdicts]
     row = session.shown_row(dataset.id)
+    if is_filtered and row not in rows:
+        usable = [row for row, verdict in numbered_verdicts if verdict.status != "refused"]
+        row = usable[0] if usable else rows[0]
     row = first_usable(stores.library(), dataset.id) if row is None else row
     verdict = None if row is None else row_verdict(stores.library(), dataset.id, row)
     if row is None or verdict is None:
@@ -91,9 +116,7 @@ def _structure(dataset: Dataset, rows: list[int]) -> None:
             args = (dataset.id, rows[target] if exists else row)
             st.button(label, icon=icon, disabled=not exists, on_click=session.show_row, args=args)
         st.caption("Choose a row of the table, or go through it.")
-    if not structure_view(
-        shapes_path(stores.home(), dataset.id), row, verdict, key=f"structure-{dataset.id}-{row}"
-    ):
+    if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key="structure"):
         _read_again(dataset)
 
 

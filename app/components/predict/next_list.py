@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.components.shared import downloads, tables, words
 from app.components.shared.guide_links import help_link
+from app.components.structures.pictures import picture_addresses
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_inputs import next_zip, stored_structures
@@ -39,13 +40,15 @@ HELP: dict[Criterion, str] = {
 class NextList:
     """A ranking: the table, best first, its summary, and a note on structures without a rank.
 
-    `rows` are the ranked rows of the predictions, best first.
+    `rows` are the ranked rows of the predictions, best first; `table_rows` are those of the table,
+    which also holds structures without a rank.
     """
 
     table: pd.DataFrame
     sentence: str
     not_ranked: str
     rows: tuple[int, ...]
+    table_rows: tuple[int, ...]
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -69,7 +72,8 @@ def next_list(
         _table(selection, _predictions, _details),
         _sentence(selection),
         _not_ranked(selection),
-        tuple(int(row) for row in selection.rows),
+        tuple(selection.rows.tolist()),
+        tuple(selection.rows.tolist() + selection.not_ranked.tolist()),
     )
 
 
@@ -79,11 +83,13 @@ def next_view(
     *,
     run: RunRow,
     prediction: str,
+    dataset: str,
     extxyz: Path | None,
 ) -> None:
     """Draw the choice of criterion, number and spread, the ranking, and its downloads.
 
-    `extxyz` is the file of the predicted structures, None if there is none.
+    The structures are those of a data set, for their pictures. `extxyz` is the file of the
+    predicted structures, None if there is none.
     """
     if details is None:
         st.info("This prediction has no stored details. Predict the structures again to rank them.")
@@ -123,7 +129,8 @@ def next_view(
     st.markdown(selection.sentence, width=720)
     if selection.not_ranked:
         st.warning(selection.not_ranked, icon=":material/warning:", width=720)
-    tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
+    table = tables.with_pictures(selection.table, picture_addresses(dataset, selection.table_rows))
+    tables.show(table, alt="What to compute next, best first", columns=_columns(), rows=8)
     csv_table = selection.table.assign(ranked_by=criterion)
     name = f"compute-next-{run.id[:8]}"
     with st.container(horizontal=True, vertical_alignment="bottom"):

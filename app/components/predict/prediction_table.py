@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.components.shared import stores, tables, words
 from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
@@ -187,16 +188,24 @@ def page_row(rows: Positions, *, key: str) -> None:
     if len(rows) > PAGE:
         pages = -(-len(rows) // PAGE)
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.pagination(pages, key=f"page-{key}")
+            st.pagination(pages, key=f"page-{key}", width=320)
             st.caption(
                 f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of "
                 "them."
             )
 
 
-def chosen_row(frame: pd.DataFrame, *, key: str) -> int | None:
-    """Draw the table and return the position of the selected row in the input."""
-    position = tables.pick(frame, alt="Predicted structures", columns=column_settings(), key=key)
+def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
+    """Draw the table with pictures and return the position of the selected row in the input.
+
+    The index of the frame contains the rows of the data set.
+    """
+    usable = frame["status"] != "refused"
+    rows = [int(row) if usable[row] else None for row in frame.index]
+    frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
+    position = tables.pick(
+        frame, alt="Predicted structures", columns=column_settings(), key=key, rows=8
+    )
     return None if position is None else int(frame.index[position])
 
 
@@ -211,9 +220,7 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
             )
         )
         formula = str(table.columns["formula"][row])
-        draw_structure(
-            shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}"
-        )
+        draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="chosen")
 
 
 def column_settings() -> dict[str, Any]:

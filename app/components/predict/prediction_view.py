@@ -66,6 +66,7 @@ def prediction_view(prediction: StoredPrediction) -> None:
             run=prediction.run,
             prediction=prediction.id,
             extxyz=prediction.extxyz,
+            dataset=prediction.dataset,
         )
 
 
@@ -87,7 +88,9 @@ def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKi
         if len(rows) > prediction_table.PAGE:
             key += f"-{selection.order}"
         page, page_key = prediction_table.shown_page(rows, key=key)
-        row = prediction_table.chosen_row(table.frame(page), key=page_key)
+        row = prediction_table.chosen_row(
+            table.frame(page), dataset=prediction.dataset, key=page_key
+        )
         prediction_table.page_row(rows, key=key)
         _downloads(prediction, level=level, kind=kind)
     with right_column:

@@ -31,6 +31,9 @@ _MIME = {
     "extxyz": "chemical/x-xyz",
     "html": "text/html",
     "zip": "application/zip",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "svg": "image/svg+xml",
 }
 
 
