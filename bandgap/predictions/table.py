@@ -30,6 +30,7 @@ from bandgap.predictions.mixtures import (
     mixture_quantiles,
     mixture_sd,
 )
+from bandgap.predictions.window import WINDOW_COLUMNS, Window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ TEXTS = (
     "problem",
 )
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
-NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
+NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", "p_window")
 
 NEGATIVE_END_NOTE = (
     "A band gap is not negative: intervals are shown as computed, and a lower end below zero means "
@@ -167,16 +168,36 @@ class Predictions:
         upper = _at_probability(stored, (1.0 + level) / 2.0)
         return lower, upper
 
-    def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> "pd.DataFrame":
-        """Return the table with the columns `COLUMNS` and one row for every row of the input."""
+    def window_probability(self, window: Window) -> Floats:
+        """Return the probability (n,) that a new gap lies in a window; NaN for refused rows."""
+        return window.probability(self.quantiles_new, LEVELS)
+
+    def window_depth_eV(self, window: Window) -> Floats:
+        """Return the expected depth (n,) in eV of a new gap in a window; NaN for refused rows."""
+        return window.expected_depth_eV(self.quantiles_new, LEVELS)
+
+    def to_frame(
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
+    ) -> "pd.DataFrame":
+        """Return the table with the columns `COLUMNS` and one row for every row of the input.
+
+        With a window, the table also has the columns `WINDOW_COLUMNS`.
+        """
         import pandas as pd
 
-        return pd.DataFrame(
-            {name: _column(values) for name, values in self.to_columns(level, kind).items()}
-        )
+        columns = self.to_columns(level, kind, window=window)
+        return pd.DataFrame({name: _column(values) for name, values in columns.items()})
 
     def to_columns(
-        self, level: float = 0.95, kind: IntervalKind = "prediction"
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
     ) -> dict[str, Sequence[str] | Floats]:
         """Return the columns of the table by name, texts as sequences and numbers as
         arrays (n,).
@@ -184,7 +205,7 @@ class Predictions:
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
         n = len(self)
-        return {
+        columns: dict[str, Sequence[str] | Floats] = {
             "id": self.ids,
             "file": self.files,
             "formula": self.formulas,
@@ -199,6 +220,10 @@ class Predictions:
             "problem": self.problem,
             "level_of_theory": [self.level_of_theory] * n,
         }
+        if window is not None:
+            values = ([str(window)] * n, self.window_probability(window))
+            columns |= dict(zip(WINDOW_COLUMNS, values, strict=True))
+        return columns
 
     def to_csv(
         self,
@@ -206,9 +231,10 @@ class Predictions:
         *,
         level: float = 0.95,
         kind: IntervalKind = "prediction",
+        window: Window | None = None,
     ) -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
-        text = csv_of_columns(self.to_columns(level, kind))
+        text = csv_of_columns(self.to_columns(level, kind, window=window))
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text

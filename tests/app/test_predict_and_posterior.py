@@ -174,8 +174,31 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(
         at.dataframe[1].value["sd_eV"], reverse=True
     )
-    at.number_input[0].set_value(3).run()
+    at.number_input(key="next-count").set_value(3).run()
     assert len(at.dataframe[1].value) == 3
+
+
+def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    assert "p_window" not in at.dataframe[0].value
+    gaps = at.dataframe[0].value["mean_eV"]
+    lower, upper = float(gaps.quantile(0.4)), float(gaps.quantile(0.6))
+    at.number_input(key="window-from").set_value(lower).run()
+    assert "p_window" not in at.dataframe[0].value  # one end is missing
+    at.number_input(key="window-to").set_value(upper).run()
+    chances = at.dataframe[0].value["p_window"]
+    assert list(chances) == sorted(chances, reverse=True) and chances.between(0, 100).all()
+    assert f"{chances.sum() / 100:.1f} of 60 structures expected" in texts(at)
+    criterion = at.selectbox(key="next-criterion-window")
+    assert criterion.value == "best chance of the window" and len(criterion.options) == 5
+    assert "At least one of them: " in texts(at)
+    at.toggle[0].set_value(False).run()
+    ranked = at.dataframe[1].value["p_window"]
+    assert list(ranked) == sorted(ranked, reverse=True)
+    at.number_input(key="window-to").set_value(lower / 2).run()
+    assert "Accepted: two numbers in eV" in texts(at)
 
 
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(

@@ -27,6 +27,10 @@ class Row(BaseModel):
     level_of_theory: str = Field(
         description="How the gaps that the model learned from were computed."
     )
+    window: str | None = Field(
+        default=None, description="The target window of the request in eV; absent without one."
+    )
+    p_window: float | None = Field(default=None, description=Quantity.P_WINDOW.help)
 
 
 class PredictionResponse(BaseModel):
