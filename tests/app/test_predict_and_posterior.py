@@ -178,6 +178,15 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert len(at.dataframe[1].value) == 3
 
 
+def test_train_page_shows_the_error_that_a_run_measured_on_the_same_crystals(
+    visit: Visit, example: Example
+) -> None:
+    folder = example.workspace.home.run_folder(example.runs["fine_tune"])
+    error = json.loads((folder / "manifest.json").read_text())["metrics"]["rmse_eV"]
+    at = visit("train", run=example.runs["fine_tune"])
+    assert f"RMSE {error:.2f} eV on these crystals (40 labelled), measured by a run" in texts(at)
+
+
 def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
     visit: Visit, example: Example
 ) -> None:
