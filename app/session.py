@@ -191,6 +191,17 @@ def set_target_window(lower_eV: float | None, upper_eV: float | None) -> None:
     st.session_state["target_window"] = (lower_eV, upper_eV)
 
 
+def filter_elements(dataset: str) -> tuple[str, ...]:
+    """Return the elements that the shown structures of a data set must contain."""
+    elements: tuple[str, ...] = st.session_state.get(f"elements_of_{dataset}", ())
+    return elements
+
+
+def set_filter_elements(dataset: str, elements: tuple[str, ...]) -> None:
+    """Show only structures of a data set that contain these elements."""
+    st.session_state[f"elements_of_{dataset}"] = elements
+
+
 def form_key(form: str) -> str:
     """Return the key of the present instance of a form.
 
