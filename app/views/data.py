@@ -10,6 +10,7 @@ from app.components.data.calculations_view import calculations_expander, calcula
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
+from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import verdict_view
 from app.components.shared import frame, stores, tables, uploads, words
@@ -81,21 +82,23 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
         key="data-view",
         label_visibility="collapsed",
     )
+    if view == "Known gaps":
+        labels_view(dataset, _overview(dataset.id, stamp).numbers)
+        return
+    elements = choose_elements(dataset, stamp=stamp)
     match view:
-        case "Known gaps":
-            labels_view(dataset, _overview(dataset.id, stamp).numbers)
         case "Distributions":
-            distribution_view(_overview(dataset.id, stamp))
+            distribution_view(_overview(dataset.id, stamp, elements))
         case "Applicability":
-            domain_view(dataset)
+            domain_view(dataset, elements)
         case _:
-            verdict_view(dataset)
+            verdict_view(dataset, elements)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _overview(dataset: str, stamp: str) -> Overview:
+def _overview(dataset: str, stamp: str, elements: tuple[str, ...] = ()) -> Overview:
     """Return the overview of a data set; `stamp`, a key of the cache, changes with the data."""
-    return overview(stores.library(), dataset)
+    return overview(stores.library(), dataset, elements)
 
 
 def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:

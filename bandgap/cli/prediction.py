@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
-RankBy = Literal["reduction", "sd", "distance"]
+RankBy = Literal["reduction", "sd", "distance", "chance", "improvement"]
 StructuresFormat = Literal["poscar", "cif"]
 Baselines = Annotated[
     Path | None,
@@ -166,18 +166,24 @@ def compute_next(
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],
     count: Annotated[int, typer.Option(min=1, help="How many structures to rank.")] = 10,
     rank_by: Annotated[
-        RankBy,
+        RankBy | None,
         typer.Option(
-            help="reduction: expected fall of the squared error of all these "
+            help="reduction (default): expected fall of the squared error of all these "
             "predictions; sd: the standard deviation of a new gap; distance: from the "
-            "structures that the run learned from."
+            "structures that the run learned from; chance (default with --window): probability "
+            "that the gap lies in the window; improvement: expected depth of the gap in the "
+            "window."
         ),
-    ] = "reduction",
+    ] = None,
+    window: Annotated[
+        str,
+        typer.Option(metavar="FROM:TO", help="Target window of the gap in eV, such as 1.3:1.7."),
+    ] = "",
     spread: Annotated[
         bool,
         typer.Option(
-            help="Choose each as if those above it had been computed, so that similar "
-            "structures are not all chosen."
+            help="Choose each as if those above it had been computed, or had missed the window, so "
+            "that similar structures are not all chosen."
         ),
     ] = True,
     baselines: Baselines = None,
@@ -204,17 +210,31 @@ def compute_next(
     from bandgap.foundation.replacement import write_whole
     from bandgap.predictions.next_inputs import next_zip, structures_of_records
     from bandgap.predictions.next_structures import (
+        CHANCE,
         DISTANCE,
+        IMPROVEMENT,
         REDUCTION,
         SD,
         Criterion,
         next_structures,
     )
+    from bandgap.predictions.window import Window
     from bandgap.runs.prediction import predict_with_details
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
-    criteria: dict[RankBy, Criterion] = {"reduction": REDUCTION, "sd": SD, "distance": DISTANCE}
+    criteria: dict[RankBy, Criterion] = {
+        "reduction": REDUCTION,
+        "sd": SD,
+        "distance": DISTANCE,
+        "chance": CHANCE,
+        "improvement": IMPROVEMENT,
+    }
+    target = Window.parse(window) if window else None
+    if rank_by is None:
+        rank_by = "reduction" if target is None else "chance"
+    if rank_by in ("chance", "improvement") and target is None:
+        raise typer.BadParameter(f"--rank-by {rank_by} needs a window: --window 1.3:1.7.")
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if baselines is not None and not name:
         raise typer.BadParameter(
@@ -227,7 +247,12 @@ def compute_next(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
     ranked = next_structures(
-        predictions, details, criterion=criteria[rank_by], count=count, spread=spread
+        predictions,
+        details,
+        criterion=criteria[rank_by],
+        count=count,
+        spread=spread,
+        window=target,
     )
     columns = ranked.columns(predictions, details)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -236,6 +261,8 @@ def compute_next(
         f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by "
         f"{ranked.criterion}, written to {out}"
     )
+    if sentence := ranked.window_sentence:
+        typer.echo(sentence)
     if structures_out is not None:
         rows = [int(row) for row in ranked.rows]
         archive = next_zip(

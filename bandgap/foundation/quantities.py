@@ -42,6 +42,10 @@ class Quantity(Enum):
     )
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
+    P_WINDOW = (
+        *("p_window", "chance of the window", ""),
+        "Probability that a new gap lies in the target window, both ends included.",
+    )
     LEVEL = ("level", "level", "", "Probability that the interval states.")
     INTERVAL = (
         *("interval", "interval", ""),

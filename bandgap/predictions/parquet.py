@@ -36,8 +36,8 @@ def csv_to_parquet(table: Path, out: Path) -> int:
 def write_parquet(lines: Iterable[str], out: Path) -> int:
     """Write a table of predictions as Parquet atomically, and return the number of rows.
 
-    `lines` are those of its CSV. Numbers are float64, null where a structure was refused. All other
-    columns are text.
+    `lines` are those of its CSV, the header first. Numbers are float64, null where a structure was
+    refused. All other columns are text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -57,11 +57,11 @@ def write_parquet(lines: Iterable[str], out: Path) -> int:
 
 
 def _batches(
-    reader: Iterator[list[str]], schema: "pyarrow.Schema"
+    rows_of_text: Iterator[list[str]], schema: "pyarrow.Schema"
 ) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow as pa
 
-    while rows := list(islice(reader, ROWS)):
+    while rows := list(islice(rows_of_text, ROWS)):
         columns = zip(*rows, strict=True)
         values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]
         yield pa.record_batch(values, schema=schema)

@@ -33,6 +33,7 @@ from bandgap.predictions.mixtures import (
     mixture_quantiles,
     mixture_sd,
 )
+from bandgap.predictions.window import WINDOW_COLUMNS, Window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +71,17 @@ TEXTS = (
 )
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 P_METAL = "p_metal"
-"""The last column of runs whose labels contain metals."""
+"""A further column of runs whose labels contain metals."""
 
-NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", P_METAL)
+NUMBER_COLUMNS = (
+    "mean_eV",
+    "sd_eV",
+    "lower_eV",
+    "upper_eV",
+    "level",
+    P_METAL,
+    "p_window",
+)
 
 ZERO_END_NOTE = (
     "A band gap is not negative: a lower end of 0 means that the model cannot rule out a gap of "
@@ -185,18 +194,36 @@ class Predictions:
             )
         return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
-    def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> "pd.DataFrame":
-        """Return the table with the columns `COLUMNS`, and `P_METAL` if the labels contained
-        metals, and one row for every row of the input.
+    def window_probability(self, window: Window) -> Floats:
+        """Return the probability (n,) that a new gap lies in a window; NaN for refused rows."""
+        return window.probability(self.quantiles_new, LEVELS)
+
+    def window_depth_eV(self, window: Window) -> Floats:
+        """Return the expected depth (n,) in eV of a new gap in a window; NaN for refused rows."""
+        return window.expected_depth_eV(self.quantiles_new, LEVELS)
+
+    def to_frame(
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
+    ) -> "pd.DataFrame":
+        """Return the table, one row for every row of the input, with the columns `COLUMNS`.
+
+        `P_METAL` follows if the labels contained metals, then `WINDOW_COLUMNS` with a window.
         """
         import pandas as pd
 
-        return pd.DataFrame(
-            {name: _column(values) for name, values in self.to_columns(level, kind).items()}
-        )
+        columns = self.to_columns(level, kind, window=window)
+        return pd.DataFrame({name: _column(values) for name, values in columns.items()})
 
     def to_columns(
-        self, level: float = 0.95, kind: IntervalKind = "prediction"
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
     ) -> dict[str, Sequence[str] | Floats]:
         """Return the columns of the table by name, texts as sequences and numbers as
         arrays (n,).
@@ -219,7 +246,12 @@ class Predictions:
             "problem": self.problem,
             "level_of_theory": [self.level_of_theory] * n,
         }
-        return columns if self.p_metal is None else columns | {P_METAL: self.p_metal}
+        if self.p_metal is not None:
+            columns[P_METAL] = self.p_metal
+        if window is not None:
+            values = ([str(window)] * n, self.window_probability(window))
+            columns |= dict(zip(WINDOW_COLUMNS, values, strict=True))
+        return columns
 
     def to_csv(
         self,
@@ -227,9 +259,10 @@ class Predictions:
         *,
         level: float = 0.95,
         kind: IntervalKind = "prediction",
+        window: Window | None = None,
     ) -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
-        text = csv_of_columns(self.to_columns(level, kind))
+        text = csv_of_columns(self.to_columns(level, kind, window=window))
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text

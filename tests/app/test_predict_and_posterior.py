@@ -179,7 +179,7 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(
         at.dataframe[1].value["sd_eV"], reverse=True
     )
-    at.number_input[0].set_value(3).run()
+    at.number_input(key="next-count").set_value(3).run()
     assert len(at.dataframe[1].value) == 3
 
 
@@ -195,6 +195,38 @@ def test_ranked_structures_are_offered_as_input_files(visit: Visit, example: Exa
     assert [draft.info["id"] for draft in drafts] == [predictions.ids[row] for row in rows]
     with pytest.raises(ArtifactError, match="does not contain the ranked structures"):
         stored_structures(Path(os.devnull), predictions, rows)
+
+
+def test_train_page_shows_the_error_that_a_run_measured_on_the_same_crystals(
+    visit: Visit, example: Example
+) -> None:
+    folder = example.workspace.home.run_folder(example.runs["fine_tune"])
+    error = json.loads((folder / "manifest.json").read_text())["metrics"]["rmse_eV"]
+    at = visit("train", run=example.runs["fine_tune"])
+    assert f"RMSE {error:.2f} eV on these crystals (40 labelled), measured by a run" in texts(at)
+
+
+def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    assert "p_window" not in at.dataframe[0].value
+    gaps = at.dataframe[0].value["mean_eV"]
+    lower, upper = float(gaps.quantile(0.4)), float(gaps.quantile(0.6))
+    at.number_input(key="window-from").set_value(lower).run()
+    assert "p_window" not in at.dataframe[0].value  # one end is missing
+    at.number_input(key="window-to").set_value(upper).run()
+    chances = at.dataframe[0].value["p_window"]
+    assert list(chances) == sorted(chances, reverse=True) and chances.between(0, 100).all()
+    assert f"{chances.sum() / 100:.1f} of 60 structures expected" in texts(at)
+    criterion = at.selectbox(key="next-criterion-window")
+    assert criterion.value == "best chance of the window" and len(criterion.options) == 5
+    assert "At least one of them: " in texts(at)
+    at.toggle[0].set_value(False).run()
+    ranked = at.dataframe[1].value["p_window"]
+    assert list(ranked) == sorted(ranked, reverse=True)
+    at.number_input(key="window-to").set_value(lower / 2).run()
+    assert "Accepted: two numbers in eV" in texts(at)
 
 
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(

@@ -9,11 +9,13 @@ import streamlit as st
 from app import session
 from app.components.shared import downloads, stores, tables, words
 from app.components.shared.job_panel import job_panel
+from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import structure_view
 from app.components.structures.pictures import picture_addresses
 from bandgap.jobs.home import shapes_path
-from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
+from bandgap.jobs.listing import first_usable, row_verdict, verdict_page
 from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.structure_filter import Status, StructureFilter
 
 FILTERS: dict[str, Status | None] = {
     "all": None,
@@ -32,8 +34,11 @@ COLUMNS = {
 }
 
 
-def verdict_view(dataset: Dataset) -> None:
-    """Draw the table of verdicts and the structure of the selected row."""
+def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
+    """Draw the table of verdicts and the structure of the selected row.
+
+    The table has only structures that contain `elements`.
+    """
     left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
     filter_name = left_column.segmented_control(
         "Show", list(FILTERS), default="all", required=True, key="verdict-filter"
@@ -41,17 +46,19 @@ def verdict_view(dataset: Dataset) -> None:
     search = right_column.text_input(
         "Find", placeholder="part of an id, file or formula", key="verdict-search"
     )
-    status = FILTERS[filter_name or "all"]
-    page = int(st.session_state.get(f"page-{dataset.id}", 1))
-    read_page = partial(
-        verdict_page, stores.library(), dataset.id, status=status, search=search, limit=ROWS
+    conditions = choose_ranges(
+        StructureFilter(FILTERS[filter_name or "all"], search, elements),
+        key=dataset.id,
+        has_gaps=bool(dataset.labels),
     )
+    page = int(st.session_state.get(f"page-{dataset.id}", 1))
+    read_page = partial(verdict_page, stores.library(), dataset.id, conditions, limit=ROWS)
     numbered_verdicts, total = read_page(offset=(page - 1) * ROWS)
     if not numbered_verdicts and page > 1:
         page = 1
         numbered_verdicts, total = read_page()
     if not numbered_verdicts:
-        st.info("No structure fits. Choose another verdict, or clear the search.")
+        st.info("No structure fits. Choose another verdict, or clear the search and the filters.")
         return
     rows = [row for row, _ in numbered_verdicts]
     table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
@@ -61,7 +68,7 @@ def verdict_view(dataset: Dataset) -> None:
         table,
         alt="Verdicts on the structures",
         columns=tables.columns(table.columns.to_list()) | COLUMNS,
-        key=f"verdicts-{dataset.id}-{filter_name}-{search}-{page}",
+        key=f"verdicts-{dataset.id}-{filter_name}-{search}-{page}" + _suffix(conditions),
         rows=6,
     )
     session.show_marked_row(dataset.id, None if position is None else rows[position])
@@ -76,7 +83,7 @@ def verdict_view(dataset: Dataset) -> None:
             pages = -(-total // ROWS)
             st.pagination(pages, key=f"page-{dataset.id}", width=PAGER_WIDTH)
             st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
-    is_filtered = status is not None or bool(search.strip())
+    is_filtered = conditions != StructureFilter()
     _structure(dataset, numbered_verdicts, is_filtered=is_filtered)
 
 
@@ -90,6 +97,14 @@ def _without_empty_columns(table: pd.DataFrame) -> pd.DataFrame:
 def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
     usable = [None if verdict.status == "refused" else row for row, verdict in rows]
     return picture_addresses(dataset.id, usable)
+
+
+def _suffix(conditions: StructureFilter) -> str:
+    """Return the part of the table's key that says by what it is filtered besides the text."""
+    filters = [conditions.elements, conditions.gap_eV, conditions.n_atoms]
+    return (
+        "" if conditions == StructureFilter(conditions.status, conditions.search) else f"-{filters}"
+    )
 
 
 def _structure(

@@ -17,7 +17,13 @@ from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
 
 Show = Literal["all", "with a warning", "refused"]
-Order = Literal["as given", "lowest gap first", "highest gap first", "least sure first"]
+Order = Literal[
+    "as given",
+    "lowest gap first",
+    "highest gap first",
+    "least sure first",
+    "most probable in the window first",
+]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -28,6 +34,7 @@ SHOWN = [
     "lower_eV",
     "upper_eV",
     "p_metal",
+    "p_window",
     "note",
     "nearest_known",
     "nearest_percentile",
@@ -41,6 +48,7 @@ _SORTED: dict[Order, tuple[str, int]] = {
     "lowest gap first": ("mean_eV", 1),
     "highest gap first": ("mean_eV", -1),
     "least sure first": ("sd_eV", -1),
+    "most probable in the window first": ("p_window", -1),
 }
 
 
@@ -109,6 +117,8 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
             for name, values in self.columns.items()
         }
+        if "p_window" in columns:
+            columns["p_window"] = 100.0 * columns["p_window"]
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -127,6 +137,10 @@ class Table:
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
             lines[f"{level} {values['interval']} interval"] = interval
+            if "p_window" in values:
+                lower, _, upper = str(values["window"]).partition(":")
+                chance = words.percent(float(values["p_window"]))
+                lines[f"chance of {lower} to {upper} eV"] = chance
             lines["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
                 lines["nearest known"] = (
@@ -159,17 +173,26 @@ def filter_row(table: Table, *, key: str) -> Filter:
         "all",
         *(show for show, status in _STATUS.items() if table.has_status(status).any()),
     ]
+    orders: list[Order] = [
+        order for order in get_args(Order) if _SORTED.get(order, ("id",))[0] in table.columns
+    ]
+    first = orders[-1] if "p_window" in table.columns else orders[0]
     if len(table) < 8 and len(offered) == 1:
-        return Filter()
+        return Filter(order=first)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "Find", key=f"find-{key}", width=220, placeholder="name, formula or file"
         )
         show = st.segmented_control("Show", offered, default="all", key=f"show-{key}") or "all"
-        order: Order = "as given"
+        order = first
         if len(table) > PAGE:
-            orders: list[Order] = list(get_args(Order))
-            order = st.selectbox("Order", orders, key=f"order-{key}", width=190)
+            order = st.selectbox(
+                "Order",
+                orders,
+                index=orders.index(first),
+                key=f"order-{key}" if first == "as given" else f"order-{key}-window",
+                width=190,
+            )
     return Filter(text, show, order)
 
 
@@ -236,6 +259,9 @@ def column_settings() -> dict[str, Any]:
             "to (eV)", help=Quantity.UPPER.help, format="%.2f"
         ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
+        "p_window": st.column_config.NumberColumn(
+            "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110
+        ),
         "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
         "note": st.column_config.Column("notes", width="medium"),
         "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),

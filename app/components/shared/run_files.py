@@ -246,6 +246,12 @@ def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[Lea
     ]
 
 
+def run_figures(run_id: str) -> LearningPoint | None:
+    """Return the errors of a finished run on its held-out structures, None where there are none."""
+    point = _point(str(stores.home().folder), run_id)
+    return None if point is None else point[0]
+
+
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _read(folder: str, run_id: str) -> HeldOut:
     return load_heldout(Path(folder), read_run(run_id).manifest)

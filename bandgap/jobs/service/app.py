@@ -152,6 +152,10 @@ def build_app(
         interval: Annotated[
             str, Query(description="prediction (default), credible or conformal.")
         ] = "",
+        window: Annotated[
+            str,
+            Query(description="Target window of the gap in eV, such as 1.3:1.7: adds p_window."),
+        ] = "",
         name: Annotated[
             str, Query(description="Of a bare body: its file's name, such as benzene.cif.")
         ] = "",
@@ -165,7 +169,7 @@ def build_app(
     ) -> JSONResponse:
         """Predict the gaps of structures: one row each, in order, with the reason if refused."""
         let_in(request)
-        options = RequestOptions(model, level, interval)
+        options = RequestOptions(model, level, interval, window)
         pending: PendingRequest | None = None
         with counter.counted():
             try:

@@ -34,6 +34,7 @@ _REQUEST: Final = {
         "model": {"type": "string"},
         "level": {"type": "number"},
         "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
+        "window": {"type": "string"},
     },
 }
 _OPTIMADE: Final = {
@@ -41,7 +42,7 @@ _OPTIMADE: Final = {
     "required": ["data"],
     "description": 'A response of OPTIMADE with structures in "data", as a server of it '
     "gives it. Model, level, "
-    "interval and baseline_eV stand in the address.",
+    "interval, window and baseline_eV stand in the address.",
 }
 BODY: Final[dict[str, Any]] = {
     "required": True,

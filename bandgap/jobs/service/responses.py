@@ -28,6 +28,10 @@ class Row(BaseModel):
         description="How the gaps that the model learned from were computed."
     )
     p_metal: float | None = Field(default=None, description=Quantity.P_METAL.help)
+    window: str | None = Field(
+        default=None, description="The target window of the request in eV; absent without one."
+    )
+    p_window: float | None = Field(default=None, description=Quantity.P_WINDOW.help)
 
 
 class PredictionResponse(BaseModel):

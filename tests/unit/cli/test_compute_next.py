@@ -61,3 +61,26 @@ def test_ranked_structures_are_written_to_folders_named_after_their_ids(
     assert record.formula == "H2O"
     rows = list(csv.DictReader((tmp_path / "unpacked/structures.csv").read_text().splitlines()))
     assert [row["folder"] for row in rows] == ranked
+
+
+def test_window_ranks_by_its_probability_which_is_that_of_predict(
+    run: Run, model: Path, candidates: Path, tmp_path: Path
+) -> None:
+    words = ("--model", model, "--structures", candidates, "--window", "6:7.5", "--out")
+    ranked = run("compute-next", *words, tmp_path / "next.csv", "--no-spread")
+    assert ranked.exit_code == 0, ranked.output
+    assert "3 of 3 structures ranked by best chance of the window" in ranked.stdout
+    assert "Expected in 6 to 7.5 eV: " in ranked.stdout
+    chances = {row["id"]: row["p_window"] for row in read(tmp_path / "next.csv")}
+    assert list(chances.values())[:3] == sorted(list(chances.values())[:3], reverse=True)
+    predicted = run("predict", *words, tmp_path / "predictions.csv")
+    assert predicted.exit_code == 0, predicted.output
+    table = read(tmp_path / "predictions.csv")
+    assert {row["id"]: row["p_window"] for row in table} == chances
+    assert {row["window"] for row in table} == {"6:7.5"}
+    without = run("compute-next", *words[:4], "--rank-by", "chance", "--out", tmp_path / "no.csv")
+    assert without.exit_code == 2 and "needs a window" in without.stderr
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
