@@ -7,13 +7,17 @@ import pytest
 import torch
 from scipy.integrate import quad
 
+from bandgap.inference.network.pcp_scales import point_estimate_scales
 from bandgap.networks.perceptron import (
     NetworkConfig,
+    forward,
     init_params,
     layer_gradient_norms,
+    layer_variances,
     layers_of,
 )
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
+from benchmarks.studies import batched_networks as networks
 from benchmarks.studies import figure_2_2, normal_means, report, results
 from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
@@ -256,3 +260,129 @@ def test_smoke_scale_runs(name):
     if study.tables:
         assert {number.table for number in result.rows} - {""} == set(study.tables)
         assert len(read_table(study.tables[0])) > 0
+
+
+class TestBatchedNetworks:
+    """The independent networks and sampler of table 2.1, against the package and known laws."""
+
+    WIDTHS = (3, 5, 4, 1)
+
+    @pytest.fixture
+    def problem(self):
+        generator = torch.Generator().manual_seed(0)
+        layers = networks.glorot(2, self.WIDTHS, generator=generator)
+        for layer in layers:
+            layer[..., -1] = 0.3 * torch.randn(layer.shape[:2], generator=generator)
+        x = torch.randn(2, 6, 3, generator=generator)
+        return layers, x
+
+    @staticmethod
+    def params_of(layers, i):
+        params = {}
+        for number, layer in enumerate(layers, start=1):
+            params[f"weight.{number}"] = layer[i, :, :-1]
+            params[f"bias.{number}"] = layer[i, :, -1]
+        return params
+
+    def test_output_and_gradient_norms_are_those_of_the_package(self, problem):
+        layers, x = problem
+        alpha = networks.gradient_norms(layers, x)
+        f = networks.output(layers, x)
+        for i in range(2):
+            params = self.params_of(layers, i)
+            np.testing.assert_allclose(f[i], forward(params, x[i]), atol=1e-6)
+            np.testing.assert_allclose(alpha[i], layer_gradient_norms(params, x[i]), rtol=1e-5)
+
+    def test_variances_of_the_output_are_those_of_the_package(self, problem):
+        layers, x = problem
+        sds = [0.1 + layer.abs() for layer in layers]
+        gains = networks.output_variances(layers, sds, x)
+        expected = layer_variances(self.params_of(layers, 1), self.params_of(sds, 1), x[1])
+        np.testing.assert_allclose(gains[1], expected, rtol=1e-5)
+
+    def test_prior_of_scales_is_that_of_the_package(self, problem):
+        layers, x = problem
+        alpha = networks.gradient_norms(layers, x)
+        states = torch.randn(2, 4, generator=torch.Generator().manual_seed(1)).double()
+        lam = torch.tensor([0.5, 3.0]).double()
+        b = torch.tensor([0.2, 0.7]).double()
+        weights = torch.full((6,), 1 / 6).double()
+        values = networks.pcp_log_prior(alpha, weights, lam, b)(states)
+        for i in range(2):
+            prior = point_estimate_scales(alpha[i], lam=float(lam[i]), noise_b=float(b[i]))
+            other = states[i : i + 1] + torch.tensor([[0.1, -0.3, 0.2, 0.5]]).double()
+            pair = torch.cat([states[i : i + 1], other])
+            many = networks.pcp_log_prior(
+                alpha[i : i + 1].expand(2, -1, -1), weights, lam[i].expand(2), b[i].expand(2)
+            )(pair)
+            expected = prior.log_density(pair)
+            # Densities are known up to a constant.
+            assert float(many[1] - many[0]) == pytest.approx(float(expected[1] - expected[0]))
+            assert float(many[0]) == pytest.approx(float(values[i]))
+
+    def test_training_in_a_batch_is_training_alone(self, problem):
+        layers, x = problem
+        y = x.sum(2)
+        config = networks.Training(max_epochs=15, batch_sizes=(8,))
+
+        def trained(part):
+            return networks.train(
+                [layer[part] for layer in layers],
+                x[part],
+                y[part],
+                config=config,
+                generator=torch.Generator().manual_seed(0),
+            )
+
+        both = trained(slice(0, 2))
+        first = trained(slice(0, 1))
+        # The batch holds all training rows, so that the order of rows does not matter.
+        for many, single in zip(both, first, strict=True):
+            np.testing.assert_allclose(many[0], single[0], atol=1e-5)
+        before = (networks.output(layers, x) - y).square().mean()
+        assert (networks.output(both, x) - y).square().mean() < before
+
+    def test_sampler_has_the_moments_of_a_linear_model(self):
+        """Without a hidden layer the posterior given sigma is normal; sigma is summed over."""
+        generator = torch.Generator().manual_seed(3)
+        chains = 200
+        x = torch.randn(1, 8, 2, generator=generator)
+        y = x[..., 0] - 0.5 * x[..., 1] + 0.3 * torch.randn(1, 8, generator=generator)
+        problem = networks.Problem(
+            [torch.zeros(chains, 1, 3)],
+            None,
+            x.expand(chains, -1, -1),
+            y.expand(chains, -1),
+            lambda state: -2.0 * (state - math.log(0.5)).square().sum(1),
+            lambda state: torch.ones_like(state[:, 1:]),
+        )
+        result = networks.sample(
+            problem,
+            x.expand(chains, -1, -1),
+            start=torch.full((chains, 2), math.log(0.5)).double(),
+            chains=networks.Chains(warmup=80, draws=80, leapfrog=6),
+            generator=generator,
+        )
+        design = torch.cat([x[0], torch.ones(8, 1)], 1).double().numpy()
+        labels = y[0].double().numpy()
+        grid = np.linspace(-3.0, 2.0, 301)
+        log_weights, means, variances = [], [], []
+        for log_sigma in grid:
+            noise = math.exp(2.0 * log_sigma)
+            marginal = design @ design.T + noise * np.eye(8)
+            misfit = labels @ np.linalg.solve(marginal, labels)
+            prior = -2.0 * (log_sigma - math.log(0.5)) ** 2
+            log_weights.append(prior - 0.5 * np.linalg.slogdet(marginal)[1] - 0.5 * misfit)
+            covariance = np.linalg.inv(design.T @ design / noise + np.eye(3))
+            means.append(design @ covariance @ design.T @ labels / noise)
+            variances.append(np.einsum("ij,jk,ik->i", design, covariance, design))
+        weights = np.exp(np.array(log_weights) - max(log_weights))
+        weights /= weights.sum()
+        mean = weights @ np.array(means)
+        variance = weights @ (np.array(variances) + np.array(means) ** 2) - mean**2
+        outputs = result.outputs.double().numpy()
+        # 200 independent chains and 8 rows: a false alarm in 20,000 runs at 4.5 standard errors.
+        error = outputs.mean(0).std(0, ddof=1) / math.sqrt(chains)
+        assert (np.abs(outputs.mean((0, 1)) - mean) < 4.5 * error).all()
+        np.testing.assert_allclose(outputs.reshape(-1, 8).var(0), variance, rtol=0.12)
+        assert 0.6 < float(result.acceptance.mean()) < 0.97
