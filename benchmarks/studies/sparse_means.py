@@ -213,7 +213,18 @@ def reasons_of(rows: list[Row], *, with_first_stage: bool) -> dict[str, str]:
         f"the text gives no penalties. {below} of {len(best)} printed errors are below that of the "
         "best common threshold, which needs the truth."
     )
-    reasons = {"horseshoe": "the text does not say how tau is set.", "Trans-Lasso": lasso}
+    reasons = {
+        "MLE": (
+            "its error is 1 / n2 exactly; a printed value that differs has a larger error than is "
+            "printed."
+        ),
+        "James-Stein": (
+            "its risk at large p is known in closed form, and ours equals it; printed values "
+            "are truncated, or from other data."
+        ),
+        "horseshoe": "the text does not say how tau is set.",
+        "Trans-Lasso": lasso,
+    }
     if with_first_stage:
         artefact = (
             f"{SEVEN} The printed errors are those of a second stage whose noise variance is the "
