@@ -1,6 +1,7 @@
 """All studies, and why printed tables have none."""
 
 from benchmarks.studies import (
+    bent_ridge,
     bounded_means,
     figure_2_1,
     figure_2_2,
@@ -15,6 +16,7 @@ STUDIES: tuple[Study, ...] = (
     simulated_networks.STUDY,
     *sparse_means.STUDIES,
     *bounded_means.STUDIES,
+    bent_ridge.STUDY,
 )
 
 _BAND_GAPS = (
