@@ -1,9 +1,9 @@
 """Figures of studies: small PNG files, drawn with matplotlib."""
 
-import textwrap
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from benchmarks.studies.study import Result, Row
 
@@ -27,34 +27,40 @@ def save_figure(result: Result, path: Path) -> Path | None:
 
 
 def draw_rows(figure: Figure, rows: list[Row]) -> None:
-    """Draw our numbers over the printed ones, with three Monte-Carlo errors and the diagonal."""
-    axes = figure.subplots()
-    several = len({row.quantity for row in rows}) > 1
-    labels = list(dict.fromkeys(_label(row, with_quantity=several) for row in rows))
-    for i, label in enumerate(labels):
-        of_label = [row for row in rows if _label(row, with_quantity=several) == label]
-        axes.errorbar(
-            [row.printed or 0.0 for row in of_label],
-            [row.value for row in of_label],
-            yerr=[3.0 * row.error for row in of_label],
-            fmt="o" if not of_label[0].reading else "x",
-            ms=4,
-            lw=1,
-            color=COLOURS[i % len(COLOURS)],
-            label=label,
-        )
-    values = [number for row in rows for number in (row.value, row.printed or 0.0)]
-    low = min(values)
-    high = max(values)
-    axes.plot([low, high], [low, high], color="#7A8086", lw=1)
-    if low > 0.0 and high > 20.0 * low:
-        axes.set(xscale="log", yscale="log")
-    axes.set(xlabel="printed", ylabel="bandgap")
-    axes.grid(alpha=0.3)
-    figure.legend(fontsize=7, loc="outside right upper", frameon=False)
+    """Draw our numbers over the printed ones, one panel a quantity, with the diagonal.
 
-
-def _label(row: Row, *, with_quantity: bool) -> str:
-    """Return the name of a series, in short lines."""
-    text = f"{row.quantity}: {row.method}" if with_quantity else row.method
-    return "\n".join(textwrap.wrap(text + (f" ({row.reading})" if row.reading else ""), 34))
+    Bars are three Monte-Carlo errors. Crosses are other readings of the text.
+    """
+    quantities = list(dict.fromkeys(row.quantity for row in rows))
+    methods = list(dict.fromkeys(row.method for row in rows))
+    panels = figure.subplots(1, len(quantities), squeeze=False)[0]
+    for axes, quantity in zip(panels, quantities, strict=True):
+        part = [row for row in rows if row.quantity == quantity]
+        for row in part:
+            axes.errorbar(
+                [row.printed or 0.0],
+                [row.value],
+                yerr=[3.0 * row.error],
+                fmt="x" if row.reading else "o",
+                ms=4,
+                lw=0.7,
+                alpha=0.5 if row.reading else 1.0,
+                color=COLOURS[methods.index(row.method) % len(COLOURS)],
+            )
+        values = [number for row in part for number in (row.value, row.printed or 0.0)]
+        low = min(values)
+        high = max(values)
+        axes.plot([low, high], [low, high], color="#7A8086", lw=1)
+        if low > 0.0 and high > 20.0 * low:
+            axes.set(xscale="log", yscale="log")
+        axes.set(xlabel="printed", title=quantity)
+        axes.title.set_fontsize(8)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("bandgap")
+    handles = [
+        Line2D([], [], marker="o", ls="", ms=4, color=COLOURS[i % len(COLOURS)], label=method)
+        for i, method in enumerate(methods)
+    ]
+    if any(row.reading for row in rows):
+        handles.append(Line2D([], [], marker="x", ls="", color="#7A8086", label="other reading"))
+    figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=4, frameon=False)
