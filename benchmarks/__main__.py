@@ -17,6 +17,7 @@ from benchmarks.commands import (
     scale,
     serve,
     sgmcmc,
+    study,
     vecchia,
 )
 
@@ -54,6 +55,7 @@ for _command, _options in (
     (scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
     (pages.pages, "--visits 20 --json pages.json"),
     (serve.serve, "--model run --json serve.json"),
+    (study.study, "table-3.1 --scale smoke"),
 ):
     _name = _command.__name__.replace("_", "-")
     app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)
