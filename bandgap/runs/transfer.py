@@ -8,7 +8,7 @@ manifest).
 import datetime
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.fitting import fit_members
+from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
 from bandgap.runs.requests import TransferRequest
@@ -55,6 +56,7 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
+from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
 
 
@@ -423,6 +425,9 @@ def _manifest(
     warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
+    tested = _tested(tables, result)
+    if sentence := _near_copies_sentence(tested):
+        warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
         "method": prepared.method.name,
@@ -439,7 +444,7 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "tested": _tested(tables, result),
+        "tested": tested,
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),
@@ -449,15 +454,29 @@ def _manifest(
 
 
 def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
-    """Return the number of test structures, the error of the mean gap and the signed error."""
+    """Return how many structures the errors rest on, and what the errors are compared with."""
     if result.predictions is None:
         return {}
-    context = error_context(
-        tables.test.gaps_eV,
-        np.asarray(result.predictions.mean_eV, dtype=np.float64),
-        mean_gap=float(tables.train.gaps_eV.mean()),
+    gaps_eV = tables.test.gaps_eV
+    predicted_eV = np.asarray(result.predictions.mean_eV, dtype=np.float64)
+    mean_gap = float(tables.train.gaps_eV.mean())
+    context = error_context(gaps_eV, predicted_eV, mean_gap=mean_gap)
+    learned_from = [*tables.train.records, *tables.held_back.records]
+    copies = near_copy_facts(
+        has_near_copy(tables.test.records, learned_from),
+        gaps_eV=gaps_eV,
+        predicted_eV=predicted_eV,
     )
-    return {"n": len(tables.test), **context}
+    return {"n": len(tables.test), **context, **copies}
+
+
+def _near_copies_sentence(tested: Mapping[str, float]) -> str:
+    """Return the warning that test structures have near-copies among those learned from, or ""."""
+    return near_copies_sentence(
+        int(tested.get("n_near_copies", 0)),
+        int(tested.get("n", 0)),
+        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
+    )
 
 
 def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:
