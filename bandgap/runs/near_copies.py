@@ -5,14 +5,17 @@ predicts other structures.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.splits import Split
-from bandgap.datasets.table import Table
 from bandgap.evaluation.error_context import FEWEST
 from bandgap.evaluation.metrics import rmse
+
+if TYPE_CHECKING:  # the dashboard imports this module without the packages of a table
+    from bandgap.datasets.splits import Split
+    from bandgap.datasets.table import Table
 
 NEAR_COPIES = "near_copy_share"  # a figure of a compared fit
 SMALLEST_SHARE = 0.05  # of the test structures, from which near-copies are named
@@ -21,6 +24,7 @@ REMEDY = (
     "Test on formulas that were not learned from: `--by-formula`, or on the page Train under More"
     " settings."
 )
+ONE_FORMULA = "All structures have one formula, so that no split of them tests other compositions."
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +54,7 @@ def near_copy_facts(
     return facts
 
 
-def near_copy_share(table: Table, split: Split) -> float:
+def near_copy_share(table: "Table", split: "Split") -> float:
     """Return the share of a split's test rows with a near-copy among its other rows."""
     learned_from = [*split.train.tolist(), *split.held_back.tolist()]
     return float(table.near_copies.has_near_copy(split.test.tolist(), learned_from).mean())
@@ -74,9 +78,15 @@ def compared_copies_sentence(figures: Iterable[Mapping[str, float]]) -> str:
 
 
 def near_copies_sentence(
-    n_near: int, n_test: int, *, rmse_of_others_eV: float | None = None
+    n_near: int,
+    n_test: int,
+    *,
+    rmse_of_others_eV: float | None = None,
+    one_formula: bool = False,
 ) -> str:
     """Return one sentence on near-copies with their number and what to do, "" if there are few.
+
+    With `one_formula`, where all structures have the same one, no grouping is proposed.
 
     >>> near_copies_sentence(18, 20).partition(" (")[0]
     '18 of 20 test structures have a near-copy among the structures learned from'
@@ -89,5 +99,6 @@ def near_copies_sentence(
         second_error = f"; the RMSE of the {n_test - n_near:,} others is {rmse_of_others_eV:.3f} eV"
     return (
         f"{n_near:,} of {n_test:,} test structures {verb} a near-copy among the structures learned"
-        f" from ({MEANING}), so that the error says little about new compositions{second_error}. {REMEDY}"
+        f" from ({MEANING}), so that the error says little about new compositions{second_error}."
+        f" {ONE_FORMULA if one_formula else REMEDY}"
     )

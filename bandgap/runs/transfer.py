@@ -56,6 +56,7 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
+from bandgap.structures.formula import reduced_formula
 from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
 
@@ -426,7 +427,7 @@ def _manifest(
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
     tested = _tested(tables, result)
-    if sentence := _near_copies_sentence(tested):
+    if sentence := _near_copies_sentence(tested, tables):
         warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
@@ -470,12 +471,18 @@ def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
     return {"n": len(tables.test), **context, **copies}
 
 
-def _near_copies_sentence(tested: Mapping[str, float]) -> str:
+def _near_copies_sentence(tested: Mapping[str, float], tables: SplitTables) -> str:
     """Return the warning that test structures have near-copies among those learned from, or ""."""
+    formulas = {
+        reduced_formula(record.atoms.symbols)
+        for record in tables.all_records
+        if record.atoms is not None
+    }
     return near_copies_sentence(
         int(tested.get("n_near_copies", 0)),
         int(tested.get("n", 0)),
         rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
+        one_formula=len(formulas) == 1,
     )
 
 

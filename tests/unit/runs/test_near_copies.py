@@ -37,6 +37,12 @@ def test_sentence_has_the_numbers_the_other_error_and_the_option() -> None:
     assert "`--by-formula`" in text
 
 
+def test_no_grouping_is_proposed_for_structures_of_one_formula() -> None:
+    text = near_copies_sentence(20, 20, one_formula=True)
+    assert "All structures have one formula" in text
+    assert "--by-formula" not in text
+
+
 @pytest.mark.parametrize(("n_near", "n_test"), [(0, 20), (1, 21), (0, 0)])
 def test_few_near_copies_need_no_sentence(n_near: int, n_test: int) -> None:
     assert near_copies_sentence(n_near, n_test) == ""

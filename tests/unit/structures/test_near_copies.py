@@ -9,7 +9,7 @@ import pytest
 from ase.build import bulk
 
 from bandgap.structures import StructureRecord
-from bandgap.structures.near_copies import NearCopies, has_near_copy
+from bandgap.structures.near_copies import NearCopies, has_near_copy, near_copy_counts
 
 
 def record(atoms: ase.Atoms | None, id: str = "a") -> StructureRecord:
@@ -71,6 +71,14 @@ def test_only_the_named_rows_are_compared() -> None:
     copies = NearCopies([record(atoms) for atoms in crystals])
     assert copies.has_near_copy([2, 0], [1]).tolist() == [False, True]
     assert copies.has_near_copy([0], [2]).tolist() == [False]
+
+
+def test_structures_of_a_data_set_with_a_near_copy_are_counted() -> None:
+    crystals = [bulk("GaAs", "zincblende", 5.65), displaced(0.02), bulk("Si", "diamond", 5.43)]
+    records = [record(atoms) for atoms in crystals]
+    assert near_copy_counts(records) == {"formulas": 2, "near_copies": 2}
+    assert near_copy_counts(records[1:]) == {"formulas": 2, "near_copies": 0}
+    assert near_copy_counts(records, most=1) == {"formulas": 2}
 
 
 def test_thousands_of_structures_of_one_formula_take_seconds() -> None:
