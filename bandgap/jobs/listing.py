@@ -103,12 +103,12 @@ def overview(library: Library, dataset_id: str, elements: tuple[str, ...] = ()) 
         *values,
     )
     formulas = Counter(row["formula"] for row in rows)
-    elements: Counter[str] = Counter()
+    element_counts: Counter[str] = Counter()
     for formula, count in formulas.items():
-        elements.update(dict.fromkeys(_SYMBOL.findall(formula), count))
+        element_counts.update(dict.fromkeys(_SYMBOL.findall(formula), count))
     crystals = sum(row["periodic"] for row in rows)
     return Overview(
-        elements=dict(elements.most_common()),
+        elements=dict(element_counts.most_common()),
         n_atoms=np.array([row["n_atoms"] for row in rows], dtype=np.int64),
         crystals=crystals,
         molecules=len(rows) - crystals,

@@ -35,6 +35,7 @@ from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.fitting import fit_members
+from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.parent_test import ParentTest
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
@@ -56,6 +57,8 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
+from bandgap.structures.formula import reduced_formula
+from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.metals import metals_warning
 
@@ -447,6 +450,9 @@ def _manifest(
         warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
+    tested = _tested(tables, result)
+    if sentence := _near_copies_sentence(tested, tables):
+        warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
         "method": prepared.method.name,
@@ -463,7 +469,7 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "tested": _tested(tables, result),
+        "tested": tested,
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),
@@ -473,15 +479,35 @@ def _manifest(
 
 
 def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
-    """Return the number of test structures, the error of the mean gap and the signed error."""
+    """Return how many structures the errors rest on, and what the errors are compared with."""
     if result.predictions is None:
         return {}
-    context = error_context(
-        tables.test.gaps_eV,
-        np.asarray(result.predictions.mean_eV, dtype=np.float64),
-        mean_gap=float(tables.train.gaps_eV.mean()),
+    gaps_eV = tables.test.gaps_eV
+    predicted_eV = np.asarray(result.predictions.mean_eV, dtype=np.float64)
+    mean_gap = float(tables.train.gaps_eV.mean())
+    context = error_context(gaps_eV, predicted_eV, mean_gap=mean_gap)
+    learned_from = [*tables.train.records, *tables.held_back.records]
+    copies = near_copy_facts(
+        has_near_copy(tables.test.records, learned_from),
+        gaps_eV=gaps_eV,
+        predicted_eV=predicted_eV,
     )
-    return {"n": len(tables.test), **context}
+    return {"n": len(tables.test), **context, **copies}
+
+
+def _near_copies_sentence(tested: Mapping[str, float], tables: SplitTables) -> str:
+    """Return the warning that test structures have near-copies among those learned from, or ""."""
+    formulas = {
+        reduced_formula(record.atoms.symbols)
+        for record in tables.all_records
+        if record.atoms is not None
+    }
+    return near_copies_sentence(
+        int(tested.get("n_near_copies", 0)),
+        int(tested.get("n", 0)),
+        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
+        one_formula=len(formulas) == 1,
+    )
 
 
 def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bandgap.foundation.arguments import as_path
 from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.checks import NO_MEMORY, to_record
@@ -87,6 +88,11 @@ def read_paths(
     list of StructureRecord
         With unique ids. A path that does not exist or cannot be opened gives a record with status
         "refused".
+
+    Raises
+    ------
+    InputError
+        For a value that is no path.
     """
     return with_unique_ids(list(stream_paths(paths, limits=limits, progress=progress)))
 
@@ -103,8 +109,11 @@ def stream_paths(
     databases of any size are read in blocks, also from archives. Of the other formats, the whole
     text of one file at a time is in memory.
     """
-    path_list: Iterable[Path | str] = [paths] if isinstance(paths, (str, Path)) else paths
-    files = [file for path in path_list for file in files_under(Path(path))]
+    if isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, Path)):
+        path_list: list[Path | str] = list(paths)
+    else:
+        path_list = [as_path(paths, name="paths")]
+    files = [file for path in path_list for file in files_under(as_path(path, name="paths"))]
     n_records = 0
     for n_files_read, file in enumerate(files):
         message = os.path.basename(file)

@@ -14,6 +14,7 @@ from app.components.shared.run_choice import choose
 from app.components.shared.run_files import finished_runs, run_figures
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
+from app.components.train.near_copies import near_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
 from app.components.train.unseen_elements import (
     n_taken,
@@ -130,6 +131,8 @@ def setup_form(
                 base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):
                 st.info(hint)
+            if text := near_copies_hint(dataset, base):
+                st.info(text)
     with right_column:
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
