@@ -178,7 +178,9 @@ def test_value_larger_than_its_file_is_refused():
 
 def test_rows_that_do_not_ascend_are_refused_as_damage():
     statement = "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM plain) ORDER BY id"
-    records = read_in_this_process(changed("ALTER TABLE systems RENAME TO plain", statement), "a.db")
+    records = read_in_this_process(
+        changed("ALTER TABLE systems RENAME TO plain", statement), "a.db"
+    )
     assert [record.status for record in records] == ["ready", "refused"]
     assert records[1].problem == "a damaged database (row 1 follows row 1)"
 
@@ -224,7 +226,8 @@ def test_database_that_is_cut_off_or_of_another_kind_is_refused():
 def test_limits_of_atoms_and_structures_hold():
     small, one_structure = Limits(max_atoms=5), Limits(max_structures=1)
     assert (
-        "has 6 atoms; the limit is 5" in read_in_this_process(ase_db(), "a.db", limits=small)[0].problem
+        "has 6 atoms; the limit is 5"
+        in read_in_this_process(ase_db(), "a.db", limits=small)[0].problem
     )
     assert read_in_this_process(ase_db(), "a.db", limits=one_structure)[1].problem.startswith(
         "the remaining structures were not read: the limit is 1 structures. Split"
