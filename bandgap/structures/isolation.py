@@ -79,14 +79,15 @@ def read_isolated(
     """
     with contextlib.ExitStack() as stack:
         data = b""
-        if isinstance(source, bytes) and len(source) > SMALL:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            path: Path | None = Path(folder, "content")
-            path.write_bytes(source)
-        elif isinstance(source, bytes):
-            data, path = source, None
-        else:
+        path = None
+        if isinstance(source, Path):
             path = Path(os.path.abspath(source))
+        elif len(source) > SMALL:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            path = Path(folder, "content")
+            path.write_bytes(source)
+        else:
+            data = source
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         progress = _Progress(name, size)
         while True:
