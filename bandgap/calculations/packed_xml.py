@@ -16,7 +16,7 @@ from bandgap.structures.draft import Unreadable
 
 CHUNK_BYTES = 2**16
 MAX_BYTES = 20_000_000_000  # after decompression
-MAX_RATIO = 200  # unpacked by packed size; real files have 10 to 25
+MAX_RATIO = 50  # unpacked by packed size; real files have 10 to 25
 _ROOT = re.compile(rb"<(?:\w+:)?(\w+)[\s/>]")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"7z\xbc\xaf": "7z", b"\x1f\x9d": "compress"}

@@ -1,5 +1,6 @@
 """The served runs, loaded once, and their rows with the fields of the CSV as plain values."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from bandgap.datasets.gaps import baselines_from_info
 from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
@@ -18,7 +20,8 @@ from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, che
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
-from bandgap.runs.stored import Run, load_run
+from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
+from bandgap.storage.manifests import CALIBRATOR, MANIFEST
 from bandgap.structures.records import StructureRecord
 
 LEVEL = 0.95
@@ -42,11 +45,12 @@ class ServedModel:
     name: str
     run: Run
     calibrator: Calibrator | None
+    fingerprint: str  # of the stored files
 
     @classmethod
     def load(cls, folder: Path, *, name: str) -> Self:
         """Load a run; raises ArtifactError when it is missing, damaged or fails its self-check."""
-        return cls(name, load_run(folder), load_calibrator(folder))
+        return cls(name, load_run(folder), load_calibrator(folder), _fingerprint_of(folder))
 
     def facts(self) -> Row:
         """Return the entry of the model in GET /models."""
@@ -60,6 +64,8 @@ class ServedModel:
             "title": manifest.get("title", ""),
             "level_of_theory": manifest.get("level_of_theory", ""),
             "n": manifest.get("n", 0),
+            "created": manifest.get("created", ""),
+            "fingerprint": self.fingerprint,
             "elements": list(self.run.descriptor.species),
             "baseline": self.run.baseline,
             "intervals": [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back],
@@ -142,6 +148,14 @@ class ServedModel:
                 f"under the key {name} of extXYZ frames.",
             )
         return baseline
+
+
+def _fingerprint_of(folder: Path) -> str:
+    """Return a fingerprint of the stored files that decide the predictions of a run."""
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, CALIBRATOR)]
+    return fingerprint(
+        [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()]
+    )
 
 
 def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:

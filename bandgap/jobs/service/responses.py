@@ -57,6 +57,10 @@ class Model(BaseModel):
     title: str
     level_of_theory: str
     n: int = Field(description="Number of labelled structures that the model learned from.")
+    created: str = Field(description="Date and time of its training, in UTC (ISO 8601).")
+    fingerprint: str = Field(
+        description="Of its stored files: an equal fingerprint gives equal predictions."
+    )
     elements: list[str] = Field(description="Elements of its descriptor.")
     baseline: str = Field(
         description="The gap at a cheaper level that every structure must have, empty for none."

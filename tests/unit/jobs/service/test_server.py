@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -48,6 +49,8 @@ def test_command_serves_until_it_is_told_to_end(runs: Runs) -> None:
         models = {model["name"]: model for model in client.get("/models").json()["models"]}
     assert list(models) == ["conformal", "cheap"]
     assert models["conformal"]["intervals"] == ["prediction", "credible", "conformal"]
+    assert models["conformal"]["fingerprint"] != models["cheap"]["fingerprint"]
+    assert datetime.fromisoformat(models["cheap"]["created"]).tzinfo is UTC
     assert models["cheap"]["baseline"] == "gap_pbe_eV" and models["cheap"]["elements"] == [
         "H",
         "C",
