@@ -162,8 +162,9 @@ def probability_below(
 def normal_probability(window: Window, means_eV: ArrayLike, sds_eV: ArrayLike) -> Floats:
     """Return the probability that normal quantities lie in a window, with zero as in `Window`."""
     means = np.asarray(means_eV, dtype=np.float64)
-    upper: Floats = ndtr((window.upper_eV - means) / sds_eV)
+    sds = np.asarray(sds_eV, dtype=np.float64)
+    upper: Floats = ndtr((window.upper_eV - means) / sds)
     if window.lower_eV == 0:
         return upper
-    result: Floats = upper - ndtr((window.lower_eV - means) / sds_eV)
-    return result
+    lower: Floats = ndtr((window.lower_eV - means) / sds)
+    return upper - lower
