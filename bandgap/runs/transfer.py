@@ -386,7 +386,8 @@ def report(
         result = held_out_result(
             prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal
         )
-    manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
+    tested = _tested(tables, result) if parent is None else parent.tested
+    manifest = _manifest(prepared, tables, fitted, result, tested=tested, conformal=conformal)
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
     if inputs is not None:
@@ -442,6 +443,7 @@ def _manifest(
     fitted: Fitted,
     result: HeldOutResult,
     *,
+    tested: Mapping[str, float],
     conformal: ConformalScores | None,
 ) -> dict[str, Any]:
     """Return the manifest's entries on a run."""
@@ -450,7 +452,6 @@ def _manifest(
         warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
-    tested = _tested(tables, result)
     if sentence := _near_copies_sentence(tested, tables):
         warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
@@ -469,7 +470,7 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "tested": tested,
+        "tested": dict(tested),
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),

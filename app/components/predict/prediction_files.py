@@ -21,6 +21,7 @@ UNITS = {
     "lower_eV": "eV",
     "upper_eV": "eV",
     "level": "probability",
+    "p_metal": "probability",
     "window": "eV",
     "p_window": "probability",
     "nearest_distance": "1 - cosine of descriptors",

@@ -117,8 +117,9 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
             for name, values in self.columns.items()
         }
-        if "p_window" in columns:
-            columns["p_window"] = 100.0 * columns["p_window"]
+        for name in ("p_metal", "p_window"):
+            if name in columns:
+                columns[name] = 100.0 * columns[name]
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -137,6 +138,8 @@ class Table:
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
             lines[f"{level} {values['interval']} interval"] = interval
+            if "p_metal" in values:
+                lines[Quantity.P_METAL.label] = words.percent(float(values["p_metal"]))
             if "p_window" in values:
                 lower, _, upper = str(values["window"]).partition(":")
                 chance = words.percent(float(values["p_window"]))
@@ -259,6 +262,9 @@ def column_settings() -> dict[str, Any]:
             "to (eV)", help=Quantity.UPPER.help, format="%.2f"
         ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
+        "p_metal": st.column_config.NumberColumn(
+            "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=90
+        ),
         "p_window": st.column_config.NumberColumn(
             "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110
         ),
