@@ -24,6 +24,7 @@ _SUFFIXES: Final = (
     ".partial",
     ".csv",
     ".csv.unfinished.json",
+    ".json",
 )
 """Endings of files that are written next to an output while it grows."""
 
