@@ -37,5 +37,5 @@ def test_description_that_is_also_an_input_is_not_overwritten(
     structures.write_text("[]")
     words = ("predict", "--model", model, "--structures", structures)
     result = run(*words, "--out", tmp_path / "predictions.csv")
-    assert result.exit_code == 2 and "would be overwritten" in result.stderr
+    assert result.exit_code == 1 and "would be overwritten" in result.stderr
     assert structures.read_text() == "[]"
