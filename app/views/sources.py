@@ -92,7 +92,8 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
             "structures": pd.array([card.get("n_structures") for card in cards], dtype="Int64"),
             "level of theory": [card.get("level_of_theory") or "not recorded" for card in cards],
             "validation RMSE (eV)": pd.array(
-                [card.get("validation_rmse_eV") for card in cards], dtype="Float64"
+                [card.get("held_out_rmse_eV") or card.get("validation_rmse_eV") for card in cards],
+                dtype="Float64",
             ),
             "features": pd.array(
                 [_features(source.manifest) for source in sources.values()], dtype="Int64"

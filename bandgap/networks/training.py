@@ -3,6 +3,7 @@
 Reference for Adam: Kingma and Ba (2015).
 """
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -87,14 +88,58 @@ class RowSplit:
                 f"{n_both} of them in both. Give at least one row of each kind, and none twice."
             )
 
+    @property
+    def halves(self) -> tuple[Tensor, Tensor]:
+        """Two halves of the held-out rows; the first one is empty if there is one row."""
+        middle = self.held_out.numel() // 2
+        return self.held_out[:middle], self.held_out[middle:]
+
+
+class HalfErrors:
+    """The error of each half of the held-out rows at the epoch that the other half chooses.
+
+    The rows that choose the epoch of the smallest error have too small an error there. Here no row
+    has a part in the choice of the epoch at which it is measured. Which epoch comes last, and the
+    learning rate, still depend on all held-out rows.
+    """
+
+    def __init__(self) -> None:
+        self._smallest = [math.inf, math.inf]
+        self._measured = [math.nan, math.nan]
+
+    def add(self, squared_errors: Tensor) -> None:
+        """Note the squared errors (n,) of the held-out rows at the end of an epoch."""
+        middle = len(squared_errors) // 2
+        if not middle:
+            return
+        halves = [float(half.mean()) for half in (squared_errors[:middle], squared_errors[middle:])]
+        for k in (0, 1):
+            if halves[k] < self._smallest[k]:
+                self._smallest[k] = halves[k]
+                self._measured[k] = halves[1 - k]
+
+    @property
+    def second(self) -> float:
+        """Mean squared error of the second half at the epoch of the first, NaN for one row."""
+        return self._measured[0]
+
+    @property
+    def both(self) -> float:
+        """Mean squared error of both halves, NaN for one row."""
+        return sum(self._measured) / 2
+
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Best weights, errors of the epochs, and standardised residuals y - f of the held-out rows."""
+    """Best weights, errors of the epochs, and standardised residuals y - f of the held-out rows.
+
+    `half_errors` are errors of the held-out rows that did not choose the epoch.
+    """
 
     params: Params
     history: tuple[Epoch, ...]
     validation_residuals: Tensor
+    half_errors: HalfErrors
 
     @property
     def validation_mse(self) -> float:
@@ -168,6 +213,7 @@ def train(
     best_params = {name: value.detach().clone() for name, value in params.items()}
     n_waiting = 0
     history: list[Epoch] = []
+    half_errors = HalfErrors()
     for epoch in range(config.max_epochs):
         loss = one_epoch(
             params,
@@ -182,7 +228,9 @@ def train(
             model=model,
         )
         with torch.no_grad():
-            validation = float(((forward(params, x[held_out]) - y[held_out]) ** 2).mean())
+            squared_errors = (forward(params, x[held_out]) - y[held_out]) ** 2
+        validation = float(squared_errors.mean())
+        half_errors.add(squared_errors)
         history.append(Epoch(loss, validation))
         progress(Update(phase, epoch + 1, config.max_epochs, values={"validation_mse": validation}))
         if validation < best:
@@ -198,7 +246,7 @@ def train(
             break
     with torch.no_grad():
         residuals = y[held_out] - forward(best_params, x[held_out])
-    return Trained(best_params, tuple(history), residuals)
+    return Trained(best_params, tuple(history), residuals, half_errors)
 
 
 def one_epoch(

@@ -35,14 +35,11 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         return {"data": "none; the run learned from its labelled structures alone"}
     data = _listed(list(card.get("data", ()))) or "not recorded"
     elements = " ".join(card.get("elements", ()))
-    error = card.get("validation_rmse_eV")
     rows = {
         "data": f"{data} ({card.get('n_structures', 0):,} structures; {elements})",
         "level of theory": card.get("level_of_theory") or "not recorded",
         "licence of the data": card.get("licence") or "not recorded",
-        "error on held-out structures": (
-            "not recorded" if error is None else f"{error:.2f} eV (RMSE)"
-        ),
+        "error on held-out structures": _held_out_error(card),
     }
     if (test_error := card.get("test_rmse_eV")) is not None:
         n_test = card.get("n_test", 0)
@@ -63,6 +60,14 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     return rows
 
 
+def _held_out_error(card: Mapping[str, Any]) -> str:
+    if (error := card.get("held_out_rmse_eV")) is not None:
+        return f"{error:.2f} eV (RMSE of {card.get('n_held_out', 0):,})"
+    if (error := card.get("validation_rmse_eV")) is None:
+        return "not recorded"
+    return f"{error:.2f} eV (RMSE; they also chose the epoch, which makes it too small)"
+
+
 def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the joined card of several sets of a source; its error is the mean of theirs.
 
@@ -74,9 +79,10 @@ def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     'PBE, GW'
     """
     cards = list(cards)
-    errors = [
-        card["validation_rmse_eV"] for card in cards if card.get("validation_rmse_eV") is not None
-    ]
+
+    def mean_of(name: str) -> float | None:
+        errors = [card[name] for card in cards if card.get(name) is not None]
+        return sum(errors) / len(errors) if errors else None
 
     def all_of(name: str) -> list[str]:
         return list(dict.fromkeys(text for card in cards for text in card.get(name, ())))
@@ -89,7 +95,9 @@ def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         **{name: all_of(name) for name in ("data", "elements")},
         **{name: joined(name) for name in ("level_of_theory", "licence")},
         "n_structures": sum(card["n_structures"] for card in cards),
-        "validation_rmse_eV": sum(errors) / len(errors) if errors else None,
+        "validation_rmse_eV": mean_of("validation_rmse_eV"),
+        "held_out_rmse_eV": mean_of("held_out_rmse_eV"),
+        "n_held_out": sum(card.get("n_held_out", 0) for card in cards),
     }
 
 

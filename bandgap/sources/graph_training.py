@@ -60,7 +60,7 @@ class TrainedBody:
     history
         Errors of all epochs.
     rmse_eV
-        Error on the held-out rows, with the network that was trained on top.
+        Error on the rows that chose the epoch, with the network that was trained on top.
     epoch_s
         Median time of an epoch in seconds.
     device
@@ -170,8 +170,9 @@ def train_body(
 ) -> TrainedBody:
     """Train a graph network with a perceptron on top.
 
-    The held-out rows are those of the source network's own training with this seed. Only early
-    stopping regularises; the penalties of `training` are not used.
+    The held-out rows are those of the source network's own training with this seed. Their first
+    half chooses the epoch. Only early stopping regularises; the penalties of `training` are not
+    used.
 
     Parameters
     ----------
@@ -198,6 +199,7 @@ def train_body(
     generator, start, split = first_state(
         NetworkConfig(graph.n_features, hidden), settings, n=n, seed=seed
     )
+    stopping = split.halves[0] if split.halves[0].numel() else split.held_out
     y = (gaps_eV - gaps_eV.mean()) / gaps_eV.std()
     pair = _Pair(
         _graphs(records, graph, progress),
@@ -218,7 +220,7 @@ def train_body(
         order = split.training[torch.randperm(len(split.training), generator=generator)]
         update = Update("training the graph network", len(history), settings.max_epochs)
         training_mse = pair.epoch(order, functools.partial(progress, update))
-        history.append(Epoch(training_mse, pair.mean_squared_error(split.held_out)))
+        history.append(Epoch(training_mse, pair.mean_squared_error(stopping)))
         seconds.append(time.perf_counter() - start_s)
         values = {"validation_mse": history[-1].validation, "epoch_s": seconds[-1]}
         progress(replace(update, done=len(history), values=values))

@@ -192,6 +192,8 @@ def _models(
             seed,
             s.displacement_angstrom,
             potential_card_text(descriptor.potential),
+            n_held_out=len(trained.splits[k].held_out),
+            held_out_rmse_eV=math.sqrt(mse) * standardiser.y_sd_eV,  # no row chose an epoch
         )
         network = NetworkConfig(inputs.varying.size, config.hidden)
         models[s.name] = SourceModel(

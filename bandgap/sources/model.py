@@ -59,7 +59,7 @@ class SourceCard:
     level_of_theory, licence
         Those of the labels; empty if not recorded.
     validation_rmse_eV
-        Root mean square error on the held-out rows.
+        Root mean square error on the held-out rows, which also chose the epoch of one network.
     seed
         Seed of the training.
     displacement_angstrom
@@ -71,6 +71,8 @@ class SourceCard:
         Graph network that the source trained; empty for none.
     n_test, test_rmse_eV
         Number of structures that were not used in the training, and the error on them.
+    n_held_out, held_out_rmse_eV
+        Number of held-out structures, and the error on them at epochs that they did not choose.
     """
 
     data: tuple[str, ...]
@@ -85,6 +87,8 @@ class SourceCard:
     graph: str = ""
     n_test: int = 0
     test_rmse_eV: float | None = None
+    n_held_out: int = 0
+    held_out_rmse_eV: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,6 +71,12 @@ def train_source(
         progress=progress,
     )
     rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
+    n_held_out = len(trained.validation_residuals)
+    held_out_mse = trained.half_errors.both
+    if descriptor.graph is not None:  # the first half chose the epoch of the graph network
+        n_held_out -= n_held_out // 2
+        held_out_mse = trained.half_errors.second
+    is_measured = math.isfinite(held_out_mse)
     card = SourceCard(
         tuple(data),
         int(gaps_eV.shape[0]),
@@ -81,6 +87,8 @@ def train_source(
         seed,
         potential=potential_card_text(descriptor.potential),
         graph=graph_description,
+        n_held_out=n_held_out if is_measured else 0,
+        held_out_rmse_eV=math.sqrt(held_out_mse) * standardiser.y_sd_eV if is_measured else None,
     )
     params = {name: value.cpu() for name, value in trained.params.items()}
     source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)

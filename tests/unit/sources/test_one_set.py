@@ -63,7 +63,8 @@ def test_source_learns(source):
 
 def test_card_says_what_the_source_was_trained_on(source):
     card = dataclasses.asdict(source.card)
-    assert card.pop("validation_rmse_eV") > 0
+    assert card.pop("held_out_rmse_eV") > card.pop("validation_rmse_eV") > 0
+    assert card.pop("n_held_out") == 16
     assert card == {
         "data": ("molecules.xyz",),
         "n_structures": 80,
