@@ -96,10 +96,19 @@ def print_extras(folder: Path) -> None:
 
 
 def print_figures(figures: Mapping[str, Any]) -> None:
-    """Print figures by name, one on each line, aligned."""
+    """Print figures by name, one on each line, aligned.
+
+    The coverage of few structures is a count: 1 of 1 is not 100 %.
+    """
+    from bandgap.evaluation.result_verdict import FEWEST_JUDGED
+
+    n = figures.get("n", FEWEST_JUDGED)
     width = max((len(label(name)) for name in figures), default=0)
     for name, value in figures.items():
-        typer.echo(f"{label(name):<{width}}  {figure_text(name, value)}")
+        text = figure_text(name, value)
+        if name.startswith("coverage") and n < FEWEST_JUDGED:
+            text = f"{round(n * value)} of {n}, too few to judge"
+        typer.echo(f"{label(name):<{width}}  {text}")
 
 
 def print_table(

@@ -3,7 +3,7 @@
 import pytest
 
 from bandgap.cli.bars import duration
-from bandgap.cli.report import figure_text
+from bandgap.cli.report import figure_text, print_figures
 from bandgap.evaluation.figure_labels import label
 
 
@@ -40,3 +40,10 @@ def test_figure_has_three_digits_or_a_unit(name: str, value: float, text: str) -
 )
 def test_duration_has_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_coverage_of_few_structures_is_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    print_figures({"coverage_95": 1.0, "n": 1})
+    assert "coverage of the 95 % interval  1 of 1, too few to judge" in capsys.readouterr().out
+    print_figures({"coverage_95": 0.95, "n": 20})
+    assert "coverage of the 95 % interval  95 %" in capsys.readouterr().out
