@@ -106,12 +106,12 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
 
 SOURCE_COLUMNS = {
     "source model": st.column_config.TextColumn("source model", width=190),
-    "structures": st.column_config.NumberColumn("structures", format="localized", width=80),
+    "structures": st.column_config.NumberColumn("structures", format="%d", width=80),
     "level of theory": st.column_config.TextColumn("level of theory", width=140),
     "validation RMSE (eV)": st.column_config.NumberColumn(
         "validation RMSE (eV)", format="%.2f", width=140
     ),
-    "features": st.column_config.NumberColumn("features", format="localized", width=70),
+    "features": st.column_config.NumberColumn("features", format="%d", width=70),
     "licence": st.column_config.TextColumn("licence", width=90),
     "trained": st.column_config.TextColumn("trained", width=100),
 }

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # Most structures that `predict` keeps in memory, predicts and writes in one piece: about a minute
 # of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
+EXAMPLES = 3  # ids in a note
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
 RankBy = Literal["reduction", "sd", "distance", "chance", "improvement"]
 StructuresFormat = Literal["poscar", "cif"]
@@ -313,6 +314,7 @@ def evaluate(
     from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.predictions.table import read_predictions_csv
+    from bandgap.runs.companion import ids_learned_from
 
     choice = LabelChoice(
         label,
@@ -364,6 +366,16 @@ def evaluate(
     n_rows = int(usable.sum())
     for sentence in error_sentences(n=n_rows, rmse_eV=figures["rmse_eV"], context=context):
         print_note(sentence)
+    learned_from = ids_learned_from(predictions)
+    learned_rows = [id_ for id_ in rows["id"] if id_ in learned_from]
+    if learned_rows:
+        examples = ", ".join(learned_rows[:EXAMPLES])
+        more = f" and {len(learned_rows) - EXAMPLES:,} more" if len(learned_rows) > EXAMPLES else ""
+        print_note(
+            f"{len(learned_rows):,} of these {n_rows:,} structures have the id of one that the run "
+            f"learned from ({examples}{more}). Errors of new structures are larger: leave "
+            "these out."
+        )
     if rows["interval"].iloc[0] == "credible":
         print_note(
             "These are credible intervals of the mean: gaps fall outside them more "

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bandgap.foundation.damage import DAMAGE, read_json
+from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.replacement import write_whole
 from bandgap.runs.requests import PredictRequest
 
@@ -54,6 +56,7 @@ def companion(
         "method": manifest["method"],
         "seed": manifest["request"]["seed"],
         "n_labelled": manifest.get("n"),
+        "learned_from": list(manifest.get("split", {}).get("train", ())),
         "level_of_theory": manifest.get("level_of_theory", ""),
         "data_fingerprint": manifest.get("data", {}).get("fingerprint"),
         "source_fingerprint": manifest.get("source", {}).get("fingerprint"),
@@ -81,3 +84,26 @@ def write_companion(output: Path, body: Mapping[str, Any]) -> None:
     """Write the file next to an output, unless that is no ordinary file, such as /dev/stdout."""
     if output.is_file():
         write_whole(companion_path(output), to_json(body))
+
+
+def ids_learned_from(table: Path) -> frozenset[str]:
+    """Return the ids of the structures that the run of a table of predictions learned from.
+
+    They are in the file next to the table. Without such a file the result is empty.
+
+    Raises
+    ------
+    ArtifactError
+        If the file cannot be read as JSON.
+    """
+    path = companion_path(table)
+    if not path.is_file():
+        return frozenset()
+    try:
+        body = read_json(path)
+        return frozenset(str(id_) for id_ in body.get("learned_from", ()))
+    except (*DAMAGE, AttributeError) as error:
+        raise ArtifactError(
+            f"{path}: not readable as the description of a table ({error}). Predict again, or "
+            "delete this file."
+        ) from error

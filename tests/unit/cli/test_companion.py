@@ -39,3 +39,22 @@ def test_description_that_is_also_an_input_is_not_overwritten(
     result = run(*words, "--out", tmp_path / "predictions.csv")
     assert result.exit_code == 1 and "would be overwritten" in result.stderr
     assert structures.read_text() == "[]"
+
+
+def test_evaluate_names_the_structures_that_the_run_learned_from(
+    run: Run, model: Path, waters: Path, tmp_path: Path
+) -> None:
+    learned_from = json.loads((model / "manifest.json").read_text())["split"]["train"]
+    table = tmp_path / "predictions.csv"
+    predicted = run("predict", "--model", model, "--structures", waters, "--out", table)
+    assert predicted.exit_code == 0, predicted.output
+    words = ("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV")
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    sentence = f"{len(learned_from)} of these "
+    assert sentence in result.stderr and learned_from[0] in result.stderr
+    table.with_name("predictions.csv.json").unlink()
+    assert "learned from" not in run(*words).stderr
+    table.with_name("predictions.csv.json").write_text("[]")
+    damaged = run(*words)
+    assert damaged.exit_code == 1 and "predictions.csv.json: not readable" in damaged.stderr
