@@ -62,7 +62,7 @@ def run_frame(
     )
 
 
-_RUN_WIDTHS = {"run": 230, "state": 90, "data set": 150, "seed": 60, "started": 110}
+_RUN_WIDTHS = {"run": 320, "state": 80, "data set": 130, "seed": 55, "started": 105}
 RUN_COLUMNS = {
     name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()
 }
