@@ -27,7 +27,7 @@ ICONS = {
     "data": ":material/table_view:",
     "train": ":material/model_training:",
     "predict": ":material/batch_prediction:",
-    "posterior": ":material/ssid_chart:",
+    "result": ":material/task_alt:",
 }
 STEPS = {
     "data": "Upload structures and the gaps that are known; each file is checked.",
@@ -48,7 +48,7 @@ NOUNS = {
     "predict": "prediction",
     "train_source": "training of the source model",
 }
-Target = Literal["demo", "data", "train", "posterior", "predict"]
+Target = Literal["demo", "data", "train", "result", "predict"]
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ def next_step(contents: Contents) -> Step | None:
             "each."
         )
         return Step("predict", "Predict new structures", text)
-    text = "See which layers of the network moved, and whether the chains agree on it."
-    return Step("posterior", "Read the posterior", text)
+    text = "See how large the errors of a run are, for which structures, and what to do next."
+    return Step("result", "See what the runs are good for", text)
 
 
 frame.show(page)

@@ -196,7 +196,10 @@ def test_home_follows_a_running_job_and_offers_nothing_else(
 
 @pytest.mark.parametrize(
     ("predicted", "label", "title"),
-    [(False, "Predict new structures", "Predict"), (True, "Read the posterior", "Posterior")],
+    [
+        (False, "Predict new structures", "Predict"),
+        (True, "See what the runs are good for", "Result"),
+    ],
 )
 def test_home_after_a_transfer_leads_on(
     visit: Visit, workspace: Workspace, predicted: bool, label: str, title: str
