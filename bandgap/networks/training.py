@@ -5,7 +5,7 @@ Reference for Adam: Kingma and Ba (2015).
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -139,7 +139,7 @@ class Trained:
     params: Params
     history: tuple[Epoch, ...]
     validation_residuals: Tensor
-    half_errors: HalfErrors
+    half_errors: HalfErrors = field(default_factory=HalfErrors)
 
     @property
     def validation_mse(self) -> float:

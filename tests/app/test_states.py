@@ -60,7 +60,7 @@ SENTENCES = {
         "about": "btl\\_pcp\\_pe, n = 40, on waters:",
     },
     "finished run": {
-        "home": "See which layers of the network moved, and whether the chains agree on it.",
+        "home": "See how large the errors of a run are, for which structures, and what to do next.",
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": "The transfer is finished after",
@@ -86,7 +86,7 @@ SENTENCES = {
         "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
     },
     "corrupt artifact": {
-        "home": "See which layers of the network moved, and whether the chains agree on it.",
+        "home": "See how large the errors of a run are, for which structures, and what to do next.",
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": READ_AGAIN,
