@@ -19,11 +19,22 @@ SCRIPT = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 _KEY = "browser"
 
 
-@st.fragment
 def browser_memory(*, redraw: bool) -> None:
     """Make the browser remember the workspace unless it is empty, and read the list of the browser.
 
-    With `redraw` the page is run again when the list has changed.
+    With `redraw` the page is run again when the list has changed after the page was drawn.
+    """
+    whole_page = [True]
+    _memory(whole_page, redraw=redraw)
+    whole_page.clear()
+
+
+@st.fragment
+def _memory(whole_page: list[bool], *, redraw: bool) -> None:
+    """Draw the component; `whole_page` is empty when this fragment runs again alone.
+
+    A run of the whole page draws the list afterwards. It must not be ended here: it may be that of
+    a click, which came in one request with the report of the browser and would be lost.
     """
     known_ids = session.remembered_workspaces()
     data = {
@@ -36,7 +47,7 @@ def browser_memory(*, redraw: bool) -> None:
     if reported is None or reported == known_ids:
         return
     session.take_report(reported)
-    if redraw:
+    if redraw and not whole_page:
         st.rerun()
 
 
