@@ -93,6 +93,15 @@ class TransferRequest(Request):
             "takes no others.",
         ),
     ] = False
+    density: Annotated[
+        Literal["auto", "none"],
+        Setting(
+            "Density of the known structures",
+            "auto: learn the density of the structures that are learned from, where there are at "
+            "least 200, so that every prediction states how unusual its structure is (domain_p; "
+            "some seconds); none: state the distance to the nearest known structure only.",
+        ),
+    ] = "auto"
     seed: Annotated[int, Field(ge=0), _SEED] = 0
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
     species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (

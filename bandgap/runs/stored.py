@@ -20,6 +20,7 @@ from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.posterior.layer_cache import without_layer_cache
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
+from bandgap.runs.run_density import RunDensity, load_density
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import (
     SCHEMA,
@@ -49,6 +50,7 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
+    `density` is that of the structures that it learned from, or None.
     """
 
     posterior: Posterior
@@ -56,6 +58,7 @@ class Run:
     domain: Domain
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
+    density: RunDensity | None = None
 
     @property
     def baseline(self) -> str:
@@ -149,7 +152,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 
             with without_layer_cache():
                 check_references(path, manifest, predict)
-    return Run(posterior, descriptor, domain, manifest, conformal)
+    return Run(posterior, descriptor, domain, manifest, conformal, load_density(path))
 
 
 def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:
