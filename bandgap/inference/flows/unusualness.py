@@ -129,6 +129,20 @@ class Unusualness:
         of_flows, _ = _combined(((1 + counts) / (1 + sizes[:, None, None])).transpose(1, 0, 2))
         return np.stack([p, of_flows.min(axis=0), of_flows.max(axis=0), density, together[2]])
 
+    def distances_to_known(self, features: NDArray[Any]) -> Floats:
+        """Return the distance (n,) of features (n, q) to the tenth nearest known row.
+
+        It is the mean over the coordinates of all flows, each without the rows of its fold.
+        """
+        wide = torch.from_numpy(np.asarray(features, dtype=np.float64))
+        x = coordinates(wide, self.centres, self.rotations)
+        of_flows = [
+            neighbour_distances(x[k], self.rows[k, torch.from_numpy(self.folds != k)])
+            for k in range(len(x))
+        ]
+        distances: Floats = np.mean(of_flows, axis=0)
+        return distances
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays for a safetensors file."""
         arrays: dict[str, NDArray[Any]] = {

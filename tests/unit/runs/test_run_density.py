@@ -1,0 +1,114 @@
+"""The density of the structures that a run learned from: stored, loaded, refused and left out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.table import elements_of
+from bandgap.descriptors import featurize
+from bandgap.foundation.errors import ArtifactError
+from bandgap.inference.flows import unusualness
+from bandgap.networks.perceptron import hidden_in_double
+from bandgap.runs.run_density import DENSITY, load_density
+from bandgap.runs.stored import load_run
+from bandgap.sources.stored import load_source
+from tests.transfers import transfer_labelled
+from tests.unit.conftest import World, gaps_of, make_records, record_of
+
+N = 210
+
+
+@pytest.fixture(scope="module")
+def run(world: World, source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """210 molecules with a source network, of which 200 are learned from or held back."""
+    records = make_records(N, seed=5, prefix="known")
+    return transfer_labelled(
+        source_folder,
+        records,
+        gaps_of(records, seed=6),
+        method="last_layer_ridge",
+        n=200,
+        n_test=10,
+        conformal_share=0.1,
+        out=tmp_path_factory.mktemp("run"),
+        device="cpu",
+    )
+
+
+def test_manifest_says_how_many_structures_and_dimensions_the_density_has(run: Path) -> None:
+    facts = json.loads((run / "manifest.json").read_text())["density"]
+    assert facts["n"] == 200 and facts["features"] == "source network"
+    assert facts["smallest_p"] == pytest.approx(2 / 201)
+    assert 1 <= facts["dimensions"] <= 4  # units of the last hidden layer
+
+
+def test_features_are_the_inputs_of_the_last_rectified_units(
+    run: Path, world: World, source_folder: Path
+) -> None:
+    density = load_density(run)
+    assert density is not None
+    raw = featurize(world.records[:5], load_run(run).descriptor).features
+    network = load_source(source_folder)
+    expected = hidden_in_double(
+        {name: value for name, value in network.params.items() if not name.endswith(".3")},
+        network.standardiser.features(raw),
+    )[-1]
+    features = density.features(raw)
+    np.testing.assert_allclose(np.maximum(features, 0.0), expected, atol=1e-10)
+    assert (features < 0).any()
+
+
+def test_structure_with_an_unseen_element_is_not_assessable(run: Path, world: World) -> None:
+    density = load_run(run).density
+    assert density is not None
+    raw = featurize(world.records[:3], load_run(run).descriptor).features
+    elements = [elements_of(record) for record in world.records[:3]]
+    elements[1] = {*elements[1], "Br"}
+    p = density.p_values(raw, elements).p
+    assert np.isfinite(p).tolist() == [True, False, True]
+
+
+def test_stretched_molecules_are_more_unusual_than_new_ones(run: Path) -> None:
+    density = load_run(run).density
+    assert density is not None
+    new = make_records(60, seed=8, prefix="new")
+    stretched = []
+    for record in new:
+        atoms = record.atoms.copy()
+        atoms.positions *= 1.35
+        stretched.append(record_of(record.id, atoms))
+
+    def flagged_share(records: list) -> float:
+        raw = featurize(records, load_run(run).descriptor).features
+        p = density.p_values(raw, [elements_of(record) for record in records]).p
+        return float(np.mean(p <= 0.05))
+
+    assert flagged_share(new) <= 0.15
+    assert flagged_share(stretched) >= 0.6
+
+
+def test_run_with_few_structures_says_how_many_a_density_needs(
+    world: World, source_folder: Path, tmp_path: Path
+) -> None:
+    run = transfer_labelled(
+        source_folder,
+        world.records,
+        world.gaps_eV,
+        method="last_layer_ridge",
+        n=18,
+        n_test=6,
+        out=tmp_path / "run",
+        device="cpu",
+    )
+    facts = json.loads((run / "manifest.json").read_text())["density"]
+    assert "18 different structures are too few" in facts["reason"]
+    assert f"needs {unusualness.MIN_ROWS}" in facts["reason"]
+    assert load_run(run).density is None
+
+
+def test_damaged_density_is_named_with_a_remedy(run: Path, tmp_path: Path) -> None:
+    (tmp_path / DENSITY).write_bytes((run / DENSITY).read_bytes()[:5_000])
+    with pytest.raises(ArtifactError, match="Train the model again"):
+        load_density(tmp_path)
