@@ -8,7 +8,15 @@ import bandgap
 
 folder = Path(bandgap.__file__).resolve().parent
 assert "checkout" not in folder.parts, folder
-for name in ("_app/__init__.py", "_app/main.py", "_app/server.py", "_data/manifest.json"):
+assets = "_app/components/structures/assets"
+for name in (
+    "_app/__init__.py",
+    "_app/main.py",
+    "_app/server.py",
+    f"{assets}/3Dmol-2.5.5.js",
+    f"{assets}/3Dmol-LICENSE.txt",
+    "_data/manifest.json",
+):
     assert (folder / name).is_file(), name
 import_app_package = runpy.run_path(str(folder / "_app" / "server.py"))["import_app_package"]
 import_app_package()

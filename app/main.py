@@ -26,6 +26,7 @@ page = st.navigation(
             st.Page("views/train.py", title="Train", icon=":material/model_training:"),
         ],
         "Results": [
+            st.Page("views/result.py", title="Result", icon=":material/task_alt:"),
             st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
             st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
             st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),

@@ -57,12 +57,18 @@ def main() -> None:
 def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
     """Return the server of the pages."""
     # `app` can be imported only after `import_app_package` where the package is installed
+    from app.components.structures.picture_route import ROUTE
     from app.download_time import keep_downloads
     from app.late_fragments import correct_late_fragments
 
     correct_late_fragments()
     keep_downloads()
-    app = st.App(MAIN, lifespan=cleaning, middleware=[Middleware(AccessMiddleware, rules=rules)])
+    app = st.App(
+        MAIN,
+        lifespan=cleaning,
+        routes=[ROUTE],
+        middleware=[Middleware(AccessMiddleware, rules=rules)],
+    )
     bootstrap.load_config_options({**OPTIONS, "server.port": rules.port})
     config = uvicorn.Config(
         app,

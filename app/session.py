@@ -180,6 +180,28 @@ def show_marked_row(dataset: str, row: int | None) -> None:
     st.session_state[f"marked_{dataset}"] = row
 
 
+def target_window() -> tuple[float | None, float | None]:
+    """Return the ends in eV of the target window of this session, None for an empty field."""
+    ends: tuple[float | None, float | None] = st.session_state.get("target_window", (None, None))
+    return ends
+
+
+def set_target_window(lower_eV: float | None, upper_eV: float | None) -> None:
+    """Remember the ends of the target window."""
+    st.session_state["target_window"] = (lower_eV, upper_eV)
+
+
+def filter_elements(dataset: str) -> tuple[str, ...]:
+    """Return the elements that the shown structures of a data set must contain."""
+    elements: tuple[str, ...] = st.session_state.get(f"elements_of_{dataset}", ())
+    return elements
+
+
+def set_filter_elements(dataset: str, elements: tuple[str, ...]) -> None:
+    """Show only structures of a data set that contain these elements."""
+    st.session_state[f"elements_of_{dataset}"] = elements
+
+
 def form_key(form: str) -> str:
     """Return the key of the present instance of a form.
 

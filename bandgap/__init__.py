@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from bandgap.foundation.errors import BandgapError
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
+    from bandgap.runs.html_report import write_report
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
+    from bandgap.runs.refit import refit_run
     from bandgap.runs.regressor import BandGapRegressor
     from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
     from bandgap.runs.source import train_source_run
@@ -54,10 +56,12 @@ __all__ = [
     "read_labels",
     "read_paths",
     "read_structures",
+    "refit_run",
     "train_source_run",
     "train_sources_run",
     "transfer_run",
     "unlabelled_cifs",
+    "write_report",
 ]
 
 _MODULE_OF = {
@@ -84,10 +88,12 @@ _MODULE_OF = {
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",
+    "refit_run": "bandgap.runs.refit",
     "train_source_run": "bandgap.runs.source",
     "train_sources_run": "bandgap.sources.training",
     "transfer_run": "bandgap.runs.transfer",
     "unlabelled_cifs": "bandgap.datasets.demo",
+    "write_report": "bandgap.runs.html_report",
 }
 
 __getattr__ = names_of(__name__, _MODULE_OF)

@@ -8,6 +8,7 @@ from benchmarks.commands import (
     crystals,
     domain,
     last_layer,
+    metals,
     networks,
     oe62,
     pages,
@@ -17,6 +18,7 @@ from benchmarks.commands import (
     scale,
     serve,
     sgmcmc,
+    study,
     vecchia,
 )
 
@@ -41,6 +43,7 @@ for _command, _options in (
     (accuracy.accuracy, "--data DATA --out accuracy --n 100 --seeds 1"),
     (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (domain.domain, "--data DATA --set demo --n 250 --seeds 1 --json domain.json"),
+    (metals.metals, "--data DATA --seeds 1 --json metals.json"),
     (oe62.oe62, "--data DATA --no-size --json oe62.json"),
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (posterior.posterior, "--repeats 3 --json posterior.json"),
@@ -54,6 +57,7 @@ for _command, _options in (
     (scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
     (pages.pages, "--visits 20 --json pages.json"),
     (serve.serve, "--model run --json serve.json"),
+    (study.study, "table-3.1 --scale smoke"),
 ):
     _name = _command.__name__.replace("_", "-")
     app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)

@@ -249,7 +249,6 @@ _UNUSED_FOR_ONE_CIF = (
     "bandgap.descriptors.potentials",
     "bandgap.descriptors.tight_binding",
     "bandgap.evaluation",
-    "bandgap.foundation.forks",
     "bandgap.posterior.feature_gp",
     "bandgap.posterior.mixture",
     "bandgap.predictions.extxyz",

@@ -25,6 +25,7 @@ from bandgap.cli import app
 from bandgap.descriptors import PRESETS, n_features
 from bandgap.descriptors.config import BLOCKS
 from bandgap.predictions.table import COLUMNS
+from bandgap.predictions.window import WINDOW_COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
 from bandgap.structures.formats import FORMATS
 from bandgap.transfer import METHODS
@@ -34,7 +35,7 @@ DOCS = ROOT / "docs"
 GENERATED_PAGES = ("commands.md", "settings.md")  # In docs/reference.
 HEADING = re.compile(r"#{1,6} +(.+?)\s*")
 VARIABLE = re.compile(r"\bBANDGAP_[A-Z]+(?:_[A-Z]+)*\b")
-NEXT_COLUMNS = ("rank", "reduction_share")  # Only in `NextStructures.columns`.
+NEXT_COLUMNS = ("rank", "reduction_share", "depth_eV")  # Only in `NextStructures.columns`.
 DETAIL_COLUMNS = ("warning", "nearest_known", "nearest_distance", "nearest_percentile")
 
 
@@ -165,7 +166,9 @@ def test_documented_environment_variables_are_read_by_the_code() -> None:
 
 
 def test_every_csv_column_has_a_heading() -> None:
-    columns = dict.fromkeys((*COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS))
+    columns = dict.fromkeys(
+        (*COLUMNS, *WINDOW_COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS)
+    )
     check_headings("CSV columns", columns, "reference/csv-columns.md")
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.waiting import rerun_when
+from bandgap.foundation import citations
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
@@ -21,11 +22,9 @@ from bandgap.jobs.shell_commands import (
 )
 
 CITATIONS = (
-    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep '
-    'Bayesian transfer learning with application to materials informatics", Annals of Applied '
-    "Statistics 17(4), 3241-3256, 2023.",
-    "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022.",
-    "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020.",
+    citations.METHOD,
+    citations.MBTR,
+    citations.DSCRIBE,
     "The data that the source model and the transfer learned from; the demo data are CC0.",
     "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY "
     "4.0: A. Jain et al., APL Materials 1, 011002, 2013, "

@@ -10,6 +10,7 @@ from app.components.calibration.calibrator_form import (
     damaged_calibrator,
     stored_calibrator,
 )
+from app.components.calibration.metal_view import metal_view
 from app.components.shared import frame
 from app.components.shared.run_choice import choose_interval, choose_run
 from app.components.shared.run_files import read_calibrator, read_heldout_run, read_run
@@ -90,6 +91,8 @@ def figures(heldout: HeldOut, before: HeldOut | None, *, level: float, kind: Int
         calibration_view.coverage_view(curve, before=first, level=level, kind=kind)
     with right_column:
         calibration_view.pit_view(heldout)
+    if heldout.predictions.p_metal is not None:
+        metal_view(heldout)
     calibration_view.spread_views(heldout, level, kind)
     calibration_view.slices(heldout, level, kind)
 

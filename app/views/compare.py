@@ -15,6 +15,7 @@ from bandgap.evaluation.run_tables import (
     figures_table,
 )
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import RunRow
 
 _DEFAULT = 4  # number of runs that are selected initially
@@ -68,7 +69,9 @@ def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:
 
 def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
     """Return all finished runs, and the selected runs that can be read, in their order."""
-    runs = finished_runs()
+    jobs = stores.jobs_of("transfer")
+    # the error of a refit is that of its parent
+    runs = {id: run for id, run in finished_runs().items() if not parent_of(jobs.get(run.job))}
     if len(runs) < FEWEST_RUNS:
         _too_few(len(runs))
         return runs, []

@@ -6,9 +6,11 @@ import pandas as pd
 import streamlit as st
 
 from app import session
+from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
+from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import verdict_view
 from app.components.shared import frame, stores, tables, uploads, words
@@ -20,15 +22,18 @@ from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dat
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
-CHECKS = ("check", "import_demo", "import_folder")
+CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
 VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 
 
 def page() -> None:
     frame.heading("Data", "Crystal structures and the band gaps that are known for some of them.")
     datasets = stores.library().datasets(session.workspace())
+    is_reading = calculations_view()
     if not datasets:
-        first_visit()
+        if not is_reading:
+            first_visit()
+            calculations_expander("Or read finished calculations")
         return
     dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
     counts = stores.library().counts(dataset.id)
@@ -49,6 +54,8 @@ def page() -> None:
             demo_button()
         if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
+    if not is_reading:
+        calculations_expander("Read calculations")
     manage_expander(dataset, datasets)
 
 
@@ -65,6 +72,8 @@ def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
 def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
     advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + advice)
+    if counts["usable"] >= stores.MIN_LABELLED:
+        st.page_link("views/train.py", label="Train on these", icon=":material/arrow_forward:")
     view = st.segmented_control(
         "View",
         VIEWS,
@@ -73,21 +82,23 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
         key="data-view",
         label_visibility="collapsed",
     )
+    if view == "Known gaps":
+        labels_view(dataset, _overview(dataset.id, stamp).numbers)
+        return
+    elements = choose_elements(dataset, stamp=stamp)
     match view:
-        case "Known gaps":
-            labels_view(dataset, _overview(dataset.id, stamp).numbers)
         case "Distributions":
-            distribution_view(_overview(dataset.id, stamp))
+            distribution_view(_overview(dataset.id, stamp, elements))
         case "Applicability":
-            domain_view(dataset)
+            domain_view(dataset, elements)
         case _:
-            verdict_view(dataset)
+            verdict_view(dataset, elements)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _overview(dataset: str, stamp: str) -> Overview:
+def _overview(dataset: str, stamp: str, elements: tuple[str, ...] = ()) -> Overview:
     """Return the overview of a data set; `stamp`, a key of the cache, changes with the data."""
-    return overview(stores.library(), dataset)
+    return overview(stores.library(), dataset, elements)
 
 
 def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
@@ -147,7 +158,7 @@ def _space(datasets: list[Dataset]) -> None:
     names = [dataset.name for dataset in datasets]
     sizes = [usage.datasets[dataset.id] for dataset in datasets]
     if for_predictions := usage.uploads - sum(sizes):
-        names.append("structures uploaded for predictions")
+        names.append("uploads for predictions, and calculations")
         sizes.append(for_predictions)
     table = pd.DataFrame({"data set": names, "disk space": [words.size(size) for size in sizes]})
     tables.show(table, alt="Disk space of every data set", rows=100)

@@ -40,6 +40,8 @@ STEPS = {
 NOUNS = {
     "import_demo": "check",
     "import_folder": "check",
+    "read_calculations": "reading of calculations",
+    "label_calculations": "check",
     "shapes": "reading",
     "domain": "comparison",
     "add_source": "check of the source model",

@@ -17,6 +17,7 @@ from app.components.shared import frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
 from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
+from app.components.structures.pictures import pictures_of_ids
 from bandgap import plots
 
 CAPTION = (
@@ -56,13 +57,16 @@ def page() -> None:
     more_draws.more_draws(files, run)
     if files.rhat or "c" in files.draws:
         layer_view.numbers(files)
-    heldout(heldout_frame(read_heldout_run(run)))
+    heldout(heldout_frame(read_heldout_run(run)), dataset=run.dataset)
     with st.expander("The source model that it started from"):
         tables.card(files.source.get("card", {}), files.source.get("overlap"))
 
 
-def heldout(table: pd.DataFrame) -> None:
-    """Draw predicted against known gaps as a figure and as a table, largest error first."""
+def heldout(table: pd.DataFrame, *, dataset: str) -> None:
+    """Draw predicted against known gaps as a figure and as a table, largest error first.
+
+    The structures are those of a data set.
+    """
     table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
     st.subheader("Held-out structures", anchor=False)
     left_column, right_column = st.columns(2, gap="medium")
@@ -75,10 +79,10 @@ def heldout(table: pd.DataFrame) -> None:
     with right_column:
         names = ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
         tables.show(
-            table[names],
+            tables.with_pictures(table[names], pictures_of_ids(dataset, ids)),
             alt="Held-out structures, largest error first",
             columns=COLUMNS,
-            rows=11,
+            rows=6,
         )
         st.caption("Largest error first.")
 

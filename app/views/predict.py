@@ -34,7 +34,7 @@ def page() -> None:
     frame.heading(
         "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
     )
-    run = choose_run("Predicting needs a finished transfer.")
+    run = choose_run("Predicting needs a finished transfer.", refits_first=True)
     if run is None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]

@@ -16,7 +16,7 @@ from app.components.shared.waiting import registered
 from app.components.sources.source_setup import source_form
 from app.components.sources.source_upload import source_upload
 from bandgap import plots
-from bandgap.jobs.sources import JOB_ORIGINS, Source, delete_source
+from bandgap.jobs.sources import Source, delete_source
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import extras_sentence
 
@@ -32,7 +32,7 @@ def page() -> None:
         "Source models",
         "Networks that learned gaps from many structures; a transfer starts from one.",
     )
-    jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
+    jobs = stores.source_jobs()
     active = [job for job in jobs if job.active]
     for job in active:
         job_panel(job, noun=NOUNS[job.kind])

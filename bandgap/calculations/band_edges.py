@@ -46,6 +46,7 @@ def band_gap(
     *,
     electrons_per_band: int,
     spin_moment: float | None = None,
+    bands_setting: str = "NBANDS",
 ) -> BandGap:
     """Return the gap between filled and empty bands.
 
@@ -62,6 +63,8 @@ def band_gap(
         2 for one spin without spin-orbit coupling, otherwise 1.
     spin_moment
         Number of electrons of spin up less that of spin down, if it was fixed.
+    bands_setting
+        Name of the setting that gives the number of bands, for the message.
 
     Raises
     ------
@@ -73,15 +76,19 @@ def band_gap(
     if n_electrons < WHOLE_WITHIN:
         raise Unreadable(f"the number of electrons is {n_electrons:g}")
     if round(n_filled) >= bands.shape[0] * bands.shape[2]:
-        raise Unreadable(_too_few(bands.shape[2], n_filled))
+        raise Unreadable(_too_few(bands.shape[2], n_filled, setting=bands_setting))
     if abs(n_filled - round(n_filled)) > WHOLE_WITHIN:
         return BandGap(0.0, "metal", 0.0, f"{n_electrons:g} electrons leave a band partly filled")
     if bands.shape[0] == 1:
-        return _gap_of_filling(bands, (round(n_filled),))
+        return _gap_of_filling(bands, (round(n_filled),), setting=bands_setting)
     if spin_moment is not None:
         n_up = round((n_electrons + spin_moment) / 2)
-        return _gap_of_filling(bands, (n_up, round(n_electrons) - n_up))
-    return _gap_of_filling(bands, _best_filling(bands, round(n_electrons)))
+        if abs(2 * n_up - n_electrons - spin_moment) > 2 * WHOLE_WITHIN:
+            return BandGap(
+                0.0, "metal", 0.0, f"a moment of {spin_moment:g} leaves bands partly filled"
+            )
+        return _gap_of_filling(bands, (n_up, round(n_electrons) - n_up), setting=bands_setting)
+    return _gap_of_filling(bands, _best_filling(bands, round(n_electrons)), setting=bands_setting)
 
 
 def _best_filling(bands: NDArray[np.float64], n_electrons: int) -> tuple[int, int]:
@@ -99,11 +106,13 @@ def _best_filling(bands: NDArray[np.float64], n_electrons: int) -> tuple[int, in
     return int(n_up[best]), int(n_down[best])
 
 
-def _gap_of_filling(bands: NDArray[np.float64], n_filled: tuple[int, ...]) -> BandGap:
+def _gap_of_filling(
+    bands: NDArray[np.float64], n_filled: tuple[int, ...], *, setting: str
+) -> BandGap:
     """Return the gap for a number of filled bands of each spin."""
     n_bands = bands.shape[2]
     if not all(0 <= n < n_bands for n in n_filled):
-        raise Unreadable(_too_few(n_bands, max(n_filled)))
+        raise Unreadable(_too_few(n_bands, max(n_filled), setting=setting))
     # (k-point,)
     highest = np.max([bands[s, :, n - 1] for s, n in enumerate(n_filled) if n], axis=0)
     lowest = np.min([bands[s, :, n] for s, n in enumerate(n_filled)], axis=0)
@@ -117,8 +126,8 @@ def _gap_of_filling(bands: NDArray[np.float64], n_filled: tuple[int, ...]) -> Ba
     return BandGap(round(gap, 6), kind, round(direct, 6))
 
 
-def _too_few(n_bands: int, n_filled: float) -> str:
+def _too_few(n_bands: int, n_filled: float, *, setting: str) -> str:
     return (
         f"too few bands: the electrons fill {n_filled:g} of {n_bands:,} bands, so that no empty"
-        " band is left. Compute again with a larger NBANDS"
+        f" band is left. Compute again with a larger {setting}"
     )

@@ -10,10 +10,11 @@ _GGA = {
     "CA": "LDA", "PZ": "LDA", "VW": "LDA", "HL": "LDA", "WI": "LDA",
     "PE": "PBE", "PS": "PBEsol", "91": "PW91", "RP": "RPBE", "RE": "revPBE", "AM": "AM05",
     "BF": "BEEF", "BO": "optB88", "MK": "optB86b", "OR": "optPBE", "ML": "PW86R",
-    "B3": "B3LYP", "B5": "B3LYP",
+    "B3": "B3LYP", "B5": "B3LYP", "CX": "vdW-DF-cx",
 }  # fmt: skip
 _VDW_GGA = {
     "RE": "vdW-DF", "OR": "optPBE-vdW", "BO": "optB88-vdW", "MK": "optB86b-vdW", "ML": "vdW-DF2",
+    "CX": "vdW-DF-cx",
 }  # fmt: skip
 _META_GGA = {
     "SCAN": "SCAN", "RSCAN": "rSCAN", "R2SCAN": "r2SCAN", "SCANL": "SCAN-L", "RSCANL": "rSCAN-L",
@@ -38,7 +39,8 @@ def theory_level(run: VaspRun) -> str:
     level = _hybrid(run, base) if run.is_on("LHFCALC") else base
     if run.is_on("LDAU") and any(value for value in hubbard_values(run)):
         level += "+U"
-    dispersion = _DISPERSION.get(int(run.number("IVDW", 0)))
+    default_dispersion = 1 if run.is_on("LVDW") else 0
+    dispersion = _DISPERSION.get(int(run.number("IVDW", default_dispersion)) or default_dispersion)
     if dispersion is not None:
         level += f"-{dispersion}"
     if run.is_on("LSORBIT"):
@@ -49,11 +51,16 @@ def theory_level(run: VaspRun) -> str:
 
 
 def hubbard_values(run: VaspRun) -> list[float]:
-    """Return U - J in eV for every type of atoms, or an empty list."""
+    """Return U - J in eV for every type of atoms, 0 where LDAUL is -1, or an empty list."""
     values_u = _numbers(run.text("LDAUU"))
     values_j = _numbers(run.text("LDAUJ"))
     values_j += [0.0] * (len(values_u) - len(values_j))
-    return [u - j for u, j in zip(values_u, values_j, strict=False)]
+    orbitals = _numbers(run.text("LDAUL"))
+    orbitals += [2.0] * (len(values_u) - len(orbitals))
+    return [
+        u - j if orbital >= 0 else 0.0
+        for u, j, orbital in zip(values_u, values_j, orbitals, strict=False)
+    ]
 
 
 def contradiction_of_comment(run: VaspRun) -> str:
@@ -82,6 +89,9 @@ def _semilocal(run: VaspRun) -> str:
     code = run.text("GGA").upper()
     if has_vdw and code in _VDW_GGA:
         return _VDW_GGA[code]
+    if code == "LIBXC":
+        names = [run.text(name).upper() for name in ("LIBXC1", "LIBXC2")]
+        return "libxc " + "+".join(name for name in names if name not in _NONE)
     if code in _NONE:
         return _functional_of_potentials(run)
     return _GGA.get(code, f"GGA = {code}")
@@ -109,17 +119,34 @@ def _hybrid(run: VaspRun, base: str) -> str:
         return f"dielectric-dependent hybrid ({percent}{semilocal})"
     if run.is_on("LTHOMAS"):
         return f"screened exchange ({percent}{semilocal})"
-    if base == "B3LYP":
-        return "B3LYP" if abs(share - 0.2) < 1e-6 and not screening else f"B3LYP ({percent})"
     if share == 1 and not screening and run.number("AGGAX", 0.0) == 0:
         has_correlation = run.number("ALDAC", 1.0) or run.number("AGGAC", 1.0)
         return "exact exchange with correlation" if has_correlation else "Hartree-Fock"
+    return hybrid_name(base, share=share, screening=screening)
+
+
+def hybrid_name(base: str, *, share: float, screening: float) -> str:
+    """Return the name of a hybrid functional, such as "HSE06 (25 %, PBEsol)".
+
+    Parameters
+    ----------
+    base
+        Functional without exact exchange.
+    share
+        Share of exact exchange, 0 to 1.
+    screening
+        Screening parameter in 1/Angstrom, 0 without screening.
+    """
+    percent = f"{100 * share:.3g} %"
+    semilocal = "" if base == "PBE" else f", {base}"
+    if base == "B3LYP":
+        return "B3LYP" if abs(share - 0.2) < 1e-6 and not screening else f"B3LYP ({percent})"
     if _SCREENED[0] <= screening <= _SCREENED[1]:
         return f"HSE06 ({percent}{semilocal})"
     if _SCREENED_HSE03[0] <= screening <= _SCREENED_HSE03[1]:
         return f"HSE03 ({percent}{semilocal})"
     if screening:
-        return f"screened hybrid ({percent}, {screening:g} 1/A{semilocal})"
+        return f"screened hybrid ({percent}, {screening:.3g} 1/A{semilocal})"
     return f"PBE0 ({percent}{semilocal})"
 
 

@@ -4,34 +4,30 @@ The file is read as a stream. Densities of states and projections, which are mos
 are skipped. The memory grows only with the number of eigenvalues.
 """
 
-import gzip
 import math
-import zlib
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO
-from xml.parsers import expat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.calculations.packed_xml import parse_xml
 from bandgap.foundation.errors import quoted
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
 
 Floats = NDArray[np.float64]
 
-GZIP_MAGIC = b"\x1f\x8b"
-CHUNK_BYTES = 2**16
-MAX_BYTES = 20_000_000_000  # after decompression
-MAX_RATIO = 200  # unpacked by packed size; real files have 10 to 25
 MAX_EIGENVALUES = 10_000_000  # 160 MB with the occupations
 MAX_TEXT = 100_000  # characters of one value
 MAX_VALUES = 20_000  # settings, atoms, and k-points
 MAX_DEPTH = 50
 _ELEMENT_NAMES = {"X": "Xe", "r": "Zr"}  # as VASP shortens them
-_READ_IN_CALCULATION = ("scstep", "structure", "varray", "energy", "eigenvalues")
+_OTHER_KPOINTS = "eigenvalues_kpoints_opt"
+_READ_IN_CALCULATION = (
+    *("scstep", "structure", "varray", "energy", "eigenvalues"),
+    _OTHER_KPOINTS,
+)
 
 
 @dataclass
@@ -62,8 +58,10 @@ class VaspRun:
         steps, NaN where there is one step.
     largest_force
         Largest force on an atom in the last step in eV per Angstrom, NaN if none is given.
-    has_other_kpoints
-        Whether there are eigenvalues at the k-points of a KPOINTS_OPT file, which are not read.
+    n_other_kpoints
+        Number of k-points of a KPOINTS_OPT file. They are the last ones, with weight 0.
+    has_fixed_atoms
+        Whether atoms may be fixed (selective dynamics), so that their forces mean nothing.
     """
 
     version: str = ""
@@ -80,7 +78,8 @@ class VaspRun:
     n_electronic_steps: int = 0
     energy_changes_eV: tuple[float, float] = (np.nan, np.nan)
     largest_force: float = np.nan
-    has_other_kpoints: bool = False
+    n_other_kpoints: int = 0
+    has_fixed_atoms: bool = False
 
     def text(self, name: str) -> str:
         """Return a setting without comment: the value used, otherwise that of the INCAR, or ""."""
@@ -97,7 +96,7 @@ class VaspRun:
         return self.text(name).strip(".").upper().startswith("T")
 
 
-def read_vasprun(path: Path) -> VaspRun:
+def read_vasprun(content: Content) -> VaspRun:
     """Read a `vasprun.xml`, which may be gzipped.
 
     Raises
@@ -105,81 +104,9 @@ def read_vasprun(path: Path) -> VaspRun:
     Unreadable
         If the file is no complete output of VASP, or has no eigenvalues, with the reason.
     """
-    try:
-        with path.open("rb") as file:
-            return _parsed(_chunks(file, packed_bytes=path.stat().st_size))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Unreadable(
-            "the compressed file is damaged or was cut off. Copy it again from where it was made"
-        ) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Unreadable(f"the file cannot be opened ({reason})") from error
-
-
-def _chunks(file: BinaryIO, *, packed_bytes: int) -> Iterator[bytes]:
-    """Yield the content of a file in pieces, decompressed."""
-    head = file.read(len(GZIP_MAGIC))
-    file.seek(0)
-    is_packed = head == GZIP_MAGIC
-    stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=file) if is_packed else file
-    largest = min(MAX_BYTES, max(MAX_RATIO * packed_bytes, 10**7)) if is_packed else MAX_BYTES
-    n_bytes = 0
-    while chunk := stream.read(CHUNK_BYTES):
-        if not n_bytes and is_packed and chunk.startswith(GZIP_MAGIC):
-            raise Unreadable("the file was gzipped twice. Decompress it once with gunzip")
-        n_bytes += len(chunk)
-        if n_bytes > largest:
-            raise Unreadable(
-                f"the file has more than {largest / 1e6:,.0f} MB after decompression, which no"
-                " output of this size has"
-            )
-        yield chunk
-    if not n_bytes:
-        raise Unreadable("the file is empty")
-
-
-def _parsed(chunks: Iterator[bytes]) -> VaspRun:
     handler = _Handler()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = handler.start
-    parser.EndElementHandler = handler.end
-    parser.CharacterDataHandler = handler.add_text
-    # VASP writes none. Entities of such a declaration can expand to any size.
-    parser.StartDoctypeDeclHandler = _refuse_declaration
-    n_bytes = 0
-    try:
-        for chunk in chunks:
-            parser.Parse(chunk, False)
-            n_bytes += len(chunk)
-            if n_bytes - parser.CurrentByteIndex > 16 * CHUNK_BYTES:
-                raise Unreadable("an XML tag has more than 1 MB. VASP writes no such file")
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise Unreadable(_reason(error, handler)) from error
+    parse_xml(content, handler, program="VASP")
     return handler.result()
-
-
-def _refuse_declaration(*_: object) -> None:
-    raise Unreadable("the file declares a document type (DOCTYPE), which VASP never writes")
-
-
-def _reason(error: expat.ExpatError, handler: "_Handler") -> str:
-    ends_early = error.code in (
-        expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS],
-        expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN],
-        expat.errors.codes[expat.errors.XML_ERROR_PARTIAL_CHAR],
-    )
-    if not handler.has_started:
-        return "the file is not XML. A vasprun.xml of VASP is expected"
-    if ends_early:
-        return (
-            f"the file ends early, in line {error.lineno:,}: the calculation was stopped, is still"
-            " running, or the file was cut off"
-        )
-    message = expat.ErrorString(error.code)
-    return f"the file is damaged in line {error.lineno:,}, column {error.offset + 1:,} ({message})"
 
 
 class _Handler:
@@ -195,10 +122,7 @@ class _Handler:
         self._n_characters = 0
         self._row: list[str] = []  # cells of a table row
         self._vectors: dict[str, list[list[float]]] = {}  # lists of vectors by name
-        self._energies = array("d")
-        self._occupations = array("d")
-        self._n_spins = 0
-        self._n_kpoints = 0
+        self._blocks = {"eigenvalues": _BandBlock(), _OTHER_KPOINTS: _BandBlock()}
         self._electronic_energies: list[float] = []  # the last two
         self._ionic_energies: list[float] = []  # the last two
         self._has_eigenvalues = False
@@ -223,10 +147,12 @@ class _Handler:
             self._start_calculation()
         elif depth == 3 and self._tags[1] == "calculation":
             self._start_in_calculation(tag)
-        elif tag == "set" and self._in_eigenvalues():
+        elif tag == "set" and (block := self._open_block()) is not None:
             comment = attributes.get("comment", "")
-            self._n_spins += comment.startswith("spin")
-            self._n_kpoints += comment.startswith("kpoint")
+            block.n_spins += comment.startswith("spin")
+            block.n_kpoints += comment.startswith("kpoint")
+        elif tag == "varray" and attributes.get("name") == "selective":
+            self.run.has_fixed_atoms = True
         elif tag in ("i", "v", "c", "r"):
             self._texts = []
             self._n_characters = 0
@@ -267,11 +193,7 @@ class _Handler:
                 if run.n_ionic_steps
                 else "the file has no finished calculation"
             )
-        shape = (max(self._n_spins, 1), self._n_kpoints // max(self._n_spins, 1), -1)
-        if not self._energies or not self._n_kpoints or len(self._energies) % self._n_kpoints:
-            raise Unreadable("the eigenvalues are incomplete: k-points have unequal numbers")
-        run.energies_eV = np.frombuffer(self._energies).reshape(shape)
-        run.occupations = np.frombuffer(self._occupations).reshape(shape)
+        run.energies_eV, run.occupations = self._blocks["eigenvalues"].arrays()
         run.weights = np.array(self._weights)
         n_kpoints = run.energies_eV.shape[1]
         if run.weights.size != n_kpoints:
@@ -279,6 +201,8 @@ class _Handler:
                 f"the file lists {run.weights.size:,} k-points, and has eigenvalues at"
                 f" {n_kpoints:,}"
             )
+        if self._blocks[_OTHER_KPOINTS].energies:
+            self._add_other_kpoints()
         if not run.symbols or len(run.symbols) != len(run.positions):
             raise Unreadable(
                 f"the file names {len(run.symbols):,} atoms, and has positions of"
@@ -286,8 +210,29 @@ class _Handler:
             )
         return run
 
-    def _in_eigenvalues(self) -> bool:
-        return self._tags[1:3] == ["calculation", "eigenvalues"]
+    def _add_other_kpoints(self) -> None:
+        """Append the k-points of KPOINTS_OPT with weight 0."""
+        run = self.run
+        energies, occupations = self._blocks[_OTHER_KPOINTS].arrays()
+        if energies.shape[0] != run.energies_eV.shape[0]:
+            raise Unreadable("the k-points of KPOINTS_OPT have another number of spins")
+        n_bands = min(energies.shape[2], run.energies_eV.shape[2])
+        run.n_other_kpoints = energies.shape[1]
+        run.energies_eV = np.concatenate(
+            [run.energies_eV[:, :, :n_bands], energies[:, :, :n_bands]], axis=1
+        )
+        run.occupations = np.concatenate(
+            [run.occupations[:, :, :n_bands], occupations[:, :, :n_bands]], axis=1
+        )
+        run.weights = np.concatenate([run.weights, np.zeros(run.n_other_kpoints)])
+
+    def _open_block(self) -> "_BandBlock | None":
+        """Return the block of eigenvalues that is being read, None outside of them."""
+        if len(self._tags) < 4 or self._tags[1] != "calculation":
+            return None
+        section = self._tags[2]
+        is_inside = section == "eigenvalues" or self._tags[3] == "eigenvalues"
+        return self._blocks.get(section) if is_inside else None
 
     def _start_calculation(self) -> None:
         self.run.n_ionic_steps += 1
@@ -299,15 +244,11 @@ class _Handler:
     def _start_in_calculation(self, tag: str) -> None:
         if tag not in _READ_IN_CALCULATION:
             self._skipped_from = len(self._tags)
-            self.run.has_other_kpoints |= tag == "eigenvalues_kpoints_opt"
         elif tag == "scstep":
             self.run.n_electronic_steps += 1
-        elif tag == "eigenvalues":
-            self._has_eigenvalues = True
-            self._energies = array("d")
-            self._occupations = array("d")
-            self._n_spins = 0
-            self._n_kpoints = 0
+        elif tag in self._blocks:
+            self._has_eigenvalues |= tag == "eigenvalues"
+            self._blocks[tag] = _BandBlock()
 
     def _end_calculation(self) -> None:
         run = self.run
@@ -336,8 +277,8 @@ class _Handler:
             self.run.version = text
         elif tag == "c":
             self._row.append(text)
-        elif tag == "r" and self._in_eigenvalues():
-            self._store_eigenvalue(text)
+        elif tag == "r" and (block := self._open_block()) is not None:
+            block.add(text)
         elif tag == "v":
             self._store_vector(self._names[-2], text)
         elif tag == "i" and name == "e_fr_energy" and section == "calculation":
@@ -368,14 +309,35 @@ class _Handler:
             raise Unreadable(f"the list {name} has more than {MAX_VALUES * 10:,} rows")
         vectors.append([_number(word, name) for word in text.split()])
 
-    def _store_eigenvalue(self, text: str) -> None:
+
+@dataclass
+class _BandBlock:
+    """Eigenvalues and occupations in the order of the file: by spin, k-point and band."""
+
+    energies: "array[float]" = field(default_factory=lambda: array("d"))
+    occupations: "array[float]" = field(default_factory=lambda: array("d"))
+    n_spins: int = 0
+    n_kpoints: int = 0  # of all spins together
+
+    def add(self, text: str) -> None:
+        """Add a row of the file."""
         words = text.split()
         if len(words) < 2:
             raise Unreadable(f"an eigenvalue has no occupation: {quoted(text)}")
-        if len(self._energies) >= MAX_EIGENVALUES:
+        if len(self.energies) >= MAX_EIGENVALUES:
             raise Unreadable(f"the file has more than {MAX_EIGENVALUES:,} eigenvalues")
-        self._energies.append(_number(words[0], "an eigenvalue"))
-        self._occupations.append(_number(words[1], "an occupation"))
+        self.energies.append(_number(words[0], "an eigenvalue"))
+        self.occupations.append(_number(words[1], "an occupation"))
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """Return energies and occupations (spin, k-point, band)."""
+        n_spins = max(self.n_spins, 1)
+        if not self.energies or not self.n_kpoints or len(self.energies) % self.n_kpoints:
+            raise Unreadable("the eigenvalues are incomplete: k-points have unequal numbers")
+        shape = (n_spins, self.n_kpoints // n_spins, -1)
+        return np.frombuffer(self.energies).reshape(shape), np.frombuffer(self.occupations).reshape(
+            shape
+        )
 
 
 def _number(text: str, what: str) -> float:

@@ -49,6 +49,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "training",
             "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
         ),
+        "refit": ("refit", "run --out run-all"),
     },
     "Results": {
         "predict": (
@@ -63,6 +64,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "prediction",
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         ),
+        "report": ("run_report", "run --out report.html"),
         "compare": (
             "compare",
             "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",

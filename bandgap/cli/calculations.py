@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from bandgap.foundation.errors import InputError
 
 if TYPE_CHECKING:
     from bandgap.calculations import Calculation
-    from bandgap.structures.records import InfoValue
 
 
 def labels(
@@ -22,7 +20,8 @@ def labels(
         list[Path],
         typer.Argument(
             metavar="RUNS...",
-            help="Folders of finished VASP calculations, or single files vasprun.xml(.gz).",
+            help="Folders or zip archives of finished calculations with VASP or Quantum ESPRESSO, "
+            "or single files.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="CSV", help="Table of gaps to write.")],
@@ -40,12 +39,15 @@ def labels(
         ),
     ] = False,
 ) -> None:
-    """Read gaps, structures and levels of theory from finished VASP calculations.
+    """Read gaps, structures and levels of theory from finished calculations.
 
-    Every vasprun.xml and vasprun.xml.gz under the folders is read. The gap is found by counting
-    electrons. A crystal whose bands overlap is a metal with gap 0. There is one line for each file.
+    Every vasprun.xml of VASP and XML file of Quantum ESPRESSO under the folders is read, also
+    gzipped. The gap is found by counting electrons. A crystal whose bands overlap is a metal with
+    gap 0. There is one line for each file.
     """
     from bandgap.calculations import read_calculations
+    from bandgap.calculations.tables import calculation_columns, counts_sentence, labelled_blocks
+    from bandgap.datasets.gaps import mixed_levels_warning
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.replacement import write_whole
     from bandgap.structures.same_crystals import copies_sentence, crystal_groups
@@ -54,8 +56,10 @@ def labels(
         results = read_calculations(runs, keep_unconverged=keep_unconverged, progress=progress)
     for result in results:
         typer.echo(_line(result))
-    _say_counts(results)
+    print_note(counts_sentence(results))
     usable = [result for result in results if result.is_usable]
+    if warning := mixed_levels_warning(result.level_of_theory for result in usable):
+        print_note(warning)
     records = [result.record for result in usable]
     if sentence := copies_sentence([r.id for r in records], crystal_groups(records)):
         print_note(sentence)
@@ -64,10 +68,10 @@ def labels(
             f"None of {len(results):,} calculations gives a gap; the lines above say why. Nothing"
             " was written."
         )
-    write_whole(out, csv_of_columns(_columns(results)))
+    write_whole(out, csv_of_columns(calculation_columns(results)))
     typer.echo(f"{len(usable):,} gaps written to {out}")
     if extxyz is not None:
-        write_whole(extxyz, "".join(_blocks(usable)))
+        write_whole(extxyz, "".join(labelled_blocks(results)))
         typer.echo(f"{len(usable):,} structures with gaps written to {extxyz}")
 
 
@@ -79,41 +83,3 @@ def _line(result: Calculation) -> str:
     gap = "metal, 0 eV" if result.kind == "metal" else f"{result.gap_eV:.4f} eV, {result.kind}"
     notes = f"; {record.problem}" if record.problem else ""
     return f"{record.id}: {record.formula}, {gap}, {result.level_of_theory}{notes}"
-
-
-def _say_counts(results: list[Calculation]) -> None:
-    from bandgap.datasets.gaps import mixed_levels_warning
-
-    usable = [result for result in results if result.is_usable]
-    kinds = Counter(result.kind for result in usable)
-    noun = "calculation" if len(results) == 1 else "calculations"
-    print_note(
-        f"{len(results):,} {noun}: {kinds['direct']:,} direct gaps, {kinds['indirect']:,} indirect"
-        f" gaps, {kinds['metal']:,} metals, {len(results) - len(usable):,} without a gap."
-    )
-    warning = mixed_levels_warning(result.level_of_theory for result in usable)
-    if warning:
-        print_note(warning)
-
-
-def _columns(results: list[Calculation]) -> dict[str, list[object]]:
-    """Return the columns of the table, with an empty gap for a calculation that gives none."""
-    return {
-        "id": [r.record.id for r in results],
-        "gap_eV": [r.gap_eV if r.is_usable else None for r in results],
-        "kind": [r.kind if r.is_usable else None for r in results],
-        "level_of_theory": [r.level_of_theory if r.is_usable else "" for r in results],
-        "formula": [r.record.formula for r in results],
-        "calculation": [r.record.file for r in results],
-        "problem": [r.record.problem for r in results],
-    }
-
-
-def _blocks(usable: list[Calculation]) -> list[str]:
-    from bandgap.structures.formats.xyz import extxyz_blocks
-
-    comments: list[dict[str, InfoValue]] = [
-        {"id": r.record.id, "gap_eV": r.gap_eV, "level_of_theory": r.level_of_theory}
-        for r in usable
-    ]
-    return list(extxyz_blocks([r.record for r in usable], comments))

@@ -66,6 +66,14 @@ def compare(
     ] = 300,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits: seeds 0, 1, ...")] = 5,
     conformal_share: options.ConformalShare = 0.0,
+    by_formula: Annotated[
+        bool,
+        typer.Option(
+            "--by-formula",
+            help="Keep all structures of one formula, such as polymorphs and displaced copies, on "
+            "one side of every split.",
+        ),
+    ] = False,
     first_seed: Annotated[int, typer.Option(min=0, help="The first of these seeds.")] = 0,
     head: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")
@@ -109,6 +117,7 @@ def compare(
         facts_by_method,
         levels_of,
     )
+    from bandgap.runs.near_copies import compared_copies_sentence
     from bandgap.storage.result_folders import check_table_folder
 
     set_threads()
@@ -119,7 +128,9 @@ def compare(
     names = methods or quick_methods(transfers=folder is not None)
     settings_by_method = {name: settings_of(name, settings) for name in names}
     all_seeds = tuple(range(first_seed, first_seed + seeds))
-    comparison = Comparison(settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share)
+    comparison = Comparison(
+        settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share, by_formula
+    )
     choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     levels = levels_of(settings_by_method)
     with progress_bars() as progress:
@@ -166,7 +177,10 @@ def compare(
             fits.append(fit)
     key_end = (conformal_share, compared.tested_on)
     requested = {(n, seed, *key_end) for n in comparison.sizes for seed in comparison.seeds}
-    print_comparison([fit for fit in fits if fit_key(fit)[1:] in requested])
+    requested_fits = [fit for fit in fits if fit_key(fit)[1:] in requested]
+    print_comparison(requested_fits)
+    if sentence := compared_copies_sentence(fit.figures for fit in requested_fits):
+        typer.echo(f"Warning: {sentence}", err=True)
     typer.echo(compared.sentence)
     typer.echo(f"{out / RESULTS}: one line for every fit.")
 

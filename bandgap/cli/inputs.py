@@ -188,9 +188,9 @@ def load_gaps(
     """
     import numpy as np
 
-    if choice.key is not None:
-        from bandgap.datasets.gaps import labels_from_info
+    from bandgap.datasets.gaps import labels_from_info, large_gaps_warning
 
+    if choice.key is not None:
         gaps = labels_from_info(records, choice.key, unit=choice.unit)
         level_of_theory = choice.level_of_theory
         print_note(
@@ -206,6 +206,8 @@ def load_gaps(
             f"None of the {len(records):,} structures has a gap by {where}. Check the key, "
             "or the ids in the table."
         )
+    if warning := large_gaps_warning([record.id for record in records], gaps):
+        print_note(f"Warning: {warning}")
     return gaps, level_of_theory
 
 

@@ -30,6 +30,7 @@ from bandgap.cli.prediction_table import (
     write_table,
 )
 from bandgap.cli.request_options import takes_request
+from bandgap.cli.zipped_run import takes_zipped_model
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
 
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 # of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
-RankBy = Literal["reduction", "sd", "distance"]
+RankBy = Literal["reduction", "sd", "distance", "chance", "improvement"]
+StructuresFormat = Literal["poscar", "cif"]
 Baselines = Annotated[
     Path | None,
     typer.Option(
@@ -55,9 +57,14 @@ Baselines = Annotated[
 
 
 @takes_request(PredictRequest)
+@takes_zipped_model
 def predict(
     model: Annotated[
-        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+        ),
     ],
     structures: options.Structures,
     out: Annotated[
@@ -85,9 +92,9 @@ def predict(
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
     Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower
-    end below zero means that the model cannot rule out a gap of zero. With more than 2,000
-    structures, or four chunks, the table grows while they are predicted; if the command is killed,
-    the same command resumes.
+    end of 0 means that the model cannot rule out a gap of zero. With more than 2,000 structures, or
+    four chunks, the table grows while they are predicted; if the command is killed, the same
+    command resumes.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -146,29 +153,52 @@ def predict(
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
 
 
+@takes_zipped_model
 def compute_next(
     model: Annotated[
-        Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+        ),
     ],
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],
     count: Annotated[int, typer.Option(min=1, help="How many structures to rank.")] = 10,
     rank_by: Annotated[
-        RankBy,
+        RankBy | None,
         typer.Option(
-            help="reduction: expected fall of the squared error of all these "
+            help="reduction (default): expected fall of the squared error of all these "
             "predictions; sd: the standard deviation of a new gap; distance: from the "
-            "structures that the run learned from."
+            "structures that the run learned from; chance (default with --window): probability "
+            "that the gap lies in the window; improvement: expected depth of the gap in the "
+            "window."
         ),
-    ] = "reduction",
+    ] = None,
+    window: Annotated[
+        str,
+        typer.Option(metavar="FROM:TO", help="Target window of the gap in eV, such as 1.3:1.7."),
+    ] = "",
     spread: Annotated[
         bool,
         typer.Option(
-            help="Choose each as if those above it had been computed, so that similar "
-            "structures are not all chosen."
+            help="Choose each as if those above it had been computed, or had missed the window, so "
+            "that similar structures are not all chosen."
         ),
     ] = True,
     baselines: Baselines = None,
+    structures_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--structures-out",
+            metavar="ZIP",
+            help="Zip archive to write with the ranked structures, each in a folder that is named "
+            "after its id, ready to be computed.",
+        ),
+    ] = None,
+    structures_format: Annotated[
+        StructuresFormat, typer.Option(help="Format of the files in the archive.")
+    ] = "poscar",
 ) -> None:
     """Rank structures without known gaps by the benefit of computing each, and write a CSV.
 
@@ -177,18 +207,34 @@ def compute_next(
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
+    from bandgap.foundation.replacement import write_whole
+    from bandgap.predictions.next_inputs import next_zip, structures_of_records
     from bandgap.predictions.next_structures import (
+        CHANCE,
         DISTANCE,
+        IMPROVEMENT,
         REDUCTION,
         SD,
         Criterion,
         next_structures,
     )
+    from bandgap.predictions.window import Window
     from bandgap.runs.prediction import predict_with_details
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
-    criteria: dict[RankBy, Criterion] = {"reduction": REDUCTION, "sd": SD, "distance": DISTANCE}
+    criteria: dict[RankBy, Criterion] = {
+        "reduction": REDUCTION,
+        "sd": SD,
+        "distance": DISTANCE,
+        "chance": CHANCE,
+        "improvement": IMPROVEMENT,
+    }
+    target = Window.parse(window) if window else None
+    if rank_by is None:
+        rank_by = "reduction" if target is None else "chance"
+    if rank_by in ("chance", "improvement") and target is None:
+        raise typer.BadParameter(f"--rank-by {rank_by} needs a window: --window 1.3:1.7.")
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if baselines is not None and not name:
         raise typer.BadParameter(
@@ -201,7 +247,12 @@ def compute_next(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
     ranked = next_structures(
-        predictions, details, criterion=criteria[rank_by], count=count, spread=spread
+        predictions,
+        details,
+        criterion=criteria[rank_by],
+        count=count,
+        spread=spread,
+        window=target,
     )
     columns = ranked.columns(predictions, details)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -210,6 +261,15 @@ def compute_next(
         f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by "
         f"{ranked.criterion}, written to {out}"
     )
+    if sentence := ranked.window_sentence:
+        typer.echo(sentence)
+    if structures_out is not None:
+        rows = [int(row) for row in ranked.rows]
+        archive = next_zip(
+            structures_of_records(records, rows), predictions, rows, form=structures_format
+        )
+        write_whole(structures_out, archive)
+        typer.echo(f"{len(rows):,} structures, each in a folder, written to {structures_out}")
     if ranked.n_not_ranked:
         print_note(
             f"{ranked.n_not_ranked:,} structures have a warning on the content of the "

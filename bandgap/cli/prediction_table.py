@@ -71,7 +71,7 @@ def write_table(
 
         blocks = predicted_blocks(predictions, records, level=level, kind=kind)
         _write(extxyz, "".join(blocks))
-    _write(out, predictions.to_csv(level=level, kind=kind))
+    _write(out, predictions.to_csv(level=level, kind=kind, window=request.target))
     return counts_of(predictions)
 
 
@@ -117,6 +117,7 @@ def write_growing_table(
     rows_as_csv = _rows_as_csv(out)
     level = plan.request.probability
     kind = plan.request.interval
+    window = plan.request.target
     other_files = {} if extxyz is None else {"structures": extxyz}
     work = work_of(plan, has_baseline=baseline_eV is not None)
     made_of = RowDigest(records, baseline_eV)
@@ -135,7 +136,7 @@ def write_growing_table(
             if not is_tally_printed and records.is_read:
                 print_tally(records.tally)
                 is_tally_printed = True
-            text = chunk.predictions.to_csv(level=level, kind=kind)
+            text = chunk.predictions.to_csv(level=level, kind=kind, window=window)
             texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
             if extxyz is not None:
                 blocks = predicted_blocks(chunk.predictions, chunk.records, level=level, kind=kind)

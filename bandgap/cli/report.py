@@ -25,6 +25,8 @@ _LABELS = {q.column: q.axis for q in Quantity} | {
     "n": "structures",
     "signed_error_eV": "mean signed error (eV)",
     "mean_gap_rmse_eV": "RMSE of the mean gap (eV)",
+    "n_near_copies": "structures with a near-copy learned from",
+    "rmse_without_near_copies_eV": "RMSE of the others (eV)",
     "c_mean": "layer weights c, mean",
     "rhat_max": "R-hat, largest",
     "ess_min": "effective draws, fewest",
@@ -45,9 +47,15 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print figures, warnings, card and folder of a run or a source model."""
+    from bandgap.evaluation.heldout import refit_sentence
     from bandgap.inference.prior_comparison import equal_to_prior
 
-    print_figures(run_figures(manifest) | manifest.get("tested", {}))
+    tested = dict(manifest.get("tested", {}))
+    if not tested.get("n_near_copies"):
+        tested.pop("n_near_copies", None)
+    print_figures(run_figures(manifest) | tested)
+    if "refit" in manifest:
+        typer.echo(refit_sentence(manifest, parent=manifest["refit"]["parent"]))
     for sentence in tested_sentences(manifest):
         typer.echo(sentence)
     for sentence in (left_out_sentence(manifest), copies_of_run_sentence(manifest)):

@@ -16,6 +16,7 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.report import print_run
 from bandgap.cli.request_options import takes_request
+from bandgap.cli.run_inputs import RunInputs
 from bandgap.foundation.progress import Progress
 from bandgap.runs.requests import SourceRequest, TransferRequest
 
@@ -200,7 +201,9 @@ def transfer(
             request.changed(method=method, levels=levels),
             out=out,
             cache=descriptor_cache(),
+            inputs=RunInputs(source, tuple(structures), choice).to_values(),
             progress=progress,
         )
     print_run(folder, read_manifest(folder, kind="run"))
-    print_note(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
+    print_note(f"Next: bandgap refit {folder} --out {folder}-all learns from all labels,")
+    print_note(f"or: bandgap predict --model {folder} --structures NEW --out predictions.csv")

@@ -19,7 +19,8 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.structures import Limits, read_structures
+from bandgap.structures import Limits
+from bandgap.structures.reading import read_in_this_process
 
 DemoName = Literal["molecules", "crystals"]
 InorganicName = Literal["source", "target"]
@@ -87,7 +88,7 @@ def _load(folder: Path, name: str) -> DemoSet:
     manifest = read_demo_manifest(folder)
     file = f"{name}.extxyz"
     text = gzip.decompress(_bytes(folder / f"{file}.gz"))
-    records = read_structures(text, file, limits=Limits())
+    records = read_in_this_process(text, file, limits=Limits())
     table = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
     if [r.id for r in records] != table["id"].tolist():
         raise ArtifactError(

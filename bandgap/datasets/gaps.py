@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 LARGEST_GAP_EV = (
     100.0  # several times the gap of solid helium or neon; a larger value has a wrong unit
 )
+LARGEST_USUAL_GAP_EV = 20.0  # solids with larger gaps are those of helium and neon
 _SHOWN = 5
 _KEYS_SHOWN = 8
 
@@ -105,6 +106,24 @@ def gaps_from_numbers(
             f" {LARGEST_GAP_EV:g} eV. Is it another quantity, or the wrong unit?"
         )
     return gaps
+
+
+def large_gaps_warning(ids: Sequence[str], gaps_eV: Floats) -> str:
+    """Return a warning that names gaps above 20 eV, "" without one.
+
+    >>> large_gaps_warning(["Ne", "Si"], np.array([21.4, 1.1])).partition(":")[0]
+    '1 gap is above 20 eV'
+    """
+    rows = np.flatnonzero(gaps_eV > LARGEST_USUAL_GAP_EV)
+    if not rows.size:
+        return ""
+    examples = ", ".join(f"{ids[i]} ({gaps_eV[i]:.4g} eV)" for i in rows[:_SHOWN])
+    more = f" and {rows.size - _SHOWN:,} more" if rows.size > _SHOWN else ""
+    verb = "gap is" if rows.size == 1 else "gaps are"
+    return (
+        f"{rows.size:,} {verb} above {LARGEST_USUAL_GAP_EV:g} eV: {examples}{more}. Of solids only"
+        " those of helium and neon are as large. Is it another quantity, or the wrong unit?"
+    )
 
 
 def merged_gaps(

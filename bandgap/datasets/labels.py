@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.gaps import LARGEST_GAP_EV, distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
 from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
+from bandgap.foundation.arguments import as_path, check_type
 from bandgap.foundation.errors import InputError, printable, quoted
 from bandgap.structures.draft import TABLE_NUMBER
 
@@ -122,7 +123,7 @@ def read_labels(
         If names, units or numbers are not valid. Rows are numbered as in a spreadsheet: the header
         is row 1.
     """
-    where = name if isinstance(source, bytes) else Path(source).name
+    where = name if isinstance(source, bytes) else as_path(source, name="source").name
     text = _decode(source, where)
     layout, header, rows = _table(text, column=column, id_column=id_column, where=where)
     table_unit = unit_of_name(
@@ -181,7 +182,11 @@ def other_gaps(
 
 
 def match_labels(ids: Sequence[str], files: Sequence[str], labels: Labels) -> Matched:
-    """Match labels to structures by their ids and files (see `match_names`)."""
+    """Match labels to structures by their ids and files (see `match_names`).
+
+    Raises InputError for labels of another kind than `read_labels` returns.
+    """
+    check_type(labels, Labels, name="labels")
     return match_names(
         ids, files, label_ids=labels.ids, label_files=labels.files, gaps_eV=labels.gaps_eV
     )

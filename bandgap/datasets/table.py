@@ -15,6 +15,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.near_copies import NearCopies
 from bandgap.structures.same_crystals import crystal_groups
 
 NO_BASELINE = "has no value in the baseline's column."
@@ -95,6 +96,11 @@ class Table:
     def crystals(self) -> list[int]:
         """Number of the crystal of every structure: the row of its first occurrence."""
         return [int(row) for row in crystal_groups(self.records)]
+
+    @cached_property
+    def near_copies(self) -> NearCopies:
+        """The structures in the form in which near-copies are looked for."""
+        return NearCopies(self.records)
 
     @property
     def inputs(self) -> NDArray[np.floating[Any]]:

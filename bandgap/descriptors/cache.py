@@ -18,6 +18,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.arguments import as_folder
+
 T = TypeVar("T")
 
 # All of OE62 with the preset oe62-16 takes about 0.3 GB.
@@ -41,7 +43,7 @@ class DescriptorCache:
     """
 
     def __init__(self, folder: Path | str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        self.folder = Path(folder)
+        self.folder = as_folder(folder, name="folder of the cache")
         self.max_bytes = max_bytes
         self.path = self.folder / "descriptors.sqlite"
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
+from bandgap.foundation.arguments import check_count, check_type
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
 from bandgap.foundation.errors import BudgetError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.structures import Problem, StructureRecord
+from bandgap.structures import Problem, StructureRecord, as_records
 
 # Raise it when the same settings give other numbers: existing cache entries are then ignored.
 FORMAT = 1
@@ -64,7 +65,7 @@ class Descriptors:
 
 
 def featurize(
-    records: Sequence[StructureRecord],
+    records: object,
     config: DescriptorConfig,
     *,
     cache: DescriptorCache | None = None,
@@ -81,7 +82,7 @@ def featurize(
     Parameters
     ----------
     records
-        Molecules (without periodicity) and crystals.
+        Molecules (without periodicity) and crystals, of any kind that `as_records` takes.
     config
         The descriptor.
     cache
@@ -99,7 +100,14 @@ def featurize(
     ------
     BudgetError
         Before any work, if the result would be larger than `memory_budget_bytes`.
+    InputError
+        For structures of another kind, and for another argument of a wrong kind.
     """
+    check_type(config, DescriptorConfig, name="config")
+    check_count(n_jobs, name="n_jobs")
+    if cache is not None:
+        check_type(cache, DescriptorCache, name="cache")
+    records = as_records(records)
     _refuse_over_budget(config, len(records), memory_budget_bytes)
     n_bytes = estimate(config, len(records)).n_bytes
     if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:

@@ -11,9 +11,12 @@ from scipy.special import bdtr, ndtr, ndtri
 
 from bandgap.evaluation.metrics import miscalibration_area
 from bandgap.foundation.errors import InputError
+from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.predictions.table import LEVELS
 
 Floats = NDArray[np.float64]
+
+_PIT_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,27 +40,41 @@ class CoverageCurve:
         return chance_range(self.n, self.levels, probability=probability)
 
 
-def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
+def coverage_curve(
+    y: ArrayLike, quantiles: ArrayLike, *, p_metal: Floats | None = None
+) -> CoverageCurve:
     """Return coverage against level of gaps `y` (n,) from stored quantiles (199, n) at
     `predictions.LEVELS`.
+
+    With probabilities `p_metal` (n,) of a gap of zero, the coverage is that of central intervals of
+    the PIT. Intervals of the gap that begin at zero can contain more than their level.
 
     Raises InputError on other shapes and on values that are not finite.
     """
     observed, stored = _with_quantiles(y, quantiles)
+    levels = np.arange(1, 100) / 100.0
+    if p_metal is not None:
+        distances = 2.0 * np.abs(pit(observed, stored, p_metal=p_metal) - 0.5)
+        shares = (distances <= levels[:, None]).mean(axis=1)
+        return CoverageCurve(levels, shares, observed.size)
     below = stored[98::-1]  # pairs of quantiles around the median, from the narrowest to the widest
     above = stored[100:]
     inside = (observed >= below) & (observed <= above)
-    return CoverageCurve(np.arange(1, 100) / 100.0, inside.mean(axis=1), observed.size)
+    return CoverageCurve(levels, inside.mean(axis=1), observed.size)
 
 
-def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
+def pit(y: ArrayLike, quantiles: ArrayLike, *, p_metal: Floats | None = None) -> Floats:
     """Return the probability integral transform (n,) of `y` from stored quantiles (199, n).
 
     It is uniform for a calibrated model. Between quantiles the interpolation is linear in the
-    normal score; a gap outside all quantiles gets 0.0025 or 0.9975.
+    normal score; a gap outside all quantiles gets 0.0025 or 0.9975. With probabilities `p_metal`
+    (n,) of a gap of zero, the value of such a gap is a random number from 0 to its `p_metal`
+    (Czado, Gneiting and Held, 2009, Biometrics 65, 1254-1261). The numbers are always the same.
     """
     observed, stored = _with_quantiles(y, quantiles)
     scores = ndtri(LEVELS)
+    if p_metal is not None:
+        return _pit_with_metals(observed, stored, np.asarray(p_metal, dtype=np.float64))
     values = np.array(
         [
             np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf)
@@ -65,6 +82,19 @@ def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
         ]
     )
     return np.clip(ndtr(values), LEVELS[0] / 2.0, 1.0 - LEVELS[0] / 2.0)
+
+
+def _pit_with_metals(y: Floats, stored: Floats, p_metal: Floats) -> Floats:
+    uniform = np.random.default_rng(_PIT_SEED).uniform(size=y.size)
+    values = np.empty(y.size)
+    for j in range(y.size):
+        is_above = (p_metal[j] < LEVELS) & (stored[:, j] > 0.0)
+        gaps = np.concatenate([[0.0], stored[is_above, j]])
+        scores = ndtri(np.concatenate([[p_metal[j]], LEVELS[is_above]]))
+        values[j] = ndtr(np.interp(y[j], gaps, scores, right=np.inf))
+    is_zero = y <= ZERO_EV
+    values[is_zero] = (p_metal * uniform)[is_zero]
+    return np.where(values > LEVELS[-1], 1.0 - LEVELS[0] / 2.0, values)
 
 
 def chance_range(n: int, shares: ArrayLike, *, probability: float = 0.95) -> tuple[Floats, Floats]:

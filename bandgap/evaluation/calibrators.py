@@ -151,8 +151,15 @@ def fit_calibrator(
     Raises
     ------
     InputError
-        Where a part is too small, with the number that is needed, and for a share outside (0, 1).
+        Where a part is too small, with the number that is needed, for a share outside (0, 1), and
+        for variance scaling where the labels contain metals.
     """
+    if kind == "variance" and heldout.predictions.p_metal is not None:
+        raise InputError(
+            "variance scaling: the labels of this run contain metals, and a factor on the standard "
+            "deviation does not describe a probability of a gap of zero. Choose a conformal "
+            "calibrator."
+        )
     if not 0.0 < share < 1.0:
         raise InputError(
             f"calibration share is {share:g}. Accepted: above 0 and below 1, such as 0.5."

@@ -1,8 +1,9 @@
 """Held-out structures of a stored run with predictions and known gaps, and figures at any level.
 
-All figures are computed from the 199 stored quantiles; loads no torch. The CRPS of a structure is
-twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc.
-102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11, 1267-1277). Here the
+All figures are computed from the 199 stored quantiles, cut at zero; loads no torch. The CRPS of a
+structure is twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am.
+Stat. Assoc. 102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11,
+1267-1277). Here the
 mean is over the stored probabilities, without the tails outside them.
 """
 
@@ -60,12 +61,42 @@ class HeldOut:
         return HeldOut(rows_of(self.predictions, rows), self.gaps_eV[rows])
 
 
+def tested_ids(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the structures on which the error of a run was measured.
+
+    For a run that was refitted on all labels they are those that its parent held out.
+
+    >>> tested_ids({"split": {"train": ["a"], "test": ["b"]}})
+    ['b']
+    >>> tested_ids({"split": {"train": ["a", "b"], "test": []}, "refit": {"test": ["b"]}})
+    ['b']
+    """
+    refit = manifest.get("refit") or {}
+    return list(refit.get("test") or manifest.get("split", {}).get("test", []))
+
+
+def refit_sentence(manifest: Mapping[str, Any], *, parent: str) -> str:
+    """Return whose test a run reports that was refitted on all labels; `parent` is its name.
+
+    >>> refit_sentence({"n": 303, "refit": {"n": 212, "test": ["a"] * 91}}, parent="run")
+    'Learned from all 303 labels. Error and coverage are those of run, which learned from 212 and \
+was tested on 91 others.'
+    """
+    refit = manifest["refit"]
+    return (
+        f"Learned from all {manifest['n']:,} labels. Error and coverage are those of {parent}, "
+        f"which learned from {refit['n']:,} and was tested on {len(refit['test']):,} others."
+    )
+
+
 def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     """Return the predictions of these rows, in this order."""
     texts: dict[str, Any] = {
         name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS
     }
     numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
+    if predictions.p_metal is not None:
+        numbers["p_metal"] = predictions.p_metal[rows]
     return replace(predictions, **texts, **numbers)
 
 
@@ -79,7 +110,7 @@ def load_heldout(folder: Path, manifest: Mapping[str, Any]) -> HeldOut:
     ArtifactError
         When the stored predictions or the manifest are damaged or do not fit together.
     """
-    ids = list(manifest.get("split", {}).get("test", []))
+    ids = tested_ids(manifest)
     if not ids:
         raise InputError(
             "This run held out no structures, so nothing can be measured on it. Train again with "
@@ -117,13 +148,16 @@ def figures_at(
         "crps_eV": float(crps_each(heldout).mean()),
         "coverage": coverage(gaps, lower, upper=upper),
         "width_eV": mean_width(lower, upper),
-        "miscalibration": coverage_curve(gaps, predictions.quantiles_new).miscalibration_area,
+        "miscalibration": coverage_curve(
+            gaps, predictions.quantiles_new, p_metal=predictions.p_metal
+        ).miscalibration_area,
     }
 
 
 def crps_each(heldout: HeldOut) -> Floats:
     """Return the CRPS (n,) in eV of every structure from its stored quantiles."""
-    above = heldout.gaps_eV - heldout.predictions.quantiles_new  # (199, n)
+    quantiles = np.maximum(heldout.predictions.quantiles_new, 0.0)
+    above = heldout.gaps_eV - quantiles  # (199, n)
     losses = np.where(above >= 0, LEVELS[:, None] * above, (LEVELS[:, None] - 1.0) * above)
     result: Floats = 2.0 * losses.sum(axis=0) / (LEVELS.size + 1)
     return result

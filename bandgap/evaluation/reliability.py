@@ -37,8 +37,11 @@ def coverage_of(heldout: HeldOut, kind: IntervalKind) -> CoverageCurve:
     """
     predictions = heldout.predictions
     if kind != "conformal":
-        stored = predictions.quantiles_new if kind == "prediction" else predictions.quantiles_mean
-        return coverage_curve(heldout.gaps_eV, stored)
+        if kind == "credible":
+            return coverage_curve(heldout.gaps_eV, predictions.quantiles_mean)
+        return coverage_curve(
+            heldout.gaps_eV, predictions.quantiles_new, p_metal=predictions.p_metal
+        )
     scores = available(predictions.conformal)
     levels = np.array([k / 100.0 for k in range(1, 100) if scores.reaches(k / 100.0)])
     shares = [_share(heldout, float(level), kind) for level in levels]
@@ -59,7 +62,8 @@ def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
 
 def pit_table(heldout: HeldOut) -> pd.DataFrame:
     """Return the bins of the PIT histogram with the range of chance."""
-    values = pit(heldout.gaps_eV, heldout.predictions.quantiles_new)
+    predictions = heldout.predictions
+    values = pit(heldout.gaps_eV, predictions.quantiles_new, p_metal=predictions.p_metal)
     n = len(heldout)
     bins = 20 if n >= MANY_FOR_PIT else 10
     counts, ends = np.histogram(values, bins=bins, range=(0.0, 1.0))

@@ -1,5 +1,6 @@
 """Check the arguments of public functions whose types Python does not check."""
 
+import numbers
 import os
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,20 @@ def as_folder(value: object, *, name: str) -> Path:
     raise InputError(f"{name}: found {described(value)}. Accepted: the path of a folder.")
 
 
+def as_path(value: object, *, name: str) -> Path:
+    """Return the path of a file or folder; raise InputError if the value is not a path."""
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+        return Path(value)
+    raise InputError(f"{name}: found {described(value)}. Accepted: the path of a file or folder.")
+
+
+def check_count(value: object, *, name: str) -> int:
+    """Return a whole number from 1 as an integer; raise InputError for another value."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return int(value)
+    raise InputError(f"{name}: found {described(value)}. Accepted: a whole number from 1.")
+
+
 def check_type(value: object, accepted: type[T], *, name: str) -> T:
     """Return the value; raise InputError if it has another type."""
     if isinstance(value, accepted):
@@ -30,12 +45,12 @@ def as_numbers(values: object, *, name: str) -> NDArray[np.float64]:
     """Return numbers as an array (n,); raise InputError if they are not a list of numbers."""
     accepted = "Accepted: one number in eV for each structure, an array of shape (n,)."
     try:
-        numbers = np.asarray(values)
+        input_array = np.asarray(values)
         # Texts, flags and complex numbers would be converted without an error.
-        is_number = numbers.dtype.kind in "iuf" or (
-            numbers.dtype.kind == "O" and not _has_texts_or_flags(numbers)
+        is_number = input_array.dtype.kind in "iuf" or (
+            input_array.dtype.kind == "O" and not _has_texts_or_flags(input_array)
         )
-        array = np.asarray(numbers, dtype=np.float64) if is_number else None
+        array = np.asarray(input_array, dtype=np.float64) if is_number else None
     except (TypeError, ValueError):
         array = None
     if array is None:

@@ -84,6 +84,25 @@ def mapped_by_forks(
         gc.unfreeze()
 
 
+def fork_process(function: Callable[[], object]) -> int:
+    """Run a function in a fork of this process, and return the process id of the fork.
+
+    The fork ends after the function, with exit code 1 if it raises, and when this process ends.
+    """
+    parent = os.getpid()
+    with _without_fork_warning():
+        pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        _follow(parent)
+        function()
+        code = 0
+    finally:
+        os._exit(code)
+
+
 class ForkedItems(Iterator[T]):
     """The items of `items()`, computed by a fork of this process while this process continues.
 

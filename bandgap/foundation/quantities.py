@@ -34,8 +34,18 @@ class Quantity(Enum):
         "eV",
         "Standard deviation of a new gap, or of the mean for a credible interval.",
     )
+    P_METAL = (
+        "p_metal",
+        "probability of a metal",
+        "",
+        "Probability of a gap of zero; only where the labels contain metals.",
+    )
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
+    P_WINDOW = (
+        *("p_window", "chance of the window", ""),
+        "Probability that a new gap lies in the target window, both ends included.",
+    )
     LEVEL = ("level", "level", "", "Probability that the interval states.")
     INTERVAL = (
         *("interval", "interval", ""),

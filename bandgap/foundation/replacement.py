@@ -105,13 +105,13 @@ def recover_all(parent: Path) -> None:
         recover(parent / name)
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write a text file (UTF-8) completely or not at all; its folder is created if needed."""
+def write_whole(file: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all, text as UTF-8; its folder is created if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.part")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with partial.open("wb") as stream:
+            stream.write(content.encode("utf-8") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(file)

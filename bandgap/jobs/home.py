@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 OTHERS = 0o077  # the rights of group and others; no file here has them
 PARTIAL_S = 3600.0  # an unfinished write that is older was abandoned
 SHAPES = "shapes.safetensors"
+LAST_CHECKPOINT = "checkpoint"  # in the folder of a finished run
+FINISHED_KEPT_S = 3 * 86_400.0  # it takes as much space as the run itself
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f-]{8,64}")
@@ -63,12 +65,23 @@ class Home:
         """
         return self.folder / "checkpoints" / _checked_id(work)
 
+    def last_checkpoint(self, run_id: str) -> Path:
+        """Return the folder of the last checkpoint of a finished run; it need not exist."""
+        return self.run_folder(run_id) / LAST_CHECKPOINT
+
     def drop_checkpoints(self, *, older_than_s: float) -> None:
-        """Remove the checkpoints whose last write is older than this."""
-        for folder in (self.folder / "checkpoints").glob("*"):
-            write_times = [path.stat().st_mtime for path in (folder, *folder.glob("*"))]
-            if time.time() - max(write_times) > older_than_s:
-                shutil.rmtree(folder, ignore_errors=True)
+        """Remove the checkpoints of unfinished runs whose last write is older than this.
+
+        Those of finished runs are removed after `FINISHED_KEPT_S`.
+        """
+        for pattern, limit_s in (
+            ("checkpoints/*", older_than_s),
+            (f"runs/*/{LAST_CHECKPOINT}", FINISHED_KEPT_S),
+        ):
+            for folder in self.folder.glob(pattern):
+                write_times = [path.stat().st_mtime for path in (folder, *folder.glob("*"))]
+                if time.time() - max(write_times) > limit_s:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def dataset_folder(self, dataset_id: str) -> Path:
         """Return the folder of files computed from a data set; it need not exist yet."""
@@ -103,6 +116,11 @@ class Home:
                 if time.time() - path.stat().st_mtime > limit_s:
                     path.unlink()
 
+    def upload_path(self, digest: str) -> Path:
+        """Return the path of an upload. Raises InputError as `read_upload`."""
+        self.read_upload(digest)
+        return self.folder / "uploads" / digest
+
     def read_upload(self, digest: str) -> bytes:
         """Return the bytes that were stored under `digest`.
 
@@ -126,6 +144,12 @@ class Home:
 def shapes_path(home: Home, dataset_id: str) -> Path:
     """Return the path of the shapes of a data set."""
     return home.dataset_folder(dataset_id) / SHAPES
+
+
+def calculation_paths(home: Home, dataset_id: str) -> tuple[Path, Path]:
+    """Return the paths of what was read from calculations: table (JSON), structures (extXYZ)."""
+    folder = home.dataset_folder(dataset_id)
+    return folder / "calculations.json", folder / "calculations.extxyz"
 
 
 def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:

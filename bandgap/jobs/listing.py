@@ -2,18 +2,18 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
-
-Status = Literal["ready", "warning", "refused"]
+from bandgap.jobs.structure_filter import StructureFilter
 
 _SYMBOL = re.compile(r"([A-Z][a-z]?)")
+_VARIABLES = 500  # of one SQL statement; SQLite has a limit
 _ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 
 
@@ -32,25 +32,13 @@ class Overview:
 def verdict_page(
     library: Library,
     dataset_id: str,
+    conditions: StructureFilter = StructureFilter(),
     *,
-    status: Status | None = None,
-    search: str = "",
     limit: int,
     offset: int = 0,
 ) -> tuple[list[tuple[int, Verdict]], int]:
-    """Return one page of rows and verdicts, refused ones first, and the number of all matches.
-
-    `search` is a text, not a pattern. It is searched in ids, files and formulas and ignores case.
-    """
-    where = ["dataset = ?"]
-    values = [dataset_id]
-    if status is not None:
-        where.append("status = ?")
-        values.append(status)
-    if search.strip():
-        where.append("instr(lower(id || char(10) || file || char(10) || formula), lower(?)) > 0")
-        values.append(search.strip())
-    condition = " AND ".join(where)
+    """Return one page of rows and verdicts, refused ones first, and the number of all matches."""
+    condition, values = conditions.condition(dataset_id)
     with library.database.reading() as connection:
         (total,) = connection.execute(
             f"SELECT count(*) FROM structure WHERE {condition}", values
@@ -65,20 +53,62 @@ def verdict_page(
     return [(int(row["row"]), Verdict.of(row)) for row in rows], total
 
 
-def overview(library: Library, dataset_id: str) -> Overview:
-    """Return counts and distributions of a data set."""
+@dataclass(frozen=True)
+class ElementFigures:
+    """Structures with an element that are not refused: their number, and the mean of their gaps.
+
+    `mean_gap_eV` is None where no gap is known.
+    """
+
+    count: int
+    mean_gap_eV: float | None
+
+
+def element_figures(library: Library, dataset_id: str) -> dict[str, ElementFigures]:
+    """Return the figures of each element of a data set."""
     rows = library.database.rows(
-        "SELECT formula, n_atoms, periodic, gap_eV FROM structure"
-        " WHERE dataset = ? AND status != 'refused'",
+        "SELECT formula, count(*) AS n, count(gap_eV) AS n_gaps, total(gap_eV) AS gaps"
+        " FROM structure WHERE dataset = ? AND status != 'refused' GROUP BY formula",
         dataset_id,
     )
+    counts: Counter[str] = Counter()
+    n_gaps: Counter[str] = Counter()
+    sums: dict[str, float] = {}
+    for row in rows:
+        for symbol in set(_SYMBOL.findall(row["formula"])):
+            counts[symbol] += row["n"]
+            n_gaps[symbol] += row["n_gaps"]
+            sums[symbol] = sums.get(symbol, 0.0) + row["gaps"]
+    return {
+        symbol: ElementFigures(count, sums[symbol] / n_gaps[symbol] if n_gaps[symbol] else None)
+        for symbol, count in counts.most_common()
+    }
+
+
+def names_of(
+    library: Library, dataset_id: str, conditions: StructureFilter
+) -> set[tuple[str, str]]:
+    """Return file and id of the structures that pass a filter."""
+    condition, values = conditions.condition(dataset_id)
+    rows = library.database.rows(f"SELECT file, id FROM structure WHERE {condition}", *values)
+    return {(row["file"], row["id"]) for row in rows}
+
+
+def overview(library: Library, dataset_id: str, elements: tuple[str, ...] = ()) -> Overview:
+    """Return counts and distributions of a data set, of structures that contain the elements."""
+    condition, values = StructureFilter(elements=elements).condition(dataset_id)
+    rows = library.database.rows(
+        "SELECT formula, n_atoms, periodic, gap_eV FROM structure"
+        f" WHERE {condition} AND status != 'refused'",
+        *values,
+    )
     formulas = Counter(row["formula"] for row in rows)
-    elements: Counter[str] = Counter()
+    element_counts: Counter[str] = Counter()
     for formula, count in formulas.items():
-        elements.update(dict.fromkeys(_SYMBOL.findall(formula), count))
+        element_counts.update(dict.fromkeys(_SYMBOL.findall(formula), count))
     crystals = sum(row["periodic"] for row in rows)
     return Overview(
-        elements=dict(elements.most_common()),
+        elements=dict(element_counts.most_common()),
         n_atoms=np.array([row["n_atoms"] for row in rows], dtype=np.int64),
         crystals=crystals,
         molecules=len(rows) - crystals,
@@ -129,6 +159,21 @@ def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
     return None if structure is None else Verdict.of(structure)
 
 
+def rows_of_ids(library: Library, dataset_id: str, ids: Sequence[str]) -> dict[str, int]:
+    """Return the rows of the usable structures of a data set that have one of these ids."""
+    row_of_id: dict[str, int] = {}
+    for start in range(0, len(ids), _VARIABLES):
+        part = ids[start : start + _VARIABLES]
+        rows = library.database.rows(
+            "SELECT id, row FROM structure WHERE dataset = ? AND status != 'refused'"
+            f" AND id IN ({', '.join('?' * len(part))})",
+            dataset_id,
+            *part,
+        )
+        row_of_id.update((str(row["id"]), int(row["row"])) for row in rows)
+    return row_of_id
+
+
 def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:
     """Return a mask (n,) of the structures of a data set that have a gap."""
     with library.database.reading() as connection:
@@ -154,3 +199,17 @@ def names_and_numbers(
     files = [row[1] for row in rows]
     numbers = [np.nan if row[2] is None else row[2] for row in rows]
     return ids, files, np.array(numbers, dtype=np.float64)
+
+
+def row_of(library: Library, dataset_id: str, *, id: str, file: str) -> int | None:
+    """Return the row of the structure of this id and file in a data set, None where there is none.
+
+    Demo data and extended ids may have no such file; the id alone then decides if it is unique.
+    """
+    rows = library.database.rows(
+        "SELECT row, file FROM structure WHERE dataset = ? AND id = ?", dataset_id, id
+    )
+    matching_rows = [int(row["row"]) for row in rows if row["file"] == file]
+    if not matching_rows and len(rows) == 1:
+        matching_rows = [int(rows[0]["row"])]
+    return matching_rows[0] if matching_rows else None

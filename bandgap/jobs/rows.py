@@ -12,7 +12,7 @@ from bandgap.jobs.database import row_damage_reported
 from bandgap.runs.requests import TransferRequest
 
 Origin = Literal["upload", "demo", "demo-inorganic", "folder"]
-Purpose = Literal["training", "prediction"]
+Purpose = Literal["training", "prediction", "calculations"]
 
 MAX_FILES = 5_000
 MAX_UPLOAD_BYTES = 200_000_000  # all files of one data set together

@@ -1,6 +1,8 @@
 """The command lines that repeat a run of a workspace in a shell."""
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from bandgap.jobs.demos import DEMOS
 from bandgap.runs.requests import PredictRequest, TransferRequest
@@ -9,7 +11,15 @@ from bandgap.sources.cards import NO_SOURCE
 STRUCTURES = "STRUCTURES"
 GAPS = "GAPS.csv"
 RUN = "RUN"
+REFIT = "RUN-ALL"
 SOURCE = "SOURCE"
+_LABEL_OPTIONS = {
+    "label": "--label",
+    "labels": "--labels",
+    "unit": "--unit",
+    "column": "--column",
+    "id_column": "--id-column",
+}
 _SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
 
 
@@ -26,12 +36,42 @@ def transfer_command(source: str, request: TransferRequest, *, level_of_theory: 
     return _command("transfer", [*options, *request.command_options(), ("--out", RUN)])
 
 
-def predict_command(transfer: TransferRequest, request: PredictRequest | None = None) -> str:
+def stored_command(manifest: Mapping[str, Any]) -> str:
+    """Return the commands that repeat the run of a manifest, with the files that it names.
+
+    Where the manifest names no files they have placeholders, as in `transfer_command`.
+    """
+    inputs = manifest.get("inputs") or {}
+    refit = manifest.get("refit")
+    request = TransferRequest.of({**manifest["request"], **(refit or {}).get("request", {})})
+    options = [("--source", str(inputs.get("source", SOURCE)))]
+    options += [("--structures", str(path)) for path in inputs.get("structures", [STRUCTURES])]
+    label_options = [
+        (option, str(inputs[name])) for name, option in _LABEL_OPTIONS.items() if inputs.get(name)
+    ]
+    options += label_options or [("--labels", GAPS)]
+    if level := manifest.get("level_of_theory"):
+        options.append(("--level-of-theory", level))
+    lines = [_command("transfer", [*options, *request.command_options(), ("--out", RUN)])]
+    if refit:
+        lines.append(refit_command())
+    return "\n".join(lines)
+
+
+def refit_command() -> str:
+    """Return `bandgap refit` for the folder that `transfer_command` writes, in the same folder."""
+    return _command(f"refit {RUN}", [("--out", REFIT)])
+
+
+def predict_command(
+    transfer: TransferRequest, request: PredictRequest | None = None, *, refitted: bool = False
+) -> str:
     """Return `bandgap predict` for the folder that `transfer_command` writes.
 
-    `transfer` is the request of that transfer.
+    `transfer` is the request of that transfer. With `refitted` the folder is that of
+    `refit_command`.
     """
-    options = [("--model", RUN), ("--structures", "NEW")]
+    options = [("--model", REFIT if refitted else RUN), ("--structures", "NEW")]
     if transfer.baseline:
         options.append(("--baselines", "BASELINES.csv"))
     if request is not None:

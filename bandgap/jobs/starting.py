@@ -15,6 +15,9 @@ from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
+EXTENDS = "extends"  # in the payload: the id of the finished run of fewer draws
+PARENT = "parent"  # in the payload of a refit: the id of the run that it repeats with all labels
+
 
 @dataclass(frozen=True)
 class Started:
@@ -33,14 +36,20 @@ def start_transfer(
     source: str,
     request: TransferRequest,
     title: str,
+    parent: str = "",
+    extends: str = "",
 ) -> Started:
     """Queue a transfer to a data set and add its run, or return the run of the same work.
 
     `source` is the id of a source model in the workspace, or `NO_SOURCE`. The request names its
-    method.
+    method. With `parent`, the id of a tested run, the job refits that run on all labels. With
+    `extends`, the id of a finished run of fewer draws, sampling continues from that run's last
+    checkpoint if it is still stored; the result is the same without.
     """
     workspace = dataset.workspace
-    work = fingerprint([dataset.id, _gaps(library, dataset), source, request.work])
+    work = fingerprint(
+        [dataset.id, _gaps(library, dataset), source, request.work, *([parent] if parent else [])]
+    )
     earlier = [
         job for job in jobs.jobs(workspace, kinds=["transfer"], limit=10_000) if _work(job) == work
     ]
@@ -60,6 +69,8 @@ def start_transfer(
                 "request": request.to_values(),
                 "run": run_id,
                 "work": work,
+                **({PARENT: parent} if parent else {}),
+                **({EXTENDS: extends} if extends else {}),
             },
             subject=run_id,
             submit_key=key,

@@ -29,6 +29,8 @@ _LANES: Mapping[str, Lane] = {
     "check": "short",
     "import_demo": "short",
     "import_folder": "short",
+    "read_calculations": "short",
+    "label_calculations": "short",
     "shapes": "short",
     "domain": "short",
     "add_source": "short",

@@ -45,6 +45,8 @@ TIME_LIMITS_S = {
     "check": 1800.0,
     "import_demo": 1800.0,
     "import_folder": 1800.0,
+    "read_calculations": 1800.0,
+    "label_calculations": 1800.0,
     "shapes": 1800.0,
     "add_source": 1800.0,
 }

@@ -15,8 +15,11 @@ from bandgap.plots.calibration import (
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
+from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.publication import figure_file, figure_numbers, save_figure
+from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
 from bandgap.plots.structures import (
     distance_percentiles,
@@ -51,6 +54,8 @@ __all__ = [
     "element_counts",
     "energies",
     "feature_changes",
+    "figure_file",
+    "figure_numbers",
     "gap_histogram",
     "intervals",
     "layer_scales",
@@ -58,10 +63,13 @@ __all__ = [
     "learning_curve",
     "learning_figure",
     "method_weights",
+    "p_metal_figure",
     "parity",
     "pit_figure",
     "rank_counts",
     "rank_plot",
+    "save_figure",
+    "signed_error_figure",
     "size_histogram",
     "slices_figure",
     "spread_figure",

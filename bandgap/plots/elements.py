@@ -4,6 +4,8 @@ Colours: the Jmol scheme (after Corey, Pauling and Koltun), as in other structur
 is grey, so that it is visible on white.
 """
 
+import bisect
+
 import gemmi
 
 _COLOURS = (
@@ -18,6 +20,8 @@ _COLOURS = (
     "D1004F D90045 E00038 E6002E EB0026 "
 )
 _OTHER = "7A8086"
+_PERIOD_ENDS = (2, 10, 18, 36, 54, 86)  # atomic numbers of the noble gases
+_BALLS = (0.44, 0.66, 0.80, 0.90, 1.0, 1.1, 1.1)  # diameters of atoms by period, angstrom
 
 
 def symbol_of(number: int) -> str:
@@ -37,3 +41,12 @@ def colour_of(number: int) -> str:
     """
     colours = _COLOURS.split()
     return f"#{colours[number - 1] if number <= len(colours) else _OTHER}"
+
+
+def ball_diameter(number: int) -> float:
+    """Return the diameter of the ball that represents an atom, in angstrom.
+
+    >>> ball_diameter(1) < ball_diameter(6)
+    True
+    """
+    return _BALLS[bisect.bisect_left(_PERIOD_ENDS, number)]

@@ -11,6 +11,7 @@ from bandgap.foundation.quantities import Quantity
 from bandgap.plots.structures import binned
 from bandgap.plots.style import (
     BASELINE,
+    GOOD,
     LEGEND_ABOVE,
     LEGEND_INSIDE,
     MIND,
@@ -108,11 +109,12 @@ def intervals(
     *,
     ids: Sequence[str],
     unusual: ArrayLike,
+    window: tuple[float, float] | None = None,
 ) -> go.Figure:
     """Return predictions (n,) in eV sorted by their mean, with intervals as bars.
 
-    Rows that are `unusual` have another marker. The legend is above the figure, because bars may be
-    anywhere in it.
+    Rows that are `unusual` have another marker. A target window in eV is a band. The legend is
+    above the figure, because bars may be anywhere in it.
     """
     mean = np.asarray(mean_eV, dtype=np.float64)
     order = np.argsort(mean)[np.isfinite(np.sort(mean))]
@@ -121,6 +123,8 @@ def intervals(
     is_unusual = np.asarray(unusual, dtype=bool)
     rank = np.arange(1, order.size + 1)
     fig = go.Figure()
+    if window is not None:
+        fig.add_hrect(*window, fillcolor=GOOD, opacity=0.15, line_width=0, layer="below")
     for selection, colour, symbol, name in (
         (~is_unusual[order], MODEL, "circle", "in domain"),
         (is_unusual[order], MIND, "diamond-open", "mind the warning"),

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.plots.elements import colour_of, symbol_of
+from bandgap.plots.elements import ball_diameter, colour_of, symbol_of
 from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, TEMPLATE, faint
 from bandgap.structures.shapes import Shape
 
@@ -15,8 +15,6 @@ Floats = NDArray[np.float64]
 
 MAX_ELEMENTS = 20  # bars in the figure of elements
 _BINS = 30
-_PERIOD_ENDS = (2, 10, 18, 36, 54, 86)  # atomic numbers of the noble gases
-_BALLS = (0.44, 0.66, 0.80, 0.90, 1.0, 1.1, 1.1)  # diameters of atoms by period, angstrom
 _STICK = 0.16  # diameter of a bond, angstrom
 _WIDTH_PIXELS = 330.0  # approximate size of a structure in the figure
 _EDGES = (
@@ -64,9 +62,7 @@ def structure_3d(shape: Shape) -> go.Figure:
             mode="markers",
             name=symbol,
             marker={
-                "size": float(
-                    np.clip(_BALLS[int(np.searchsorted(_PERIOD_ENDS, number))] * pixels, 3.0, 40.0)
-                ),
+                "size": float(np.clip(ball_diameter(int(number)) * pixels, 3.0, 40.0)),
                 "color": colour,
                 "opacity": 1.0,
                 "line": {"width": 1, "color": BASELINE},

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bandgap.posterior.feature_gp import FeatureGPPosterior
     from bandgap.posterior.gaussian_process import GaussianProcessPosterior
     from bandgap.posterior.last_layer import LastLayerPosterior
+    from bandgap.posterior.metal_classifier import MetalClassifier
+    from bandgap.posterior.metals import MetalsPosterior
     from bandgap.posterior.mixture import PosteriorMixture, mix
     from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
     from bandgap.posterior.parts_gp import PartsGPPosterior
@@ -44,6 +46,8 @@ _MODULES = {
     "FeatureGPPosterior": "feature_gp",
     "GaussianProcessPosterior": "gaussian_process",
     "LastLayerPosterior": "last_layer",
+    "MetalClassifier": "metal_classifier",
+    "MetalsPosterior": "metals",
     "NetworkPosterior": "network",
     "PartsGPPosterior": "parts_gp",
     "PooledPosterior": "pool",
@@ -64,7 +68,7 @@ CLASSES: Mapping[str, str] = {
     "deep_kernel": "DeepKernelPosterior",
     "parts_gp": "PartsGPPosterior",
 }
-CONTAINERS = ("mixture", "pool", "baseline")
+CONTAINERS = ("mixture", "pool", "baseline", "metals")
 
 
 def restore_posterior(
@@ -92,6 +96,17 @@ def _restore_container(
     from bandgap.posterior.mixture import PosteriorMixture
     from bandgap.posterior.pool import PooledPosterior
 
+    if kind == "metals":
+        from bandgap.posterior.metals import CLASSIFIER, SEMICONDUCTORS, MetalsPosterior
+
+        semiconductors = restore_posterior(
+            part(arrays, SEMICONDUCTORS),
+            scalars=scalars["semiconductors"],
+            diagnostics=Diagnostics(),
+        )
+        return MetalsPosterior.around(
+            semiconductors, part(arrays, CLASSIFIER), scalars=scalars, diagnostics=diagnostics
+        )
     if kind == "baseline":
         residual = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
         return BaselinePosterior.around(residual, scalars=scalars, diagnostics=diagnostics)
@@ -117,6 +132,8 @@ __all__ = [
     "Floats",
     "GaussianProcessPosterior",
     "LastLayerPosterior",
+    "MetalClassifier",
+    "MetalsPosterior",
     "NetworkPosterior",
     "PartsGPPosterior",
     "PooledPosterior",

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.predictions.gap_distribution import GapDistribution
+
 Floats = NDArray[np.float64]
 
 MAX_RECORDED = 1000  # draws of a chain in a record
@@ -41,12 +43,19 @@ class PredictiveDraws:
     """Draws of the mean and the distribution of a new observation, in eV, for n structures.
 
     A new observation is distributed as a mixture of normals with equal weights. Its components are
-    the draws with their noise, or those that a method defines.
+    the draws with their noise, or those that a method defines. Where the labels contain metals, a
+    gap is zero with the probability `p_metal`, and the components are those of other structures.
     """
 
     means_eV: Floats  # (chain, draw, n)
     centres_eV: Floats  # (component, n)
     sds_eV: Floats  # (component,) or (component, n)
+    p_metal: Floats | None = None  # (n,)
+
+    @property
+    def gaps(self) -> GapDistribution:
+        """The predictive distribution of the gaps."""
+        return GapDistribution(self.centres_eV, self.wide_sds_eV, self.p_metal)
 
     @property
     def wide_sds_eV(self) -> Floats:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from bandgap.posterior.baseline import BaselinePosterior
 from bandgap.posterior.deep_kernel import DeepKernelPosterior
+from bandgap.posterior.metals import MetalsPosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.protocol import Floats, Posterior
 
@@ -25,6 +26,8 @@ def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Flo
     """
     if isinstance(posterior, BaselinePosterior):
         return far_shares(posterior.residual, features[:, : posterior.baseline.n_features])
+    if isinstance(posterior, MetalsPosterior):
+        return far_shares(posterior.semiconductors, features)
     if isinstance(posterior, PosteriorMixture):
         parts = [
             part

@@ -43,4 +43,5 @@ def _rows_of(draws: PredictiveDraws, rows: slice) -> PredictiveDraws:
         means_eV=np.ascontiguousarray(draws.means_eV[:, :, rows]),
         centres_eV=np.ascontiguousarray(draws.centres_eV[:, rows]),
         sds_eV=sds_eV,
+        p_metal=None if draws.p_metal is None else np.ascontiguousarray(draws.p_metal[rows]),
     )

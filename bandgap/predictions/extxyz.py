@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import Predictions
+from bandgap.predictions.table import P_METAL, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
-_NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.]+_eV|interval)=")
+_NUMBER = re.compile(
+    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|(?:lower|upper)_[0-9.]+_eV|interval)="
+)
 
 
 def predicted_blocks(
@@ -50,23 +52,26 @@ def predicted_blocks(
 def interval_numbers(
     predictions: Predictions, *, level: float, kind: IntervalKind
 ) -> list[dict[str, float | str]]:
-    """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not
-    refused.
+    """Return mean, sd and both ends of the interval in eV, its kind, and the probability of a metal
+    if there is one, for every row that is not refused.
 
     The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
     """
     lower, upper = predictions.interval(level, kind)
     percent = f"{100 * level:.6g}"
-    return [
-        {
+    rows: list[dict[str, float | str]] = []
+    for i in usable_rows(predictions):
+        row: dict[str, float | str] = {
             "predicted_gap_eV": round(float(predictions.mean_eV[i]), 6),
             "predicted_sd_eV": round(float(predictions.sd_new_eV[i]), 6),
             f"lower_{percent}_eV": round(float(lower[i]), 6),
             f"upper_{percent}_eV": round(float(upper[i]), 6),
             "interval": kind,
         }
-        for i in usable_rows(predictions)
-    ]
+        if predictions.p_metal is not None:
+            row[P_METAL] = round(float(predictions.p_metal[i]), 6)
+        rows.append(row)
+    return rows
 
 
 def usable_rows(predictions: Predictions) -> list[int]:

@@ -37,7 +37,7 @@ from bandgap.predictions.store import (
     SCORES,
     save_details,
 )
-from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
+from bandgap.predictions.table import LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -53,7 +53,7 @@ _PARTS = {
 }
 _WIDTHS = {
     name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS
-} | dict.fromkeys(ROWS, 1)
+} | dict.fromkeys((P_METAL, *ROWS), 1)
 # Position among a row's numbers.
 _FIRST = dict(zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False))
 _ROW_BYTES = 8 * sum(_WIDTHS.values())
@@ -108,10 +108,12 @@ class GrowingPrediction:
         if is_first:
             scores = predictions.conformal
             line["level_of_theory"] = predictions.level_of_theory
+            line["metals"] = predictions.p_metal is not None
             line["conformal"] = None if scores is None else (scores.ids, scores.scores.tolist())
-        numbers = [getattr(predictions, name) for name in NUMBERS] + [
-            getattr(details, name) for name in ROWS
-        ]
+        p_metal = predictions.p_metal
+        numbers = [getattr(predictions, name) for name in NUMBERS]
+        numbers.append(np.full(len(predictions), np.nan) if p_metal is None else p_metal)
+        numbers += [getattr(details, name) for name in ROWS]
         joint = np.stack([details.joint_rows + float(self.rows), details.noise_variance], axis=1)
         # `finish` leaves out a file that is too long.
         is_too_long = self._table.files["structures"].size > MAX_EXTXYZ_BYTES
@@ -163,7 +165,7 @@ class GrowingPrediction:
                     (n,) if _WIDTHS[name] == 1 else (_WIDTHS[name], n),
                     _bytes_of(file, sizes, name),
                 )
-                for name in NUMBERS
+                for name in (*NUMBERS, *([P_METAL] if first.get("metals") else []))
             }
             if (scores := first.get("conformal")) is not None:
                 tensors[SCORES] = LongTensor.of(np.array(scores[1], dtype=np.float64))

@@ -1,6 +1,9 @@
 """The list of structures to compute next: ranked structures, then those without a rank and the
 reason.
 
+With a target window, structures can also be ranked by their chance to lie in it, or by the expected
+improvement for it (`window_ranking`).
+
 A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is
 not ranked. It is far from the training set because it is wrong, and computing its gap would be a
 waste. A correct structure that is far from the training set (`Predictions.domain`) is ranked: it is
@@ -24,16 +27,29 @@ from bandgap.predictions.acquisition import (
 )
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
+from bandgap.predictions.window import Window
+from bandgap.predictions.window_ranking import WindowRanking, rank_for_window
 from bandgap.structures.ids import without_renaming
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Criterion = Literal["expected reduction of error", "standard deviation", "distance from known"]
+Criterion = Literal[
+    "expected reduction of error",
+    "standard deviation",
+    "distance from known",
+    "best chance of the window",
+    "expected improvement for the window",
+]
 
 REDUCTION: Final = "expected reduction of error"
 SD: Final = "standard deviation"
 DISTANCE: Final = "distance from known"
-CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+CHANCE: Final = "best chance of the window"
+IMPROVEMENT: Final = "expected improvement for the window"
+WINDOW_CRITERIA: tuple[Criterion, ...] = (CHANCE, IMPROVEMENT)
+CRITERIA: tuple[Criterion, ...] = tuple(
+    criterion for criterion in get_args(Criterion) if criterion not in WINDOW_CRITERIA
+)
 MOST = 50  # structures in a list, and in the list of those without a rank
 
 
@@ -43,7 +59,9 @@ class NextStructures:
 
     `reduction_percent` is the expected reduction of the squared error over all ranked structures,
     in per cent of its present value. `sd_eV` is the standard deviation of a new gap. `ranking` is
-    None for the criterion distance.
+    None for the criterion distance and those of a window. `p_window` is the probability that the
+    gap lies in the window, `depth_eV` its expected depth there; both are None without a window.
+    `window_ranking` is None unless structures were chosen for a window one after the other.
     """
 
     criterion: Criterion
@@ -54,6 +72,28 @@ class NextStructures:
     n_ranked: int  # structures that were compared
     not_ranked: Rows  # (m,), in the order of the input, at most `MOST`
     n_not_ranked: int
+    window: Window | None = None
+    p_window: Floats | None = None  # (k,)
+    depth_eV: Floats | None = None  # (k,)
+    window_ranking: WindowRanking | None = None
+
+    @property
+    def window_sentence(self) -> str:
+        """What the list promises for the window, in words; "" without a window or a rank."""
+        if self.window is None or self.p_window is None or not self.rows.size:
+            return ""
+        n = len(self.rows)
+        share = f"{self.p_window.sum():.1f} of {n:,}" if n > 1 else f"{self.p_window[0]:.0%}"
+        text = f"Expected in {self.window.label}: {share}."
+        ranking = self.window_ranking
+        if ranking is None or n < 2:
+            return text
+        if self.criterion == CHANCE:
+            return f"{text} At least one of them: {_percent(ranking.totals[-1])}."
+        return (
+            f"{text} The best of them is expected to lie {ranking.totals[-1]:.2f} eV inside, of "
+            f"{self.window.half_width_eV:.2f} eV at most."
+        )
 
     def columns(
         self, predictions: Predictions, details: PredictionDetails
@@ -70,6 +110,9 @@ class NextStructures:
         if self.reduction_percent is not None:
             no_reduction = np.full(n_not_ranked, np.nan)
             columns["reduction_share"] = np.concatenate([self.reduction_percent, no_reduction])
+        if self.window is not None:
+            columns["p_window"] = predictions.window_probability(self.window)[rows]
+            columns["depth_eV"] = predictions.window_depth_eV(self.window)[rows]
         return columns | {
             "mean_eV": predictions.mean_eV[rows],
             "sd_eV": np.concatenate([self.sd_eV, predictions.sd_new_eV[self.not_ranked]]),
@@ -81,6 +124,13 @@ class NextStructures:
         }
 
 
+def _percent(probability: float) -> str:
+    """Return a probability in per cent, never rounded to certainty."""
+    if probability > 0.999:
+        return "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
 def content_warning(predictions: Predictions, row: int) -> str:
     """Return the problems of a structure with its content, without a note that its id
     was changed.
@@ -88,9 +138,14 @@ def content_warning(predictions: Predictions, row: int) -> str:
     return without_renaming(predictions.problem[row], predictions.ids[row])
 
 
-def criteria(details: PredictionDetails) -> list[Criterion]:
-    """Return the possible criteria; with fewer than `MIN_DRAWS` draws it is the distance alone."""
-    return list(CRITERIA) if details.means_eV.shape[0] >= MIN_DRAWS else [DISTANCE]
+def criteria(details: PredictionDetails, window: Window | None = None) -> list[Criterion]:
+    """Return the possible criteria, those of a window first.
+
+    With fewer than `MIN_DRAWS` draws only the distance and those of a window are possible.
+    """
+    of_window = [] if window is None else list(WINDOW_CRITERIA)
+    has_joint_draws = details.means_eV.shape[0] >= MIN_DRAWS
+    return of_window + (list(CRITERIA) if has_joint_draws else [DISTANCE])
 
 
 def next_structures(
@@ -100,6 +155,7 @@ def next_structures(
     criterion: Criterion = REDUCTION,
     count: int = 10,
     spread: bool = True,
+    window: Window | None = None,
 ) -> NextStructures:
     """Rank the structures without a known gap.
 
@@ -115,14 +171,20 @@ def next_structures(
     count
         Number of structures to rank.
     spread
-        Whether each score is conditional on the labels of the structures ranked before it.
+        Whether each score is conditional on the labels of the structures ranked before it; for a
+        window, on gaps outside it. With fewer than `MIN_DRAWS` draws each is judged alone.
+    window
+        Target window, which its two criteria need. The list then has its probabilities.
 
     Raises
     ------
     InputError
-        For a criterion for which the prediction has too few draws.
+        For a criterion for which the prediction has too few draws, and for one of a window
+        without a window.
     """
-    if criterion not in criteria(details):
+    if criterion in WINDOW_CRITERIA and window is None:
+        raise InputError(f"{criterion}: no window is given. Give one, such as 1.3:1.7.")
+    if criterion not in criteria(details, window):
         raise InputError(
             f"{criterion}: this run has {details.means_eV.shape[0]} draws, at least {MIN_DRAWS} "
             f"are needed. Accepted: {DISTANCE}."
@@ -133,7 +195,27 @@ def next_structures(
     not_ranked = details.joint_rows[has_warning]
     ranking = None
     reduction_percent = None
-    if criterion == DISTANCE or not candidates.size:
+    window_ranking = None
+    if window is not None and criterion in WINDOW_CRITERIA and candidates.size:
+        single_scores = (
+            predictions.window_probability(window)
+            if criterion == CHANCE
+            else predictions.window_depth_eV(window)
+        )[candidates]
+        if spread and details.means_eV.shape[0] >= MIN_DRAWS:
+            window_ranking = rank_for_window(
+                details.means_eV[:, ~has_warning],
+                details.noise_variance[~has_warning],
+                window,
+                goal="chance" if criterion == CHANCE else "improvement",
+                single_scores=single_scores,
+                count=count,
+            )
+            rows = candidates[window_ranking.rows]
+        else:
+            rows = candidates[np.argsort(-single_scores, kind="stable")][:count]
+        sd = predictions.sd_new_eV[rows]
+    elif criterion == DISTANCE or not candidates.size:
         rows = candidates[np.argsort(-details.distance[candidates], kind="stable")][:count]
         sd = predictions.sd_new_eV[rows]
     else:
@@ -155,4 +237,8 @@ def next_structures(
         n_ranked=int(candidates.size),
         not_ranked=not_ranked[:MOST],
         n_not_ranked=int(not_ranked.size),
+        window=window,
+        p_window=None if window is None else predictions.window_probability(window)[rows],
+        depth_eV=None if window is None else predictions.window_depth_eV(window)[rows],
+        window_ranking=window_ranking,
     )

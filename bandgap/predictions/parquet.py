@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.csv_tables import rearm
 from bandgap.foundation.errors import ConfigError
-from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS
+from bandgap.predictions.table import NUMBER_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,31 +36,32 @@ def csv_to_parquet(table: Path, out: Path) -> int:
 def write_parquet(lines: Iterable[str], out: Path) -> int:
     """Write a table of predictions as Parquet atomically, and return the number of rows.
 
-    `lines` are those of its CSV. Numbers are float64, null where a structure was refused. All other
-    columns are text.
+    `lines` are those of its CSV, the header first. Numbers are float64, null where a structure was
+    refused. All other columns are text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    reader = csv.reader(lines, strict=True)
     schema = pa.schema(
-        [(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS]
+        [(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in next(reader)]
     )
     partial = out.with_name(out.name + ".part")
     rows = 0
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for batch in _batches(lines, schema):
+        for batch in _batches(reader, schema):
             writer.write_batch(batch)
             rows += batch.num_rows
     partial.replace(out)
     return rows
 
 
-def _batches(lines: Iterable[str], schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordBatch]":
+def _batches(
+    rows_of_text: Iterator[list[str]], schema: "pyarrow.Schema"
+) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow as pa
 
-    reader = csv.reader(lines, strict=True)
-    next(reader)
-    while rows := list(islice(reader, ROWS)):
+    while rows := list(islice(rows_of_text, ROWS)):
         columns = zip(*rows, strict=True)
         values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]
         yield pa.record_batch(values, schema=schema)

@@ -17,7 +17,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.tensor_files import LongTensor, mapped_tensors, write_tensors
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import JOINT, ROWS, PredictionDetails
-from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
+from bandgap.predictions.table import LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
 
 PREDICTIONS_CSV = "predictions.csv"  # names of the files of a prediction
 QUANTILES = "quantiles.safetensors"
@@ -41,6 +41,8 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
         "level_of_theory": predictions.level_of_theory,
     }
     arrays = {name: np.asarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
+    if predictions.p_metal is not None:
+        arrays[P_METAL] = np.asarray(predictions.p_metal, dtype=np.float64)
     if predictions.conformal is not None:
         arrays[SCORES] = np.asarray(predictions.conformal.scores, dtype=np.float64)
         metadata[SCORES] = json.dumps(predictions.conformal.ids)

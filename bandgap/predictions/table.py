@@ -3,8 +3,10 @@
 The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2)
 over the posterior draws d, not a normal distribution fitted to it. The distribution of the mean is
 that of the mean_d alone. 199 quantiles of both are stored for every structure, so that no level
-needs the draws again. Conformal intervals follow from the mean, the standard deviation of a new
-observation and the scores of held-back structures. Loads no torch, and pandas only for a table.
+needs the draws again. Intervals are cut at zero. Where the labels contain metals, the distribution
+of a new observation has the probability `p_metal` at zero (`gap_distribution`). Conformal intervals
+follow from the mean, the standard deviation of a new observation and the scores of held-back
+structures. Loads no torch, and pandas only for a table.
 """
 
 import csv
@@ -21,6 +23,7 @@ from scipy.special import ndtri
 from bandgap.foundation.csv_tables import csv_of_columns, rearm
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores, available
+from bandgap.predictions.gap_distribution import GapDistribution, interval_probabilities
 from bandgap.predictions.interval_kinds import IntervalKind, check_kind, check_level
 from bandgap.predictions.mixtures import (
     by_structure,
@@ -30,6 +33,7 @@ from bandgap.predictions.mixtures import (
     mixture_quantiles,
     mixture_sd,
 )
+from bandgap.predictions.window import WINDOW_COLUMNS, Window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,11 +70,22 @@ TEXTS = (
     "problem",
 )
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
-NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
+P_METAL = "p_metal"
+"""A further column of runs whose labels contain metals."""
 
-NEGATIVE_END_NOTE = (
-    "A band gap is not negative: intervals are shown as computed, and a lower end below zero means "
-    "that the model cannot rule out a gap of zero."
+NUMBER_COLUMNS = (
+    "mean_eV",
+    "sd_eV",
+    "lower_eV",
+    "upper_eV",
+    "level",
+    P_METAL,
+    "p_window",
+)
+
+ZERO_END_NOTE = (
+    "A band gap is not negative: a lower end of 0 means that the model cannot rule out a gap of "
+    "zero."
 )
 
 
@@ -80,8 +95,9 @@ class Predictions:
 
     `sd_mean_eV` is the standard deviation of the mean (credible interval), `sd_new_eV` that of a
     new observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of
-    the structures that the run held back, or None. Raises InputError where the parts do not fit
-    together.
+    the structures that the run held back, or None. `p_metal` is the probability of a gap of zero,
+    which the quantiles of a new observation contain, or None where no label was zero. Raises
+    InputError where the parts do not fit together.
     """
 
     ids: tuple[str, ...]
@@ -97,9 +113,14 @@ class Predictions:
     quantiles_new: Floats  # (199, n)
     level_of_theory: str = ""
     conformal: ConformalScores | None = None
+    p_metal: Floats | None = None  # (n,)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
+        if self.p_metal is not None and self.p_metal.shape != (n,):
+            raise InputError(
+                f"predictions: p_metal has shape {self.p_metal.shape}, expected ({n},)."
+            )
         for name in TEXTS:
             if len(getattr(self, name)) != n:
                 raise InputError(
@@ -138,10 +159,11 @@ class Predictions:
         )
 
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
-        """Return the lower and upper ends (n,) in eV of the central interval of `level`.
+        """Return the lower and upper ends (n,) in eV of the interval of `level`, not below zero.
 
-        Between two stored quantiles the interpolation is linear in the normal score, which is exact
-        for a normal distribution.
+        It is central, except where `p_metal` makes it begin at zero (`gap_distribution`). Between
+        two stored quantiles the interpolation is linear in the normal score, which is exact for a
+        normal distribution.
 
         Parameters
         ----------
@@ -161,22 +183,47 @@ class Predictions:
         check_level(level)
         check_kind(kind)
         if kind == "conformal":
-            return available(self.conformal).interval(level, mean=self.mean_eV, sd=self.sd_new_eV)
-        stored = self.quantiles_new if kind == "prediction" else self.quantiles_mean
-        lower = _at_probability(stored, (1.0 - level) / 2.0)
-        upper = _at_probability(stored, (1.0 + level) / 2.0)
-        return lower, upper
+            scores = available(self.conformal)
+            lower, upper = scores.interval(level, mean=self.mean_eV, sd=self.sd_new_eV)
+        else:
+            p_zero = self.p_metal if kind == "prediction" else None
+            stored = self.quantiles_new if kind == "prediction" else self.quantiles_mean
+            lower, upper = (
+                _at_probabilities(stored, ends, p_zero)
+                for ends in interval_probabilities(level, p_zero, len(self))
+            )
+        return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
-    def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> "pd.DataFrame":
-        """Return the table with the columns `COLUMNS` and one row for every row of the input."""
+    def window_probability(self, window: Window) -> Floats:
+        """Return the probability (n,) that a new gap lies in a window; NaN for refused rows."""
+        return window.probability(self.quantiles_new, LEVELS)
+
+    def window_depth_eV(self, window: Window) -> Floats:
+        """Return the expected depth (n,) in eV of a new gap in a window; NaN for refused rows."""
+        return window.expected_depth_eV(self.quantiles_new, LEVELS)
+
+    def to_frame(
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
+    ) -> "pd.DataFrame":
+        """Return the table, one row for every row of the input, with the columns `COLUMNS`.
+
+        `P_METAL` follows if the labels contained metals, then `WINDOW_COLUMNS` with a window.
+        """
         import pandas as pd
 
-        return pd.DataFrame(
-            {name: _column(values) for name, values in self.to_columns(level, kind).items()}
-        )
+        columns = self.to_columns(level, kind, window=window)
+        return pd.DataFrame({name: _column(values) for name, values in columns.items()})
 
     def to_columns(
-        self, level: float = 0.95, kind: IntervalKind = "prediction"
+        self,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        window: Window | None = None,
     ) -> dict[str, Sequence[str] | Floats]:
         """Return the columns of the table by name, texts as sequences and numbers as
         arrays (n,).
@@ -184,7 +231,7 @@ class Predictions:
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
         n = len(self)
-        return {
+        columns: dict[str, Sequence[str] | Floats] = {
             "id": self.ids,
             "file": self.files,
             "formula": self.formulas,
@@ -199,6 +246,12 @@ class Predictions:
             "problem": self.problem,
             "level_of_theory": [self.level_of_theory] * n,
         }
+        if self.p_metal is not None:
+            columns[P_METAL] = self.p_metal
+        if window is not None:
+            values = ([str(window)] * n, self.window_probability(window))
+            columns |= dict(zip(WINDOW_COLUMNS, values, strict=True))
+        return columns
 
     def to_csv(
         self,
@@ -206,9 +259,10 @@ class Predictions:
         *,
         level: float = 0.95,
         kind: IntervalKind = "prediction",
+        window: Window | None = None,
     ) -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
-        text = csv_of_columns(self.to_columns(level, kind))
+        text = csv_of_columns(self.to_columns(level, kind, window=window))
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text
@@ -227,11 +281,12 @@ def predictions_from_draws(
     centres: ArrayLike | None = None,
     level_of_theory: str = "",
     conformal: ConformalScores | None = None,
+    p_metal: Floats | None = None,
 ) -> Predictions:
     """Summarise draws of a predictive distribution into `Predictions`.
 
-    A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2). Columns of
-    refused rows are ignored and may contain NaN.
+    A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2), or, with
+    `p_metal`, a `GapDistribution` of it. Columns of refused rows are ignored and may contain NaN.
 
     Parameters
     ----------
@@ -247,6 +302,8 @@ def predictions_from_draws(
         Method of the labels that the run was trained on.
     conformal
         Scores of the structures that the run held back.
+    p_metal
+        Probabilities (n,) of a gap of zero, or None where no label was zero.
 
     Raises
     ------
@@ -273,6 +330,13 @@ def predictions_from_draws(
         full[..., usable] = values
         return full
 
+    if p_metal is None:
+        sd_new = mixture_sd(mixture_centres, mixture_sds)
+        quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS)
+    else:
+        gaps = GapDistribution(mixture_centres, mixture_sds, p_metal[usable])
+        sd_new = gaps.sd_eV()
+        quantiles_new = gaps.quantiles(LEVELS)
     return Predictions(
         ids=tuple(ids),
         files=tuple(files),
@@ -282,11 +346,12 @@ def predictions_from_draws(
         problem=tuple(problem),
         mean_eV=scatter(by_structure(mean_draws).mean(axis=1)),
         sd_mean_eV=scatter(by_structure(mean_draws).std(axis=1)),
-        sd_new_eV=scatter(mixture_sd(mixture_centres, mixture_sds)),
+        sd_new_eV=scatter(sd_new),
         quantiles_mean=scatter(draw_quantiles(mean_draws, LEVELS)),
-        quantiles_new=scatter(mixture_quantiles(mixture_centres, mixture_sds, LEVELS)),
+        quantiles_new=scatter(quantiles_new),
         level_of_theory=level_of_theory,
         conformal=conformal,
+        p_metal=None if p_metal is None else scatter(p_metal[usable]),
     )
 
 
@@ -355,13 +420,22 @@ def _column(values: Any) -> "pd.Series[Any]":
     return pd.Series(list(values), dtype="str")
 
 
-def _at_probability(stored: Floats, probability: float) -> Floats:
-    """Return the quantile (n,) at one probability from quantiles (199, n) at LEVELS, linear in the
-    normal score.
+def _at_probabilities(stored: Floats, probabilities: Floats, p_zero: Floats | None) -> Floats:
+    """Return the quantiles (n,) at probabilities (n,) from quantiles (199, n) at LEVELS, linear in
+    the normal score.
+
+    With `p_zero` (n,), quantiles up to this probability are zero.
     """
-    right = int(np.clip(np.searchsorted(LEVELS, probability - 1e-9), 1, LEVELS.size - 1))
-    clipped = np.clip(probability, LEVELS[0], LEVELS[-1])
-    left_score, right_score, score = ndtri(np.array([LEVELS[right - 1], LEVELS[right], clipped]))
-    fraction = (score - left_score) / (right_score - left_score)
-    result: Floats = stored[right - 1] + fraction * (stored[right] - stored[right - 1])
-    return result
+    right = np.clip(np.searchsorted(LEVELS, probabilities - 1e-9), 1, LEVELS.size - 1)
+    rows = np.arange(probabilities.size)
+    at_left = LEVELS[right - 1]
+    if p_zero is not None:
+        # where the probability of zero ends between two stored ones, the quantile starts there
+        at_left = np.where(p_zero < LEVELS[right], np.maximum(at_left, p_zero), at_left)
+    clipped = np.clip(probabilities, LEVELS[0], LEVELS[-1])
+    left_score = ndtri(at_left)
+    fraction = (ndtri(clipped) - left_score) / (ndtri(LEVELS[right]) - left_score)
+    result: Floats = stored[right - 1, rows] + fraction * (
+        stored[right, rows] - stored[right - 1, rows]
+    )
+    return result if p_zero is None else np.where(probabilities <= p_zero, 0.0, result)

@@ -166,6 +166,7 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
         "baseline": has_baseline,
         "interval": [plan.request.probability, plan.request.interval],
+        "window": plan.request.window,
         "version": version("bandgap"),
     }
     return fingerprint(facts)

@@ -16,12 +16,16 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     "source": "another source",
     "head": "another set of the source",
     "settings": "other settings",
+    "by_formula": "another grouping of the split",
     "version": "another version of bandgap",
 }
 """Differences between a stored fit and a requested one, by the name in `ComparedFit.made_of`."""
 
-SHARED_FACTS: Final = ("data", "n_test", "source", "head", "version")
+SHARED_FACTS: Final = ("data", "n_test", "source", "head", "by_formula", "version")
 """Facts that fits of different methods have in common."""
+
+ABSENT_FACTS: Final[Mapping[str, Any]] = {"by_formula": False}
+"""Facts of fits that were stored before these settings existed."""
 
 Facts = Mapping[str, Any]
 FitKey = tuple[str, int, int, float, str]
@@ -76,7 +80,7 @@ def recomputed_sentence(
     stale = [fit for fit in stored if fit_key(fit) not in current_keys]
     if not stale:
         return ""
-    pairs = [(fit.made_of, _current_facts(fit, facts)) for fit in stale]
+    pairs = [({**ABSENT_FACTS, **fit.made_of}, _current_facts(fit, facts)) for fit in stale]
     differences = [
         text
         for name, text in DIFFERENCES.items()
@@ -97,11 +101,13 @@ def _current_facts(fit: ComparedFit, facts: Mapping[str, Facts]) -> Facts:
 
 
 def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
+    made_of = {**ABSENT_FACTS, **fit.made_of}
     if fit.method in facts:
-        return dict(fit.made_of) == dict(facts[fit.method])
-    made_of = [fit.made_of.get(name) for name in SHARED_FACTS]
+        return made_of == {**ABSENT_FACTS, **facts[fit.method]}
+    shared = [made_of.get(name) for name in SHARED_FACTS]
     return any(
-        made_of == [current.get(name) for name in SHARED_FACTS] for current in facts.values()
+        shared == [{**ABSENT_FACTS, **current}.get(name) for name in SHARED_FACTS]
+        for current in facts.values()
     )
 
 

@@ -18,18 +18,19 @@ from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import METHOD
-from bandgap.evaluation.metrics import evaluate_predictions, rmse
+from bandgap.evaluation.gap_scores import gap_figures
+from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import BandgapError, Cancelled, InputError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
-from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.runs.compared_fits import ComparedFit, Facts, fit_key, reusable_fits
 from bandgap.runs.compared_tables import Compared, Members, MethodInputs
 from bandgap.runs.fitting import fit_members
-from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
+from bandgap.runs.near_copies import NEAR_COPIES, near_copy_share
+from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores, mean_and_sd
 from bandgap.runs.split_rows import split_of
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
@@ -46,9 +47,10 @@ Floats = NDArray[np.float64]
 class Comparison:
     """Methods with their settings, sizes of the training set, seeds, number of test rows.
 
-    A share of each training set is held back for conformal intervals, as in `transfer_run`. A
-    method named NAME@K starts from the first K networks of the source; one named NAME+levels gets
-    electron levels.
+    A share of each training set is held back for conformal intervals, as in `transfer_run`. With
+    `by_formula` all structures of one formula are on the same side of a split. A method named
+    NAME@K starts from the first K networks of the source; one named NAME+levels gets electron
+    levels.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -56,6 +58,7 @@ class Comparison:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     n_test: int = 700
     conformal_share: float = 0.0
+    by_formula: bool = False
 
     def __post_init__(self) -> None:
         for name, settings in self.methods.items():
@@ -164,10 +167,10 @@ def facts_by_method(
 ) -> dict[str, Facts]:
     """Return the inputs of the fits of every method, except size, split and share held back.
 
-    These are the rows with their gaps, the number of test rows, the descriptor, the networks of the
-    source, the requested output, the settings, and the version of this package
-    (`compared_fits.DIFFERENCES`). A stored fit with other inputs is not reused. The device is not
-    an input: it changes rounding and time only.
+    These are the rows with their gaps, the number of test rows, the grouping of the split, the
+    descriptor, the networks of the source, the requested output, the settings, and the version of
+    this package (`compared_fits.DIFFERENCES`). A stored fit with other inputs is not reused. The
+    device is not an input: it changes rounding and time only.
     """
     contents = {id(inputs): inputs.table.content() for inputs in compared.distinct}
     networks = {
@@ -195,6 +198,7 @@ def facts_by_method(
             "source": fingerprint(sources) if sources else "",
             "head": head or "",
             "settings": fingerprint(repr(config)),
+            "by_formula": comparison.by_formula,
             "version": version,
         }
     return facts
@@ -274,6 +278,7 @@ def _fits_of_split(
     """Yield the figures of methods on one split, each after a call of `report`."""
     comparison = work.comparison
     members_and_head: dict[int, tuple[Members, str]] = {}  # by the id of the inputs
+    near_copy_shares: dict[int, float] = {}
     for name in names:
         report(n, seed, name)
         entrant = entrant_of(name) if name in comparison.methods else None
@@ -287,6 +292,7 @@ def _fits_of_split(
             n_train=n,
             seed=seed,
             conformal_share=comparison.conformal_share,
+            by_formula=comparison.by_formula,
             test_candidates=work.candidate_ids,
             crystals=inputs.table.crystals,
         )
@@ -294,6 +300,8 @@ def _fits_of_split(
         held_back = table.rows(split.held_back)
         test = table.rows(split.test)
         data = TargetData(train.features, train.gaps_eV)
+        if id(inputs) not in near_copy_shares:
+            near_copy_shares[id(inputs)] = near_copy_share(inputs.table, split)
         if id(inputs) not in members_and_head:
             members = inputs.members_for(data)
             requested_head = work.head if inputs.members else None
@@ -324,10 +332,16 @@ def _fits_of_split(
         yield replace(
             fit,
             n=n,
+            figures=_with_near_copies(fit, near_copy_shares[id(inputs)]),
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
             warnings=(*fit.warnings, *(inputs.warnings if entrant else ())),
         )
+
+
+def _with_near_copies(fit: ComparedFit, share: float) -> dict[str, float]:
+    """Return the figures of a fit with the share of near-copies; none for a failed fit."""
+    return {} if fit.failed else {**fit.figures, NEAR_COPIES: share}
 
 
 def _names(compared: Compared, comparison: Comparison) -> list[str]:
@@ -386,8 +400,7 @@ def _fit_one(
     seconds = time.perf_counter() - started
     draws = posterior.predictive_draws(test.features)
     scores = conformal_scores(posterior, held_back) if len(held_back) else None
-    mean = draws.flat_means_eV.mean(axis=0)
-    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean, sd = mean_and_sd(draws)
     figures = heldout_figures(draws, gaps) | conformal_figures(scores, gaps, mean=mean, sd=sd)
     for figure in ("rhat_max", "ess_min", "divergences"):
         if figure in posterior.diagnostics.figures:
@@ -398,8 +411,7 @@ def _fit_one(
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
     """Return errors, scores, coverage and width of the 95 % interval on gaps (n,) in eV."""
-    ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    distribution = draws.gaps
+    lower, upper = distribution.interval(LEVEL)
     point = draws.flat_means_eV.mean(axis=0)
-    return evaluate_predictions(
-        gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point
-    )
+    return gap_figures(gaps, distribution, lower=lower, upper=upper, point=point)

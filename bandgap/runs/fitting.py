@@ -11,9 +11,51 @@ from bandgap.posterior import Posterior, mix
 from bandgap.sources.model import SourceModel
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
+from bandgap.transfer.shared.metals import (
+    fit_classifier,
+    has_metals,
+    semiconductors,
+    with_metals,
+)
 
 
 def fit_members(
+    method: Method,
+    members: Sequence[Mapping[str, SourceModel]],
+    data: TargetData,
+    config: Any,
+    *,
+    head: str,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Posterior:
+    """Fit a method as `fit_gaps`; metals among the labels have a classifier.
+
+    The method then learns the gaps of the semiconductors (`transfer.shared.metals`).
+    """
+    classifier = None
+    learned = data
+    if has_metals(data.gaps_eV):
+        descriptor = members[0][head].descriptor
+        classifier, figures = fit_classifier(data, descriptor, seed=seed, progress=progress)
+        learned = semiconductors(data)
+    posterior = fit_gaps(
+        method,
+        members,
+        learned,
+        config,
+        head=head,
+        seed=seed,
+        device=device,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    return posterior if classifier is None else with_metals(posterior, classifier, figures)
+
+
+def fit_gaps(
     method: Method,
     members: Sequence[Mapping[str, SourceModel]],
     data: TargetData,
@@ -42,7 +84,7 @@ def fit_members(
             column=column,
             with_source=method.transfers,
         )
-        posterior = fit_members(
+        posterior = fit_gaps(
             method,
             members,
             TargetData(data.features[:, :column], residuals_eV),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+LEAST_NOISE_SD_EV = 0.01  # of a label, where almost certainly a metal is predicted
+
 
 @dataclass(frozen=True, eq=False)
 class DrawnRecords:
@@ -281,6 +283,7 @@ def record_predictions(
         problem=drawn.problems,
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
+        p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
     )
 
 
@@ -293,9 +296,14 @@ def record_details(
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
     unlabelled = ~labelled[drawn.usable]
-    noise = noise_variances(drawn.draws.sds_eV, drawn.usable.size)
+    draws = drawn.draws
+    if draws.p_metal is None:
+        noise = noise_variances(draws.sds_eV, drawn.usable.size)
+    else:
+        noise = draws.gaps.sd_eV() ** 2 - draws.flat_means_eV.var(axis=0)
+        noise = np.maximum(noise, LEAST_NOISE_SD_EV**2)
     joint_rows, means, variances = joint_subset(
-        drawn.draws.flat_means_eV[:, unlabelled], noise[unlabelled], drawn.usable[unlabelled]
+        draws.flat_means_eV[:, unlabelled], noise[unlabelled], drawn.usable[unlabelled]
     )
     n_atoms = [record.n_atoms if is_usable[i] else 0 for i, record in enumerate(records)]
     return PredictionDetails(

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bandgap.datasets.table import elements_of
+from bandgap.datasets.checked import checked_set
+from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import checked_levels
+from bandgap.foundation.arguments import as_numbers, check_count
 from bandgap.sources.proposed import Proposal, Target, propose
-from bandgap.structures import StructureRecord
+from bandgap.structures import StructureRecord, as_records
 
 DEFAULT_TEST_SHARE = 0.2
 
 
 def propose_for(
-    records: Sequence[StructureRecord],
-    gaps_eV: NDArray[np.floating[Any]],
+    records: object,
+    gaps_eV: ArrayLike,
     *,
     has_source: bool,
     level_of_theory: str = "",
@@ -31,7 +33,8 @@ def propose_for(
     Parameters
     ----------
     records, gaps_eV
-        Structures and their gaps, (n,), in eV, NaN where there is none.
+        Structures of any kind that `as_records` takes and their gaps, (n,), in eV, NaN where there
+        is none.
     has_source
         Whether there is a source model.
     level_of_theory
@@ -40,11 +43,21 @@ def propose_for(
         Number of structures to learn from. Default: all but a fifth.
     levels_installed
         Whether electron levels can be computed. Default: whether tblite is installed.
+
+    Raises
+    ------
+    InputError
+        For structures of another kind, for values that are not gaps, for another number of gaps
+        than of structures, and for an `n` that is not a whole number from 1.
     """
+    data = checked_set(
+        LabelledSet(as_records(records), as_numbers(gaps_eV, name="gaps_eV"), level_of_theory)
+    )
+    if n is not None:
+        check_count(n, name="n")
     usable = [
         record
-        # The run checks that the lengths agree.
-        for record, gap in zip(records, gaps_eV, strict=False)
+        for record, gap in zip(data.records, data.gaps_eV, strict=True)
         if record.status != "refused" and np.isfinite(gap)
     ]
     element_sets = Counter(tuple(sorted(elements_of(record))) for record in usable)

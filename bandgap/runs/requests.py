@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bandgap.foundation.requests import Request, Setting
 from bandgap.predictions.interval_kinds import IntervalKind, check_level
+from bandgap.predictions.window import Window
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -198,6 +199,15 @@ class PredictRequest(Request):
             "--conformal-share).",
         ),
     ] = "prediction"
+    window: Annotated[
+        str,
+        Setting(
+            "Target window",
+            "Target window of the gap in eV, such as 1.3:1.7. The table then has the probability "
+            "that the gap of each structure lies in it, p_window.",
+            metavar="FROM:TO",
+        ),
+    ] = ""
     calibrated: Annotated[
         bool,
         Setting(
@@ -231,6 +241,16 @@ class PredictRequest(Request):
     @classmethod
     def _stored(cls, probability: float) -> float:
         return check_level(probability)
+
+    @field_validator("window")
+    @classmethod
+    def _window(cls, window: str) -> str:
+        return str(Window.parse(window)) if window else ""
+
+    @property
+    def target(self) -> Window | None:
+        """The target window, or None."""
+        return Window.parse(self.window) if self.window else None
 
 
 class SourceRequest(Request):

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig
-from bandgap.evaluation.metrics import coverage, evaluate_predictions
+from bandgap.evaluation.gap_scores import gap_figures
+from bandgap.evaluation.metrics import coverage
 from bandgap.inference import diagnostics
 from bandgap.inference.prior_comparison import PriorComparison, compare_with_prior
 from bandgap.posterior import Posterior, PredictiveDraws
@@ -66,28 +67,31 @@ def table_predictions(
         problem=[r.problem for r in table.records],
         level_of_theory=level_of_theory,
         conformal=conformal,
+        p_metal=draws.p_metal,
     )
 
 
 def conformal_scores(posterior: Posterior, held_back: Table) -> ConformalScores:
     """Return the conformal scores of labelled rows that were not used for the posterior."""
-    draws = posterior.predictive_draws(held_back.inputs)
-    mean = draws.flat_means_eV.mean(axis=0)
-    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean, sd = mean_and_sd(posterior.predictive_draws(held_back.inputs))
     return ConformalScores(tuple(held_back.ids), scores_of(held_back.gaps_eV, mean=mean, sd=sd))
+
+
+def mean_and_sd(draws: PredictiveDraws) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation (n,) in eV of a new observation.
+
+    They are those of the columns of the predictions: without metals not cut at zero.
+    """
+    mean = draws.flat_means_eV.mean(axis=0)
+    if draws.p_metal is None:
+        return mean, mixture_sd(draws.centres_eV, draws.sds_eV)
+    return mean, draws.gaps.sd_eV()
 
 
 def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -> dict[str, float]:
     """Return errors, scores, coverage and width of all intervals on known gaps (n,) in eV."""
     lower, upper = predictions.interval(LEVEL, "prediction")
-    figures = evaluate_predictions(
-        gaps,
-        draws.centres_eV,
-        sds=draws.sds_eV,
-        lower=lower,
-        upper=upper,
-        point=predictions.mean_eV,
-    )
+    figures = gap_figures(gaps, draws.gaps, lower=lower, upper=upper, point=predictions.mean_eV)
     return figures | conformal_figures(
         predictions.conformal, gaps, mean=predictions.mean_eV, sd=predictions.sd_new_eV
     )
@@ -103,7 +107,7 @@ def conformal_figures(
     """
     if scores is None or not scores.reaches(LEVEL):
         return {}
-    lower, upper = scores.interval(LEVEL, mean=mean, sd=sd)
+    lower, upper = (np.maximum(ends, 0.0) for ends in scores.interval(LEVEL, mean=mean, sd=sd))
     return {
         "coverage_conformal_95": coverage(gaps, lower, upper=upper),
         "width_conformal_95_eV": float(np.mean(upper - lower)),

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors import config_for
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.swag import SnapshotConfig
@@ -35,8 +37,8 @@ def train_source_run(
     Parameters
     ----------
     data
-        Structures with their gaps (n,) in eV, their level of theory and their licence. Structures
-        that are refused or have no gap (NaN) are left out.
+        Structures of any kind that `as_records` takes, with their gaps (n,) in eV, their level of
+        theory and their licence. Structures that are refused or have no gap (NaN) are left out.
     request
         Network, descriptor, data split and settings.
     out
@@ -56,18 +58,22 @@ def train_source_run(
     Raises
     ------
     InputError
-        When no structures are left, or fewer than the request's split needs.
+        For structures of another kind, and for values that are not gaps. When no structures are
+        left, or fewer than the request's split needs.
     ConfigError
         When a perceptron has no descriptor, and where the package of a graph network is not
         installed.
     """
+    check_type(request, SourceRequest, name="request")
+    folder = as_folder(out, name="out")
+    data = checked_set(data)
     check_network(request)
     train = _trainer(request, descriptor)
     return train(
         data.records,
         data.gaps_eV,
         config=source_config(request),
-        out=Path(out),
+        out=folder,
         seed=request.seed,
         level_of_theory=data.level_of_theory,
         licence=request.licence or data.licence,

@@ -81,10 +81,10 @@ def split_of(
     test = np.array(candidates, dtype=np.int64)
     if n_test < len(test):
         test = draw(test, n_test=n_test, n_train=None).test
-    test_crystals = {numbers[row] for row in test}
+    units: Sequence[str | int] = numbers if groups is None else groups
+    test_units = {units[row] for row in test}
     other_rows = np.array(
-        [row for row, crystal in enumerate(numbers) if crystal not in test_crystals],
-        dtype=np.int64,
+        [row for row, unit in enumerate(units) if unit not in test_units], dtype=np.int64
     )
     train = draw(other_rows, n_test=0, n_train=n_train).train
     return hold_back(Split(train=train, test=test), share=conformal_share, groups=held_together)

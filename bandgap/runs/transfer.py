@@ -8,7 +8,7 @@ manifest).
 import datetime
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.fitting import fit_members
+from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
+from bandgap.runs.parent_test import ParentTest
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.results import (
@@ -56,7 +58,10 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
+from bandgap.structures.formula import reduced_formula
+from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
+from bandgap.transfer.shared.metals import metals_warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +125,8 @@ def transfer_run(
     out: Path | str,
     cache: DescriptorCache | None = None,
     checkpoints: Path | None = None,
+    keeps_checkpoints: bool = False,
+    inputs: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Path:
     """Transfer a source model to labelled structures and write the run to a folder.
@@ -148,6 +155,11 @@ def transfer_run(
         Folder in which a method that samples a network saves its state (default: "checkpoint" in
         `out`). A run that finds files there resumes from them, to the same posterior. It is removed
         at the end.
+    keeps_checkpoints
+        Whether the files in `checkpoints` stay at the end. A run with more draws
+        (`bandgap.runs.more_draws`) continues from them. Only with a folder outside of `out`.
+    inputs
+        Where structures and gaps were read, as JSON values. It is stored in the manifest.
     progress
         Called with every step; may raise `Cancelled`.
 
@@ -179,8 +191,10 @@ def transfer_run(
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
-    report(prepared, tables, fitted, folder=folder, started=started, progress=progress)
-    if prepared.request.checkpoint_every:
+    report(
+        prepared, tables, fitted, folder=folder, started=started, inputs=inputs, progress=progress
+    )
+    if prepared.request.checkpoint_every and not keeps_checkpoints:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
@@ -346,11 +360,14 @@ def report(
     *,
     folder: Path,
     started: float,
+    parent: ParentTest | None = None,
+    inputs: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> None:
     """Predict the test rows and write predictions, posterior and manifest.
 
-    `started` is the time at which the run started.
+    `started` is the time at which the run started. With `parent` the run reports the test of that
+    run. `inputs` become the entry of this name in the manifest.
     """
     train = tables.train
     domain = fit_run_domain(
@@ -363,6 +380,8 @@ def report(
     conformal = (
         conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
     )
+    if parent is not None:
+        conformal = parent.conformal
     result = HeldOutResult()
     if len(tables.test):
         progress(Update("predicting the test set"))
@@ -373,10 +392,16 @@ def report(
     manifest["density"] = density_facts
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
+    if inputs is not None:
+        manifest["inputs"] = dict(inputs)
+    if parent is not None:
+        manifest |= parent.entries
     with replaced_result(folder, kind="run") as new_folder:
         if result.predictions is not None:
             result.predictions.to_csv(new_folder / PREDICTIONS_CSV)
             save_predictions(new_folder / QUANTILES, result.predictions)
+        if parent is not None:
+            parent.copy_files(new_folder)
         save_run(
             new_folder,
             fitted.posterior,
@@ -452,8 +477,13 @@ def _manifest(
 ) -> dict[str, Any]:
     """Return the manifest's entries on a run."""
     warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
+    if problem := metals_warning(tables.train.gaps_eV):
+        warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
+    tested = _tested(tables, result)
+    if sentence := _near_copies_sentence(tested, tables):
+        warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
         "method": prepared.method.name,
@@ -470,7 +500,7 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "tested": _tested(tables, result),
+        "tested": tested,
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),
@@ -480,15 +510,35 @@ def _manifest(
 
 
 def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
-    """Return the number of test structures, the error of the mean gap and the signed error."""
+    """Return how many structures the errors rest on, and what the errors are compared with."""
     if result.predictions is None:
         return {}
-    context = error_context(
-        tables.test.gaps_eV,
-        np.asarray(result.predictions.mean_eV, dtype=np.float64),
-        mean_gap=float(tables.train.gaps_eV.mean()),
+    gaps_eV = tables.test.gaps_eV
+    predicted_eV = np.asarray(result.predictions.mean_eV, dtype=np.float64)
+    mean_gap = float(tables.train.gaps_eV.mean())
+    context = error_context(gaps_eV, predicted_eV, mean_gap=mean_gap)
+    learned_from = [*tables.train.records, *tables.held_back.records]
+    copies = near_copy_facts(
+        has_near_copy(tables.test.records, learned_from),
+        gaps_eV=gaps_eV,
+        predicted_eV=predicted_eV,
     )
-    return {"n": len(tables.test), **context}
+    return {"n": len(tables.test), **context, **copies}
+
+
+def _near_copies_sentence(tested: Mapping[str, float], tables: SplitTables) -> str:
+    """Return the warning that test structures have near-copies among those learned from, or ""."""
+    formulas = {
+        reduced_formula(record.atoms.symbols)
+        for record in tables.all_records
+        if record.atoms is not None
+    }
+    return near_copies_sentence(
+        int(tested.get("n_near_copies", 0)),
+        int(tested.get("n", 0)),
+        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
+        one_formula=len(formulas) == 1,
+    )
 
 
 def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:

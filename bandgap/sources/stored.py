@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.descriptors import featurize
+from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.networks.perceptron import NetworkConfig, forward
 from bandgap.networks.standardise import Standardiser
@@ -96,7 +97,7 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
     ArtifactError
         If it is missing, damaged or fails its self-check.
     """
-    path = Path(folder)
+    path = as_folder(folder, name="folder of the source")
     manifest = read_manifest(path, kind="source")
     with damage_reported(path):
         network = from_dict(NetworkConfig, manifest["network"])

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.added_extras import add_to_heads
@@ -156,7 +158,8 @@ def train_sources_run(
     ConfigError
         If the displacement is outside its range.
     """
-    check_result_folder(Path(out), kind=KIND)
+    check_result_folder(as_folder(out, name="out"), kind=KIND)
+    sets = {name: checked_set(labelled) for name, labelled in sets.items()}
     check_displacement(displacement_angstrom)
     options: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
     tables = {

@@ -51,12 +51,15 @@ class Member:
     name: str
     content: Content = field(default_factory=lambda: Content.of(b""))
     refusal: str = ""
+    packed_size: int = 0  # bytes in the archive
+    n_unpacked: int = 0  # bytes that were unpacked
 
 
-def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
+def unzip(source: bytes | Path, *, limits: Limits, with_gzip: bool = False) -> Iterator[Member]:
     """Yield the files of a zip archive, each with its content or the reason why it was refused.
 
-    `source` is the archive's bytes or its path. Raises Unreadable if the archive cannot be opened.
+    `source` is the archive's bytes or its path. With `with_gzip`, gzip files are yielded as they
+    are; otherwise they are refused. Raises Unreadable if the archive cannot be opened.
     """
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
@@ -73,14 +76,24 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
         raise Unreadable(
             f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?"
         ) from None
-    n_bytes_left = limits.max_archive_bytes
+    # Unpacking takes time, also of files that are refused.
+    n_bytes_left = min(
+        limits.max_archive_bytes, _RATIO_FROM_BYTES + limits.max_compression_ratio * size
+    )
     with archive:
         for entry in archive.infolist():
             # `ZipInfo.is_dir` fails if the name is empty.
             if entry.filename.endswith("/") or is_ignored(entry.filename):
                 continue
-            member = _member(archive, entry, opened, n_bytes_left=n_bytes_left, limits=limits)
-            n_bytes_left -= member.content.size
+            member = _member(
+                archive,
+                entry,
+                opened,
+                n_bytes_left=n_bytes_left,
+                limits=limits,
+                with_gzip=with_gzip,
+            )
+            n_bytes_left -= member.n_unpacked
             yield member
 
 
@@ -98,7 +111,8 @@ def gunzip(packed: Content, *, limits: Limits) -> Content:
                 yield stream
 
     try:
-        content = _read_within_limit(opened, limits.max_file_bytes, opened)
+        limit = min(limits.max_file_bytes, _largest_unpacked(packed.size, limits))
+        content = _read_within_limit(opened, limit, opened)
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(
             f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?"
@@ -116,6 +130,7 @@ def _member(
     *,
     n_bytes_left: int,
     limits: Limits,
+    with_gzip: bool,
 ) -> Member:
     name = printable(entry.filename)
 
@@ -124,27 +139,33 @@ def _member(
         with opened() as zip_file, zip_file.open(entry) as stream:
             yield stream
 
+    packed_size = entry.compress_size
+    n_unpacked = 0
     try:
         _check_entry(entry)
         limit = min(limits.max_file_bytes, n_bytes_left)
-        if entry.file_size > limit:
-            _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
+        _check_size(entry.file_size, packed_size, limit=limit, limits=limits)
         # The size in the header may be wrong, so that the size is counted here.
-        content = _read_within_limit(lambda: archive.open(entry), limit, reopened)
-        _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
-        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith(
-            (GZIP_MAGIC, *ZIP_MAGIC)
-        ):
+        n_unpacked = min(limit, _largest_unpacked(packed_size, limits))
+        content = _read_within_limit(lambda: archive.open(entry), n_unpacked, reopened)
+        n_unpacked = content.size
+        _check_size(content.size, packed_size, limit=limit, limits=limits)
+        head = content.head(_MAGIC_BYTES)
+        is_gzip = suffix_of(name) == "gz" or head.startswith(GZIP_MAGIC)
+        is_archive = suffix_of(name) in _ARCHIVES or head.startswith((GZIP_MAGIC, *ZIP_MAGIC))
+        if is_archive and not (with_gzip and is_gzip):
             raise Unreadable(_NESTED)
     except Unreadable as error:
-        return Member(name, refusal=str(error))
+        return Member(name, refusal=str(error), packed_size=packed_size, n_unpacked=n_unpacked)
     except _DAMAGE as error:
         reason = reason_of(error)
         return Member(
             name,
             refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})",
+            packed_size=packed_size,
+            n_unpacked=n_unpacked,
         )
-    return Member(name, content)
+    return Member(name, content, packed_size=packed_size, n_unpacked=n_unpacked)
 
 
 _Opened = Callable[[], AbstractContextManager[Stream]]
@@ -166,6 +187,11 @@ def _read_within_limit(open_now: _Opened, limit: int, reopen: _Opened) -> Conten
         if size == len(first_block) and size <= SMALL
         else Content(size, reopen)
     )
+
+
+def _largest_unpacked(packed_size: int, limits: Limits) -> int:
+    """Return the largest size in bytes by the limit of the compression ratio."""
+    return max(_RATIO_FROM_BYTES, limits.max_compression_ratio * packed_size)
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:

@@ -15,6 +15,7 @@ from bandgap.structures.neighbours import (
     REPEAT_ANGSTROM,
     Pairs,
     check_density,
+    check_images,
     check_volume,
     close_pairs,
     complete_cell,
@@ -23,9 +24,10 @@ from bandgap.structures.neighbours import (
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
-NO_MEMORY = "needs more memory than there is"
+NO_MEMORY = "needs more memory than there is, or than a file of its size may need. Split it"
 # Limits of the mass density in g/cm^3; see `_density_warnings`.
 IMPOSSIBLE_DENSITY = 40.0
+IMPOSSIBLE_VOLUME = 1.0  # per atom, cubic Angstrom; hydrogen at 500 GPa has 1.2
 HIGH_DENSITY = 24.0
 LOW_DENSITY = 0.01
 BORDER_ANGSTROM = 1.0  # shortest lattice vector between an atom and its copy on the border
@@ -65,6 +67,8 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     if all(draft.pbc):
         check_density(len(numbers), cell)
         warnings += _density_warnings(draft, cell)
+    if any(draft.pbc):
+        check_images(len(numbers), cell, draft.pbc)
     pairs = _pairs_too_close(draft, cell)
     if all(draft.pbc) and (warning := _drop_border_atoms(draft, pairs)):
         warnings.append(warning)
@@ -129,6 +133,11 @@ def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
         raise Unreadable(
             f"the crystal has a mass density of {facts}; no solid is that dense. Is the unit of the"
             " cell Angstrom, and are the symmetry operators those of these axes?"
+        )
+    if volume_per_atom < IMPOSSIBLE_VOLUME:
+        raise Unreadable(
+            f"the crystal has {volume_per_atom:.2g} A^3 per atom, and no solid is below"
+            f" {IMPOSSIBLE_VOLUME:g}. Is the unit of the cell Angstrom?"
         )
     if density > HIGH_DENSITY:
         return [f"the mass density is very high ({facts}); are atoms there twice?"]

@@ -21,6 +21,10 @@ LARGEST_ANGSTROM = 1e5
 # Two listed atoms closer than this are one atom listed twice; disordered atoms are 0.1 A apart or
 # more.
 REPEAT_ANGSTROM = 0.05
+# Distance within which images of atoms are needed later, and their largest number. A cell of 1,000
+# atoms that is 20 A wide has 2,500.
+IMAGES_ANGSTROM = 3.5
+MAX_IMAGES = 20_000
 MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
 # Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
@@ -63,6 +67,18 @@ def check_density(n_atoms: int, cell: Floats) -> None:
         raise Unreadable(
             f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
             f" {CLOSEST_ANGSTROM} A, which is not accepted. Is the unit of the cell right?"
+        )
+
+
+def check_images(n_atoms: int, cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
+    """Raise Unreadable if a thin periodic cell (3, 3) has too many images of atoms around it."""
+    widths = heights(complete_cell(cell, pbc))[np.array(pbc)]
+    n_images = n_atoms * float(np.prod(1 + 2 * IMAGES_ANGSTROM / widths))
+    if n_images > MAX_IMAGES:
+        raise Unreadable(
+            f"the unit cell with {n_atoms:,} atoms is {widths.min():.2g} A thin, so that"
+            f" {n_images:,.0f} copies of atoms are within {IMAGES_ANGSTROM} A of it; no crystal has"
+            " such a cell. Is the unit of the cell right?"
         )
 
 

@@ -9,8 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from bandgap.foundation.arguments import as_path
 from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.checks import NO_MEMORY, to_record
@@ -25,10 +27,12 @@ from bandgap.structures.formats import (
     suffix_of,
 )
 from bandgap.structures.ids import with_unique_ids
+from bandgap.structures.isolation import read_isolated
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
+MAX_REFUSED = 1_000  # structures of one file in a row, after which its remainder is not read
 _SPLIT_ADVICE = (
     "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
 )
@@ -43,6 +47,8 @@ def read_structures(
     ----------
     data
         Content of the file. Bad content raises no error; it gives a record with status "refused".
+        So does a file that needs more time or memory than its size allows, or crashes its reader:
+        it is read in a separate process (see `bandgap.structures.isolation`).
     name
         Name or path of the file. A structure without an id in the file (as in extXYZ) gets the
         file's name without its suffix. If the file contains several structures, the block's name
@@ -62,7 +68,20 @@ def stream_structures(
     data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[StructureRecord]:
     """Yield the records of `read_structures` as they are read; their ids may repeat."""
-    return _records(Content.of(data), name, limits=limits, max_records=limits.max_structures)
+    return read_isolated(
+        data, name, limits=limits, max_records=limits.max_structures, parts_of=parts_of
+    )
+
+
+def read_in_this_process(
+    data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS
+) -> list[StructureRecord]:
+    """Return the records of `read_structures` for a file that is part of this package.
+
+    There are no limits of time and memory.
+    """
+    parts = parts_of(Content.of(data), name, limits=limits, max_records=limits.max_structures)
+    return with_unique_ids([record for part in parts for record in part.records])
 
 
 def read_paths(
@@ -87,6 +106,11 @@ def read_paths(
     list of StructureRecord
         With unique ids. A path that does not exist or cannot be opened gives a record with status
         "refused".
+
+    Raises
+    ------
+    InputError
+        For a value that is no path.
     """
     return with_unique_ids(list(stream_paths(paths, limits=limits, progress=progress)))
 
@@ -103,8 +127,11 @@ def stream_paths(
     databases of any size are read in blocks, also from archives. Of the other formats, the whole
     text of one file at a time is in memory.
     """
-    path_list: Iterable[Path | str] = [paths] if isinstance(paths, (str, Path)) else paths
-    files = [file for path in path_list for file in files_under(Path(path))]
+    if isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, Path)):
+        path_list: list[Path | str] = list(paths)
+    else:
+        path_list = [as_path(paths, name="paths")]
+    files = [file for path in path_list for file in files_under(as_path(path, name="paths"))]
     n_records = 0
     for n_files_read, file in enumerate(files):
         message = os.path.basename(file)
@@ -143,18 +170,31 @@ def _from_path(path: Path, limits: Limits, *, max_records: int) -> Iterable[Stru
         return [_refused_record(str(path), "there is no such file")]
     except (OSError, ValueError) as error:
         return [_refused_record(str(path), _opening_failure(error))]
-    return _records(content, str(path), limits=limits, max_records=max_records)
+    return read_isolated(path, str(path), limits=limits, max_records=max_records, parts_of=parts_of)
 
 
-def _records(
-    content: Content, name: str, *, limits: Limits, max_records: int
-) -> Iterator[StructureRecord]:
-    """Return the records of a file or archive: at most `max_records`, and one on the limit."""
+@dataclass(frozen=True)
+class Part:
+    """A file, or one file of an archive, whose records are read by iteration."""
+
+    name: str
+    size: int  # in bytes, packed if it is in an archive
+    records: Iterator[StructureRecord]
+    is_member: bool = False
+
+
+def parts_of(content: Content, name: str, *, limits: Limits, max_records: int) -> Iterator[Part]:
+    """Yield the parts of a file or archive, with `max_records` and one more record on the limit.
+
+    A part must be read before the next one, or left out.
+    """
     if max_records < 1:
-        return iter([_limit_record(name, limits)])
-    if _is_archive(content, name):
-        return _from_archive(content, name, limits=limits, max_records=max_records)
-    return _from_file(content, name, limits=limits, max_records=max_records)
+        yield Part(name, content.size, iter([_limit_record(name, limits)]))
+    elif _is_archive(content, name):
+        yield from _from_archive(content, name, limits=limits, max_records=max_records)
+    else:
+        records = _from_file(content, name, limits=limits, max_records=max_records)
+        yield Part(name, content.size, records)
 
 
 def _is_archive(content: Content, name: str) -> bool:
@@ -163,33 +203,40 @@ def _is_archive(content: Content, name: str) -> bool:
 
 def _from_archive(
     content: Content, name: str, *, limits: Limits, max_records: int
-) -> Iterator[StructureRecord]:
+) -> Iterator[Part]:
     from bandgap.structures.archives import unzip
 
+    n_records = 0
+
+    def counted(records: Iterable[StructureRecord]) -> Iterator[StructureRecord]:
+        nonlocal n_records
+        for record in records:
+            n_records += 1
+            yield record
+
+    n_members = 0
     try:
         if suffix_of(_base(name)) not in ("zip", ""):
             raise Unreadable(
                 "a zip archive by its content, and not by its name. Name it .zip to have it opened."
             )
-        n_records = 0
         for member in unzip(content.path or content.read_all(), limits=limits):
+            n_members += 1
             file = f"{name}/{member.name}"
             if n_records >= max_records:
-                yield _limit_record(file, limits)
+                yield Part(name, content.size, iter([_limit_record(file, limits)]))
                 return
-            if member.refusal:
-                n_records += 1
-                yield _refused_record(file, member.refusal)
-                continue
-            for record in _from_file(
-                member.content, file, limits=limits, max_records=max_records - n_records
-            ):
-                n_records += 1
-                yield record
-        if not n_records:
-            yield _refused_record(name, "no files in the archive")
+            records: Iterable[StructureRecord] = [_refused_record(file, member.refusal)]
+            if not member.refusal:
+                records = _from_file(
+                    member.content, file, limits=limits, max_records=max_records - n_records
+                )
+            yield Part(file, member.packed_size, counted(records), is_member=True)
+        failure = "" if n_members else "no files in the archive"
     except Unreadable as error:
-        yield _refused_record(name, str(error))
+        failure = str(error)
+    if failure:
+        yield Part(name, content.size, iter([_refused_record(name, failure)]))
 
 
 def _from_file(
@@ -232,15 +279,23 @@ def _from_content(
     drafts = _Drafts(content, form, limits)
     draft = drafts.next()
     n_records = 0
-    while draft is not None and n_records < max_records:
+    n_refused = 0  # in a row
+    while draft is not None and n_records < max_records and n_refused < MAX_REFUSED:
         next_draft = drafts.next()
         is_single = n_records == 0 and next_draft is None
         id = draft.id or (stem if is_single else f"{stem}-{draft.suffix}")
-        yield to_record(draft, file=name, id=id, limits=limits)
+        record = to_record(draft, file=name, id=id, limits=limits)
+        n_refused = n_refused + 1 if record.status == "refused" else 0
+        yield record
         draft = next_draft
         n_records += 1
     failure = drafts.failure
-    if draft is not None:
+    if draft is not None and n_refused == MAX_REFUSED:
+        failure = (
+            f"the remaining structures were not read, because {MAX_REFUSED:,} in a row were"
+            " refused. Correct the file, or delete these structures from it"
+        )
+    elif draft is not None:
         failure = (
             "the remaining structures were not read: the limit is "
             f"{limits.max_structures:,} structures. {_SPLIT_ADVICE}"

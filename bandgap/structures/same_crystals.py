@@ -51,7 +51,9 @@ def crystal_groups(records: Records) -> NDArray[np.int64]:
     if candidates:
         candidate_rows = {i for rows in candidates for i in rows}
         distances = {
-            i: _distances(record) for i, record in enumerate(records) if i in candidate_rows
+            i: neighbour_distances(record)
+            for i, record in enumerate(records)
+            if i in candidate_rows
         }
         for rows in candidates:
             for i, j in zip(rows, _groups([distances[i] for i in rows]), strict=True):
@@ -132,7 +134,7 @@ def _groups(distances: list[Floats]) -> list[int]:
     return [first.setdefault(int(label), i) for i, label in enumerate(labels)]
 
 
-def _distances(record: StructureRecord) -> Floats:
+def neighbour_distances(record: StructureRecord, *, n_quantiles: int = N_QUANTILES) -> Floats:
     """Return quantiles over the atoms of each element of the distances to the nearest atoms.
 
     The quantiles are values of the sorted distances, so that a supercell has the same ones.
@@ -141,7 +143,7 @@ def _distances(record: StructureRecord) -> Floats:
     assert atoms is not None
     nearest = _nearest(atoms.positions, cell=atoms.cell.array, pbc=atoms.pbc)
     numbers = atoms.numbers
-    shares = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    shares = (np.arange(n_quantiles) + 0.5) / n_quantiles
     columns = []
     for element in np.unique(numbers):
         rows = np.sort(nearest[numbers == element], axis=0)

@@ -1,5 +1,6 @@
 """Fixtures for tests of the pages: workspaces in every state, in a temporary data directory."""
 
+import json
 import os
 import time
 import uuid
@@ -178,3 +179,9 @@ def texts(at: AppTest) -> str:
     """Return all texts of a page as one string."""
     kinds = (at.title, at.subheader, at.markdown, at.caption, at.info, at.warning, at.error)
     return "\n".join(str(element.value) for kind in kinds for element in kind)
+
+
+def drawn_structures(at: AppTest) -> list[dict[str, Any]]:
+    """Return the data of every viewer of structures on a page."""
+    data = [json.loads(component.proto.json) for component in at.get("bidi_component")]
+    return [values for values in data if "elements" in (values or {})]

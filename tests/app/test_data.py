@@ -14,7 +14,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, texts
 from tests.app.test_actions import click, upload
 from tests.app.test_finished_run import train_source
 
@@ -41,11 +41,9 @@ def test_selected_row_shows_its_structure_and_next_the_following(
 ) -> None:
     dataset = workspace.add_labelled(3)
     at = visit("data")
-    figure = figures(at)[0]
-    atoms = {trace["name"]: trace for trace in figure["data"] if trace.get("mode") == "markers"}
-    assert set(atoms) == {"H", "O"} and len(atoms["H"]["x"]["bdata"]) > len(
-        atoms["O"]["x"]["bdata"]
-    )
+    (structure,) = drawn_structures(at)
+    assert [element["symbol"] for element in structure["elements"]] == ["H", "O"]
+    assert structure["element"].count(0) == 2 and structure["element"].count(1) == 1
     numbers = dict(at.dataframe[1].value.itertuples(index=False))
     assert (
         numbers["formula"] == "H2O"
@@ -67,7 +65,7 @@ def test_selected_row_shows_its_structure_and_next_the_following(
 def test_refused_structure_shows_its_reason_instead(visit: Visit, workspace: Workspace) -> None:
     workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
     at = click(visit("data"), "Previous")
-    assert "Refused: " in texts(at) and not figures(at)
+    assert "Refused: " in texts(at) and not drawn_structures(at)
 
 
 def test_files_of_the_same_name_in_two_folders_give_two_ids(
@@ -107,11 +105,11 @@ def test_viewer_without_its_file_shows_what_is_safe_and_rebuilds_it(
     path = shapes_path(workspace.home, dataset)
     path.unlink() if damage == "missing" else path.write_bytes(b"\x00 damaged")
     at = visit("data")
-    assert "cannot be read. Verdicts and gaps are safe." in texts(at) and not figures(at)
+    assert "cannot be read. Verdicts and gaps are safe." in texts(at) and not drawn_structures(at)
     click(at, "Read the structures again")
     work_all(workspace.home)
     at.run()
-    assert len(figures(at)) == 1 and workspace.library.counts(dataset)["labelled"] == 2
+    assert len(drawn_structures(at)) == 1 and workspace.library.counts(dataset)["labelled"] == 2
 
 
 def test_distributions_count_gaps_elements_and_sizes(visit: Visit, workspace: Workspace) -> None:

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.jobs.catalogue import register_all
+from bandgap.sources.method_cards import ROLE_TEXTS
 from bandgap.sources.proposed import knows_most
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
@@ -121,8 +122,14 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     assert ("install them by `pip install" in proposal) == (not installed)
     assert ("RMSE 0.38 to 0.40 eV" in proposal) == (installed and levels)
     assert ("electron levels of 40 structures;" in " ".join(c.value for c in at.caption)) == levels
-    open_families = [expander.label for expander in at.expander if expander.proto.expanded]
-    assert any(label.startswith("All layers, Bayesian") for label in open_families)
+    roles = [text.value for text in at.markdown if text.value.strip("*") in ROLE_TEXTS]
+    assert roles == ["**Recommended**", "**Fast**", "**Baseline**"]
+    (other_methods,) = [box for box in at.expander if box.label == f"All methods ({len(METHODS)})"]
+    assert not other_methods.proto.expanded
+    research = [
+        c.value for c in other_methods.caption if c.value.startswith(":gray-badge[research]")
+    ]
+    assert len(research) == sum(entry.standing == "research" for entry in METHODS.values())
 
 
 @pytest.mark.data

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +16,15 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
+from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, drawn_structures, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import SHORT, figure, train_source
 
@@ -146,7 +149,9 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
         "selection": {"rows": [3], "columns": [], "cells": []}
     }
     at.run()
-    assert "Structure H2O in three dimensions" in alts(at)
+    assert [values["label"] for values in drawn_structures(at)] == [
+        "Structure H2O in three dimensions"
+    ]
     text = texts(at)
     assert f"Nearest known: {first}".replace(
         "-", "\\-"
@@ -174,8 +179,54 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(
         at.dataframe[1].value["sd_eV"], reverse=True
     )
-    at.number_input[0].set_value(3).run()
+    at.number_input(key="next-count").set_value(3).run()
     assert len(at.dataframe[1].value) == 3
+
+
+def test_ranked_structures_are_offered_as_input_files(visit: Visit, example: Example) -> None:
+    run = example.runs["btl_pcp_pe"]
+    at = visit("predict", run=run)
+    labels = [button.proto.label for button in at.get("download_button")]
+    assert "Structures of this list (POSCAR, zip)" in labels
+    folder = example.workspace.home.prediction_folder(run, example.prediction)
+    predictions = load_predictions(folder / QUANTILES)
+    rows = [predictions.ids.index(id) for id in at.dataframe[1].value["id"][:3]]
+    drafts = stored_structures(folder / EXTXYZ, predictions, rows)
+    assert [draft.info["id"] for draft in drafts] == [predictions.ids[row] for row in rows]
+    with pytest.raises(ArtifactError, match="does not contain the ranked structures"):
+        stored_structures(Path(os.devnull), predictions, rows)
+
+
+def test_train_page_shows_the_error_that_a_run_measured_on_the_same_crystals(
+    visit: Visit, example: Example
+) -> None:
+    folder = example.workspace.home.run_folder(example.runs["fine_tune"])
+    error = json.loads((folder / "manifest.json").read_text())["metrics"]["rmse_eV"]
+    at = visit("train", run=example.runs["fine_tune"])
+    assert f"RMSE {error:.2f} eV on these crystals (40 labelled), measured by a run" in texts(at)
+
+
+def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    assert "p_window" not in at.dataframe[0].value
+    gaps = at.dataframe[0].value["mean_eV"]
+    lower, upper = float(gaps.quantile(0.4)), float(gaps.quantile(0.6))
+    at.number_input(key="window-from").set_value(lower).run()
+    assert "p_window" not in at.dataframe[0].value  # one end is missing
+    at.number_input(key="window-to").set_value(upper).run()
+    chances = at.dataframe[0].value["p_window"]
+    assert list(chances) == sorted(chances, reverse=True) and chances.between(0, 100).all()
+    assert f"{chances.sum() / 100:.1f} of 60 structures expected" in texts(at)
+    criterion = at.selectbox(key="next-criterion-window")
+    assert criterion.value == "best chance of the window" and len(criterion.options) == 5
+    assert "At least one of them: " in texts(at)
+    at.toggle[0].set_value(False).run()
+    ranked = at.dataframe[1].value["p_window"]
+    assert list(ranked) == sorted(ranked, reverse=True)
+    at.number_input(key="window-to").set_value(lower / 2).run()
+    assert "Accepted: two numbers in eV" in texts(at)
 
 
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
@@ -295,16 +346,16 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert "Energies about their mean, and their changes" in alts(at)
 
 
-def test_posterior_page_starts_the_run_again_with_enough_draws_by_one_button(
+def test_posterior_page_adds_enough_draws_to_the_run_by_one_button(
     visit: Visit, example: Example
 ) -> None:
     run = example.runs["btl_pcp_pe"]
     at = visit("posterior", run=run)
-    (button,) = [b for b in at.button if b.label.startswith("Run again with ")]
+    (button,) = [b for b in at.button if "more draws of each chain" in b.label]
     folder = example.workspace.home.run_folder(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     effective = min(manifest["diagnostics"]["ess"].values())
-    draws = int(button.label.split()[3].replace(",", ""))
+    draws = 40 + int(button.label.split()[0].replace(",", ""))
     assert effective < 400 and draws % 100 == 0
     assert 40 * 1.25 * 400 / effective <= draws < 40 * 1.25 * 400 / effective + 100
     assert "(about " in button.label
@@ -313,7 +364,7 @@ def test_posterior_page_starts_the_run_again_with_enough_draws_by_one_button(
     try:
         before = example.workspace.library.run(example.workspace.id, run)
         assert before is not None
-        sampler = {**SHORT, "draws": draws}
+        sampler = {**SHORT, "draws": draws, "keep": draws, "extended_from": [40]}
         assert newest.request == before.request.changed(settings={"sampler": sampler})
         assert (newest.dataset, newest.source) == (before.dataset, before.source)
         assert at.query_params["run"] == [newest.id] or at.query_params["run"] == newest.id
@@ -328,7 +379,7 @@ def test_posterior_page_of_a_run_without_chains_offers_no_more_draws(
     visit: Visit, example: Example
 ) -> None:
     at = visit("posterior", run=example.runs["fine_tune"])
-    assert not [b for b in at.button if b.label.startswith("Run again with ")]
+    assert not [b for b in at.button if "draws of each chain" in b.label]
 
 
 def test_posterior_page_of_an_output_layer_shows_which_features_moved(

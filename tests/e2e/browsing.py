@@ -15,6 +15,7 @@ PAGES = {
     "Data": "data",
     "Source models": "sources",
     "Train": "train",
+    "Result": "result",
     "Compare": "compare",
     "Posterior": "posterior",
     "Calibration": "calibration",

@@ -11,7 +11,10 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
 
+SINGLE_FILES = 500  # more files than these should be one zip
 LARGER = (
+    f"Pack more than {SINGLE_FILES:,} files into a zip first: the browser uploads single files one "
+    "by one, and its tab does not respond for minutes with thousands of them. "
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
     f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file. For larger data, `bandgap "
     "add-data` on the server puts files into this workspace."

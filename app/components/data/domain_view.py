@@ -16,7 +16,9 @@ from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.jobs.home import domain_paths
+from bandgap.jobs.listing import names_of
 from bandgap.jobs.rows import Dataset
+from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.domain import FAR
 
 SHOWN = 500  # rows of the table, the farthest first
@@ -42,8 +44,11 @@ COLUMNS = {
 }
 
 
-def domain_view(dataset: Dataset) -> None:
-    """Draw the choice of a source model, the comparison of the data set with it, and the result."""
+def domain_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
+    """Draw the choice of a source model, the comparison of the data set with it, and the result.
+
+    The table has only structures that contain `elements`.
+    """
     if not registered("source"):
         return
     sources = stores.sources()
@@ -86,6 +91,10 @@ def domain_view(dataset: Dataset) -> None:
     except DAMAGE:
         st.error("The stored comparison cannot be read. Compare again; nothing else is touched.")
         return
+    if elements:
+        names = names_of(stores.library(), dataset.id, StructureFilter(elements=elements))
+        passes = [name in names for name in zip(table["file"], table["id"], strict=True)]
+        table = table[passes].reset_index(drop=True)
     _result(summary, table, csv)
 
 

@@ -1,16 +1,21 @@
 """The verdicts of a data set: a table in pages with filter, search and CSV, and one structure."""
 
+from collections.abc import Sequence
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.shared import downloads, stores, tables, words
 from app.components.shared.job_panel import job_panel
+from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import structure_view
+from app.components.structures.pictures import picture_addresses
 from bandgap.jobs.home import shapes_path
-from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
-from bandgap.jobs.rows import Dataset
+from bandgap.jobs.listing import first_usable, row_verdict, verdict_page
+from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.structure_filter import Status, StructureFilter
 
 FILTERS: dict[str, Status | None] = {
     "all": None,
@@ -19,6 +24,7 @@ FILTERS: dict[str, Status | None] = {
     "refused": "refused",
 }
 ROWS = 200  # of the table on one page
+PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 COLUMNS = {
     "status": st.column_config.Column(
         "verdict", help="ready, usable (with a warning in the next column) or refused."
@@ -28,8 +34,11 @@ COLUMNS = {
 }
 
 
-def verdict_view(dataset: Dataset) -> None:
-    """Draw the table of verdicts and the structure of the selected row."""
+def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
+    """Draw the table of verdicts and the structure of the selected row.
+
+    The table has only structures that contain `elements`.
+    """
     left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
     filter_name = left_column.segmented_control(
         "Show", list(FILTERS), default="all", required=True, key="verdict-filter"
@@ -37,26 +46,29 @@ def verdict_view(dataset: Dataset) -> None:
     search = right_column.text_input(
         "Find", placeholder="part of an id, file or formula", key="verdict-search"
     )
-    status = FILTERS[filter_name or "all"]
-    page = int(st.session_state.get(f"page-{dataset.id}", 1))
-    read_page = partial(
-        verdict_page, stores.library(), dataset.id, status=status, search=search, limit=ROWS
+    conditions = choose_ranges(
+        StructureFilter(FILTERS[filter_name or "all"], search, elements),
+        key=dataset.id,
+        has_gaps=bool(dataset.labels),
     )
+    page = int(st.session_state.get(f"page-{dataset.id}", 1))
+    read_page = partial(verdict_page, stores.library(), dataset.id, conditions, limit=ROWS)
     numbered_verdicts, total = read_page(offset=(page - 1) * ROWS)
     if not numbered_verdicts and page > 1:
         page = 1
         numbered_verdicts, total = read_page()
     if not numbered_verdicts:
-        st.info("No structure fits. Choose another verdict, or clear the search.")
+        st.info("No structure fits. Choose another verdict, or clear the search and the filters.")
         return
     rows = [row for row, _ in numbered_verdicts]
     table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
-    table = table if table["gap_eV"].notna().any() else table.drop(columns="gap_eV")
+    table = _without_empty_columns(table)
+    table = tables.with_pictures(table, _pictures(dataset, numbered_verdicts))
     position = tables.pick(
         table,
         alt="Verdicts on the structures",
         columns=tables.columns(table.columns.to_list()) | COLUMNS,
-        key=f"verdicts-{dataset.id}-{filter_name}-{search}-{page}",
+        key=f"verdicts-{dataset.id}-{filter_name}-{search}-{page}" + _suffix(conditions),
         rows=6,
     )
     session.show_marked_row(dataset.id, None if position is None else rows[position])
@@ -69,13 +81,41 @@ def verdict_view(dataset: Dataset) -> None:
         )
         if total > ROWS:
             pages = -(-total // ROWS)
-            st.pagination(pages, key=f"page-{dataset.id}")
+            st.pagination(pages, key=f"page-{dataset.id}", width=PAGER_WIDTH)
             st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
-    _structure(dataset, rows)
+    is_filtered = conditions != StructureFilter()
+    _structure(dataset, numbered_verdicts, is_filtered=is_filtered)
 
 
-def _structure(dataset: Dataset, rows: list[int]) -> None:
+def _without_empty_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without the gaps and the reasons if it has none."""
+    empty = [] if table["gap_eV"].notna().any() else ["gap_eV"]
+    empty += [] if table["problem"].any() else ["problem"]
+    return table.drop(columns=empty)
+
+
+def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
+    usable = [None if verdict.status == "refused" else row for row, verdict in rows]
+    return picture_addresses(dataset.id, usable)
+
+
+def _suffix(conditions: StructureFilter) -> str:
+    """Return the part of the table's key that says by what it is filtered besides the text."""
+    filters = [conditions.elements, conditions.gap_eV, conditions.n_atoms]
+    return (
+        "" if conditions == StructureFilter(conditions.status, conditions.search) else f"-{filters}"
+    )
+
+
+def _structure(
+    dataset: Dataset, numbered_verdicts: Sequence[tuple[int, Verdict]], *, is_filtered: bool
+) -> None:
+    """Draw the selected structure, or another one where the table's filter excludes it."""
+    rows = [row for row, _ in numbered_verdicts]
     row = session.shown_row(dataset.id)
+    if is_filtered and row not in rows:
+        usable = [row for row, verdict in numbered_verdicts if verdict.status != "refused"]
+        row = usable[0] if usable else rows[0]
     row = first_usable(stores.library(), dataset.id) if row is None else row
     verdict = None if row is None else row_verdict(stores.library(), dataset.id, row)
     if row is None or verdict is None:
@@ -91,9 +131,7 @@ def _structure(dataset: Dataset, rows: list[int]) -> None:
             args = (dataset.id, rows[target] if exists else row)
             st.button(label, icon=icon, disabled=not exists, on_click=session.show_row, args=args)
         st.caption("Choose a row of the table, or go through it.")
-    if not structure_view(
-        shapes_path(stores.home(), dataset.id), row, verdict, key=f"structure-{dataset.id}-{row}"
-    ):
+    if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key="structure"):
         _read_again(dataset)
 
 

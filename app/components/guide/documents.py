@@ -26,6 +26,7 @@ GROUPS = MappingProxyType(
             "tutorials/source-of-your-own",
             "tutorials/reading-a-posterior",
             "tutorials/what-to-compute-next",
+            "tutorials/from-calculations-to-labels",
         ),
         "How-to guides": (
             "how-to/labels-and-units",
@@ -37,11 +38,13 @@ GROUPS = MappingProxyType(
             "how-to/cluster",
             "how-to/group-server",
             "how-to/large-data",
+            "how-to/share-a-run",
             "how-to/troubleshooting",
         ),
         "Explanation": (
             "explanation/which-source-and-method",
             "explanation/intervals",
+            "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",
             "explanation/descriptors",

@@ -66,9 +66,9 @@ def last_result(run: RunRow) -> None:
     frame.warn(files.warnings)
     table = heldout_frame(heldout)
     _table_and_figure(table.assign(structure=table["id"]), description="held-out structures")
-    if st.button("See what it learned", icon=":material/ssid_chart:"):
+    if st.button("See the result", icon=":material/task_alt:"):
         session.choose("run", run.id)
-        st.switch_page("views/posterior.py")
+        st.switch_page("views/result.py")
 
 
 def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:

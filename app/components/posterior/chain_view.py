@@ -136,10 +136,7 @@ def _label(name: str) -> str:
     return words.escaped(name)
 
 
-_MORE_DRAWS = (
-    f"ends of 95 % intervals are uncertain below about {ENOUGH_DRAWS}; run it again with more "
-    "draws."
-)
+_MORE_DRAWS = f"ends of 95 % intervals are uncertain below about {ENOUGH_DRAWS}; add draws."
 _TRACE_CAPTION = (
     "Lines should lie on each other without drift. A line away from the others has not reached the "
     "same region yet."

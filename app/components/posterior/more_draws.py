@@ -1,6 +1,8 @@
-"""The button that repeats a run with as many draws as its intervals need."""
+"""The button that adds as many draws to a run as its intervals need."""
 
 import math
+from dataclasses import replace
+from typing import Literal
 
 import streamlit as st
 
@@ -12,6 +14,7 @@ from app.components.shared.run_files import RunFiles
 from bandgap.foundation.errors import BandgapError
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.jobs.estimates import Work, estimate_transfer, past_transfers
+from bandgap.jobs.more_draws import can_continue, extended_request
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import start_transfer
 from bandgap.runs.requests import TransferRequest
@@ -20,28 +23,50 @@ MARGIN = 1.25  # the effective number varies from run to run
 MOST_DRAWS = 100_000
 
 
-def more_draws(files: RunFiles, run: RunRow) -> None:
+def more_draws(
+    files: RunFiles, run: RunRow, *, kind: Literal["primary", "secondary"] = "secondary"
+) -> None:
     """Draw the button for a run with too few effective draws, with the time that it takes."""
     draws = enough_draws(files, run)
     datasets = {dataset.id for dataset in stores.library().datasets(run.workspace)}
-    if draws is None or run.dataset not in datasets:
+    if draws is None or run.dataset not in datasets or "refit" in files.manifest:
         return
-    request = with_draws(run.request, draws)
-    costs = {name: m.cost for name, m in stores.library().methods().items() if m.cost is not None}
-    estimate = estimate_transfer(Work.of(request), costs, past=past_transfers(stores.jobs()))
-    time_text = "" if estimate is None else f" (about {rounded(estimate.seconds)})"
-    if st.button(
-        f"Run again with {draws:,} draws of each chain{time_text}",
-        key=f"more-draws-{run.id}",
-        help="Data, split, seed and other settings stay the same. If the chains agree, this number "
-        f"gives about {ENOUGH_DRAWS} effective draws or more. The present run stays.",
-    ):
+    present = draws_of(run)
+    more = draws - (present or 0)
+    if is_extendable(run) and present is not None and more > 0:
+        request = extended_request(
+            run.request,
+            files.manifest["config"]["sampler"],
+            coordinates=coordinates_of(run),
+            more=more,
+        )
+        continues = can_continue(stores.home(), run)
+        label = f"{more:,} more draws of each chain{_time_text(request, more, continues)}"
+        help_text = _CONTINUES if continues else _FROM_START
+        extends = run.id
+    else:
+        request = with_draws(run.request, draws)
+        label = f"Run again with {draws:,} draws of each chain{_time_text(request, 0, False)}"
+        help_text = "Data, split, seed and other settings stay the same. The present run stays."
+        extends = ""
+    enough = f" If the chains agree, this gives about {ENOUGH_DRAWS} effective draws or more."
+    if st.button(label, type=kind, key=f"more-draws-{run.id}", help=help_text + enough):
         try:
-            _start(run, request, draws)
+            _start(run, request, draws, extends=extends)
         except BandgapError as error:
             frame.problem(error)
             return
         st.switch_page("views/train.py")
+
+
+def _time_text(request: TransferRequest, more: int, continues: bool) -> str:
+    """Return the estimated time in brackets; a run that continues samples only `more` draws."""
+    costs = {name: m.cost for name, m in stores.library().methods().items() if m.cost is not None}
+    work = Work.of(request)
+    if continues:
+        work = replace(work, iterations=more)
+    estimate = estimate_transfer(work, costs, past=past_transfers(stores.jobs()))
+    return "" if estimate is None else f" (about {rounded(estimate.seconds)})"
 
 
 def enough_draws(files: RunFiles, run: RunRow) -> int | None:
@@ -49,19 +74,41 @@ def enough_draws(files: RunFiles, run: RunRow) -> int | None:
 
     It is None too for a method without a sampler of draws.
     """
-    method = stores.library().methods().get(run.method)
-    if method is None or not method.sampler or not files.ess:
+    if not files.ess:
         return None
     effective = min(files.ess.values())
-    draws = run.request.settings.get("sampler", {}).get("draws") or method.sampler.get("draws")
-    if draws is None and method.cost is not None and method.cost.sampler == "auto":
-        draws = SamplerConfig().planned(isotropic=True).n_draws
-    if draws is None and method.cost is not None and method.cost.sampler == "whitened":
-        draws = SamplerConfig(coordinates="whitened").n_draws
+    draws = draws_of(run)
     if draws is None or effective >= ENOUGH_DRAWS:
         return None
-    n_draws = int(draws) * MARGIN * ENOUGH_DRAWS / max(effective, 1.0)
+    n_draws = draws * MARGIN * ENOUGH_DRAWS / max(effective, 1.0)
     return min(100 * math.ceil(n_draws / 100), MOST_DRAWS)
+
+
+def draws_of(run: RunRow) -> int | None:
+    """Return the number of draws of each chain of a run, None for a method that does not sample."""
+    method = stores.library().methods().get(run.method)
+    if method is None or not method.sampler:
+        return None
+    draws = run.request.settings.get("sampler", {}).get("draws") or method.sampler.get("draws")
+    if draws is None and is_extendable(run):
+        draws = SamplerConfig(coordinates=coordinates_of(run)).n_draws
+    return None if draws is None else int(draws)
+
+
+def is_extendable(run: RunRow) -> bool:
+    """Return whether the method of a run uses the network sampler, whose runs can be extended."""
+    method = stores.library().methods().get(run.method)
+    return (
+        method is not None and method.cost is not None and method.cost.sampler in _NETWORK_SAMPLERS
+    )
+
+
+def coordinates_of(run: RunRow) -> Literal["whitened", "partially centred"]:
+    """Return the coordinates that the network sampler uses for the method of a run."""
+    method = stores.library().methods().get(run.method)
+    cost = None if method is None else method.cost
+    is_whitened = cost is not None and cost.sampler == "whitened"
+    return "whitened" if is_whitened else "partially centred"
 
 
 def with_draws(request: TransferRequest, draws: int) -> TransferRequest:
@@ -70,7 +117,7 @@ def with_draws(request: TransferRequest, draws: int) -> TransferRequest:
     return request.changed(settings={**request.settings, "sampler": sampler})
 
 
-def _start(run: RunRow, request: TransferRequest, draws: int) -> None:
+def _start(run: RunRow, request: TransferRequest, draws: int, *, extends: str) -> None:
     dataset = stores.library().dataset(run.workspace, run.dataset)
     started = start_transfer(
         stores.jobs(),
@@ -79,5 +126,17 @@ def _start(run: RunRow, request: TransferRequest, draws: int) -> None:
         source=run.source,
         request=request,
         title=f"{run.title}, {words.count(draws, 'draw')}"[:120],
+        extends=extends,
     )
     session.choose("run", started.run)
+
+
+_NETWORK_SAMPLERS = ("auto", "whitened")  # of `Cost.sampler`
+_CONTINUES = (
+    "Sampling continues where this run ended: its draws stay the first ones, and warm-up is not "
+    "repeated. The longer run is a new one; the present run stays."
+)
+_FROM_START = (
+    "The end of this run is no longer stored (it is for three days), so sampling starts again; the "
+    "draws of this run are the first ones again. The present run stays."
+)

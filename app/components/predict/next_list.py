@@ -1,6 +1,7 @@
-"""What to compute next: unlabelled structures ranked by the information of a label, and a CSV."""
+"""What to compute next: unlabelled structures ranked by the information of a label, with files."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,27 @@ import streamlit as st
 
 from app.components.shared import downloads, tables, words
 from app.components.shared.guide_links import help_link
+from app.components.structures.pictures import picture_addresses
+from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.next_inputs import next_zip, stored_structures
 from bandgap.predictions.next_structures import (
+    CHANCE,
     DISTANCE,
+    IMPROVEMENT,
     MOST,
     REDUCTION,
     SD,
+    WINDOW_CRITERIA,
     Criterion,
     NextStructures,
     criteria,
     next_structures,
 )
 from bandgap.predictions.table import Predictions
+from bandgap.predictions.window import Window
+from bandgap.structures.input_files import InputFormat
 
 HELP: dict[Criterion, str] = {
     REDUCTION: "By how much the squared error of all these predictions is expected to fall once "
@@ -29,16 +38,27 @@ HELP: dict[Criterion, str] = {
     SD: "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
     DISTANCE: "What lies farthest from the structures that the run learned from, whatever the "
     "model says.",
+    CHANCE: "Which of these are the best bets: the probability that the gap lies in the target "
+    "window. Spread out, each is the one that most raises the chance that at least one does.",
+    IMPROVEMENT: "How far inside the target window the gap is expected to lie, counted from its "
+    "nearer end and zero outside (the expected improvement of Jones, Schonlau and Welch, 1998, for "
+    "a window). Spread out, it is that of the best of the list.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class NextList:
-    """A ranking: the table, best first, its summary, and a note on structures without a rank."""
+    """A ranking: the table, best first, its summary, and a note on structures without a rank.
+
+    `rows` are the ranked rows of the predictions, best first; `table_rows` are those of the table,
+    which also holds structures without a rank.
+    """
 
     table: pd.DataFrame
     sentence: str
     not_ranked: str
+    rows: tuple[int, ...]
+    table_rows: tuple[int, ...]
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -50,23 +70,45 @@ def next_list(
     criterion: Criterion,
     count: int,
     spread: bool,
+    window: Window | None = None,
 ) -> NextList:
-    """Rank the unlabelled structures; with `spread` each as if those above it had been computed.
+    """Rank the unlabelled structures; with `spread` each as if those above it had been computed, or
+    had missed the window.
 
     Predictions never change, so the id `prediction` is the key of the cache.
     """
     selection = next_structures(
-        _predictions, _details, criterion=criterion, count=count, spread=spread
+        _predictions,
+        _details,
+        criterion=criterion,
+        count=count,
+        spread=spread,
+        window=window,
     )
     return NextList(
-        _table(selection, _predictions, _details), _sentence(selection), _not_ranked(selection)
+        _table(selection, _predictions, _details),
+        _sentence(selection),
+        _not_ranked(selection),
+        tuple(selection.rows.tolist()),
+        tuple(selection.rows.tolist() + selection.not_ranked.tolist()),
     )
 
 
 def next_view(
-    predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str
+    predictions: Predictions,
+    details: PredictionDetails | None,
+    *,
+    run: RunRow,
+    prediction: str,
+    dataset: str,
+    extxyz: Path | None,
+    window: Window | None = None,
 ) -> None:
-    """Draw the choice of criterion, number and spread, the ranking, and its download."""
+    """Draw the choice of criterion, number and spread, the ranking, and its downloads.
+
+    The structures are those of a data set, for their pictures. `extxyz` is the file of the
+    predicted structures, None if there is none.
+    """
     if details is None:
         st.info("This prediction has no stored details. Predict the structures again to rank them.")
         return
@@ -76,19 +118,24 @@ def next_view(
             "to rank them."
         )
         return
-    offered = criteria(details)
+    offered = criteria(details, window)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         criterion = st.selectbox(
             "Rank by",
             offered,
-            key="next-criterion",
+            key="next-criterion" if window is None else "next-criterion-window",
             width=260,
             help=_CRITERIA_HELP + help_link("tutorials/what-to-compute-next", "Rank them"),
         )
         n_candidates = details.joint_rows.size
         count = int(
             st.number_input(
-                "How many", 1, min(MOST, n_candidates), min(10, n_candidates), width=120
+                "How many",
+                1,
+                min(MOST, n_candidates),
+                min(10, n_candidates),
+                key="next-count",
+                width=120,
             )
         )
         spread = st.toggle(
@@ -97,19 +144,54 @@ def next_view(
             disabled=criterion == DISTANCE,
             help=_SPREAD_HELP + help_link("tutorials/what-to-compute-next", "Rank them"),
         )
-    if len(offered) == 1:
+    if REDUCTION not in offered:
         st.caption(_ONE_NETWORK)
     selection = next_list(
-        prediction, predictions, details, criterion=criterion, count=count, spread=spread
+        prediction,
+        predictions,
+        details,
+        criterion=criterion,
+        count=count,
+        spread=spread,
+        window=window,
     )
     st.markdown(selection.sentence, width=720)
     if selection.not_ranked:
         st.warning(selection.not_ranked, icon=":material/warning:", width=720)
-    tables.show(selection.table, alt="What to compute next, best first", columns=_columns())
+    table = tables.with_pictures(selection.table, picture_addresses(dataset, selection.table_rows))
+    tables.show(table, alt="What to compute next, best first", columns=_columns(), rows=8)
     csv_table = selection.table.assign(ranked_by=criterion)
-    name = f"compute-next-{run.id[:8]}.csv"
-    downloads.csv_button("Download this list (CSV)", lambda: csv_table, name)
+    if "p_window" in csv_table:
+        csv_table["p_window"] /= 100.0
+    name = f"compute-next-{run.id[:8]}"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        downloads.csv_button("Download this list (CSV)", lambda: csv_table, f"{name}.csv")
+        if extxyz is not None and selection.rows:
+            _inputs_button(selection.rows, predictions, extxyz, name=f"{name}.zip")
     st.caption(HELP[criterion])
+
+
+def _inputs_button(
+    rows: tuple[int, ...], predictions: Predictions, extxyz: Path, *, name: str
+) -> None:
+    """Offer the ranked structures as a zip archive of input files."""
+    form = st.segmented_control(
+        "Files for the next batch",
+        list(_FORMATS),
+        default="POSCAR",
+        required=True,
+        key="next-format",
+        help=_INPUTS_HELP
+        + help_link("tutorials/what-to-compute-next", "In a shell and in the dashboard"),
+    )
+    accepted_form = _FORMATS[form or "POSCAR"]
+    downloads.file_button(
+        f"Structures of this list ({form}, zip)",
+        lambda: next_zip(
+            stored_structures(extxyz, predictions, rows), predictions, rows, form=accepted_form
+        ),
+        name,
+    )
 
 
 def _table(
@@ -119,12 +201,16 @@ def _table(
     if not selection.n_not_ranked:
         del columns["warning"]
     table = pd.DataFrame(columns)
+    if "p_window" in table:
+        table["p_window"] *= 100.0
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
 def _sentence(selection: NextStructures) -> str:
     if not selection.n_ranked:
         return "No structure can be ranked: the file of every one has a warning on its content."
+    if selection.criterion in WINDOW_CRITERIA:
+        return selection.window_sentence
     n_chosen = words.count(len(selection.rows), "structure")
     if selection.ranking is None:
         return f"The {n_chosen} farthest from the crystals that the run learned from."
@@ -166,23 +252,36 @@ def _columns() -> dict[str, Any]:
         "reduction_share": st.column_config.NumberColumn(
             "less error (%)", format="%.1f", help=_SHARE_HELP
         ),
+        "p_window": st.column_config.NumberColumn(
+            "in window (%)", format="%.0f", help=Quantity.P_WINDOW.help
+        ),
+        "depth_eV": st.column_config.NumberColumn("depth (eV)", format="%.3f", help=_DEPTH_HELP),
         "nearest_known": st.column_config.TextColumn("nearest known"),
         "warning": st.column_config.TextColumn("why it has no rank", width="large"),
         "nearest_distance": st.column_config.NumberColumn("distance to it", format="%.2g"),
     }
 
 
+_FORMATS: dict[str, InputFormat] = {"POSCAR": "poscar", "CIF": "cif"}
+_INPUTS_HELP = (
+    "A folder for each structure, named after its id. Compute there, and read the results by "
+    "Read calculations on the page Data or by `bandgap labels`: the ids stay the same."
+)
 _CRITERIA_HELP = "\n\n".join(f"**{name}**: {text}" for name, text in HELP.items())
 _SPREAD_HELP = (
-    "On: each structure is chosen as if those above it had been computed already, so that near "
-    "twins are not all chosen. Off: each is judged alone."
+    "On: each structure is chosen as if those above it had been computed already (for a target "
+    "window: had missed it), so that near twins are not all chosen. Off: each is judged alone."
 )
 _SHARE_HELP = (
     "Expected fall of the model's squared error over all unlabelled structures, in per cent of "
     "what it is now."
 )
+_DEPTH_HELP = (
+    "Expected distance of the gap to the nearer end of the target window; zero outside of it."
+)
 _SD_HELP = "Standard deviation of a new gap; with Spread out, as if those above had been computed."
 _ONE_NETWORK = (
-    "This run has too few draws to know what a label would tell, so that only the distance can be "
-    "ranked by. Bayesian transfer offers the expected reduction of error as well."
+    "This run has too few draws to know what a label would tell, so that only the distance and a "
+    "target window can be ranked by. Bayesian transfer offers the expected reduction of error as "
+    "well."
 )

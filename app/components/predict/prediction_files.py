@@ -12,6 +12,7 @@ from bandgap.jobs.shell_commands import predict_command
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
+from bandgap.predictions.window import Window
 from bandgap.runs.requests import PredictRequest
 
 UNITS = {
@@ -20,20 +21,27 @@ UNITS = {
     "lower_eV": "eV",
     "upper_eV": "eV",
     "level": "probability",
+    "window": "eV",
+    "p_window": "probability",
     "nearest_distance": "1 - cosine of descriptors",
     "nearest_percentile": "share of the training set",
 }
 
 
 def download_csv(
-    predictions: Predictions, details: PredictionDetails | None, *, level: float, kind: IntervalKind
+    predictions: Predictions,
+    details: PredictionDetails | None,
+    *,
+    level: float,
+    kind: IntervalKind,
+    window: Window | None = None,
 ) -> bytes:
     """Return the CSV with one row for every input row; refused rows have the reason.
 
     Headers contain the units, and texts are protected against formulas. The column `warning`
     contains all notes on a row. Further columns give the nearest known structure, if stored.
     """
-    columns: dict[str, Iterable[object]] = {**predictions.to_columns(level, kind)}
+    columns: dict[str, Iterable[object]] = {**predictions.to_columns(level, kind, window=window)}
     columns["warning"] = map(predictions.warning, range(len(predictions)))
     if details is not None and len(details) == len(predictions):
         columns["nearest_known"] = details.nearest
@@ -50,6 +58,7 @@ def companion_json(
     name: str,
     level: float,
     kind: IntervalKind,
+    window: Window | None = None,
     columns: Sequence[str],
     counts: Mapping[str, int],
 ) -> bytes:
@@ -61,6 +70,7 @@ def companion_json(
         "structures": name,
         "rows": dict(counts),
         "interval": {"kind": kind, "level": level},
+        "window_eV": None if window is None else [window.lower_eV, window.upper_eV],
         "units": {column: UNITS[column] for column in columns if column in UNITS},
         "method": manifest.get("method", run.method),
         "seed": manifest["request"]["seed"],
@@ -71,7 +81,10 @@ def companion_json(
         "trained": manifest.get("created"),
         "warnings": list(manifest.get("warnings", ())),
         "versions": manifest.get("versions", {}),
-        "repeat": predict_command(run.request, PredictRequest(probability=level, interval=kind)),
+        "repeat": predict_command(
+            run.request,
+            PredictRequest(probability=level, interval=kind, window=str(window or "")),
+        ),
     }
     return (json.dumps(body, indent=2, ensure_ascii=False) + "\n").encode()
 

@@ -11,12 +11,19 @@ from numpy.typing import NDArray
 
 from app.components.shared import stores, tables, words
 from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
 
 Show = Literal["all", "with a warning", "refused"]
-Order = Literal["as given", "lowest gap first", "highest gap first", "least sure first"]
+Order = Literal[
+    "as given",
+    "lowest gap first",
+    "highest gap first",
+    "least sure first",
+    "most probable in the window first",
+]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -26,6 +33,8 @@ SHOWN = [
     "mean_eV",
     "lower_eV",
     "upper_eV",
+    "p_metal",
+    "p_window",
     "note",
     "nearest_known",
     "nearest_percentile",
@@ -39,6 +48,7 @@ _SORTED: dict[Order, tuple[str, int]] = {
     "lowest gap first": ("mean_eV", 1),
     "highest gap first": ("mean_eV", -1),
     "least sure first": ("sd_eV", -1),
+    "most probable in the window first": ("p_window", -1),
 }
 
 
@@ -107,6 +117,8 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
             for name, values in self.columns.items()
         }
+        if "p_window" in columns:
+            columns["p_window"] = 100.0 * columns["p_window"]
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -125,6 +137,10 @@ class Table:
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
             lines[f"{level} {values['interval']} interval"] = interval
+            if "p_window" in values:
+                lower, _, upper = str(values["window"]).partition(":")
+                chance = words.percent(float(values["p_window"]))
+                lines[f"chance of {lower} to {upper} eV"] = chance
             lines["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
                 lines["nearest known"] = (
@@ -157,17 +173,26 @@ def filter_row(table: Table, *, key: str) -> Filter:
         "all",
         *(show for show, status in _STATUS.items() if table.has_status(status).any()),
     ]
+    orders: list[Order] = [
+        order for order in get_args(Order) if _SORTED.get(order, ("id",))[0] in table.columns
+    ]
+    first = orders[-1] if "p_window" in table.columns else orders[0]
     if len(table) < 8 and len(offered) == 1:
-        return Filter()
+        return Filter(order=first)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "Find", key=f"find-{key}", width=220, placeholder="name, formula or file"
         )
         show = st.segmented_control("Show", offered, default="all", key=f"show-{key}") or "all"
-        order: Order = "as given"
+        order = first
         if len(table) > PAGE:
-            orders: list[Order] = list(get_args(Order))
-            order = st.selectbox("Order", orders, key=f"order-{key}", width=190)
+            order = st.selectbox(
+                "Order",
+                orders,
+                index=orders.index(first),
+                key=f"order-{key}" if first == "as given" else f"order-{key}-window",
+                width=190,
+            )
     return Filter(text, show, order)
 
 
@@ -186,16 +211,24 @@ def page_row(rows: Positions, *, key: str) -> None:
     if len(rows) > PAGE:
         pages = -(-len(rows) // PAGE)
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.pagination(pages, key=f"page-{key}")
+            st.pagination(pages, key=f"page-{key}", width=320)
             st.caption(
                 f"{words.count(len(rows), 'structure')} on {pages:,} pages. The CSV has all of "
                 "them."
             )
 
 
-def chosen_row(frame: pd.DataFrame, *, key: str) -> int | None:
-    """Draw the table and return the position of the selected row in the input."""
-    position = tables.pick(frame, alt="Predicted structures", columns=column_settings(), key=key)
+def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
+    """Draw the table with pictures and return the position of the selected row in the input.
+
+    The index of the frame contains the rows of the data set.
+    """
+    usable = frame["status"] != "refused"
+    rows = [int(row) if usable[row] else None for row in frame.index]
+    frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
+    position = tables.pick(
+        frame, alt="Predicted structures", columns=column_settings(), key=key, rows=8
+    )
     return None if position is None else int(frame.index[position])
 
 
@@ -210,9 +243,7 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
             )
         )
         formula = str(table.columns["formula"][row])
-        draw_structure(
-            shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}"
-        )
+        draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="chosen")
 
 
 def column_settings() -> dict[str, Any]:
@@ -228,6 +259,9 @@ def column_settings() -> dict[str, Any]:
             "to (eV)", help=Quantity.UPPER.help, format="%.2f"
         ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
+        "p_window": st.column_config.NumberColumn(
+            "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110
+        ),
         "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
         "note": st.column_config.Column("notes", width="medium"),
         "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),

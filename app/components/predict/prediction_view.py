@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import streamlit as st
 
 from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
+from app.components.predict.window_choice import choose_window, window_sentence
 from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
@@ -20,7 +20,8 @@ from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
+from bandgap.predictions.table import ZERO_END_NOTE, Predictions
+from bandgap.predictions.window import Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +58,38 @@ def prediction_view(prediction: StoredPrediction) -> None:
     level, kind, available = choose_interval(prediction.predictions.conformal, key="interval-kind")
     if not available:
         return
+    window = choose_window()
     predictions_tab, next_tab = st.tabs(["Predictions", "What to compute next"])
     with predictions_tab:
-        _predictions(prediction, level=level, kind=kind)
+        _predictions(prediction, level=level, kind=kind, window=window)
     with next_tab:
         next_view(
             prediction.predictions,
             prediction.details,
             run=prediction.run,
             prediction=prediction.id,
+            extxyz=prediction.extxyz,
+            dataset=prediction.dataset,
+            window=window,
         )
 
 
-def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKind) -> None:
+def _predictions(
+    prediction: StoredPrediction, *, level: float, kind: IntervalKind, window: Window | None
+) -> None:
     predictions = prediction.predictions
     details = prediction.details
     if details is not None and len(details) != len(predictions):
         details = None
-    table = prediction_table.Table(predictions.to_columns(level, kind), details, prediction.learned)
+    table = prediction_table.Table(
+        predictions.to_columns(level, kind, window=window), details, prediction.learned
+    )
     counts = counts_of(predictions)
     st.markdown(summary(counts))
     if domain := domain_sentence(counts):
         st.caption(domain)
+    if window is not None and (sentence := window_sentence(predictions, window)):
+        st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
     left_column, right_column = st.columns([3, 2], gap="medium")
     with left_column:
@@ -86,10 +97,14 @@ def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKi
         key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
         if len(rows) > prediction_table.PAGE:
             key += f"-{selection.order}"
+        if window is not None:
+            key += f"-{window}"
         page, page_key = prediction_table.shown_page(rows, key=key)
-        row = prediction_table.chosen_row(table.frame(page), key=page_key)
+        row = prediction_table.chosen_row(
+            table.frame(page), dataset=prediction.dataset, key=page_key
+        )
         prediction_table.page_row(rows, key=key)
-        _downloads(prediction, level=level, kind=kind)
+        _downloads(prediction, level=level, kind=kind, window=window)
     with right_column:
         if row is not None:
             prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
@@ -99,15 +114,18 @@ def _predictions(prediction: StoredPrediction, *, level: float, kind: IntervalKi
             *values.values(),
             ids=list(predictions.ids),
             unusual=table.has_status("warning"),
+            window=None if window is None else (window.lower_eV, window.upper_eV),
             key="intervals",
             alt=f"Predicted gaps of {prediction.name} with their intervals",
             caption=FIGURE_CAPTION,
         )
-    if np.nanmin(values["lower"], initial=0.0) < 0:
-        st.caption(NEGATIVE_END_NOTE)
+    if (values["lower"] == 0.0).any():
+        st.caption(ZERO_END_NOTE)
 
 
-def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind) -> None:
+def _downloads(
+    prediction: StoredPrediction, *, level: float, kind: IntervalKind, window: Window | None
+) -> None:
     def about() -> bytes:
         return prediction_files.companion_json(
             prediction.manifest,
@@ -116,13 +134,18 @@ def _downloads(prediction: StoredPrediction, *, level: float, kind: IntervalKind
             name=prediction.name,
             level=level,
             kind=kind,
-            columns=[*COLUMNS, "nearest_distance", "nearest_percentile"],
+            window=window,
+            columns=[
+                *prediction.predictions.to_columns(level, kind, window=window),
+                "nearest_distance",
+                "nearest_percentile",
+            ],
             counts=prediction_files.row_counts(prediction.predictions.status),
         )
 
     def as_csv() -> bytes:
         return prediction_files.download_csv(
-            prediction.predictions, prediction.details, level=level, kind=kind
+            prediction.predictions, prediction.details, level=level, kind=kind, window=window
         )
 
     name = f"predictions-{prediction.run.id[:8]}"

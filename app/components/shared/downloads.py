@@ -25,7 +25,16 @@ log = logging.getLogger(__name__)
 # it would block the page.
 START_S = 5.0
 POLL_S = 0.05
-_MIME = {"csv": "text/csv", "json": "application/json", "extxyz": "chemical/x-xyz"}
+_MIME = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "extxyz": "chemical/x-xyz",
+    "html": "text/html",
+    "zip": "application/zip",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
 
 
 class Attempt:

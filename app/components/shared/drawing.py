@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components.shared import downloads, frame, tables
+from app.components.shared.paper_figure import paper_figure
 from bandgap import plots
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
@@ -17,12 +18,15 @@ _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 def figure(
     make: Callable[..., Any], *args: Any, key: str, alt: str, caption: str = "", **options: Any
 ) -> None:
-    """Show the figure `make(*args, **options)` with its alternative text and a caption below."""
-    st.plotly_chart(
-        drawn(make, *args, **options), key=key, theme=None, width="stretch", config=_CONFIG, alt=alt
-    )
+    """Show the figure `make(*args, **options)` with its alternative text and a caption below.
+
+    A popover below it offers the figure for a paper.
+    """
+    fig = drawn(make, *args, **options)
+    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=_CONFIG, alt=alt)
     if caption:
         st.caption(caption)
+    paper_figure(fig, key=key)
 
 
 def figure_with_table(

@@ -12,10 +12,25 @@ from app.components.shared.waiting import worker_state
 from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.sources import JOB_ORIGINS
 from bandgap.sources.cards import NO_SOURCE
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
+# Contrast of at least 4.5 for captions, and for texts on the colour of buttons in the dark theme; a
+# ring around what has the focus; the toolbar of a table inside it, not over the field above.
+ACCESS_CSS = """
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
+  color: light-dark(#5F666D, #9AA1A8) !important; opacity: 1 !important;
+}
+[data-testid^="stBaseButton-primary"]:not(:disabled) p, span[data-tag-index] span {
+  color: light-dark(#FFFFFF, #0F1317) !important;
+}
+:is(a, button, summary, [role="tab"], [role="option"], [tabindex="0"]):focus-visible {
+  outline: 2px solid light-dark(#0072B2, #6DB8E8) !important; outline-offset: 1px;
+}
+[data-testid="stDataFrame"] [data-testid="stElementToolbar"] {
+  top: 0.15rem !important; right: 0.15rem !important;
+}
+"""
 _WHY = (
     "It was deleted, or it belongs to another workspace, which opens by the whole address that you "
     "were given, with its ws=... part."
@@ -26,7 +41,7 @@ def sidebar() -> None:
     """Show below the navigation whether a worker runs, and why to keep the address."""
     st.html(
         f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
-        f"}}\n{hiding_css()}</style>"
+        f"}}\n{hiding_css()}\n{ACCESS_CSS}</style>"
     )
     st.logo(WORDMARK, size="large")
     with st.sidebar:
@@ -68,10 +83,11 @@ def _drop_unknown_choices(workspace: str) -> None:
         known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
         session.choose("runs", ",".join(known_runs))
     source = session.selected_id("source")
-    if source not in ("", NO_SOURCE) and library.is_registered("source"):
-        jobs = [job for kind in JOB_ORIGINS for job in stores.jobs_of(kind).values()]
-        if source not in {*library.shipped_sources(), *(job.subject for job in jobs)}:
-            session.choose("source", "")
+    if source in ("", NO_SOURCE) or not library.is_registered("source"):
+        return
+    is_shipped = source in library.shipped_sources()
+    if not is_shipped and all(job.subject != source for job in stores.source_jobs()):
+        session.choose("source", "")
 
 
 def messages() -> None:

@@ -11,11 +11,13 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import finished_runs
 from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.refitting import refit_of
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import Source
 from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
 
+_WITHOUT_REFIT = "run_without_refit"  # key of the run that was selected although it has a refit
 DELETED_DATA = "a deleted data set"  # one whose name is not stored
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
@@ -67,9 +69,14 @@ def choose(
     )
 
 
-def choose_run(purpose: str) -> RunRow | None:
-    """Draw the select box of finished runs; without one, show what to do and return None."""
+def choose_run(purpose: str, *, refits_first: bool = False) -> RunRow | None:
+    """Draw the select box of finished runs; without one, show what to do and return None.
+
+    With `refits_first` a run that has a finished refit is replaced by it when the page is opened.
+    """
     finished = finished_runs()
+    if refits_first:
+        _choose_refit(finished)
     present = session.selected_id("run")
     if not finished:
         newest = stores.library().runs(session.workspace(), limit=1)
@@ -92,7 +99,19 @@ def choose_run(purpose: str) -> RunRow | None:
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")
+        if refits_first:
+            st.session_state[_WITHOUT_REFIT] = picked
     return run
+
+
+def _choose_refit(finished: Mapping[str, RunRow]) -> None:
+    """Select the finished refit of the selected run, unless the visitor selected it in this box."""
+    present = session.selected_id("run")
+    if not present or st.session_state.get(_WITHOUT_REFIT) == present:
+        return
+    refit = refit_of(present, finished, stores.jobs_of("transfer"))
+    if refit is not None:
+        session.choose("run", refit.id)
 
 
 def run_labels(

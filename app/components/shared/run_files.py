@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from app import session
 from app.components.shared import stores
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
-from bandgap.evaluation.heldout import HeldOut, load_heldout
+from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError
@@ -59,8 +59,8 @@ class RunFiles:
 
     @property
     def n_test(self) -> int:
-        """Number of held-out structures."""
-        return len(self.manifest.get("split", {}).get("test", []))
+        """Number of structures that the error was measured on."""
+        return len(tested_ids(self.manifest))
 
     @property
     def rhat(self) -> dict[str, float]:
@@ -246,6 +246,12 @@ def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[Lea
     ]
 
 
+def run_figures(run_id: str) -> LearningPoint | None:
+    """Return the errors of a finished run on its held-out structures, None where there are none."""
+    point = _point(str(stores.home().folder), run_id)
+    return None if point is None else point[0]
+
+
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _read(folder: str, run_id: str) -> HeldOut:
     return load_heldout(Path(folder), read_run(run_id).manifest)
@@ -260,6 +266,8 @@ def _points(home: str, run_ids: tuple[str, ...]) -> list[tuple[LearningPoint, st
 def _point(home: str, run_id: str) -> tuple[LearningPoint, str] | None:
     try:
         manifest = read_run(run_id).manifest
+        if "refit" in manifest:  # its error is that of another number of labels
+            return None
         figures = {
             name: float(value) for name, value in manifest["metrics"].items() if value is not None
         }

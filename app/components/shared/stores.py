@@ -17,7 +17,7 @@ from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import element_sets, numbers_of
 from bandgap.jobs.rows import Dataset
-from bandgap.jobs.sources import Source, sources_of
+from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,11 @@ def submit(kind: str, title: str, *, subject: str, key: str = "", **payload: Any
 def jobs_of(kind: str) -> dict[str, Job]:
     """Return the jobs of this kind of the visitor's workspace by id, newest first."""
     return {job.id: job for job in jobs().jobs(session.workspace(), kinds=[kind], limit=500)}
+
+
+def source_jobs() -> list[Job]:
+    """Return the jobs of the visitor's workspace that train or add a source model."""
+    return [job for kind in JOB_ORIGINS for job in jobs_of(kind).values()]
 
 
 def sources() -> dict[str, Source]:

@@ -8,8 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components.shared import tables, words
-from app.components.shared.drawing import figure
-from bandgap import plots
+from app.components.structures.viewer import draw_shape
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Verdict
@@ -18,7 +17,8 @@ from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
 
 CAPTION = (
     "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent "
-    "radii."
+    "radii. Contacts between metals of an ionic crystal are not drawn, nor those of large cations "
+    "such as K and Ba next to polyhedra."
 )
 
 
@@ -54,14 +54,12 @@ def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
         _draw(shape, formula=formula, key=key)
 
 
+@st.fragment
 def _draw(shape: Shape, *, formula: str, key: str) -> None:
-    figure(
-        plots.structure_3d,
-        shape,
-        key=key,
-        alt=f"Structure {formula} in three dimensions",
-        caption=CAPTION,
+    draw_shape(
+        shape, label=f"Structure {formula} in three dimensions", file=formula, key=f"viewer-{key}"
     )
+    st.caption(CAPTION)
 
 
 def _shape(path: Path, row: int) -> Shape | None:

@@ -15,6 +15,9 @@ from bandgap.jobs.store import Job
 from bandgap.sources.cards import card_rows
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
+PICTURE = "picture"  # the column of addresses of `app.components.structures.pictures`
+ROW_HEIGHT = 34  # pixels
+PICTURE_HEIGHT = 60  # pixels of a row with a picture
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
@@ -78,7 +81,8 @@ def show(
     st.dataframe(
         table,
         height=_height(table, rows),
-        column_config=columns,
+        row_height=_row_height(table),
+        column_config=_with_picture_column(table, columns),
         alt=alt,
         hide_index=True,
         placeholder="",
@@ -92,7 +96,8 @@ def pick(
     event = st.dataframe(
         table,
         height=_height(table, rows),
-        column_config=columns,
+        row_height=_row_height(table),
+        column_config=_with_picture_column(table, columns),
         alt=alt,
         key=key,
         hide_index=True,
@@ -104,7 +109,35 @@ def pick(
 
 
 def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
-    return "content" if len(table) <= rows else 34 * (rows + 1)
+    return (
+        "content" if len(table) <= rows else (_row_height(table) or ROW_HEIGHT) * rows + ROW_HEIGHT
+    )
+
+
+def _row_height(table: pd.DataFrame) -> int | None:
+    return PICTURE_HEIGHT if PICTURE in table else None
+
+
+def _with_picture_column(
+    table: pd.DataFrame, columns: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    if PICTURE not in table:
+        return columns
+    return {
+        PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP),
+        **(columns or {}),
+    }
+
+
+def with_pictures(table: pd.DataFrame, addresses: Sequence[str | None]) -> pd.DataFrame:
+    """Return the table with the pictures of its structures as the first column.
+
+    Without any picture the table is returned as it is.
+    """
+    if not any(addresses):
+        return table
+    pictures = pd.Series(list(addresses), index=table.index, dtype="str")
+    return pd.concat([pictures.rename(PICTURE), table], axis=1)
 
 
 def columns(names: Sequence[str]) -> dict[str, Any]:
@@ -122,3 +155,6 @@ def columns(names: Sequence[str]) -> dict[str, Any]:
         else:
             settings[name] = st.column_config.Column(quantity.axis, help=quantity.help)
     return settings
+
+
+_PICTURE_HELP = "The structure along its shortest axis. Double-click a picture to enlarge it."

@@ -1,12 +1,15 @@
-"""The checkboxes of the methods on the page Train, by family, with what a method lacks."""
+"""The methods on the page Train: three cards, and all others by family and what they lack."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.components.shared import words
 from app.components.shared.guide_links import help_link
 from bandgap.jobs.entries import MethodEntry
+from bandgap.sources.method_cards import ROLE_TEXTS, MethodCard
 from bandgap.sources.proposed import Proposal
 
 NO_TRANSFER = "without transfer"  # the family without a source model; it is listed last
@@ -17,13 +20,26 @@ PARTS = {
 }
 
 
-def choose_methods(
-    methods: Mapping[str, MethodEntry], *, parts: frozenset[str] | None, proposal: Proposal
-) -> list[str]:
-    """Draw a checkbox for every method and return the selected methods.
+@dataclass(frozen=True)
+class Choice:
+    """The selected methods, and a place on the card of each shown method for its time."""
 
-    The proposed method is selected initially, or else the first available one. The families of the
-    proposed method and of its alternative are expanded.
+    methods: list[str]
+    time_places: Mapping[str, DeltaGenerator]
+
+
+def choose_methods(
+    methods: Mapping[str, MethodEntry],
+    *,
+    parts: frozenset[str] | None,
+    proposal: Proposal,
+    cards: Sequence[MethodCard],
+    errors_here: Mapping[str, str],
+    more: DeltaGenerator,
+) -> Choice:
+    """Draw three cards and, in another place, a checkbox for every other method.
+
+    The proposed method is selected initially, or else the first available one.
 
     Parameters
     ----------
@@ -34,28 +50,85 @@ def choose_methods(
         that lacks a source model or a part is disabled, and its caption says why.
     proposal
         The proposed method.
+    cards
+        The cards; those of methods that are not registered are left out.
+    errors_here
+        What finished runs measured on the same data, as a sentence by method.
+    more
+        Place of the expander with all other methods.
     """
-    families: dict[str, list[str]] = {}
-    for name, method in sorted(methods.items(), key=lambda item: item[1].family == NO_TRANSFER):
-        families.setdefault(method.family, []).append(name)
     missing = {name: _lacking(method, parts) for name, method in methods.items()}
     can_be_proposed = proposal.method in methods and not missing[proposal.method]
     default = proposal.method if can_be_proposed else _first(missing)
+    suffix = "" if parts is not None else "-alone"
+    visible_cards = [card for card in cards if card.method in methods and not missing[card.method]]
     picked: list[str] = []
+    places: dict[str, DeltaGenerator] = {}
     st.markdown("Methods", help=_HELP + help_link("explanation/methods/index", "Methods"))
+    if visible_cards:
+        for place, card in zip(st.columns(len(visible_cards)), visible_cards, strict=True):
+            name = card.method
+            with place.container(border=True, height="stretch"):
+                if _card(
+                    card, methods[name], key=f"method-{name}{suffix}", initial=name == default
+                ):
+                    picked.append(name)
+                error = errors_here.get(name) or card.sentence
+                st.markdown(error or _NOT_MEASURED)
+                places[name] = st.empty()
     if can_be_proposed:
         st.caption(proposal_sentence(proposal, methods))
+    on_cards = {card.method for card in visible_cards}
+    remaining = {name: method for name, method in methods.items() if name not in on_cards}
+    if remaining:
+        with more.expander(f"All methods ({len(methods)})", expanded=default in remaining):
+            picked += _other_methods(
+                remaining,
+                missing=missing,
+                default=default,
+                suffix=suffix,
+                proposal=proposal,
+                errors_here=errors_here,
+            )
+    return Choice([name for name in methods if name in picked], places)
+
+
+def _card(card: MethodCard, method: MethodEntry, *, key: str, initial: bool) -> bool:
+    """Draw role, checkbox and summary of a card, and return whether it is ticked."""
+    st.markdown(f"**{card.role}**", help=ROLE_TEXTS[card.role])
+    ticked = st.checkbox(method.title, value=initial, key=key)
+    st.caption(method.summary)
+    return ticked
+
+
+def _other_methods(
+    methods: Mapping[str, MethodEntry],
+    *,
+    missing: Mapping[str, str],
+    default: str,
+    suffix: str,
+    proposal: Proposal,
+    errors_here: Mapping[str, str],
+) -> list[str]:
+    """Draw the checkboxes by family, those of research last, and return the ticked ones."""
+    families: dict[str, list[str]] = {}
+    by_standing = sorted(methods.items(), key=lambda item: item[1].standing == "research")
+    for name, method in sorted(by_standing, key=lambda item: item[1].family == NO_TRANSFER):
+        families.setdefault(method.family, []).append(name)
+    picked = []
     for family, names in families.items():
-        title = (
-            f"{words.sentence(family)} ({len(names)})"
-            if family
-            else words.count(len(names), "method")
-        )
-        with st.expander(title, expanded=default in names or proposal.alternative in names):
-            for name in names:
-                key = f"method-{name}" + ("" if parts is not None else "-alone")
-                if _checkbox(key, methods[name], lacking=missing[name], initial=name == default):
-                    picked.append(name)
+        if family:
+            st.markdown(f"**{words.sentence(family)}**")
+        for name in names:
+            if _checkbox(
+                f"method-{name}{suffix}",
+                methods[name],
+                lacking=missing[name],
+                initial=name == default,
+                shows_layers=name == proposal.alternative,
+                error=errors_here.get(name, ""),
+            ):
+                picked.append(name)
     return picked
 
 
@@ -85,16 +158,28 @@ def _lacking(method: MethodEntry, parts: frozenset[str] | None) -> str:
     )
 
 
-def _checkbox(key: str, method: MethodEntry, *, lacking: str, initial: bool) -> bool:
+def _checkbox(
+    key: str,
+    method: MethodEntry,
+    *,
+    lacking: str,
+    initial: bool,
+    shows_layers: bool,
+    error: str,
+) -> bool:
+    badge = ":gray-badge[research] " if method.standing == "research" else ""
+    if shows_layers:
+        badge = ":blue-badge[shows which layers moved] "
     ticked = st.checkbox(
         method.title, value=initial and not lacking, key=key, disabled=bool(lacking)
     )
-    st.caption(f"{method.summary} Takes {method.duration}.{lacking}")
+    st.caption(f"{badge}{method.summary} Takes {method.duration}.{lacking} {error}".strip())
     return ticked and not lacking
 
 
 _HELP = (
-    "Several methods make several runs with the same split, so that they can be compared. The "
-    "first kind learns how far every layer may move and gives intervals from that; the last kind "
-    "does without the source model."
+    "Several methods make several runs with the same split, so that they can be compared. Methods "
+    "marked as research are published ones that are kept to reproduce and compare: they were not "
+    "better than the recommended ones where that was measured, or they are slower."
 )
+_NOT_MEASURED = "Not measured on crystals like these yet."

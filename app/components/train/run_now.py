@@ -17,17 +17,37 @@ from bandgap.jobs import resuming
 from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, delete_run, rename_run, run_losses
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
+from bandgap.storage.manifests import MANIFEST
+
+WATCHED = "watched_transfer"  # key of the active job that this session showed last
 
 
 def run_now(run: RunRow, job: Job) -> None:
-    """Draw the panel of the run's job and, after its end, its warnings and the next steps."""
+    """Draw the panel of the run's job and, after its end, its warnings and the next steps.
+
+    When a job ends that this session has watched, the page Result opens.
+    """
     if not job.active:  # the panel of an active job has the title
         st.subheader(words.escaped(run.title), anchor=False)
     job_panel(job, noun="transfer")
+    if job.active:
+        st.session_state[WATCHED] = job.id
+    elif _has_just_finished(run, job):
+        session.set_message(words.ending(job, noun="transfer"))
+        st.switch_page("views/result.py")
     if job.state == "finished":
         finished(run)
     elif job.state in resuming.STOPPED:
         stopped(run, job)
+
+
+def _has_just_finished(run: RunRow, job: Job) -> bool:
+    """Return, once for each job, whether a job with a result ended that this session watched."""
+    is_watched = st.session_state.get(WATCHED) == job.id
+    if not is_watched or job.state != "finished":
+        return False
+    del st.session_state[WATCHED]
+    return (stores.home().run_folder(run.id) / MANIFEST).is_file()
 
 
 def finished(run: RunRow) -> None:
@@ -39,9 +59,7 @@ def finished(run: RunRow) -> None:
         return
     frame.warn([files.left_out, files.copies, *files.warnings])
     left_column, middle_column, _ = st.columns([1, 1, 1])
-    left_column.page_link(
-        "views/posterior.py", label="See what it learned", icon=":material/ssid_chart:"
-    )
+    left_column.page_link("views/result.py", label="See the result", icon=":material/task_alt:")
     middle_column.page_link(
         "views/predict.py", label="Predict new structures", icon=":material/batch_prediction:"
     )

@@ -8,11 +8,13 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables, words
-from app.components.shared.estimate_words import estimate_sentence
+from app.components.shared.estimate_words import estimate_sentence, rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
+from app.components.shared.run_files import finished_runs, run_figures
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
+from app.components.train.near_copies import near_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
 from app.components.train.unseen_elements import (
     n_taken,
@@ -38,6 +40,7 @@ from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
+from bandgap.sources.method_cards import method_cards
 from bandgap.sources.proposed import Target, propose
 from bandgap.transfer.shared.cost import Cost
 
@@ -89,27 +92,38 @@ def setup_form(
             "needed. Give more of them a gap on the Data page."
         )
         return
-    left_column, right_column = st.columns(2, gap="large")
     installed = stores.levels_installed()
     transfers = source.id != NO_SOURCE
     proposal = propose(target, transfers=transfers, levels_installed=installed)
-    with left_column:
-        picked = choose_methods(
-            methods, parts=source.parts if transfers else None, proposal=proposal
+    cards_place = st.container()
+    left_column, right_column = st.columns(2, gap="large")
+    more = st.container()
+    with cards_place:
+        choice = choose_methods(
+            methods,
+            parts=source.parts if transfers else None,
+            proposal=proposal,
+            cards=method_cards(target, proposal),
+            errors_here=errors_on(dataset, source),
+            more=more,
         )
-    with right_column:
-        st.markdown("Split and settings")
-        numbers = stores.numbers(dataset)
-        lengths = usual_lengths(methods)
-        lacking = unseen(sets, source.manifest.get("descriptor") or {})
+    picked = choice.methods
+    lacking = unseen(sets, source.manifest.get("descriptor") or {})
+    with left_column:
         base, sampler_lengths = choose_split(
             total,
             available=n_taken(picked, lacking, methods),
-            usual=lengths,
+            usual=usual_lengths(methods),
             levels_installed=installed,
-            numbers=numbers,
+            numbers=stores.numbers(dataset),
             levels=proposal.levels != "none",
+            more=more,
         )
+    for name, place in choice.time_places.items():
+        request = with_method(base, name, methods[name], sampler_lengths)
+        if estimate := _estimates(dataset, source, [request], methods)[methods[name].title]:
+            place.caption(f"About {rounded(estimate.seconds)}.")
+    with more:
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
@@ -117,6 +131,9 @@ def setup_form(
                 base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):
                 st.info(hint)
+            if text := near_copies_hint(dataset, base):
+                st.info(text)
+    with right_column:
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
         requests = [with_method(base, name, methods[name], sampler_lengths) for name in picked]
@@ -124,6 +141,25 @@ def setup_form(
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
         problem = problem or levels_obstacle(requests, dataset)
         start_button(dataset, source, requests, methods=methods, problem=problem, primary=primary)
+
+
+def errors_on(dataset: Dataset, source: Source) -> dict[str, str]:
+    """Return the error of the newest finished run of each method on a data set, as a sentence.
+
+    Only runs from the same source model count.
+    """
+    sentences: dict[str, str] = {}
+    for run in finished_runs().values():
+        if run.dataset != dataset.id or run.source != source.id or run.method in sentences:
+            continue
+        figures = run_figures(run.id)
+        if figures is not None and "rmse_eV" in figures.figures:
+            error = figures.figures["rmse_eV"]
+            sentences[run.method] = (
+                f"RMSE {error:.2f} eV on these crystals ({figures.n} labelled), measured by a run "
+                "of yours."
+            )
+    return sentences
 
 
 def _mini_batch_estimate(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.components.shared import words
 from app.components.shared.guide_links import help_link
@@ -63,8 +64,9 @@ def choose_split(
     levels_installed: bool,
     numbers: Mapping[str, int],
     levels: bool = False,
+    more: DeltaGenerator,
 ) -> tuple[TransferRequest, dict[str, int]]:
-    """Draw the split and the settings, and return them.
+    """Draw the split and, in another place, more settings, and return them.
 
     Parameters
     ----------
@@ -80,6 +82,8 @@ def choose_split(
         Number of structures by the name of a stored number, which may be a baseline.
     levels
         Whether electron levels are proposed.
+    more
+        Place of the expander with more settings.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def choose_split(
     """
     left_column, right_column = st.columns(2)
     seed = right_column.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
-    with st.expander("More settings"):
+    with more.expander("More settings"):
         test = st.slider(
             "Held out for the test",
             5,

@@ -38,3 +38,19 @@ export default function ({data, setStateValue}) {
     if (data.workspace || data.forget) remember(ids)
     if (JSON.stringify(ids) !== JSON.stringify(data.known)) setStateValue('workspaces', ids)
 }
+
+// Streamlit puts the entries of a section of the navigation into a `div` inside a list, where
+// screen readers expect entries only. Name the sections as lists instead.
+function nameLists() {
+  for (const list of document.querySelectorAll('ul[data-testid="stSidebarNavItems"]')) {
+    if (list.role !== 'none') list.role = 'none'
+    for (const entry of list.querySelectorAll('li'))
+      if (entry.parentElement !== list && entry.parentElement.role !== 'list')
+        entry.parentElement.role = 'list'
+    const alone = [...list.children].filter(child => child.tagName === 'LI')
+    for (const entry of alone) if (entry.role !== 'none') entry.role = 'none'
+  }
+}
+
+nameLists()
+new MutationObserver(nameLists).observe(document.body, { childList: true, subtree: true })

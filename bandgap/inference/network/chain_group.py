@@ -6,7 +6,7 @@ interrupted run resumes from it and gives the same draws, bit for bit.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +152,7 @@ class _GroupRun:
         generator = torch.Generator(device=net.inputs.device).manual_seed(device_seed)
         host = torch.Generator().manual_seed(host_seed)
         self.chain = Chain(net, prior, config, place.chains, generator, host)
-        n_stored = min(config.keep // config.chains, config.n_draws)
-        stored_at = np.linspace(0, config.n_draws - 1, num=n_stored).round().astype(int)
-        self._stored_at = set(stored_at.tolist())
+        self._stored_at = set(config.stored_draws)
         self._states: list[Tensor] = []  # each (chain, width)
         self._fitted: list[Tensor] = []  # each (chain, n)
         self._accept: list[Tensor] = []  # each (chain,)
@@ -198,11 +196,18 @@ class _GroupRun:
         checkpoints.write(file.path, arrays, self._expected | facts)
 
     def resume(self, file: Checkpoint, board: ChainBoard) -> None:
-        """Restore the state from the file and write the progress to the board."""
+        """Restore the state from the file and write the progress to the board.
+
+        The file is of this run, or of the end of the run that it extends.
+        """
         device = self._net.inputs.device
-        arrays, facts = checkpoints.read(
-            file.path, expected=self._expected, device=torch.device("cpu")
-        )
+        expected = self._expected
+        shorter = self._config.shorter
+        if shorter is not None:
+            settings = _settings(shorter)
+            if checkpoints.facts_of(file.path).get("settings") == settings:
+                expected = {**expected, "settings": settings}
+        arrays, facts = checkpoints.read(file.path, expected=expected, device=torch.device("cpu"))
         self.chain.restore(
             checkpoints.under("chain.", arrays), iteration=int(facts["iteration"]), device=device
         )
@@ -256,9 +261,14 @@ class _GroupRun:
         """Facts that identify this run in its file."""
         return {
             "sampler": "network",
-            "settings": to_dict(self._config),
+            "settings": _settings(self._config),
             "seed": list(self._place.seed),
             "chains": self._place.chains,
             "device": self._net.inputs.device.type,
             "problem": checkpoints.content_of(self._net, self._prior),
         }
+
+
+def _settings(config: SamplerConfig) -> dict[str, Any]:
+    """Return the settings of a run with the lengths that are used, as plain values."""
+    return to_dict(replace(config, warmup=config.n_warmup, draws=config.n_draws))

@@ -1,7 +1,10 @@
 """Length and coordinates of a run of the network sampler."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from bandgap.foundation.errors import ConfigError
 
@@ -40,11 +43,14 @@ class SamplerConfig:
         partially centred coordinates. None is 0.65, and 2.1 in partially centred coordinates
     target_accept : acceptance that the step is adapted to; None is 0.8
     max_steps : largest number of steps of a path
+    extended_from : numbers of draws of the runs that this one extends, the shortest first (made by
+        `extended`). The first draws of each chain are those of these runs, stored ones included
 
     Raises
     ------
     ConfigError
-        If the run is too short to be judged, or a path has no length.
+        If the run is too short to be judged, or a path has no length, or the run is not longer than
+        those that it extends.
     """
 
     chains: int = 4
@@ -55,6 +61,7 @@ class SamplerConfig:
     angle: float | None = None
     target_accept: float | None = None
     max_steps: int = 80
+    extended_from: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.chains < 2 or self.n_warmup < 20 or self.n_draws < 20 or self.keep < self.chains:
@@ -71,6 +78,12 @@ class SamplerConfig:
                 f"{self.max_steps}. Accepted: an angle above 0 (radians), a target acceptance "
                 "between 0 and 1, and at least 1 step."
             )
+        lengths = [*self.extended_from, self.draws or 0]
+        if self.extended_from and sorted(set(lengths)) != lengths:
+            raise ConfigError(
+                f"sampler: {self.draws} draws, extended from {list(self.extended_from)}. Accepted: "
+                "increasing numbers of draws, the last one the number of draws itself."
+            )
 
     @property
     def n_warmup(self) -> int:
@@ -85,6 +98,43 @@ class SamplerConfig:
         if self.draws is not None:
             return self.draws
         return CENTRED_DRAWS if self.coordinates == "partially centred" else DRAWS
+
+    def extended(self, more: int) -> "SamplerConfig":
+        """Return the settings of this run with more draws of each chain.
+
+        As many more are stored in proportion. The draws of this run are the first ones of that run.
+        """
+        n_draws = self.n_draws
+        return replace(
+            self,
+            warmup=self.n_warmup,
+            draws=n_draws + more,
+            keep=math.ceil(self.keep * (n_draws + more) / n_draws),
+            extended_from=(*self.extended_from, n_draws),
+        )
+
+    @property
+    def shorter(self) -> "SamplerConfig | None":
+        """The settings of the run that this one extends, None if it extends none."""
+        if not self.extended_from:
+            return None
+        *earlier, n_draws = self.extended_from
+        return replace(
+            self,
+            draws=n_draws,
+            keep=self.keep * n_draws // self.n_draws,
+            extended_from=tuple(earlier),
+        )
+
+    @property
+    def stored_draws(self) -> list[int]:
+        """Positions of the draws of each chain that are stored."""
+        n_stored = min(self.keep // self.chains, self.n_draws)
+        shorter = self.shorter
+        first = [] if shorter is None else shorter.stored_draws
+        start = 0 if shorter is None else shorter.n_draws
+        added = np.linspace(start, self.n_draws - 1, num=n_stored - len(first)).round()
+        return [*first, *added.astype(int).tolist()]
 
     def planned(self, *, isotropic: bool) -> "SamplerConfig":
         """Return the settings with "auto" coordinates decided.

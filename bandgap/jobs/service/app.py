@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import bandgap
-from bandgap.foundation.errors import BandgapError, printable
+from bandgap.foundation.errors import BandgapError, printable, quoted
 from bandgap.jobs.service.batching import Batcher, PendingRequest
 from bandgap.jobs.service.description import ABOUT, BODY, documentation_page
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
@@ -36,10 +36,11 @@ from bandgap.jobs.service.responses import (
     PredictionResponse,
     Version,
 )
-from bandgap.jobs.service.structures_json import file_name
+from bandgap.jobs.service.structures_json import BASELINE, file_name
 from bandgap.jobs.service.tokens import has_access
-from bandgap.predictions.table import NEGATIVE_END_NOTE
+from bandgap.predictions.table import ZERO_END_NOTE
 
+QUERY_NAMES = ("model", "level", "interval", "window", "name", BASELINE)  # of POST /predict
 _LOG = logging.getLogger(__name__)
 READERS = 2  # threads that read structures while the batcher computes
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -48,6 +49,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         400: "The body cannot be read.",
         401: "The token is missing or wrong.",
         404: "There is no such model.",
+        405: "The address does not accept this method; the header Allow names the accepted one.",
         408: "The body did not arrive in time.",
         413: "The body or the number of structures is over the limit.",
         422: "The request makes no sense, or no structure could be used: the rows then say why.",
@@ -129,8 +131,9 @@ def build_app(
 
     @app.get("/models", response_model=Models, responses={401: _REFUSALS[401]})
     async def list_models(request: Request) -> JSONResponse:
-        """List the models, the default one first: method, level of theory, intervals, baseline."""
+        """List the models, the default one first: method, level of theory, intervals, date."""
         let_in(request)
+        _check_query(request, accepted=())
         return JSONResponse({"models": [model.facts() for model in models.values()]})
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
@@ -152,6 +155,10 @@ def build_app(
         interval: Annotated[
             str, Query(description="prediction (default), credible or conformal.")
         ] = "",
+        window: Annotated[
+            str,
+            Query(description="Target window of the gap in eV, such as 1.3:1.7: adds p_window."),
+        ] = "",
         name: Annotated[
             str, Query(description="Of a bare body: its file's name, such as benzene.cif.")
         ] = "",
@@ -165,7 +172,8 @@ def build_app(
     ) -> JSONResponse:
         """Predict the gaps of structures: one row each, in order, with the reason if refused."""
         let_in(request)
-        options = RequestOptions(model, level, interval)
+        _check_query(request, accepted=QUERY_NAMES)
+        options = RequestOptions(model, level, interval, window)
         pending: PendingRequest | None = None
         with counter.counted():
             try:
@@ -192,10 +200,21 @@ def build_app(
             count = "The structure" if len(rows) == 1 else f"None of {len(rows)} structures"
             verb = "cannot" if len(rows) == 1 else "can"
             return _refused(422, f"{count} {verb} be used: {rows[0]['problem']}", rows=rows)
-        notes = [*pending.model.notes, NEGATIVE_END_NOTE]
+        notes = [*pending.model.notes, ZERO_END_NOTE]
         return JSONResponse({"model": pending.model.name, "rows": rows, "notes": notes})
 
     return app
+
+
+def _check_query(request: Request, *, accepted: Sequence[str]) -> None:
+    """Raise Refusal for a name in the address that is not accepted, or given twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    accepted_text = f"Accepted: {', '.join(accepted)}." if accepted else "None is accepted."
+    for name in names:
+        if name not in accepted:
+            raise Refusal(422, f"The address has the name {quoted(name)}. {accepted_text}")
+        if names.count(name) > 1:
+            raise Refusal(422, f"The address has {name} {names.count(name)} times. Give it once.")
 
 
 async def _reading(
@@ -303,6 +322,15 @@ def _answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def of_path(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "")
+            answer = _refused(
+                405,
+                f"{printable(request.url.path)} does not accept {printable(request.method)}."
+                f" Accepted: {allowed}.",
+            )
+            answer.headers["Allow"] = allowed
+            return answer
         return _refused(
             error.status_code,
             f"There is no {request.method} of this address. GET /docs lists what there is.",

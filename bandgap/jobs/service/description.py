@@ -12,8 +12,8 @@ ABOUT: Final = (
     "(structures, or a response of OPTIMADE), and answers with the fields of the CSV of `bandgap "
     "predict`: one row for every structure, refused ones with the reason. Numbers are those of "
     "`bandgap predict` on the same structures, to the last digit. The code is 422, with the rows, "
-    "where no structure can be used. A gap is not negative: a lower end below zero means that the "
-    "model cannot rule out a gap of zero."
+    "where no structure can be used. A gap is not negative: a lower end of 0 means that the model "
+    "cannot rule out a gap of zero."
 )
 _STRUCTURE: Final = {
     "type": "object",
@@ -34,6 +34,7 @@ _REQUEST: Final = {
         "model": {"type": "string"},
         "level": {"type": "number"},
         "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
+        "window": {"type": "string"},
     },
 }
 _OPTIMADE: Final = {
@@ -41,7 +42,7 @@ _OPTIMADE: Final = {
     "required": ["data"],
     "description": 'A response of OPTIMADE with structures in "data", as a server of it '
     "gives it. Model, level, "
-    "interval and baseline_eV stand in the address.",
+    "interval, window and baseline_eV stand in the address.",
 }
 BODY: Final[dict[str, Any]] = {
     "required": True,

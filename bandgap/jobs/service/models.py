@@ -1,29 +1,41 @@
 """The served runs, loaded once, and their rows with the fields of the CSV as plain values."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
 from bandgap.datasets.gaps import baselines_from_info
 from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
+from bandgap.predictions.window import Window
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
-from bandgap.runs.stored import Run, load_run
+from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
+from bandgap.storage.manifests import CALIBRATOR, MANIFEST
 from bandgap.structures.records import StructureRecord
 
 LEVEL = 0.95
 INTERVAL = "prediction"
 Row = dict[str, Any]
 Rows = list[Row] | BandgapError | Refusal  # the rows of a request, or its error
+
+
+class _Interval(NamedTuple):
+    """Level and kind of the intervals of a request, and its target window."""
+
+    level: float
+    kind: IntervalKind
+    window: Window | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +45,12 @@ class ServedModel:
     name: str
     run: Run
     calibrator: Calibrator | None
+    fingerprint: str  # of the stored files
 
     @classmethod
     def load(cls, folder: Path, *, name: str) -> Self:
         """Load a run; raises ArtifactError when it is missing, damaged or fails its self-check."""
-        return cls(name, load_run(folder), load_calibrator(folder))
+        return cls(name, load_run(folder), load_calibrator(folder), _fingerprint_of(folder))
 
     def facts(self) -> Row:
         """Return the entry of the model in GET /models."""
@@ -51,6 +64,8 @@ class ServedModel:
             "title": manifest.get("title", ""),
             "level_of_theory": manifest.get("level_of_theory", ""),
             "n": manifest.get("n", 0),
+            "created": manifest.get("created", ""),
+            "fingerprint": self.fingerprint,
             "elements": list(self.run.descriptor.species),
             "baseline": self.run.baseline,
             "intervals": [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back],
@@ -73,7 +88,7 @@ class ServedModel:
         Refusal or a BandgapError: the run does not give such intervals, or a baseline is missing.
         """
         answers: dict[int, Rows] = {}
-        intervals: dict[int, tuple[float, IntervalKind]] = {}
+        intervals: dict[int, _Interval] = {}
         drawn_requests: list[Request] = []
         for k, (request, descriptors) in enumerate(zip(requests, described, strict=True)):
             try:
@@ -85,9 +100,9 @@ class ServedModel:
             intervals[k] = interval
             drawn_requests.append((request.records, descriptors, baseline))
         draws = draw_requests(self.run, drawn_requests)
-        for (k, (level, kind)), request_draws in zip(intervals.items(), draws, strict=True):
+        for (k, interval), request_draws in zip(intervals.items(), draws, strict=True):
             try:
-                answers[k] = self._rows(requests[k].records, request_draws, level=level, kind=kind)
+                answers[k] = self._rows(requests[k].records, request_draws, interval)
             except (BandgapError, Refusal) as error:
                 answers[k] = error
         return [answers[k] for k in range(len(requests))]
@@ -96,20 +111,20 @@ class ServedModel:
         self,
         records: Sequence[StructureRecord],
         drawn: DrawnRecords,
-        *,
-        level: float,
-        kind: IntervalKind,
+        interval: _Interval,
     ) -> list[Row]:
         predictions = record_predictions(self.run, records, drawn)
         if self.calibrator is not None:
             predictions = self.calibrator.apply(predictions)
-        return rows_of(predictions, level=level, kind=kind)
+        level, kind, window = interval
+        return rows_of(predictions, level=level, kind=kind, window=window)
 
-    def _interval(self, options: RequestOptions) -> tuple[float, IntervalKind]:
+    def _interval(self, options: RequestOptions) -> _Interval:
         level = check_level(LEVEL if options.level is None else options.level)
         kind = options.interval or INTERVAL
         check_kind(kind)
-        return level, cast(IntervalKind, kind)
+        window = Window.parse(options.window) if options.window else None
+        return _Interval(level, cast(IntervalKind, kind), window)
 
     def _baseline(self, request: PredictionRequest) -> Floats | None:
         """Return the baseline (n,) in eV: of the request, else of the structures under its name."""
@@ -135,6 +150,14 @@ class ServedModel:
         return baseline
 
 
+def _fingerprint_of(folder: Path) -> str:
+    """Return a fingerprint of the stored files that decide the predictions of a run."""
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, CALIBRATOR)]
+    return fingerprint(
+        [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()]
+    )
+
+
 def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
     """Load runs under the names of their folders; the second of two equal names gets a number."""
     models: dict[str, ServedModel] = {}
@@ -149,11 +172,13 @@ def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
     return models
 
 
-def rows_of(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[Row]:
+def rows_of(
+    predictions: Predictions, *, level: float, kind: IntervalKind, window: Window | None = None
+) -> list[Row]:
     """Return the table's rows as plain values, numbers with the six decimals of the CSV."""
     columns = {
         name: [_plain(v) for v in values]
-        for name, values in predictions.to_columns(level, kind).items()
+        for name, values in predictions.to_columns(level, kind, window=window).items()
     }
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)

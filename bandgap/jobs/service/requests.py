@@ -17,17 +17,21 @@ from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
 
 T = TypeVar("T")
-FIELDS: Final = ("structures", "model", "level", "interval")
+FIELDS: Final = ("structures", "model", "level", "interval", "window")
 _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb": ".pdb"}
 
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """Model, level and kind of interval of a request; "" and None are the service's defaults."""
+    """Model, level, kind of interval and target window of a request.
+
+    "" and None are the service's defaults; "" is no window.
+    """
 
     model: str = ""
     level: float | None = None
     interval: str = ""
+    window: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,11 @@ class Row(BaseModel):
     level_of_theory: str = Field(
         description="How the gaps that the model learned from were computed."
     )
+    p_metal: float | None = Field(default=None, description=Quantity.P_METAL.help)
+    window: str | None = Field(
+        default=None, description="The target window of the request in eV; absent without one."
+    )
+    p_window: float | None = Field(default=None, description=Quantity.P_WINDOW.help)
 
 
 class PredictionResponse(BaseModel):
@@ -34,9 +39,7 @@ class PredictionResponse(BaseModel):
 
     model: str
     rows: list[Row]
-    notes: list[str] = Field(
-        description="Warnings of the model, and a note on lower ends below zero."
-    )
+    notes: list[str] = Field(description="Warnings of the model, and a note on lower ends of 0.")
 
 
 class ErrorResponse(BaseModel):
@@ -54,6 +57,10 @@ class Model(BaseModel):
     title: str
     level_of_theory: str
     n: int = Field(description="Number of labelled structures that the model learned from.")
+    created: str = Field(description="Date and time of its training, in UTC (ISO 8601).")
+    fingerprint: str = Field(
+        description="Of its stored files: an equal fingerprint gives equal predictions."
+    )
     elements: list[str] = Field(description="Elements of its descriptor.")
     baseline: str = Field(
         description="The gap at a cheaper level that every structure must have, empty for none."

@@ -11,7 +11,7 @@ from typing import Any
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks import data, prediction, sources, transfer
+from bandgap.jobs.tasks import calculations, data, prediction, sources, transfer
 
 Task = Callable[[Job, Home, Progress], dict[str, Any]]
 
@@ -19,6 +19,8 @@ TASKS: Mapping[str, Task] = {
     "check": data.check,
     "import_demo": data.import_demo,
     "import_folder": data.import_folder,
+    "read_calculations": calculations.read_calculations,
+    "label_calculations": calculations.label_calculations,
     "shapes": data.shapes,
     "domain": data.domain,
     "transfer": transfer.transfer,

@@ -37,6 +37,7 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     Only one file is in memory at a time.
     """
+    from bandgap.structures.near_copies import near_copy_counts
     from bandgap.structures.same_crystals import crystal_groups, with_copies_named
 
     library, dataset = dataset_of(job, home)
@@ -45,7 +46,11 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     records_with_warnings = with_copies_named(records, crystal_groups(records))
     library.save_verdicts(dataset.id, map(verdict, records_with_warnings))
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
-    return {"n": len(records), "refused": records.tally.counts["refused"]}
+    return {
+        "n": len(records),
+        "refused": records.tally.counts["refused"],
+        **near_copy_counts(records),
+    }
 
 
 def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:

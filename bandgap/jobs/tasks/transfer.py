@@ -8,7 +8,10 @@ from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Progress
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
+from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
+from bandgap.jobs.refitting import parent_folder
 from bandgap.jobs.sources import source_path
+from bandgap.jobs.starting import EXTENDS, PARENT
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import dataset_of, labelled_set
 from bandgap.runs.requests import TransferRequest
@@ -18,11 +21,13 @@ from bandgap.sources.cards import NO_SOURCE
 def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Transfer a source model to the labelled structures of a data set and write the run's folder.
 
-    An interrupted transfer resumes from its checkpoints. A cancelled one leaves no files.
+    With a parent in the payload, that run is refitted on all labels. An interrupted transfer
+    resumes from its checkpoints. A cancelled one leaves no files.
     """
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
     from bandgap.inference.checkpoints import ForeignCheckpointError
+    from bandgap.runs.refit import refit_run
     from bandgap.runs.transfer import transfer_run
 
     set_threads()
@@ -30,19 +35,25 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     request = TransferRequest.of(job.payload["request"])
     data = labelled_set(library, dataset, baseline=request.baseline, progress=progress)
     source = job.payload["source"]
+    source_folder = None if source == NO_SOURCE else source_path(library, job.workspace, source)
     checkpoints = resuming.checkpoint_folder(home, job.payload)
+    if EXTENDS in job.payload:
+        copy_checkpoints(library, job)
     resumed = checkpoints.exists()
 
+    options: dict[str, Any] = {
+        "out": home.run_folder(job.payload["run"]),
+        "cache": DescriptorCache(home.cache),
+        "progress": progress,
+        "checkpoints": checkpoints,
+        "inputs": {"data_set": dataset.name},
+    }
+
     def run() -> Path:
-        return transfer_run(
-            None if source == NO_SOURCE else source_path(library, job.workspace, source),
-            data,
-            request,
-            out=home.run_folder(job.payload["run"]),
-            cache=DescriptorCache(home.cache),
-            progress=progress,
-            checkpoints=checkpoints,
-        )
+        if PARENT in job.payload:
+            parent = parent_folder(library, job)
+            return refit_run(parent, source_folder, data, **options)
+        return transfer_run(source_folder, data, request, keeps_checkpoints=True, **options)
 
     try:
         folder = run()
@@ -52,4 +63,6 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     except ForeignCheckpointError:  # the gaps of the data set or the program have changed
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
+    if checkpoints.is_dir():
+        keep_last_checkpoint(home, job, checkpoints)
     return {"folder": folder.name, "resumed": resumed}

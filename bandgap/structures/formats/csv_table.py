@@ -77,7 +77,11 @@ FORMAT = Format(
     read=read_csv,
     # The header has a cell with such a name, and a quoted cell begins a text of several lines.
     patterns=(
-        re.compile(rf"\A(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n", re.IGNORECASE),
+        # The length of the header is limited first, because the time grows with its square.
+        re.compile(
+            rf"\A(?=[^\n]{{0,5000}}+\n)(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n",
+            re.IGNORECASE,
+        ),
         re.compile(r'"[^"\n]*\n'),
     ),
 )

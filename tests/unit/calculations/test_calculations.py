@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_fixed_moment_gives_the_filling() -> None:
     assert (fixed.kind, fixed.problem) == ("metal", "bands overlap by 0.8000 eV")
 
 
+def test_half_metal_and_moment_that_is_not_whole_are_metals() -> None:
+    insulating = [[-3.0, -2.0, 2.0, 3.0], [-3.0, -2.5, 2.5, 3.0]]
+    crossing = [[-3.0, -1.0, 0.5, 3.0], [-3.0, 1.0, 2.0, 3.0]]
+    insulator = band_gap(np.array([insulating, crossing]), 3, electrons_per_band=1)
+    assert (insulator.gap_eV, insulator.kind) == (1.0, "direct")
+    half_metal = band_gap(np.array([insulating, crossing]), 4, electrons_per_band=1)
+    assert (half_metal.gap_eV, half_metal.kind) == (0.0, "metal")
+    fixed = band_gap(np.array([insulating, crossing]), 3, electrons_per_band=1, spin_moment=0.5)
+    assert fixed.problem == "a moment of 0.5 leaves bands partly filled"
+
+
 @pytest.mark.parametrize("n_electrons", [4, 6])
 def test_no_empty_band_is_refused_with_a_remedy(n_electrons: int) -> None:
     with pytest.raises(Unreadable, match=r"too few bands.*larger NBANDS"):
@@ -102,6 +114,16 @@ def test_spin_orbit_coupling_fills_bands_with_one_electron(tmp_path: Path) -> No
         ({"LHFCALC": "T", "AEXX": 0.2, "GGA": "B3"}, "PAW_PBE", "B3LYP"),
         ({"LDAU": "T", "LDAUU": "0 4.0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE+U"),
         ({"LDAU": "T", "LDAUU": "0 0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE"),
+        ({"LDAU": "T", "LDAUL": "-1 2", "LDAUU": "4.0 0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE"),
+        ({"LHFCALC": "T", "AEXX": 0.32, "HFSCREEN": 0.2}, "PAW_PBE", "HSE06 (32 %)"),
+        ({"LHFCALC": "T", "AEXX": 0.25, "GGA": "PS"}, "PAW_PBE", "PBE0 (25 %, PBEsol)"),
+        ({"METAGGA": "--", "GGA": "CX", "LUSE_VDW": "T"}, "PAW_PBE", "vdW-DF-cx"),
+        ({"LVDW": "T", "GGA": "PE"}, "PAW_PBE", "PBE-D2"),
+        (
+            {"GGA": "LIBXC", "LIBXC1": "GGA_X_RPBE", "LIBXC2": "GGA_C_PBE"},
+            "PAW_PBE",
+            "libxc GGA_X_RPBE+GGA_C_PBE",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -123,6 +145,20 @@ def test_comment_that_contradicts_the_functional_is_named(tmp_path: Path) -> Non
 def test_points_without_weight_count_and_are_named(tmp_path: Path) -> None:
     bands = [[*INSULATOR[0], [-4.0, -0.5, 1.0, 4.0]]]
     result = read(tmp_path, vasprun(bands, weights=[0.5, 0.5, 0.0]))
+    assert (result.gap_eV, result.kind) == (1.0, "indirect")
+    assert "1 of 3 k-points have no weight" in result.record.problem
+    assert "1.5000 eV without these" in result.record.problem
+
+
+def test_points_of_KPOINTS_OPT_count_and_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"<r> {energy} 0.0 </r>" for energy in (-4.0, -0.5, 1.0, 4.0))
+    after = (
+        "<eigenvalues_kpoints_opt comment='kpoints_opt'><kpoints><varray name='weights'>"
+        "<v>1.0</v></varray></kpoints><eigenvalues><array><set><set comment='spin 1'>"
+        f"<set comment='kpoint 1'>{rows}</set></set></set></array></eigenvalues>"
+        "</eigenvalues_kpoints_opt>"
+    )
+    result = read(tmp_path, vasprun(after=after))
     assert (result.gap_eV, result.kind) == (1.0, "indirect")
     assert "1 of 3 k-points have no weight" in result.record.problem
     assert "1.5000 eV without these" in result.record.problem
@@ -153,19 +189,20 @@ RELAXATION = {"IBRION": 2, "NSW": 3, "EDIFFG": -0.02}
     [
         ({"settings": RELAXATION, "n_ionic_steps": 3, "force": 0.5}, "relaxation is unfinished"),
         ({"settings": RELAXATION, "n_ionic_steps": 3, "force": 0.01}, ""),
-        ({"settings": RELAXATION, "n_ionic_steps": 2, "force": 0.5}, ""),
+        ({"settings": RELAXATION, "n_ionic_steps": 2, "force": 0.01}, ""),
+        (
+            {"settings": RELAXATION, "n_ionic_steps": 2, "force": 0.5},
+            "unfinished: it was stopped after 2 of 3 steps, with a force of 0.5 eV/A",
+        ),
+        ({"last_change": 0.1}, "the electronic loop was stopped after 5 steps"),
         ({"settings": {"IBRION": 0, "NSW": 9}}, "molecular dynamics"),
         ({"settings": {"IBRION": 6, "NSW": 1}}, "displaced"),
         ({"valence": (1.0, 4.0)}, "the cell is charged (+1 e)"),
         ({"settings": {"LDAU": "T", "LDAUU": "0 4"}}, "DFT+U with U - J in eV: Cl 4"),
-        (
-            {"after": "<eigenvalues_kpoints_opt><set comment='spin 1'/></eigenvalues_kpoints_opt>"},
-            "KPOINTS_OPT",
-        ),
     ],
     ids=[
-        "unfinished", "relaxed at the limit", "relaxed", "dynamics", "displaced", "charged", "U",
-        "other k-points",
+        "unfinished", "relaxed at the limit", "relaxed", "relaxation stopped", "loop stopped",
+        "dynamics", "displaced", "charged", "U",
     ],
 )  # fmt: skip
 def test_peculiar_calculation_has_its_gap_and_a_warning(
@@ -191,7 +228,7 @@ BOMB = (
         (gzip.compress(vasprun().encode())[:-200], "compressed file is damaged or was cut off"),
         (b"", "the file is empty"),
         (b"not xml", "the file is not XML"),
-        ("<espresso><output/></espresso>", "its first element is 'espresso'"),
+        ("<molpro><output/></molpro>", "its first element is 'molpro'"),
         (BOMB, "DOCTYPE"),
         ("<modeling>" + "<a>" * 100, "nested too deep"),
         ("<modeling><incar><i name='A'>" + "x" * 200_000, "more than 100,000 characters"),
@@ -249,6 +286,24 @@ def test_folder_without_calculations_is_an_error(tmp_path: Path) -> None:
         read_calculations([tmp_path])
     with pytest.raises(InputError, match="no such file or folder"):
         read_calculations([tmp_path / "missing"])
+
+
+def test_memory_does_not_grow_with_densities_of_states(tmp_path: Path) -> None:
+    rows = "<r> -12.3456 0.0012 3.4567 </r>\n" * 300_000
+    text = vasprun().replace("</calculation>", f"<dos><set>{rows}</set></dos></calculation>")
+    read(tmp_path, vasprun())  # loads modules
+    path = tmp_path / "vasprun.xml"
+    path.write_text(text)
+    assert path.stat().st_size > 9_000_000
+    del text, rows
+    tracemalloc.start()
+    try:
+        (result,) = read_calculations([path])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.gap_eV == 1.5
+    assert peak_bytes < 2_000_000
 
 
 @pytest.mark.data

@@ -34,7 +34,7 @@ def test_labels_writes_a_table_and_structures_that_match(
     assert "0001: ClNa, 1.5000 eV, direct, PBE" in result.stdout
     assert "metal: ClNa, metal, 0 eV, SCAN; 3 electrons leave a band partly" in result.stdout
     assert "broken: no gap, the file ends early" in result.stdout
-    assert "3 calculations: 1 direct gaps, 0 indirect gaps, 1 metals, 1 without" in result.stderr
+    assert "3 calculations: 1 direct gap, 0 indirect gaps, 1 metal, 1 without" in result.stderr
     assert "Levels of theory are mixed (PBE, SCAN)" in result.stderr
     records = read_paths([structures])
     labels = read_labels(table)

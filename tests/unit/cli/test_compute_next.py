@@ -1,10 +1,12 @@
 """`bandgap compute-next`: the ranked list as a CSV, with unranked structures at its end."""
 
 import csv
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from bandgap.structures import read_paths
 from tests.unit.cli.conftest import WATER, Run
 
 
@@ -39,3 +41,46 @@ def test_file_with_a_warning_on_its_content_is_last_and_has_no_rank(
     assert "was not read" in rows[3]["warning"] and not any(row["warning"] for row in rows[:3])
     shorter = run("compute-next", *words, "--count", "1")
     assert "1 of 3 structures ranked by" in shorter.stdout
+
+
+@pytest.mark.parametrize(("form", "file"), [("poscar", "structure.xyz"), ("cif", "structure.xyz")])
+def test_ranked_structures_are_written_to_folders_named_after_their_ids(
+    run: Run, model: Path, candidates: Path, tmp_path: Path, form: str, file: str
+) -> None:
+    out = tmp_path / "next.csv"
+    archive = tmp_path / "batch" / "next.zip"
+    words = ("--model", model, "--structures", candidates, "--count", "2", "--out", out)
+    result = run("compute-next", *words, "--structures-out", archive, "--structures-format", form)
+    assert result.exit_code == 0, result.output
+    assert f"2 structures, each in a folder, written to {archive}" in result.stdout
+    ranked = [row["id"] for row in csv.DictReader(out.read_text().splitlines()) if row["rank"]]
+    with zipfile.ZipFile(archive) as members:
+        assert members.namelist() == ["structures.csv", *(f"{id}/{file}" for id in ranked)]
+        members.extractall(tmp_path / "unpacked")
+    record = read_paths([tmp_path / "unpacked" / ranked[0] / file])[0]
+    assert record.formula == "H2O"
+    rows = list(csv.DictReader((tmp_path / "unpacked/structures.csv").read_text().splitlines()))
+    assert [row["folder"] for row in rows] == ranked
+
+
+def test_window_ranks_by_its_probability_which_is_that_of_predict(
+    run: Run, model: Path, candidates: Path, tmp_path: Path
+) -> None:
+    words = ("--model", model, "--structures", candidates, "--window", "6:7.5", "--out")
+    ranked = run("compute-next", *words, tmp_path / "next.csv", "--no-spread")
+    assert ranked.exit_code == 0, ranked.output
+    assert "3 of 3 structures ranked by best chance of the window" in ranked.stdout
+    assert "Expected in 6 to 7.5 eV: " in ranked.stdout
+    chances = {row["id"]: row["p_window"] for row in read(tmp_path / "next.csv")}
+    assert list(chances.values())[:3] == sorted(list(chances.values())[:3], reverse=True)
+    predicted = run("predict", *words, tmp_path / "predictions.csv")
+    assert predicted.exit_code == 0, predicted.output
+    table = read(tmp_path / "predictions.csv")
+    assert {row["id"]: row["p_window"] for row in table} == chances
+    assert {row["window"] for row in table} == {"6:7.5"}
+    without = run("compute-next", *words[:4], "--rank-by", "chance", "--out", tmp_path / "no.csv")
+    assert without.exit_code == 2 and "needs a window" in without.stderr
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))

@@ -23,6 +23,7 @@ INPUTS = {
     "path",
     "paths",
     "predictions",
+    "run",
     "runs",
     "source",
     "structures",

@@ -1,15 +1,26 @@
 """Pages and counts of data sets by SQL."""
 
+import time
 import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import element_sets, first_usable, overview, row_verdict, verdict_page
+from bandgap.jobs.listing import (
+    element_figures,
+    element_sets,
+    first_usable,
+    names_of,
+    overview,
+    row_verdict,
+    verdict_page,
+)
 from bandgap.jobs.rows import Verdict
+from bandgap.jobs.structure_filter import StructureFilter
 
 
 @pytest.fixture
@@ -58,8 +69,68 @@ def test_page_contains_the_matching_rows(
     listed: tuple[Library, str], status: str | None, search: str, ids: list[str]
 ) -> None:
     library, dataset = listed
-    page, total = verdict_page(library, dataset, status=status, search=search, limit=10)
+    page, total = verdict_page(library, dataset, StructureFilter(status, search), limit=10)
     assert [verdict.id for _, verdict in page] == ids and total == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ids"),
+    [
+        (StructureFilter(elements=("O",)), ["w0", "w1", "w2"]),
+        (StructureFilter(elements=("H", "C")), ["Benzene"]),
+        (StructureFilter(elements=("C", "O")), []),
+        (StructureFilter(gap_eV=(1.5, None)), ["Benzene", "w1"]),
+        (StructureFilter(gap_eV=(1.0, 2.0)), ["w0", "w1"]),
+        (StructureFilter(n_atoms=(None, 3), status="ready"), ["w0", "w1", "w2"]),
+        (StructureFilter(n_atoms=(4, 48)), ["Benzene"]),
+    ],
+)
+def test_page_is_filtered_by_elements_gap_and_size(
+    listed: tuple[Library, str], conditions: StructureFilter, ids: list[str]
+) -> None:
+    library, dataset = listed
+    page, total = verdict_page(library, dataset, conditions, limit=10)
+    assert [verdict.id for _, verdict in page] == ids and total == len(ids)
+    assert names_of(library, dataset, conditions) == {(f"{id}.cif", id) for id in ids}
+
+
+def test_element_is_no_part_of_another_symbol(tmp_path: Path) -> None:
+    library = Library(Home(tmp_path))
+    dataset = library.add_dataset(str(uuid.uuid4()), "set").id
+    formulas = ["CaO", "CO2", "C", "Ca", "HoC", "InSb", "I2", "SnI4"]
+    library.save_verdicts(
+        dataset, [Verdict(f, "x.cif", "ready", "", f, 1, True, None, {}) for f in formulas]
+    )
+    for symbol, ids in (("C", {"CO2", "C", "HoC"}), ("I", {"I2", "SnI4"}), ("O", {"CaO", "CO2"})):
+        page, _ = verdict_page(library, dataset, StructureFilter(elements=(symbol,)), limit=10)
+        assert {verdict.id for _, verdict in page} == ids
+    with pytest.raises(InputError, match="Accepted: symbols such as O or Pb"):
+        StructureFilter(elements=("*",))
+
+
+def test_figures_of_elements_are_numbers_of_structures_and_mean_gaps(
+    listed: tuple[Library, str],
+) -> None:
+    figures = element_figures(*listed)
+    assert list(figures) == ["H", "O", "C"]
+    assert [figure.count for figure in figures.values()] == [4, 3, 1]
+    assert figures["O"].mean_gap_eV == pytest.approx(1.5)  # of 1 and 2 eV
+    assert figures["H"].mean_gap_eV == pytest.approx(2.0) and figures["C"].mean_gap_eV == 3.0
+
+
+def test_page_of_100_000_structures_is_filtered_in_less_than_a_second(tmp_path: Path) -> None:
+    library = Library(Home(tmp_path))
+    dataset = library.add_dataset(str(uuid.uuid4()), "set").id
+    verdicts = (
+        Verdict(f"s{k}", f"{k}.cif", "ready", "", f"C{k}Pb2O", k % 300 + 1, True, k / 1e4, {})
+        for k in range(100_000)
+    )
+    library.save_verdicts(dataset, verdicts)
+    conditions = StructureFilter(elements=("Pb",), gap_eV=(1.0, 2.0), n_atoms=(None, 100))
+    start = time.process_time()
+    page, total = verdict_page(library, dataset, conditions, limit=200)
+    assert time.process_time() - start < 1.0
+    assert len(page) == 200 and 3_000 < total < 4_000
 
 
 def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Library, str]) -> None:

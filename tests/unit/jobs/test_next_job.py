@@ -135,8 +135,8 @@ def test_next_job_starts_within_two_seconds_of_a_transfer_in_processes(tmp_path:
     network = {"hidden": (6, 4), "max_epochs": 3, "device": "cpu"}
     jobs.submit("train_source", **source_payload(source=source, dataset=dataset.id, **network))
     assert work_all(jobs.home) == 1
-    # long enough for the chains to run in processes, and to see them
-    request = REQUEST.changed(settings={"sampler": {"warmup": 300, "draws": 2_000}})
+    # just long enough for the chains to run in processes
+    request = REQUEST.changed(settings={"sampler": {"warmup": 300, "draws": 300}})
     run = start_transfer(
         jobs.store, jobs.library, dataset, source=source, title="t", request=request
     )

@@ -15,7 +15,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import (
     COLUMNS,
     LEVELS,
-    NEGATIVE_END_NOTE,
+    ZERO_END_NOTE,
     Predictions,
     predictions_from_draws,
     read_predictions_csv,
@@ -112,7 +112,9 @@ def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predict
         predictions, conformal=ConformalScores(tuple("abcdefghijklmnopqrs"), scores)
     )
     lower, upper = labelled.interval(0.9, "conformal")  # the 18th of 19
-    np.testing.assert_allclose(lower, predictions.mean_eV - 18.0 * predictions.sd_new_eV)
+    np.testing.assert_allclose(
+        lower, np.maximum(predictions.mean_eV - 18.0 * predictions.sd_new_eV, 0.0)
+    )
     np.testing.assert_allclose(upper, predictions.mean_eV + 18.0 * predictions.sd_new_eV)
     frame = labelled.to_frame(0.9, "conformal")
     assert set(frame["interval"]) == {"conformal"} and frame["sd_eV"][0] == predictions.sd_new_eV[0]
@@ -170,7 +172,7 @@ def test_to_csv_defuses_text_and_never_numbers(predictions):
     assert any(line.startswith("'=cmd(),") for line in lines)
     assert any(line.startswith("'-3,") for line in lines)
     low = predictions_from_draws(
-        [[0.1]],
+        [[-0.1]],
         [1.0],
         ids=["a"],
         files=[""],
@@ -179,7 +181,7 @@ def test_to_csv_defuses_text_and_never_numbers(predictions):
         status=["ok"],
         problem=[""],
     )
-    assert ",-1.859964,2.059964,0.95," in low.to_csv()
+    assert ",-0.1,1.0,0.0,1.859964,0.95," in low.to_csv()
 
 
 def test_to_csv_refused_row_has_empty_numbers(predictions):
@@ -265,6 +267,6 @@ def test_predictions_import_loads_no_heavy_library():
     assert result.stdout.strip() == "[]"
 
 
-def test_negative_end_note_is_one_sentence():
-    assert NEGATIVE_END_NOTE.endswith(".")
-    assert ". " not in NEGATIVE_END_NOTE
+def test_zero_end_note_is_one_sentence():
+    assert ZERO_END_NOTE.endswith(".")
+    assert ". " not in ZERO_END_NOTE

@@ -19,9 +19,9 @@ from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
-from tests.unit.inference.stochastic_gradient.bent_density import (
+from benchmarks.studies.bent_density import (
     MOMENTS,
-    bent_density,
+    BentDensity,
     centred_powers,
     exact_draws,
     exact_moments,
@@ -45,7 +45,7 @@ def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, longest_move=1e3):
         start = start.reshape(CHAINS, sampler.walkers, 2)
     extras = Extras(lambda x: centred_powers(x, inverse_temperature=tau))
     config = RunConfig(warmup, draws, draws, longest_move=longest_move)
-    return sample(bent_density(), sampler, start, config=config, seed=seed, extras=extras)
+    return sample(BentDensity(), sampler, start, config=config, seed=seed, extras=extras)
 
 
 def scores(draws, *, tau=1.0):
@@ -187,7 +187,7 @@ def halved(step):
     start = exact_draws(CHAINS, generator=generator(7))
     run_of, extras = RunConfig(200, 400, 400), Extras(centred_powers)
     return sample_and_halve(
-        bent_density(), SgldConfig(step), start, config=run_of, seed=1, extras=extras
+        BentDensity(), SgldConfig(step), start, config=run_of, seed=1, extras=extras
     )[1]
 
 

@@ -203,6 +203,23 @@ def test_json_carries_model_level_and_interval(
     assert answer.json()["model"] == "conformal" and rows(answer)["interval"][0] == "conformal"
 
 
+def test_window_of_body_or_address_adds_its_probability(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
+) -> None:
+    path = tmp_path / "water.extxyz"
+    path.write_text("3\nid=water\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n")
+    body = {"structures": [WATER], "model": "conformal"}
+    assert "p_window" not in client.post("/predict", json=body).json()["rows"][0]
+    lower, upper = predict(runs.conformal, path, level=0.5)[["lower_eV", "upper_eV"]].iloc[0]
+    window = f"{lower:.4f}:{upper:.4f}"
+    in_body = client.post("/predict", json=body | {"window": window}).json()["rows"][0]
+    in_address = client.post(f"/predict?window={window}", json=body).json()["rows"][0]
+    assert in_body == in_address and in_body["window"] == window
+    assert in_body["p_window"] == pytest.approx(0.5, abs=1e-3)
+    refused = client.post("/predict", json=body | {"window": "2"})
+    assert refused.status_code == 422 and "FROM:TO" in refused.json()["detail"]
+
+
 def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
     client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
 ) -> None:

@@ -237,8 +237,29 @@ def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> No
     assert refusal_message(client.get("/../etc/passwd"), 404).startswith(
         "There is no GET of this address."
     )
-    assert "There is no DELETE of this address." in refusal_message(client.delete("/models"), 405)
+    assert refusal_message(client.delete("/models"), 405) == (
+        "/models does not accept DELETE. Accepted: GET."
+    )
+    assert client.get("/predict").headers["allow"] == "POST"
     assert client.get("/models", headers={"host": "evil.example"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            "lvl=0.5",
+            "The address has the name 'lvl'. Accepted: model, level, interval, name, baseline_eV.",
+        ),
+        ("level=0.5&level=0.9", "The address has level 2 times. Give it once."),
+    ],
+)
+def test_unknown_or_repeated_name_in_the_address_is_refused(
+    client: httpx.Client, query: str, message: str
+) -> None:
+    assert refusal_message(client.post(f"/predict?{query}", content=FRAME), 422) == message
+    answer = client.get(f"/models?{query}")
+    assert "None is accepted." in refusal_message(answer, 422)
 
 
 def test_token_is_needed_for_models_and_predictions_only(runs: Runs) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.models import load_models
 from bandgap.jobs.service.server import listening_socket
 from bandgap.jobs.service.tokens import VARIABLE
-from bandgap.predictions.table import COLUMNS
+from bandgap.predictions.table import COLUMNS, P_METAL
 from bandgap.structures.formats import FORMATS
 from tests.unit.jobs.service.conftest import Runs
 
@@ -48,6 +49,8 @@ def test_command_serves_until_it_is_told_to_end(runs: Runs) -> None:
         models = {model["name"]: model for model in client.get("/models").json()["models"]}
     assert list(models) == ["conformal", "cheap"]
     assert models["conformal"]["intervals"] == ["prediction", "credible", "conformal"]
+    assert models["conformal"]["fingerprint"] != models["cheap"]["fingerprint"]
+    assert datetime.fromisoformat(models["cheap"]["created"]).tzinfo is UTC
     assert models["cheap"]["baseline"] == "gap_pbe_eV" and models["cheap"]["elements"] == [
         "H",
         "C",
@@ -63,7 +66,8 @@ def test_description_shows_the_columns_of_the_csv_and_loads_nothing_from_afar(
 ) -> None:
     schema = client.get("/openapi.json").json()
     row = schema["components"]["schemas"]["Row"]["properties"]
-    assert tuple(row) == COLUMNS and all(column["description"] for column in row.values())
+    assert tuple(row) == (*COLUMNS, P_METAL)
+    assert all(column["description"] for column in row.values())
     assert set(schema["paths"]) == {"/health", "/version", "/models", "/predict"}
     assert all(form.name.split()[0] in schema["info"]["description"] for form in FORMATS.values())
     accepted = schema["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"][

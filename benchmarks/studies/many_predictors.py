@@ -13,12 +13,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.inference.stochastic_gradient import sgld
+from bandgap.inference.divergence import DivergedError
 from bandgap.inference.stochastic_gradient.gradients import batch_gradient
-from bandgap.inference.stochastic_gradient.protocol import Algorithm
+from bandgap.inference.stochastic_gradient.protocol import select_chains
+from bandgap.inference.stochastic_gradient.samplers import AnyConfig, algorithm_of
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 
 NOISE_VARIANCE = 3.0
+# Sum of squared residuals in units of that of beta = 0, above which a chain has diverged.
+LARGEST_MISFIT = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +151,7 @@ class Selected:
 
     `test_error` (chain,) is that of the selected predictors, of rho above 1/2; `full_error` that of
     all: the spike's draws are narrow, not zero, and 198 of them fit part of the noise of 100 rows.
+    Chains that diverged are left out; `diverged` has their numbers and iterations.
     """
 
     beta: Tensor
@@ -155,6 +159,7 @@ class Selected:
     sigma: Tensor
     test_error: Tensor
     full_error: Tensor
+    diverged: tuple[tuple[int, int], ...] = ()
 
 
 def select(
@@ -162,38 +167,68 @@ def select(
     *,
     chains: int = 4,
     iterations: int = 20_000,
-    sampler: SgldConfig | None = None,
-    algorithm: Algorithm = sgld.ALGORITHM,
+    sampler: AnyConfig | None = None,
     batch_size: int | None = None,
     prior: SpikeAndSlab | None = None,
     seed: int = 0,
 ) -> Selected:
-    """Sample beta by a sampler with one position per chain (default: SGLD with step 1e-3)."""
-    config, prior = sampler or SgldConfig(1e-3), prior or SpikeAndSlab()
+    """Sample beta by a sampler (default: SGLD with step 1e-3).
+
+    A sampler with several walkers moves one of them in a step; the hyper-parameters follow the
+    newest position.
+
+    Raises
+    ------
+    DivergedError
+        If all chains diverge: they fit the labels far worse than beta = 0 does.
+    """
+    config = sampler or SgldConfig(1e-3)
+    algorithm = algorithm_of(config)
+    prior = prior or SpikeAndSlab()
     n, p = problem.x.shape
     generator = torch.Generator().manual_seed(seed)
     inclusion = first_inclusion(chains, p, prior)
-    state = algorithm.init(config, torch.zeros(chains, p, dtype=torch.float64))
+    shape = (chains, p) if config.walkers == 1 else (chains, config.walkers, p)
+    state = algorithm.init(config, torch.zeros(shape, dtype=torch.float64))
     sums = [torch.zeros(chains, width, dtype=torch.float64) for width in (p, p, 1)]
-    every = torch.arange(n).expand(chains, n)
+    numbers = torch.arange(chains)
+    diverged: list[tuple[int, int]] = []
+
+    def normals() -> Tensor:
+        return torch.randn(len(numbers), p, generator=generator, dtype=torch.float64)
+
     for k in range(iterations):
         target = GivenInclusion(problem, inclusion)
         rows = (
-            every
+            torch.arange(n).expand(len(numbers), n)
             if batch_size is None
-            else torch.rand(chains, n, generator=generator).topk(batch_size).indices
+            else torch.rand(len(numbers), n, generator=generator).topk(batch_size).indices
         )
-        gradient = batch_gradient(target, rows)
-
-        def normals() -> Tensor:
-            return torch.randn(chains, p, generator=generator, dtype=torch.float64)
-
         state, _ = algorithm.step(
-            config, state, gradient, normals, h=config.step, adapt=2 * k < iterations
+            config,
+            state,
+            batch_gradient(target, rows),
+            normals,
+            h=config.step,
+            adapt=2 * k < iterations,
         )
         beta = algorithm.position(state)
         residual = problem.y[rows] - (problem.x[rows] @ beta.unsqueeze(-1)).squeeze(-1)
         rss = (n / rows.shape[1]) * residual.square().sum(1, keepdim=True)
+        sound = rss[:, 0] <= LARGEST_MISFIT * float(problem.y.square().sum())  # False for NaN
+        if not bool(sound.all()):
+            diverged += [(int(chain), k) for chain in numbers[~sound]]
+            if not bool(sound.any()):
+                raise DivergedError(
+                    f"{type(config).__name__}: all {chains} chains diverged by iteration {k + 1}. "
+                    f"The step {config.step} is too long; try a tenth of it."
+                )
+            numbers = numbers[sound]
+            state = select_chains(state, sound)
+            inclusion = select_chains(inclusion, sound)
+            beta = beta[sound]
+            rss = rss[sound]
+            sums = [total[sound] for total in sums]
         omega = min(1.0, 2.0 * (50.0 + k) ** -0.75)
         inclusion = followed(inclusion, beta, rss, prior=prior, n=n, omega=omega)
         if 2 * k >= iterations:
@@ -206,4 +241,4 @@ def select(
         (problem.y_test - used @ problem.x_test.T).square().mean(1)
         for used in (torch.where(rho > 0.5, beta, 0.0), beta)
     ]
-    return Selected(beta, rho, sigma[:, 0], *errors)
+    return Selected(beta, rho, sigma[:, 0], errors[0], errors[1], tuple(diverged))

@@ -9,19 +9,29 @@ At inverse temperature tau, b1 has density ~ exp(-tau b1^4 / 10) and b2 | b1 ~ N
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import gamma
 
 import torch
 from torch import Tensor
 
-from tests.unit.inference.stochastic_gradient.linear_laws import WholeTarget
-
 MOMENTS = ("E b1^2", "E b1^4", "E b2", "Var b2", "Cov(b1^2, b2)")
 
 
-def bent_density() -> WholeTarget:
-    """Return the target; its gradient is (-0.4 b1^3 + 2 b1 e, -4 e), e = 4 (b2 + 1.2) - b1^2."""
-    return WholeTarget(gradient)
+@dataclass(frozen=True)
+class BentDensity:
+    """The density as the target of a sampler: one row, and no prior."""
+
+    n_rows: int = 1
+
+    def prior_gradient(self, position: Tensor) -> Tensor:
+        """Return zero: the density is one row."""
+        return torch.zeros_like(position)
+
+    def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
+        """Return (-0.4 b1^3 + 2 b1 e, -4 e), e = 4 (b2 + 1.2) - b1^2."""
+        del rows
+        return gradient(position)
 
 
 def log_density(position: Tensor) -> Tensor:

@@ -1,0 +1,33 @@
+"""Metals on the page Calibration: whether their probability is right, and the confusion."""
+
+import streamlit as st
+
+from app.components.shared import tables
+from app.components.shared.drawing import figure_with_table
+from app.components.shared.guide_links import help_link
+from bandgap import plots
+from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
+from bandgap.foundation.quantities import Quantity
+
+
+def metal_view(heldout: HeldOut) -> None:
+    """Draw the calibration of the probability of a metal and the confusion of both classes."""
+    st.subheader("Metals", anchor=False)
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
+        st.markdown(
+            "**Is a probability of a metal the share of metals?**",
+            help=Quantity.P_METAL.help + help_link("explanation/metals", "Metals"),
+        )
+        figure_with_table(
+            plots.p_metal_figure,
+            p_metal_table(heldout),
+            key="p-metal",
+            alt="Share of metals against the predicted probability, with the range of chance",
+            caption="Groups of equal size by predicted probability; grey bars are chance.",
+        )
+    with right_column:
+        st.markdown("**Metals and semiconductors, known and predicted**")
+        tables.show(confusion_table(heldout), alt="Metals and semiconductors, known and predicted")
+        st.caption("A structure with a probability of 0.5 or more counts as predicted metal.")

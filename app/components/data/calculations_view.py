@@ -1,0 +1,179 @@
+"""Read calculations: upload of outputs, the table of their gaps, and the data set made of it."""
+
+import uuid
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from app import session
+from app.components.shared import downloads, frame, stores, tables, uploads, words
+from app.components.shared.actions import carry_out
+from app.components.shared.guide_links import help_link
+from app.components.shared.job_panel import job_panel
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.calculations import CalculationTable, add_labelled_dataset, calculation_table
+from bandgap.jobs.housekeeping import delete_dataset
+from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES, Dataset
+from bandgap.jobs.store import Job
+
+FORM = "calculations"
+EXPANDER = "read-calculations"
+ACCEPTED = (
+    "vasprun.xml of VASP and XML files of Quantum ESPRESSO 6 or later (data-file-schema.xml), as "
+    "they are, as .gz or in a .zip"
+)
+LARGER = (
+    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
+    f"{words.size(MAX_UPLOAD_BYTES)} together. Pack larger files with gzip or zip, or use `bandgap "
+    "labels` where they are."
+)
+COLUMNS = {
+    "kind": st.column_config.Column("direct or indirect"),
+    "level_of_theory": st.column_config.Column("level of theory", width=170),
+    "calculation": st.column_config.Column("file"),
+    "problem": st.column_config.Column("remarks, or why there is no gap", width="large"),
+}
+
+
+def calculations_expander(label: str) -> None:
+    """Draw the expander with the form; it is empty while it is closed."""
+    with st.expander(label, on_change="rerun", key=EXPANDER) as expander:
+        if expander.open:
+            calculations_form()
+
+
+def calculations_form() -> None:
+    """Draw the form that uploads outputs of calculations and queues their reading."""
+    with st.form(f"{FORM}-{session.form_key(FORM)}", border=False):
+        files = st.file_uploader(
+            "Outputs of calculations",
+            accept_multiple_files=True,
+            help=f"Accepted: {ACCEPTED}. {LARGER}"
+            + help_link("how-to/from-calculations-to-labels", "How the gap is found"),
+        )
+        keep_unconverged = st.checkbox(
+            "Keep unconverged gaps",
+            help="Also use gaps of electronic loops that did not converge, with a warning.",
+        )
+        if st.form_submit_button("Read calculations"):
+            if not files:
+                st.error(f"No file was chosen. Accepted: {ACCEPTED}.")
+                return
+            try:
+                uploads.store_files(
+                    files,
+                    form=FORM,
+                    purpose="calculations",
+                    then=partial(_submit_reading, keep_unconverged=keep_unconverged),
+                )
+            except BandgapError as error:
+                frame.problem(error)
+                return
+            uploads.release(*files)
+            session.renew(FORM)
+            st.rerun()
+    st.caption(f"Structure, gap and level of theory are read from {ACCEPTED}. {LARGER}")
+
+
+def calculations_view() -> bool:
+    """Draw the newest calculations that were uploaded; return whether there are any."""
+    uploaded = stores.library().datasets(session.workspace(), purpose="calculations")
+    if not uploaded:
+        return False
+    calculations = uploaded[0]
+    job = stores.jobs().latest(session.workspace(), calculations.id)
+    with st.container(border=True, key="calculations"):
+        st.subheader("Calculations", anchor=False)
+        if job is not None and job.state != "finished":
+            job_panel(job, noun="reading of calculations")
+            if not job.active:
+                _ended(calculations, job)
+            return True
+        try:
+            table = calculation_table(stores.home(), calculations.id)
+        except BandgapError as error:
+            frame.problem(error)
+            _discard_button(calculations)
+            return True
+        _result(calculations, table)
+    return True
+
+
+def _submit_reading(dataset: Dataset, *, keep_unconverged: bool) -> Job:
+    return stores.submit(
+        "read_calculations",
+        f"Reading {dataset.name}",
+        subject=dataset.id,
+        key=f"read-calculations-{dataset.id}",
+        dataset=dataset.id,
+        keep_unconverged=keep_unconverged,
+    )
+
+
+def _ended(calculations: Dataset, job: Job) -> None:
+    """Offer to repeat or discard a reading that did not finish."""
+    with st.container(horizontal=True):
+        if st.button("Read them again"):
+            carry_out(lambda: uploads.check_again(job))
+        _discard_button(calculations)
+
+
+def _result(calculations: Dataset, table: CalculationTable) -> None:
+    """Draw the table of calculations and the button that makes a data set of it."""
+    st.write(table.summary)
+    if table.level_warning:
+        st.warning(words.escaped_sentence(table.level_warning), icon=":material/warning:")
+    rows = pd.DataFrame(table.columns)
+    shown_columns = ["id", "formula", "gap_eV", "kind", "level_of_theory", "problem", "calculation"]
+    tables.show(
+        rows[shown_columns].astype({"gap_eV": "float64"}),
+        alt="Gaps of the calculations",
+        columns=tables.columns(["id", "formula"])
+        | {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.4f")}
+        | COLUMNS,
+        rows=8,
+    )
+    n_usable = len(table.usable_rows)
+    name = st.text_input(
+        "Name of the data set", calculations.name, key="calculations-name", max_chars=120
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            f"Make a data set of {words.count(n_usable, 'gap')}",
+            type="primary",
+            disabled=not n_usable,
+            help="Structures, gaps and level of theory become a data set, ready for Train. The "
+            "uploaded outputs are deleted.",
+        ):
+            _make_dataset(calculations, table, name=name.strip() or calculations.name)
+        downloads.csv_button("Download the table (CSV)", lambda: rows, "calculations.csv")
+        _discard_button(calculations)
+
+
+def _make_dataset(calculations: Dataset, table: CalculationTable, *, name: str) -> None:
+    form = f"{FORM}-dataset"
+    try:
+        dataset = add_labelled_dataset(
+            stores.library(),
+            calculations,
+            table,
+            name=name,
+            dataset_id=str(uuid.UUID(session.form_key(form))),
+            submit=stores.submit,
+        )
+        delete_dataset(stores.library(), session.workspace(), calculations.id)
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    session.choose("data", dataset.id)
+    session.renew(form)
+    st.rerun()
+
+
+def _discard_button(calculations: Dataset) -> None:
+    if st.button("Discard", help="The uploaded outputs and their table are deleted."):
+        carry_out(
+            lambda: delete_dataset(stores.library(), session.workspace(), calculations.id),
+            f"The calculations {calculations.name} are deleted.",
+        )

@@ -1,0 +1,70 @@
+"""What the page Result and the report of a run read: files, held-out structures and verdict."""
+
+from dataclasses import dataclass
+
+from app.components.shared.run_files import (
+    RunFiles,
+    read_calibrator,
+    read_heldout_run,
+    read_run,
+)
+from bandgap.evaluation.calibrators import MIN_TEST, Calibrator, measured_part, smallest_set
+from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
+from bandgap.foundation.errors import ArtifactError
+from bandgap.jobs.rows import RunRow
+from bandgap.runs.requests import TransferRequest
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A finished run with its held-out structures and the verdict on it.
+
+    `calibrator` is None where the run has none, or a damaged one (`calibrator_problem`).
+    """
+
+    run: RunRow
+    files: RunFiles
+    heldout: HeldOut
+    calibrator: Calibrator | None
+    calibrator_problem: str
+    verdict: ResultVerdict
+
+    @property
+    def level_of_theory(self) -> str:
+        """Level of theory of the labels."""
+        return str(self.files.manifest.get("level_of_theory", ""))
+
+    @property
+    def parent_request(self) -> TransferRequest:
+        """The request of the run whose test this result reports, for a refitted run."""
+        refit = self.files.manifest.get("refit")
+        if refit is None:
+            return self.run.request
+        return self.run.request.changed(**refit["request"])
+
+    @property
+    def can_calibrate(self) -> bool:
+        """Whether the run has no calibrator yet and enough structures to fit and measure one."""
+        return self.calibrator is None and len(self.heldout) >= smallest_set("variance") + MIN_TEST
+
+
+def read_result(run: RunRow) -> RunResult:
+    """Return the result of a finished run.
+
+    Raises ArtifactError when its files are damaged, InputError when it held out no structures.
+    """
+    files = read_run(run.id)
+    heldout = read_heldout_run(run)
+    problem = ""
+    try:
+        calibrator = read_calibrator(run.id)
+    except ArtifactError as error:
+        calibrator = None
+        problem = str(error)
+    calibrated = None
+    if calibrator is not None and calibrator.kind == "variance":
+        part = measured_part(heldout, calibrator)
+        calibrated = HeldOut(calibrator.apply(part.predictions), part.gaps_eV)
+    verdict = result_verdict(heldout, files.manifest, calibrated=calibrated)
+    return RunResult(run, files, heldout, calibrator, problem, verdict)

@@ -1,0 +1,90 @@
+"""The structures with the largest errors: a table, and a picture of the marked one."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.components.result.run_result import RunResult
+from app.components.shared import stores, tables, words
+from app.components.shared.structure_view import draw_structure
+from bandgap.evaluation.result_verdict import far_rows
+from bandgap.jobs.home import shapes_path
+from bandgap.jobs.listing import row_of
+from bandgap.predictions.table import Predictions
+
+ROWS = 8
+COLUMNS = tables.columns(["id", "formula"]) | {
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
+    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f"),
+    "note": st.column_config.Column("note"),
+}
+
+
+def worst_view(result: RunResult) -> None:
+    """Draw the structures with the largest errors; a picture shows the marked one, or the first."""
+    table = worst_frame(result)
+    n_far = far_rows(result.heldout).size
+    st.markdown("**The largest errors**")
+    position = tables.pick(
+        table,
+        alt="Held-out structures with the largest errors",
+        columns=COLUMNS,
+        key=f"worst-{result.run.id}",
+        rows=ROWS,
+    )
+    far = (
+        f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
+        "the usual error. Wrong labels are often among them. "
+    )
+    st.caption(f"{far if n_far else ''}Mark a row to see its structure.")
+    row = int(table.index[position or 0])
+    structure_picture(result.run.dataset, result.heldout.predictions, row)
+
+
+def worst_frame(result: RunResult) -> pd.DataFrame:
+    """Return the rows of the held-out structures with the largest errors, the largest first."""
+    heldout = result.heldout
+    predictions = heldout.predictions
+    errors = heldout.errors_eV
+    order = np.argsort(-np.abs(errors), kind="stable")[:ROWS]
+    lower, upper = predictions.interval(0.95)
+    is_outside = (heldout.gaps_eV < lower) | (heldout.gaps_eV > upper)
+    notes = [
+        "; ".join(
+            filter(
+                None,
+                [
+                    "outside its interval" if is_outside[row] else "",
+                    "" if predictions.domain[row] == "ok" else predictions.domain[row],
+                ],
+            )
+        )
+        for row in order
+    ]
+    return pd.DataFrame(
+        {
+            "id": [predictions.ids[row] for row in order],
+            "gap_eV": heldout.gaps_eV[order],
+            "mean_eV": np.asarray(predictions.mean_eV)[order],
+            "error_eV": errors[order],
+            "formula": [predictions.formulas[row] for row in order],
+            "note": notes,
+        },
+        index=order,
+    )
+
+
+def structure_picture(dataset: str, predictions: Predictions, row: int) -> None:
+    """Draw the structure of a row of predictions, or nothing where its file is not stored."""
+    row_in_dataset = row_of(
+        stores.library(), dataset, id=predictions.ids[row], file=predictions.files[row]
+    )
+    if row_in_dataset is None:
+        return
+    draw_structure(
+        shapes_path(stores.home(), dataset),
+        row_in_dataset,
+        formula=predictions.formulas[row],
+        key=f"worst-{dataset}-{row_in_dataset}",
+    )

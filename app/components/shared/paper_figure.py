@@ -1,0 +1,54 @@
+"""The popover below a figure that offers it for a paper, with its numbers.
+
+Nothing is drawn while it is closed.
+"""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app.components.shared import downloads
+from bandgap.plots.publication import COLUMN_CM, PAGE_CM, Format, figure_file, figure_numbers
+
+WIDTHS = {f"{COLUMN_CM:g} cm, one column": COLUMN_CM, f"{PAGE_CM:g} cm, two columns": PAGE_CM}
+FORMATS: tuple[Format, ...] = ("pdf", "svg", "png")
+
+
+@st.fragment
+def paper_figure(fig: Any, *, key: str) -> None:
+    """Draw the button that opens the popover, and its contents once it is open.
+
+    Parameters
+    ----------
+    fig
+        The Plotly figure.
+    key
+        Key of the figure on the page, and name of the files.
+    """
+    with st.popover(
+        "Figure for a paper",
+        icon=":material/download:",
+        type="tertiary",
+        key=f"paper-{key}",
+        on_change="rerun",
+    ) as popover:
+        if not popover.open:
+            return
+        width = st.radio("Width", list(WIDTHS), key=f"paper-width-{key}")
+        width_cm = WIDTHS[width]
+        with st.container(horizontal=True):
+            for file_format in FORMATS:
+                downloads.file_button(
+                    file_format.upper(),
+                    partial(figure_file, fig, file_format, width_cm=width_cm),
+                    f"{key}-{width_cm:g}cm.{file_format}",
+                    key=f"paper-{file_format}-{key}",
+                )
+            downloads.csv_button(
+                "Numbers (CSV)",
+                partial(figure_numbers, fig),
+                f"{key}-numbers.csv",
+                key=f"paper-csv-{key}",
+            )
+        st.caption("Redrawn in the fonts and line widths of print; PNG at 300 dots per inch.")

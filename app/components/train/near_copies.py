@@ -1,0 +1,37 @@
+"""The hint that a data set has near-copies, which the split would put on both of its sides."""
+
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.guide_links import help_link
+from bandgap.jobs.rows import Dataset
+from bandgap.runs.near_copies import ONE_FORMULA, SMALLEST_SHARE
+from bandgap.runs.requests import TransferRequest
+
+CHECKS = ("check", "import_folder")
+
+
+def near_copies_hint(dataset: Dataset, request: TransferRequest) -> str:
+    """Return how many structures have a near-copy and what to tick, "" for few or if it is ticked.
+
+    The number is that of the check of the data set.
+    """
+    if request.by_formula:
+        return ""
+    jobs = stores.jobs().jobs(session.workspace(), kinds=CHECKS)
+    checks = [job for job in jobs if job.subject == dataset.id and job.state == "finished"]
+    result = checks[0].result if checks else {}
+    n_near = result.get("near_copies") or 0
+    n = result.get("n") or 0
+    if not n or n_near < SMALLEST_SHARE * n:
+        return ""
+    advice = ONE_FORMULA
+    if result.get("formulas", 2) > 1:
+        label = TransferRequest.field("by_formula").setting.label
+        advice = f"Tick **{label}** under More settings."
+    verb = "has" if n_near == 1 else "have"
+    link = help_link("explanation/calibration", "Near-copies across a split")
+    return (
+        f"{n_near:,} of {words.count(n, 'structure')} {verb} a near-copy in this data set, such as "
+        "a displaced copy, a supercell or a close polymorph. With near-copies on both sides of "
+        f"the split the error says little about new compositions. {advice}{link}"
+    )

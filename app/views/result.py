@@ -1,0 +1,62 @@
+"""Result: what a run is good for, where it is wrong, and what to do next."""
+
+import streamlit as st
+
+from app.components.result import details_view, downloads_view
+from app.components.result.run_result import RunResult, read_result
+from app.components.result.verdict_view import next_step_view, parent_title, verdict_view
+from app.components.result.worst_view import worst_view
+from app.components.shared import frame
+from app.components.shared.drawing import figure, parity_columns
+from app.components.shared.run_choice import choose_run
+from app.components.shared.run_files import heldout_frame
+from bandgap import plots
+from bandgap.evaluation.heldout import refit_sentence
+
+LEAD = "What a run is good for, where it is wrong, and what to do next."
+CAPTION = (
+    "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the "
+    "line."
+)
+
+
+def page() -> None:
+    frame.heading("Result", LEAD)
+    run = choose_run("A result is what a finished transfer gives.")
+    if run is None:
+        return
+    result = read_result(run)
+    manifest = result.files.manifest
+    verdict_view(result)
+    if "refit" in manifest:
+        st.caption(refit_sentence(manifest, parent=parent_title(run)), width=720)
+    next_step_view(result)
+    frame.warn([result.files.left_out, result.files.copies, *result.files.warnings])
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
+        parity_view(result)
+    with right_column:
+        worst_view(result)
+    details_view.groups_view(result)
+    details_view.moved_view(result)
+    details_view.chains_view(result)
+    details_view.calibration_view(result)
+    details_view.settings_view(result)
+    downloads_view.downloads_view(result)
+
+
+def parity_view(result: RunResult) -> None:
+    """Draw predicted against known gaps of the held-out structures."""
+    table = heldout_frame(result.heldout)
+    st.markdown("**Predicted and known**")
+    figure(
+        plots.parity,
+        *parity_columns(table),
+        ids=table["id"].tolist(),
+        key="parity",
+        alt="Predicted against known gaps of the held-out structures",
+        caption=CAPTION,
+    )
+
+
+frame.show(page)

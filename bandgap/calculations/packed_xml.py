@@ -1,0 +1,177 @@
+"""Parse XML outputs as a stream, which may be gzipped, within limits.
+
+The memory does not grow with the size of the file. What a file contains is collected by a handler.
+"""
+
+import gzip
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Protocol
+from xml.parsers import expat
+
+from bandgap.structures.contents import GZIP_MAGIC, Content, Stream
+from bandgap.structures.draft import Unreadable
+
+CHUNK_BYTES = 2**16
+MAX_BYTES = 20_000_000_000  # after decompression
+MAX_RATIO = 50  # unpacked by packed size; real files have 10 to 25
+_ROOT = re.compile(rb"<(?:\w+:)?(\w+)[\s/>]")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"7z\xbc\xaf": "7z", b"\x1f\x9d": "compress"}
+
+
+class Handler(Protocol):
+    """Collects the content of a file; expat calls its methods."""
+
+    has_started: bool  # whether the first element was read
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None: ...
+
+    def add_text(self, text: str) -> None: ...
+
+    def end(self, tag: str) -> None: ...
+
+
+def parse_xml(content: Content, handler: Handler, *, program: str) -> None:
+    """Give the elements of a file to a handler.
+
+    Parameters
+    ----------
+    content
+        File, which may be gzipped.
+    handler
+        Collects the content. It may raise Unreadable.
+    program
+        Name of the program that wrote the file, for messages.
+
+    Raises
+    ------
+    Unreadable
+        If the file is damaged, ends early, or is beyond the limits.
+    """
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = handler.start
+    parser.EndElementHandler = handler.end
+    parser.CharacterDataHandler = handler.add_text
+
+    def refuse_declaration(*_: object) -> None:
+        # Entities of such a declaration can expand to any size.
+        raise Unreadable(
+            f"the file declares a document type (DOCTYPE), which {program} never writes"
+        )
+
+    parser.StartDoctypeDeclHandler = refuse_declaration
+    n_bytes = 0
+    try:
+        for chunk in _chunks(content):
+            parser.Parse(chunk, False)
+            n_bytes += len(chunk)
+            if n_bytes - parser.CurrentByteIndex > 16 * CHUNK_BYTES:
+                raise Unreadable(f"an XML tag has more than 1 MB. {program} writes no such file")
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise Unreadable(_reason(error, has_started=handler.has_started)) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise Unreadable(
+            "the compressed file is damaged or was cut off. Copy it again from where it was made"
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Unreadable(f"the file cannot be opened ({reason})") from error
+
+
+def root_element(content: Content) -> str:
+    """Return the name of the first element without its prefix, "" if it cannot be read."""
+    try:
+        with content.opened() as stream:
+            head = _unpacked(stream).read(CHUNK_BYTES)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
+        return ""
+    match = _ROOT.search(_COMMENT.sub(b"", head))
+    return match.group(1).decode() if match else ""
+
+
+def is_packed_badly(content: Content) -> bool:
+    """Return whether a file is gzipped but damaged at its beginning, or gzipped twice."""
+    try:
+        with content.opened() as stream:
+            head = stream.read(len(GZIP_MAGIC))
+        if head != GZIP_MAGIC:
+            return False
+        with content.opened() as stream:
+            return _unpacked(stream).read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
+        return True
+
+
+class _Joined:
+    """A stream with its first bytes put back."""
+
+    def __init__(self, head: bytes, stream: Stream) -> None:
+        self._head = head
+        self._stream = stream
+
+    def read(self, size: int = -1, /) -> bytes:
+        n_missing = -1 if size < 0 else max(size - len(self._head), 0)
+        data = self._head + self._stream.read(n_missing)
+        end = len(data) if size < 0 else size
+        self._head = data[end:]
+        return data[:end]
+
+
+def _unpacked(stream: Stream) -> Stream:
+    """Return a stream, decompressed if it is gzipped."""
+    head = stream.read(6)
+    whole_stream = _Joined(head, stream)
+    if head.startswith(GZIP_MAGIC):
+        return gzip.GzipFile(fileobj=whole_stream)  # type: ignore[call-overload, no-any-return]
+    for magic, name in _PACKED.items():
+        if head.startswith(magic):
+            raise Unreadable(
+                f"a file packed with {name} is not opened. Unpack it, or pack it with gzip"
+            )
+    return whole_stream
+
+
+def _chunks(content: Content) -> Iterator[bytes]:
+    """Yield the content of a file in pieces, decompressed."""
+    with content.opened() as packed:
+        stream = _unpacked(packed)
+        is_packed = isinstance(stream, gzip.GzipFile)
+        largest = min(MAX_BYTES, max(MAX_RATIO * content.size, 10**7)) if is_packed else MAX_BYTES
+        n_bytes = 0
+        while chunk := stream.read(CHUNK_BYTES):
+            if not n_bytes and is_packed and chunk.startswith(GZIP_MAGIC):
+                raise Unreadable("the file was gzipped twice. Decompress it once with gunzip")
+            n_bytes += len(chunk)
+            if n_bytes > largest:
+                raise Unreadable(
+                    f"the file has more than {largest / 1e6:,.0f} MB after decompression, which no"
+                    " output of this size has"
+                )
+            yield chunk
+        if not n_bytes:
+            raise Unreadable("the file is empty")
+
+
+def _reason(error: expat.ExpatError, *, has_started: bool) -> str:
+    ends_early = error.code in (
+        expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS],
+        expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN],
+        expat.errors.codes[expat.errors.XML_ERROR_PARTIAL_CHAR],
+    )
+    if not has_started:
+        return (
+            "the file is not XML. A vasprun.xml of VASP or an XML file of Quantum ESPRESSO is"
+            " expected"
+        )
+    if ends_early:
+        return (
+            f"the file ends early, in line {error.lineno:,}: the calculation was stopped, is still"
+            " running, or the file was cut off"
+        )
+    message = expat.ErrorString(error.code)
+    return f"the file is damaged in line {error.lineno:,}, column {error.offset + 1:,} ({message})"

@@ -1,0 +1,94 @@
+"""`bandgap refit`: repeat a tested run with all of its labels."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_labelled, print_note
+from bandgap.cli.report import print_run
+from bandgap.cli.run_inputs import (
+    RunInputs,
+    check_present,
+    stored_labels,
+    stored_source,
+    stored_structures,
+)
+from bandgap.cli.training import source_path
+
+
+def refit(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run that held out structures.")
+    ],
+    out: options.Out,
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Source model of the run. Default: as in its command."),
+    ] = None,
+    structures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labelled structures of the run. May be repeated. Default: as in its command."
+        ),
+    ] = None,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
+) -> None:
+    """Learn from all labelled structures of a run, also from those that it held out.
+
+    Method, settings and seed are those of RUN. The error that the new run reports is that of the
+    test of RUN, and conformal scores and calibrator are those of RUN. Structures, gaps and source
+    are read from where `bandgap transfer` read them, relative to the current folder; options give
+    another place. They must have the same content.
+    """
+    from bandgap.foundation.engines import use_engine
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.parent_test import read_parent
+    from bandgap.runs.refit import refit_run
+    from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
+
+    set_threads()
+    use_engine(engine, scheduler)
+    parent = read_parent(run)
+    if source is None:
+        source = stored_source(parent.manifest, run)
+    paths = structures
+    if not paths:
+        paths = list(stored_structures(parent.manifest, run))
+        check_present(paths, run, option="--structures")
+    if label is not None or labels is not None:
+        choice = LabelChoice(
+            label,
+            labels,
+            unit=unit,
+            column=column,
+            level_of_theory=parent.manifest["level_of_theory"],
+            id_column=id_column,
+        )
+    else:
+        choice = stored_labels(parent.manifest, run)
+        check_present([] if choice.table is None else [choice.table], run, option="--labels")
+    source_folder = source_path(source)
+    check_result_folder(out, kind="run", inputs=[source_folder, run])
+    with progress_bars() as progress:
+        data = load_labelled(paths, choice, baseline=parent.request.baseline, progress=progress)
+        folder = refit_run(
+            run,
+            source_folder,
+            data,
+            out=out,
+            cache=descriptor_cache(),
+            inputs=RunInputs(source, tuple(paths), choice).to_values(),
+            progress=progress,
+        )
+    print_run(folder, read_manifest(folder, kind="run"))
+    print_note(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")

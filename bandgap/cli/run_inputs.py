@@ -1,0 +1,80 @@
+"""Where the inputs of a run were read: the entry `inputs` of its manifest, written and read here.
+
+Paths are stored as they were given, relative ones to the folder in which the command ran.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bandgap.cli.inputs import LabelChoice
+from bandgap.foundation.errors import InputError
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """Source, structures and gaps of `bandgap transfer`, as its options name them."""
+
+    source: Path
+    structures: tuple[Path, ...]
+    labels: LabelChoice
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        choice = self.labels
+        return {
+            "source": str(self.source),
+            "structures": [str(path) for path in self.structures],
+            "label": choice.key,
+            "labels": None if choice.table is None else str(choice.table),
+            "unit": choice.unit,
+            "column": choice.column,
+            "id_column": choice.id_column,
+        }
+
+
+def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:
+    """Return the source that the command of a run named."""
+    return Path(_entry(manifest, "source", run, option="--source"))
+
+
+def stored_structures(manifest: Mapping[str, Any], run: Path) -> tuple[Path, ...]:
+    """Return the paths of the structures that the command of a run named."""
+    return tuple(Path(text) for text in _entry(manifest, "structures", run, option="--structures"))
+
+
+def stored_labels(manifest: Mapping[str, Any], run: Path) -> LabelChoice:
+    """Return where the command of a run read the gaps."""
+    names = ("label", "labels", "unit", "column", "id_column")
+    key, table, unit, column, id_column = (
+        _entry(manifest, name, run, option="--label or --labels") for name in names
+    )
+    return LabelChoice(
+        key,
+        None if table is None else Path(table),
+        unit=unit,
+        column=column,
+        level_of_theory=manifest["level_of_theory"],
+        id_column=id_column,
+    )
+
+
+def check_present(paths: Sequence[Path], run: Path, *, option: str) -> None:
+    """Raise InputError for a stored path that does not exist from the current folder."""
+    for path in paths:
+        if not path.exists():
+            raise InputError(
+                f"{path}, which {run} was made from, does not exist here. Run this command in the "
+                f"folder in which `bandgap transfer` ran, or give {option}."
+            )
+
+
+def _entry(manifest: Mapping[str, Any], name: str, run: Path, *, option: str) -> Any:
+    inputs = manifest.get("inputs") or {}
+    if name not in inputs:
+        raise InputError(
+            f"{run} does not say which files it was made from: it was not made by "
+            f"`bandgap transfer`, or by an older version. Give {option}."
+        )
+    return inputs[name]

@@ -1,0 +1,28 @@
+"""`bandgap report`: one HTML file on a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of it.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")],
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", help="Title of the report. Default: the method.")
+    ] = "",
+) -> None:
+    """Write a report of a run: data, split, error, figures, settings, methods text, citations.
+
+    The file needs no network. It contains nothing that is not in RUN.
+    """
+    from bandgap.jobs.shell_commands import stored_command
+    from bandgap.runs.html_report import ReportText, write_report
+    from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.run_archives import opened_run
+
+    with opened_run(run) as folder:
+        command = stored_command(read_manifest(folder, kind="run"))
+        write_report(folder, out, text=ReportText(title=title, command=command))
+    typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")

@@ -1,0 +1,115 @@
+"""Find near-copies: displaced or strained copies, supercells and close polymorphs of a structure.
+
+Two structures are near-copies if they have the same reduced formula and, on average, the same
+distances from each element's atoms to their nearest atoms. The distances do not depend on the cell,
+the orientation or the order of the atoms, and change little when atoms are displaced. References:
+Widdowson et al., MATCH Commun. Math. Comput. Chem. 87, 529 (2022); Widdowson and Kurlin, NeurIPS
+35, 24625 (2022).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from bandgap.structures.formula import reduced_formula
+from bandgap.structures.records import Records, StructureRecord
+from bandgap.structures.same_crystals import neighbour_distances
+
+Floats = NDArray[np.float64]
+FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is periodic
+
+# Largest mean difference of the distances. A displacement of all atoms by 0.1 A (standard deviation
+# of every coordinate) gives 0.07 A, 0.05 A gives 0.04 A, and a strain of 1 % gives 0.03 A.
+NEAR_ANGSTROM = 0.06
+N_QUANTILES = 8  # of the distances over the atoms of an element
+MOST_COMPARED = 3_000  # structures of a whole data set: 1 to 5 ms each
+
+
+class NearCopies:
+    """The structures of a data set in the form in which near-copies are looked for.
+
+    Distances are computed when they are first needed, and only for structures that share their
+    formula with another one. Refused structures have no near-copies.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        rows_by_formula = _rows_by_formula(records)
+        self.n_formulas = len(rows_by_formula)
+        self._rows_by_formula = {
+            formula: rows for formula, rows in rows_by_formula.items() if len(rows) > 1
+        }
+
+    @property
+    def n_comparable(self) -> int:
+        """Number of structures that share their formula with another one."""
+        return sum(map(len, self._rows_by_formula.values()))
+
+    def has_near_copy(self, rows: Sequence[int], of: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which structures `rows` (k,) have a near-copy among the other ones of `of`."""
+        place = {int(row): k for k, row in enumerate(rows)}
+        reference = {int(row) for row in of}
+        result = np.zeros(len(place), dtype=bool)
+        for formula_rows in self._rows_by_formula.values():
+            tested = [row for row in formula_rows if row in place]
+            compared = [row for row in formula_rows if row in reference]
+            if tested and compared:
+                differences = _mean_differences(
+                    [self._distances[row] for row in tested],
+                    [self._distances[row] for row in compared],
+                )
+                differences[np.equal.outer(tested, compared)] = np.inf
+                result[[place[row] for row in tested]] = differences.min(axis=1) <= NEAR_ANGSTROM
+        return result
+
+    @cached_property
+    def _distances(self) -> dict[int, Floats]:
+        comparable = {row for rows in self._rows_by_formula.values() for row in rows}
+        return {
+            row: neighbour_distances(record, n_quantiles=N_QUANTILES)
+            for row, record in enumerate(self._records)
+            if row in comparable
+        }
+
+
+def has_near_copy(
+    records: Sequence[StructureRecord], of: Sequence[StructureRecord]
+) -> NDArray[np.bool_]:
+    """Return which records (k,) have a near-copy among other records."""
+    rows = np.arange(len(records) + len(of))
+    copies = NearCopies([*records, *of])
+    return copies.has_near_copy(rows[: len(records)].tolist(), rows[len(records) :].tolist())
+
+
+def near_copy_counts(records: Records, *, most: int = MOST_COMPARED) -> dict[str, int]:
+    """Return the number of structures with a near-copy in the same data set, and of formulas.
+
+    The number of near-copies is missing if more than `most` structures share a formula: the
+    distances of a structure take milliseconds.
+    """
+    copies = NearCopies(records)
+    counts = {"formulas": copies.n_formulas}
+    if copies.n_comparable <= most:
+        rows = range(len(records))
+        counts["near_copies"] = int(copies.has_near_copy(rows, rows).sum())
+    return counts
+
+
+def _rows_by_formula(records: Records) -> dict[FormulaKey, list[int]]:
+    rows: dict[FormulaKey, list[int]] = defaultdict(list)
+    for row, record in enumerate(records):
+        if record.atoms is not None:
+            rows[reduced_formula(record.atoms.symbols), record.periodic].append(row)
+    return rows
+
+
+def _mean_differences(first: Sequence[Floats], second: Sequence[Floats]) -> Floats:
+    """Return the mean absolute differences (n, m) of n and m vectors."""
+    a = np.array(first)
+    b = np.array(second)
+    result: Floats = cdist(a, b, metric="cityblock") / a.shape[1]
+    return result

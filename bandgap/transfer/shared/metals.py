@@ -1,0 +1,265 @@
+"""Metals among the labels: when they are modelled apart, and the fit of their classifier.
+
+A label of at most `ZERO_EV` is that of a metal. With at least `LEAST` metals and as many
+semiconductors a classifier is fitted to all rows, and the method to the semiconductors
+(`posterior.metals`). With fewer, the method learns zeros as any other gap.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from scipy.special import log_ndtr
+
+from bandgap.descriptors import DescriptorConfig
+from bandgap.descriptors.config import feature_terms
+from bandgap.evaluation.gap_scores import area_under_roc
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.gaussian_process.probit import ProbitProblem
+from bandgap.posterior import Diagnostics, Floats, Posterior
+from bandgap.posterior.fold_models import TreeModels
+from bandgap.posterior.metal_classifier import MetalClassifier, by_part, tree_scores
+from bandgap.posterior.metals import MetalsPosterior
+from bandgap.posterior.training_rows import TrainingRows, typical_distance
+from bandgap.predictions.gap_distribution import ZERO_EV
+from bandgap.transfer.shared.cross_conformal import FOLDS, fold_seed, without_each
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.trees import TreeSum, flat_trees
+
+LEAST = 10  # metals, and semiconductors
+SCALE_ROWS = 500  # largest number of rows that the kernel's scales are fitted to
+MOST_ROWS = 3000  # largest number of rows of the Gaussian process
+TREES = 300
+LEARNING_RATE = 0.05
+DEPTH = 3
+ROW_SHARE = 0.5
+FEATURE_SHARE = 0.05
+LEAF_ROWS = 3
+# Prior mean and sd of the weights of the Gaussian process, the trees and the constant.
+WEIGHTS_MEAN = np.array([0.5, 0.5, 0.0])
+WEIGHTS_SD = np.array([0.35, 0.35, 0.35])
+
+Features = NDArray[np.floating]
+
+
+def has_metals(gaps_eV: Floats) -> bool:
+    """Return whether gaps (n,) in eV contain enough metals and semiconductors for a classifier."""
+    n_metals = int((gaps_eV <= ZERO_EV).sum())
+    return min(n_metals, gaps_eV.size - n_metals) >= LEAST
+
+
+def metals_warning(gaps_eV: Floats) -> str:
+    """Return a warning where zeros among gaps (n,) in eV are learned as any other gap, else an
+    empty text.
+    """
+    n_metals = int((gaps_eV <= ZERO_EV).sum())
+    if n_metals == 0 or has_metals(gaps_eV):
+        return ""
+    n_others = gaps_eV.size - n_metals
+    return (
+        f"{n_metals} of {gaps_eV.size} labels are zero. A probability of a metal needs at least "
+        f"{LEAST} metals and {LEAST} semiconductors (found {n_others}): zeros are learned as any "
+        "other gap."
+    )
+
+
+def semiconductors(data: TargetData) -> TargetData:
+    """Return the rows with a positive gap."""
+    rows = data.gaps_eV > ZERO_EV
+    return replace(data, features=data.features[rows], gaps_eV=data.gaps_eV[rows])
+
+
+def with_metals(
+    posterior: Posterior, classifier: MetalClassifier, figures: Mapping[str, float]
+) -> MetalsPosterior:
+    """Return the posterior of the semiconductors with the classifier, and the classifier's
+    figures.
+    """
+    diagnostics = posterior.diagnostics
+    return MetalsPosterior(
+        posterior,
+        classifier,
+        Diagnostics({**diagnostics.figures, **figures}, diagnostics.warnings, diagnostics.record),
+    )
+
+
+def fit_classifier(
+    data: TargetData,
+    descriptor: DescriptorConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+) -> tuple[MetalClassifier, dict[str, float]]:
+    """Fit the classifier of metals to all rows, on the CPU; the seed gives its folds and trees.
+
+    Returns
+    -------
+    tuple
+        The classifier, and figures on left-out rows: number of metals, area under the ROC curve and
+        mean log score.
+    """
+    is_metal = data.gaps_eV <= ZERO_EV
+    y = np.where(is_metal, 1.0, -1.0)
+    fold = stratified_folds(is_metal, folds=FOLDS, seed=seed)
+    with few_blas_threads():
+        trees = _fit_trees(data.features, is_metal, fold, seed=seed, progress=progress)
+        by_fold = trees.predict_eV(data.features)
+        t = tree_scores(by_fold[fold, np.arange(y.size)])
+        progress(Update("classifying metals"))
+        gp_rows = _subset(is_metal, MOST_ROWS, seed=seed)
+        (rows, ends), problem = _before_sites(data.features[gp_rows], y[gp_rows], descriptor)
+        theta = _scales(problem, seed=seed)
+        sites = problem.sites(theta)
+        mean, variance = problem.left_out(theta, sites)
+        weights, covariance = weigh(y[gp_rows], mean, variance, t[gp_rows])
+    classifier = MetalClassifier(
+        rows=rows,
+        trees=trees,
+        ends=ends,
+        is_metal=is_metal[gp_rows],
+        theta=theta,
+        site_precision=sites.precision,
+        site_shift=sites.shift,
+        weights=weights,
+        weights_covariance=covariance,
+        n_rows=int(gp_rows.size),
+        seed=seed,
+    )
+    scores = _scores(weights, mean, variance, t[gp_rows])
+    figures = {
+        "metals": float(is_metal.sum()),
+        "auc_metal_left_out": area_under_roc(is_metal[gp_rows], scores),
+        "log_score_metal_left_out": float(log_ndtr(y[gp_rows] * scores).mean()),
+    }
+    return classifier, figures
+
+
+def stratified_folds(is_metal: NDArray[np.bool_], *, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold (n,) of every row, with as many metals in each fold, up to one."""
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0x3E7A]))
+    fold = np.empty(is_metal.size, dtype=np.int64)
+    for rows in (np.flatnonzero(is_metal), np.flatnonzero(~is_metal)):
+        fold[rng.permutation(rows)] = np.arange(rows.size) % folds
+    return fold
+
+
+def weigh(y: Floats, mean: Floats, variance: Floats, t: Floats) -> tuple[Floats, Floats]:
+    """Return mode and covariance of the weights of both scores, by Laplace's approximation.
+
+    Parameters
+    ----------
+    y
+        Classes (n,) of -1 and 1.
+    mean, variance
+        Mean and variance (n,) of the Gaussian process at each row given all others.
+    t
+        Trees' normal scores (n,) of the rows of each fold, from the trees without it.
+    """
+
+    def negative(weights: Floats) -> float:
+        z = (weights - WEIGHTS_MEAN) / WEIGHTS_SD
+        return float(0.5 * z @ z - log_ndtr(y * _scores(weights, mean, variance, t)).sum())
+
+    result = minimize(negative, WEIGHTS_MEAN, method="BFGS")
+    weights = np.asarray(result.x, dtype=np.float64)
+    covariance = np.linalg.inv(_second_derivatives(negative, weights))
+    return weights, 0.5 * (covariance + covariance.T)
+
+
+def _scores(weights: Floats, mean: Floats, variance: Floats, t: Floats) -> Floats:
+    linear = weights[0] * mean + weights[1] * t + weights[2]
+    result: Floats = linear / np.sqrt(1.0 + weights[0] ** 2 * variance)
+    return result
+
+
+def _second_derivatives(
+    function: Callable[[Floats], float], x: Floats, step: float = 1e-3
+) -> Floats:
+    """Return the matrix of second derivatives at x (k,) by central differences."""
+    k = x.size
+    moves = step * np.eye(k)
+    matrix = np.empty((k, k))
+    for i in range(k):
+        for j in range(k):
+            matrix[i, j] = sum(
+                a * b * function(x + a * moves[i] + b * moves[j]) for a in (1, -1) for b in (1, -1)
+            ) / (4.0 * step**2)
+    return matrix
+
+
+def _fit_trees(
+    features: Features,
+    is_metal: NDArray[np.bool_],
+    fold: NDArray[np.int64],
+    *,
+    seed: int,
+    progress: Progress,
+) -> TreeModels:
+    """Boost trees for the log odds of a metal without each fold."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    columns = np.flatnonzero(np.ptp(features, axis=0) > 0).astype(np.int64)
+    x = np.ascontiguousarray(features[:, columns], dtype=np.float32)
+    sums = []
+    for k, rows in without_each(fold, phase="boosting trees for metals", progress=progress):
+        boosted = GradientBoostingClassifier(
+            n_estimators=TREES,
+            learning_rate=LEARNING_RATE,
+            max_depth=DEPTH,
+            subsample=ROW_SHARE,
+            max_features=FEATURE_SHARE,
+            min_samples_leaf=LEAF_ROWS,
+            random_state=fold_seed(seed, k),
+        ).fit(x[rows], is_metal[rows])
+        share = float(is_metal[rows].mean())
+        log_odds = float(np.log(share / (1.0 - share)))
+        sums.append(TreeSum(boosted.estimators_[:, 0], LEARNING_RATE, log_odds))
+    return flat_trees(sums, columns=columns, n_features=features.shape[1])
+
+
+def _before_sites(
+    features: Features, y: Floats, descriptor: DescriptorConfig
+) -> tuple[tuple[TrainingRows, NDArray[np.int64]], ProbitProblem]:
+    """Return the training rows with the ends of their blocks, and the problem on them.
+
+    The blocks are those of `parts_gp`: the terms of MBTR together, each block after them, and the
+    features after the descriptor.
+    """
+    rows = TrainingRows.of(features)
+    blocks = feature_terms(descriptor)[max(len(descriptor.terms) - 1, 0) :]
+    stops = [*(block.stop for block in blocks), features.shape[1]]
+    ends = np.unique(np.searchsorted(rows.columns, stops))
+    ends = ends[ends > 0].astype(np.int64)
+    squares = []
+    for x in by_part(rows.scaled(), ends):
+        distances = cdist(x, x)
+        squares.append((distances / typical_distance(distances)) ** 2)
+    return (rows, ends), ProbitProblem(tuple(squares), y)
+
+
+def _scales(problem: ProbitProblem, *, seed: int) -> Floats:
+    """Return the mode of the kernel's scales, of a subset of many rows."""
+    rows = _subset(problem.y > 0, SCALE_ROWS, seed=seed)
+    if rows.size == problem.y.size:
+        return problem.mode()
+    squares = tuple(square[np.ix_(rows, rows)] for square in problem.squares)
+    return ProbitProblem(squares, problem.y[rows]).mode()
+
+
+def _subset(is_metal: NDArray[np.bool_], most: int, *, seed: int) -> NDArray[np.int64]:
+    """Return all rows, or a sorted random subset of `most` with the same share of metals."""
+    n = is_metal.size
+    if n <= most:
+        return np.arange(n)
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0x3E7B]))
+    n_metals = int(np.clip(round(most * is_metal.mean()), LEAST, most - LEAST))
+    metals = rng.choice(np.flatnonzero(is_metal), min(n_metals, int(is_metal.sum())), replace=False)
+    semiconductor_rows = np.flatnonzero(~is_metal)
+    n_others = min(most - metals.size, semiconductor_rows.size)
+    return np.sort(
+        np.concatenate([metals, rng.choice(semiconductor_rows, n_others, replace=False)])
+    )

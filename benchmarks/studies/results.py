@@ -1,0 +1,155 @@
+"""Results of studies on disk: NAME-SCALE.csv has the rows, .json the facts, .png the figure."""
+
+import csv
+import json
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.machine import cores
+from benchmarks.studies.figures import save_figure
+from benchmarks.studies.study import SCALES, Claim, Result, Row, Scale, Study
+
+FOLDER = Path(__file__).parent / "results"
+COLUMNS = tuple(field.name for field in fields(Row))
+NUMBERS = ("value", "error", "printed", "printed_error", "printed_unit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredResult:
+    """A result with when, where and from which code it was computed; `seconds` are CPU time."""
+
+    study: str
+    scale: Scale
+    seed: int
+    date: str
+    seconds: float
+    machine: str
+    versions: str
+    commit: str
+    result: Result
+    figure: Path | None
+
+
+def save(
+    study: Study, result: Result, *, scale: Scale, seed: int, seconds: float, folder: Path
+) -> StoredResult:
+    """Write rows, figure and facts of a result; a stored one of the same scale is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = files_of(study.name, scale, folder)
+    with files["csv"].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow((*COLUMNS, "agrees"))
+        for row in result.rows:
+            values = [_text(getattr(row, column)) for column in COLUMNS]
+            verdict = "" if row.printed is None else str(row.agrees(result.quantile)).lower()
+            writer.writerow((*values, verdict))
+    figure = save_figure(result, files["png"])
+    stored = StoredResult(
+        study=study.name,
+        scale=scale,
+        seed=seed,
+        date=datetime.now(UTC).date().isoformat(),
+        seconds=round(seconds, 1),
+        machine=machine(),
+        versions=", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "torch")),
+        commit=commit(),
+        result=result,
+        figure=figure,
+    )
+    names = ("scale", "seed", "date", "seconds", "machine", "versions", "commit")
+    facts: dict[str, Any] = {name: getattr(stored, name) for name in names} | {
+        "verdict": result.verdict,
+        "claims": [asdict(claim) for claim in result.claims],
+        "reasons": dict(result.reasons),
+        "incomparable": dict(result.incomparable),
+        "notes": list(result.notes),
+    }
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    files["json"].write_text(text + "\n", encoding="utf-8")
+    return stored
+
+
+def load(name: str, scale: Scale, folder: Path = FOLDER) -> StoredResult | None:
+    """Return a stored result, or None if there is none."""
+    files = files_of(name, scale, folder)
+    if not files["json"].exists():
+        return None
+    facts = json.loads(files["json"].read_text(encoding="utf-8"))
+    with files["csv"].open(encoding="utf-8", newline="") as file:
+        rows = [_row(cells) for cells in csv.DictReader(file)]
+    facts.pop("verdict")
+    result = Result(
+        rows=rows,
+        claims=[Claim(**claim) for claim in facts.pop("claims")],
+        **{name: facts.pop(name) for name in ("reasons", "incomparable", "notes")},
+    )
+    figure = files["png"] if files["png"].exists() else None
+    return StoredResult(study=name, result=result, figure=figure, **facts)
+
+
+def files_of(name: str, scale: Scale, folder: Path) -> dict[str, Path]:
+    """Return the files of a result: csv, json and png."""
+    return {ending: folder / f"{name}-{scale}.{ending}" for ending in ("csv", "json", "png")}
+
+
+def latest(name: str, folder: Path = FOLDER) -> StoredResult | None:
+    """Return the stored result of the largest scale, or None."""
+    for scale in reversed(SCALES):
+        stored = load(name, scale, folder)
+        if stored is not None:
+            return stored
+    return None
+
+
+def studies_named(name: str, studies: Sequence[Study]) -> list[Study]:
+    """Return the study of this name, or all for "all"; raises InputError for an unknown name."""
+    matches = [study for study in studies if name in ("all", study.name)]
+    if not matches:
+        names = ", ".join(study.name for study in studies)
+        raise InputError(f"There is no study {name}. Accepted: all, {names}.")
+    return matches
+
+
+def machine() -> str:
+    """Return processor and number of usable cores."""
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = models[0] if models else processor
+    return f"{processor}, {cores()} cores"
+
+
+def commit() -> str:
+    """Return the commit of the checkout, with " with changes" if the code differs from it."""
+    root = Path(__file__).resolve().parents[2]
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    name = git("rev-parse", "--short=12", "HEAD")
+    changes = git("status", "--porcelain", "--", "bandgap", "benchmarks/studies/*.py")
+    return (name or "no repository") + (" with changes" if changes else "")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _row(cells: dict[str, str]) -> Row:
+    """Return the row of a line of the CSV file."""
+    values: dict[str, Any] = {column: cells[column] for column in COLUMNS}
+    for column in NUMBERS:
+        values[column] = float(values[column]) if values[column] else None
+    return Row(**values)

@@ -1,0 +1,204 @@
+"""What a study is: its rows and claims, when they agree with the paper, and the line that says so.
+
+A row agrees if its value differs from the printed one by at most
+
+    q sqrt(e^2 + e_printed^2) + u
+
+where e are the Monte-Carlo standard errors and u is one unit of the last printed digit (some tables
+are truncated, not rounded). q is a quantile of the normal distribution at which all compared rows
+of a study agree with probability 0.99, if both computations have the same expectations.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from scipy.stats import norm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
+FALSE_ALARM = 0.01  # of all rows of a study together
+
+Outcome = Literal["agrees", "disagrees", "cannot be compared"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One number of ours, next to the printed one.
+
+    Attributes
+    ----------
+    table
+        File of the printed number in `published`, without ".csv"; empty if none is printed.
+    setting, method, quantity
+        Where the number is in the table.
+    value, error
+        Our number and its Monte-Carlo standard error.
+    printed, printed_error, printed_unit
+        The printed number, its standard error if one is printed, and one unit of its last digit.
+    reading
+        How the text was understood, where it is not taken literally. Such rows are shown, and do
+        not count for the outcome.
+    """
+
+    table: str = ""
+    setting: str
+    method: str
+    quantity: str
+    value: float
+    error: float = 0.0
+    printed: float | None = None
+    printed_error: float = 0.0
+    printed_unit: float = 0.0
+    reading: str = ""
+
+    def agrees(self, quantile: float) -> bool:
+        """Whether the value is as near to the printed one as their errors allow."""
+        if self.printed is None:
+            return True
+        error = math.hypot(self.error, self.printed_error)
+        return abs(self.value - self.printed) <= quantile * error + self.printed_unit
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the text that the study checks, and the numbers that decide it."""
+
+    text: str
+    holds: bool
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a study computed.
+
+    Attributes
+    ----------
+    rows, claims
+        Numbers and statements.
+    reasons
+        For a method whose rows disagree: why. The key is `Row.method`.
+    incomparable
+        For a method that cannot be compared with the printed numbers: why. Its rows are shown, and
+        do not count for the outcome.
+    notes
+        Sentences that belong to the result, such as settings where the text has none.
+    draw
+        Draws the figure; None if the common figure of the rows is drawn.
+    """
+
+    rows: Sequence[Row] = ()
+    claims: Sequence[Claim] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    draw: "Callable[[Figure], None] | None" = None
+
+    @property
+    def compared_rows(self) -> list[Row]:
+        """Rows that count for the outcome."""
+        return [
+            row
+            for row in self.rows
+            if row.printed is not None and not row.reading and row.method not in self.incomparable
+        ]
+
+    @property
+    def quantile(self) -> float:
+        """The quantile q of this study."""
+        return quantile_of(len(self.compared_rows))
+
+    def disagreeing(self) -> list[Row]:
+        """Rows that count and do not agree."""
+        return [row for row in self.compared_rows if not row.agrees(self.quantile)]
+
+    def _read(self, method: str) -> list[str]:
+        """Return how many rows of a method agree under each other reading of the text."""
+        rows = [
+            row
+            for row in self.rows
+            if row.method == method and row.reading and row.printed is not None
+        ]
+        quantile = quantile_of(len(rows))
+        return [
+            f'Read as "{reading}", {sum(row.agrees(quantile) for row in part)} of {len(part)} '
+            "agree."
+            for reading in dict.fromkeys(row.reading for row in rows)
+            for part in [[row for row in rows if row.reading == reading]]
+        ]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether all rows that count agree and all claims hold."""
+        if not self.compared_rows and not self.claims:
+            return "cannot be compared"
+        holds = all(claim.holds for claim in self.claims)
+        return "agrees" if holds and not self.disagreeing() else "disagrees"
+
+    @property
+    def summary(self) -> str:
+        """The outcome, and how many numbers agree and statements hold."""
+        compared = self.compared_rows
+        parts = []
+        if compared:
+            n_agree = len(compared) - len(self.disagreeing())
+            parts.append(f"{n_agree} of {len(compared)} printed numbers agree")
+        if self.claims:
+            n_hold = sum(claim.holds for claim in self.claims)
+            parts.append(f"{n_hold} of {len(self.claims)} statements hold")
+        return self.outcome + (f" ({'; '.join(parts)})." if parts else ".")
+
+    @property
+    def explanations(self) -> list[str]:
+        """For every method that disagrees or cannot be compared: why."""
+        reasons = [
+            " ".join(
+                [f"{method}: {self.reasons.get(method, 'no reason found.')}", *self._read(method)]
+            )
+            for method in dict.fromkeys(row.method for row in self.disagreeing())
+        ]
+        return reasons + [f"{method}: {reason}" for method, reason in self.incomparable.items()]
+
+    @property
+    def verdict(self) -> str:
+        """One line: summary and explanations."""
+        return " ".join([self.summary, *self.explanations])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One study.
+
+    Attributes
+    ----------
+    name
+        What `python -m benchmarks study` calls it.
+    title
+        What it recomputes.
+    source
+        Where the paper has it.
+    tables
+        Files in `published` that it recomputes.
+    run
+        Computes it at a scale from a seed.
+    """
+
+    name: str
+    title: str
+    source: str
+    tables: tuple[str, ...]
+    run: Callable[[Scale, int], Result]
+
+
+def quantile_of(n_rows: int) -> float:
+    """Return the quantile at which `n_rows` equal rows all agree with probability 0.99.
+
+    >>> round(quantile_of(1), 2), round(quantile_of(100), 2)
+    (2.58, 3.89)
+    """
+    return float(norm.ppf(1.0 - 0.5 * FALSE_ALARM / max(n_rows, 1)))

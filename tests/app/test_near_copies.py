@@ -1,0 +1,54 @@
+"""Train names near-copies of a data set before a run, and proposes to keep formulas together."""
+
+from collections.abc import Callable
+
+import numpy as np
+from ase.build import bulk
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import Workspace, texts
+from tests.app.test_train import tick
+
+GROUPING = "Keep a formula on one side of the split"
+CRYSTALS = ("GaAs", "GaP", "InAs", "InP")
+
+
+def add_rattled(workspace: Workspace, n: int = 5) -> None:
+    """Store `n` displaced copies of each of four crystals, with gaps."""
+    rng = np.random.default_rng(0)
+    blocks = []
+    for name in CRYSTALS:
+        crystal = bulk(name, "zincblende", 5.8)
+        cell = " ".join(f"{x:.4f}" for x in crystal.cell.array.ravel())
+        for k in range(n):
+            positions = crystal.positions + 0.01 * rng.normal(size=(2, 3))
+            atoms = "".join(
+                f"{symbol} {x:.5f} {y:.5f} {z:.5f}\n"
+                for symbol, (x, y, z) in zip(crystal.symbols, positions, strict=True)
+            )
+            header = f'Lattice="{cell}" Properties=species:S:1:pos:R:3 id={name}-{k} pbc="T T T"'
+            blocks.append(f"2\n{header}\n{atoms}")
+    dataset = workspace.add_checked([("rattled.extxyz", "".join(blocks).encode())])
+    total = n * len(CRYSTALS)
+    labels = {"source": "gaps.csv", "matched": total}
+    gaps = np.linspace(1.0, 3.0, total)
+    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
+
+
+def test_near_copies_are_named_until_formulas_are_kept_together(
+    visit: Callable[..., AppTest], workspace: Workspace
+) -> None:
+    add_rattled(workspace)
+    at = visit("train")
+    assert "20 of 20 structures have a near-copy in this data set" in texts(at)
+    assert f"Tick **{GROUPING}** under More settings." in texts(at)
+    assert "near-copy in this data set" not in texts(tick(at, GROUPING))
+
+
+def test_no_grouping_is_proposed_for_one_formula(
+    visit: Callable[..., AppTest], workspace: Workspace
+) -> None:
+    workspace.add_labelled()
+    page_text = texts(visit("train"))
+    assert "60 of 60 structures have a near-copy in this data set" in page_text
+    assert "All structures have one formula" in page_text

@@ -1,0 +1,133 @@
+"""The page Result: verdict, next step, refit on all labels, and what is folded."""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.home import Home
+from bandgap.jobs.housekeeping import delete_dataset
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_finished_run import train_source
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture
+def workspace(tmp_path, trained, monkeypatch) -> Workspace:
+    """A copy of the workspace with one run, which a test may change."""
+    folder = tmp_path / "home"
+    shutil.copytree(trained[0].home.folder, folder)
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    return Workspace(trained[0].id, Home(folder))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Workspace, str]:
+    """A workspace with a run on 36 waters, 24 held out, and the id of the run."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    dataset = example.add_labelled()
+    run, _ = example.add_run(dataset, method="last_layer_ridge", n=36, n_test=24)
+    work_all(example.home)
+    return example, run
+
+
+def button(at: AppTest, label: str):
+    """Return the button whose label begins with this text."""
+    return next(b for b in at.button if b.label.startswith(label))
+
+
+def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> None:
+    at = visit("result", run=trained[1])
+    verdict = next(m.value for m in at.markdown if "held-out structures;" in m.value)
+    assert "RMSE 0." in verdict and "95 % intervals contain" in verdict
+    text = texts(at)
+    assert "far off" in text
+    assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in text
+    assert "bandgap transfer" in at.code[0].value
+    worst = at.dataframe[0].value
+    assert len(worst) == 8
+    assert list(worst["error_eV"].abs()) == sorted(worst["error_eV"].abs(), reverse=True)
+    assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+
+
+def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    at = visit("result", run=trained[1])
+    button(at, "Refit on all 60").click().run()
+    assert not at.exception
+    refit = workspace.library.runs(workspace.id)[0]
+    assert refit.title == "last_layer_ridge, refitted on all 60"
+    work_all(workspace.home)
+    parent = texts(visit("result", run=trained[1]))
+    at = visit("result", run=refit.id)
+    text = texts(at)
+    assert (
+        "Learned from all 60 labels. Error and coverage are those of last_layer_ridge, n = 36, "
+        "which learned from 36 and was tested on 24 others." in text
+    )
+    sentence = next(m.value for m in at.markdown if "held-out structures;" in m.value)
+    assert sentence in parent
+    assert not [b for b in at.button if b.label.startswith("Refit")]
+    assert "bandgap refit RUN" in at.code[0].value
+
+
+def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    refit = workspace.library.runs(workspace.id)[0]
+    at = visit("train", run=refit.id)
+    assert at.title[0].value == "Train"
+    work_all(workspace.home)
+    at.run()
+    assert at.title[0].value == "Result"
+    assert "The transfer is finished after" in texts(at)
+    assert visit("train", run=refit.id).title[0].value == "Train"  # not for a later visit
+
+
+def test_report_and_zip_of_a_run_can_be_downloaded(visit, trained, monkeypatch) -> None:
+    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
+    at = visit("result", run=trained[1], ws=trained[0].id)
+    names = [element.proto.label for element in at.get("download_button")]
+    assert {"Report (HTML)", "The run (zip)", "Held-out predictions (CSV)"} <= set(names)
+
+
+def test_predict_offers_the_refit_until_its_parent_is_chosen(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    at = visit("result", run=trained[1])
+    button(at, "Refit on all 60").click().run()
+    work_all(workspace.home)
+    refit = workspace.library.runs(workspace.id)[0]
+    at = visit("predict", run=trained[1])
+    box = next(b for b in at.selectbox if b.label == "Run")
+    assert box.value == refit.id
+    box.set_value(trained[1]).run()
+    box = next(b for b in at.selectbox if b.label == "Run")
+    assert box.value == trained[1]
+
+
+def test_refits_are_not_compared_because_their_error_is_that_of_the_parent(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    work_all(workspace.home)
+    assert "Comparing needs at least 2" in texts(visit("compare"))
+
+
+def test_result_of_a_run_whose_data_set_was_deleted_offers_no_refit(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    run = workspace.library.run(workspace.id, trained[1])
+    assert run is not None
+    delete_dataset(workspace.library, workspace.id, run.dataset)
+    at = visit("result", run=trained[1])
+    assert not [b for b in at.button if b.label.startswith("Refit")]
+    assert len([b for b in at.button if b.proto.type == "primary"]) == 1

@@ -1,0 +1,33 @@
+"""`python -m benchmarks study`: names, list, stored files and report."""
+
+import json
+
+
+def test_study_is_stored_listed_and_reported(run, tmp_path):
+    out = tmp_path / "results"
+    result = run("study", "figure-2.1", "--scale", "smoke", "--out", out, "--seed", 1)
+    assert result.exit_code == 0, result.output
+    assert "figure-2.1, smoke, " in result.output
+    assert "disagrees (3 of 4 statements hold)" in result.output
+    facts = json.loads((out / "figure-2.1-smoke.json").read_text())
+    assert facts["seed"] == 1 and facts["scale"] == "smoke"
+
+    listed = run("study", "--list", "--out", out).output.splitlines()
+    (line,) = [line for line in listed if line.startswith("figure-2.1")]
+    assert facts["date"] in line and "smoke   disagrees" in line
+    assert "not run" in next(line for line in listed if line.startswith("table-2.1"))
+
+    pages = tmp_path / "pages"
+    assert run("study", "--report", pages, "--out", out).exit_code == 0
+    assert "The printed rate lacks the square root" in (pages / "figure-2.1.md").read_text()
+    assert "| `table-2.1` |" in (pages / "index.md").read_text()
+
+
+def test_missing_and_unknown_names_are_refused(run):
+    nothing = run("study")
+    assert nothing.exit_code == 1
+    assert "Give the name of a study, all, --list or --report FOLDER." in nothing.output
+    unknown = run("study", "table-9")
+    assert unknown.exit_code == 1 and "There is no study table-9" in unknown.output
+    scale = run("study", "figure-2.1", "--scale", "huge")
+    assert "There is no scale huge. Accepted: smoke, laptop, paper." in scale.output

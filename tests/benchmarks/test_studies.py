@@ -1,0 +1,388 @@
+"""Studies: estimators against independent computations, verdicts, storage and report."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+
+from bandgap.inference.network.pcp_scales import point_estimate_scales
+from bandgap.networks.perceptron import (
+    NetworkConfig,
+    forward,
+    init_params,
+    layer_gradient_norms,
+    layer_variances,
+    layers_of,
+)
+from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
+from benchmarks.studies import batched_networks as networks
+from benchmarks.studies import figure_2_2, normal_means, report, results
+from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
+from benchmarks.studies.registry import NOT_RUN, STUDIES
+from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
+from benchmarks.studies.study import Claim, Result, Row, Study, quantile_of
+
+
+def row(**changes):
+    fields = {
+        "table": "table_3_1",
+        "setting": "p = 100, n2 = 1",
+        "method": "horseshoe",
+        "quantity": "error",
+        "value": 0.75,
+        "error": 0.01,
+        "printed": 0.76,
+        "printed_unit": 0.01,
+    }
+    return Row(**(fields | changes))
+
+
+class TestVerdict:
+    def test_row_agrees_within_errors_and_one_printed_unit(self):
+        limit = quantile_of(1) * 0.01 + 0.01
+        assert row(value=0.76 + 0.99 * limit).agrees(quantile_of(1))
+        assert not row(value=0.76 + 1.01 * limit).agrees(quantile_of(1))
+        assert row(value=0.76 + 1.5 * limit, printed_error=0.02).agrees(quantile_of(1))
+
+    def test_one_row_apart_disagrees_and_its_reason_is_given(self):
+        result = Result(
+            rows=[row(), row(method="MLE", value=2.0)], reasons={"MLE": "n is not printed."}
+        )
+        assert result.outcome == "disagrees"
+        assert result.verdict == (
+            "disagrees (1 of 2 printed numbers agree). MLE: n is not printed."
+        )
+
+    def test_rows_of_another_reading_do_not_count_and_are_mentioned(self):
+        rows = [row(value=2.0), row(reading="tau = q/p")]
+        verdict = Result(rows=rows).verdict
+        assert verdict.startswith("disagrees (0 of 1 printed numbers agree). horseshoe: no reason")
+        assert 'Read as "tau = q/p", 1 of 1 agree.' in verdict
+
+    def test_incomparable_method_does_not_count(self):
+        result = Result(rows=[row(value=2.0)], incomparable={"horseshoe": "the data are lost."})
+        assert result.verdict == "cannot be compared. horseshoe: the data are lost."
+
+    def test_failed_claim_disagrees(self):
+        assert Result(claims=[Claim("a", False, "b")]).outcome == "disagrees"
+
+    def test_quantile_gives_one_false_alarm_in_a_hundred_studies(self):
+        rng = np.random.default_rng(0)
+        n = 30
+        alarms = np.abs(rng.standard_normal((20_000, n))).max(1) > quantile_of(n)
+        # 200 alarms are expected; 40 are three standard deviations.
+        assert abs(alarms.sum() - 200) < 45
+
+
+class TestPublishedTables:
+    def test_every_table_has_a_study_or_a_reason(self):
+        recomputed = {table for study in STUDIES for table in study.tables}
+        assert set(table_names()) == recomputed | set(NOT_RUN)
+        assert not recomputed & set(NOT_RUN)
+
+    def test_printed_number_has_the_unit_of_its_last_digit(self):
+        cells = row_of("table_3_1", p=100, n2=1)
+        assert printed(cells, "horseshoe", "max_se") == {
+            "printed": 0.76,
+            "printed_unit": 0.01,
+            "printed_error": 0.0016,
+        }
+
+    def test_row_that_is_not_unique_is_refused(self):
+        with pytest.raises(KeyError, match="5 rows"):
+            row_of("table_3_1", n2=1)
+
+    def test_names_of_studies_are_unique(self):
+        assert len({study.name for study in STUDIES}) == len(STUDIES)
+
+
+class TestNormalMeans:
+    @pytest.mark.parametrize("z", [0.0, 0.5, 3.0, 12.0])
+    @pytest.mark.parametrize("tau", [0.01, 0.4])
+    def test_horseshoe_weight_is_the_ratio_of_integrals_of_eq_3_5(self, z, tau):
+        def integral(power):
+            return quad(
+                # u = v^2 removes the singularity at 0
+                lambda v: (
+                    2
+                    * v ** (2 * power + 1)
+                    * math.exp(0.5 * z * z * (v * v - 1))
+                    / (tau**2 + (1 - tau**2) * v * v)
+                ),
+                0,
+                1,
+                points=[tau],
+                epsabs=1e-13,
+            )[0]
+
+        _, weight = normal_means.horseshoe_weights(np.array([z]), tau)
+        assert weight[0] == pytest.approx(integral(0.5) / integral(-0.5), rel=1e-6)
+
+    def test_horseshoe_integrates_tau(self):
+        """One data set of three values, against a sum over lambda and tau of the joint density."""
+        z = np.array([[0.3, -4.0, 1.5]])
+        variance = 0.5
+        log_tau = np.linspace(math.log(1 / 3), 0.0, 2001)
+        log_marginal = np.zeros_like(log_tau)
+        weights = np.empty((3, log_tau.size))
+        for k, value in enumerate(log_tau):
+            marginal, weights[:, k] = normal_means.horseshoe_weights(
+                np.abs(z[0]) / math.sqrt(variance), math.exp(value)
+            )
+            log_marginal[k] = marginal.sum()
+        posterior = np.exp(log_marginal + log_tau) / (1.0 + np.exp(2.0 * log_tau))
+        expected = z[0] * (weights @ posterior) / posterior.sum()
+        # The table has 40 points of tau, and is linear in z between points 0.02 apart.
+        np.testing.assert_allclose(normal_means.horseshoe(z, variance)[0], expected, rtol=5e-3)
+
+    def test_pcp_is_the_mean_of_the_one_dimensional_posterior(self):
+        z = np.array([[1.0, -2.0, 0.5, 3.0]])
+        n1 = 10
+        n2 = 2
+        lam = math.log(2.0) / math.sqrt(n1 - math.log1p(n1))
+
+        def density(x):
+            d = math.sqrt(x - math.log1p(x))
+            v = 1 / n2 + (1 + x) / n1
+            prior = lam * math.exp(-lam * d) * x / (2 * (1 + x) * d)
+            return prior * v ** (-0.5 * z.size) * math.exp(-0.5 * float((z**2).sum()) / v)
+
+        def weighted(x):
+            return density(x) * ((1 + x) / n1) / (1 / n2 + (1 + x) / n1)
+
+        ends = {"a": 1e-9, "b": 3000, "points": [1, 10, 100], "limit": 200}
+        weight = quad(weighted, **ends)[0] / quad(density, **ends)[0]
+        np.testing.assert_allclose(normal_means.pcp(z, n1=n1, n2=n2), weight * z, rtol=2e-3)
+
+    def test_thresholds_of_least_unbiased_risk_are_near_the_best(self):
+        rng = np.random.default_rng(1)
+        theta = np.where(rng.uniform(size=(40, 2000)) < 0.1, 5.0, 0.0)
+        z = theta + rng.standard_normal(theta.shape)
+        threshold = normal_means.sure_threshold(z, 1.0)
+        risk = ((normal_means.soft(z, threshold) - theta) ** 2).mean()
+        grid = [((normal_means.soft(z, t) - theta) ** 2).mean() for t in np.arange(0, 4, 0.1)]
+        assert min(grid) * 0.99 < risk < min(grid) * 1.03
+
+
+class TestFigure22:
+    @pytest.mark.parametrize("variance", [1.5, 4.0, 100.0])
+    def test_divergence_of_one_normal_is_its_formula(self, variance):
+        value = figure_2_2._divergence(torch.zeros(4, 2), torch.full((4, 2), variance))
+        expected = 0.5 * (variance - 1.0 - math.log(variance))
+        assert float(value) == pytest.approx(expected, rel=1e-4)
+
+    @pytest.mark.parametrize("d", [0.3, 0.03])
+    def test_divergence_is_that_of_the_expansion_where_all_units_are_active(self, d):
+        """Without kinks of the activation the expansion is exact to first order."""
+        generator = torch.Generator().manual_seed(2)
+        x = inputs_of(Design(), (10,), generator=generator)
+        params = init_params(NetworkConfig(30, hidden=(64, 32)), generator=generator)
+        params["bias.1"] += 8.0
+        params["bias.2"] += 48.0
+        c = torch.tensor([[0.2, 0.3, 0.5]], dtype=torch.float64)
+        terms = point_estimate_terms(layer_gradient_norms(params, x).double(), c)
+        tau = inverse_distance(torch.tensor([d], dtype=torch.float64), terms)
+        sampled = figure_2_2.divergences(
+            layers_of(params), x, tau[:, None] * c, 5000, generator=generator
+        )
+        # The standard error of 5,000 draws is 1 % of d at d = 0.03.
+        assert math.sqrt(2.0 * float(sampled[0])) == pytest.approx(d, rel=0.04)
+
+
+def test_simulated_target_has_the_stated_moments():
+    design = Design(added=5)
+    x = inputs_of(design, (200_000,), generator=torch.Generator().manual_seed(0))
+    correlation = np.corrcoef(x[:, :3].numpy().T)
+    np.testing.assert_allclose(correlation[0], [1.0, 0.5, 0.25], atol=0.01)
+    assert float(mean_function(design, x, target=True).var()) == pytest.approx(4.0, rel=0.03)
+    assert design.amplitude == pytest.approx(6.596, abs=1e-3)
+
+
+class TestStorageAndReport:
+    @pytest.fixture
+    def stored(self, tmp_path):
+        study = Study(
+            name="table-3.1",
+            title="A title",
+            source="a paper",
+            tables=("table_3_1",),
+            run=lambda scale, seed: Result(),
+        )
+        result = Result(
+            rows=[row(), row(method="MLE", value=2.0), row(reading="tau = q/p")],
+            claims=[Claim("p decreases", True, "seen")],
+            reasons={"MLE": "not printed."},
+            notes=["A note."],
+        )
+        saved = results.save(
+            study, result, scale="smoke", seed=3, seconds=1.25, folder=tmp_path / "results"
+        )
+        return study, saved, tmp_path
+
+    def test_loaded_result_is_the_saved_one(self, stored):
+        study, saved, folder = stored
+        loaded = results.latest(study.name, folder / "results")
+        assert loaded.result.rows == saved.result.rows
+        assert loaded.result.verdict == saved.result.verdict
+        assert (loaded.scale, loaded.seed, loaded.date) == ("smoke", 3, saved.date)
+        assert loaded.figure.read_bytes()[:4] == b"\x89PNG"
+        assert results.latest("table-3.2", folder / "results") is None
+
+    def test_report_has_every_table_and_the_numbers(self, stored):
+        study, saved, folder = stored
+        report.write_report(
+            [study], {study.name: saved}, dict.fromkeys(table_names(), "later"), folder / "pages"
+        )
+        overview = (folder / "pages" / "index.md").read_text()
+        assert "[table-3.1](table-3.1.md): disagrees" in overview
+        assert all(f"| `{table}` |" in overview for table in table_names())
+        assert "not run: later" in overview
+        page = (folder / "pages" / "table-3.1.md").read_text()
+        assert "| p = 100, n2 = 1 | 0.75 ± 0.01 [0.76] | 2 ± 0.01 [0.76] ≠ |" in page
+        assert "MLE: not printed." in page and "A note." in page
+        assert saved.commit in page and saved.machine in page
+
+    def test_unknown_study_is_refused_with_the_names(self):
+        from bandgap.foundation.errors import InputError
+
+        with pytest.raises(InputError, match="There is no study table-9"):
+            results.studies_named("table-9", STUDIES)
+
+
+@pytest.mark.parametrize("name", ["figure-2.1", "table-3.4"])
+def test_smoke_scale_runs(name):
+    study = next(study for study in STUDIES if study.name == name)
+    result = study.run("smoke", 0)
+    assert result.outcome in ("agrees", "disagrees")
+    assert all(math.isfinite(number.value) for number in result.rows)
+    if study.tables:
+        assert {number.table for number in result.rows} - {""} == set(study.tables)
+        assert len(read_table(study.tables[0])) > 0
+
+
+class TestBatchedNetworks:
+    """The independent networks and sampler of table 2.1, against the package and known laws."""
+
+    WIDTHS = (3, 5, 4, 1)
+
+    @pytest.fixture
+    def problem(self):
+        generator = torch.Generator().manual_seed(0)
+        layers = networks.glorot(2, self.WIDTHS, generator=generator)
+        for layer in layers:
+            layer[..., -1] = 0.3 * torch.randn(layer.shape[:2], generator=generator)
+        x = torch.randn(2, 6, 3, generator=generator)
+        return layers, x
+
+    @staticmethod
+    def params_of(layers, i):
+        params = {}
+        for number, layer in enumerate(layers, start=1):
+            params[f"weight.{number}"] = layer[i, :, :-1]
+            params[f"bias.{number}"] = layer[i, :, -1]
+        return params
+
+    def test_output_and_gradient_norms_are_those_of_the_package(self, problem):
+        layers, x = problem
+        alpha = networks.gradient_norms(layers, x)
+        f = networks.output(layers, x)
+        for i in range(2):
+            params = self.params_of(layers, i)
+            np.testing.assert_allclose(f[i], forward(params, x[i]), atol=1e-6)
+            np.testing.assert_allclose(alpha[i], layer_gradient_norms(params, x[i]), rtol=1e-5)
+
+    def test_variances_of_the_output_are_those_of_the_package(self, problem):
+        layers, x = problem
+        sds = [0.1 + layer.abs() for layer in layers]
+        gains = networks.output_variances(layers, sds, x)
+        expected = layer_variances(self.params_of(layers, 1), self.params_of(sds, 1), x[1])
+        np.testing.assert_allclose(gains[1], expected, rtol=1e-5)
+
+    def test_prior_of_scales_is_that_of_the_package(self, problem):
+        layers, x = problem
+        alpha = networks.gradient_norms(layers, x)
+        states = torch.randn(2, 4, generator=torch.Generator().manual_seed(1)).double()
+        lam = torch.tensor([0.5, 3.0]).double()
+        b = torch.tensor([0.2, 0.7]).double()
+        weights = torch.full((6,), 1 / 6).double()
+        values = networks.pcp_log_prior(alpha, weights, lam, b)(states)
+        for i in range(2):
+            prior = point_estimate_scales(alpha[i], lam=float(lam[i]), noise_b=float(b[i]))
+            other = states[i : i + 1] + torch.tensor([[0.1, -0.3, 0.2, 0.5]]).double()
+            pair = torch.cat([states[i : i + 1], other])
+            many = networks.pcp_log_prior(
+                alpha[i : i + 1].expand(2, -1, -1), weights, lam[i].expand(2), b[i].expand(2)
+            )(pair)
+            expected = prior.log_density(pair)
+            # Densities are known up to a constant.
+            assert float(many[1] - many[0]) == pytest.approx(float(expected[1] - expected[0]))
+            assert float(many[0]) == pytest.approx(float(values[i]))
+
+    def test_training_in_a_batch_is_training_alone(self, problem):
+        layers, x = problem
+        y = x.sum(2)
+        config = networks.Training(max_epochs=15, batch_sizes=(8,))
+
+        def trained(part):
+            return networks.train(
+                [layer[part] for layer in layers],
+                x[part],
+                y[part],
+                config=config,
+                generator=torch.Generator().manual_seed(0),
+            )
+
+        both = trained(slice(0, 2))
+        first = trained(slice(0, 1))
+        # The batch holds all training rows, so that the order of rows does not matter.
+        for many, single in zip(both, first, strict=True):
+            np.testing.assert_allclose(many[0], single[0], atol=1e-5)
+        before = (networks.output(layers, x) - y).square().mean()
+        assert (networks.output(both, x) - y).square().mean() < before
+
+    def test_sampler_has_the_moments_of_a_linear_model(self):
+        """Without a hidden layer the posterior given sigma is normal; sigma is summed over."""
+        generator = torch.Generator().manual_seed(3)
+        chains = 200
+        x = torch.randn(1, 8, 2, generator=generator)
+        y = x[..., 0] - 0.5 * x[..., 1] + 0.3 * torch.randn(1, 8, generator=generator)
+        problem = networks.Problem(
+            [torch.zeros(chains, 1, 3)],
+            None,
+            x.expand(chains, -1, -1),
+            y.expand(chains, -1),
+            lambda state: -2.0 * (state - math.log(0.5)).square().sum(1),
+            lambda state: torch.ones_like(state[:, 1:]),
+        )
+        result = networks.sample(
+            problem,
+            x.expand(chains, -1, -1),
+            start=torch.full((chains, 2), math.log(0.5)).double(),
+            chains=networks.Chains(warmup=80, draws=80, leapfrog=6),
+            generator=generator,
+        )
+        design = torch.cat([x[0], torch.ones(8, 1)], 1).double().numpy()
+        labels = y[0].double().numpy()
+        grid = np.linspace(-3.0, 2.0, 301)
+        log_weights, means, variances = [], [], []
+        for log_sigma in grid:
+            noise = math.exp(2.0 * log_sigma)
+            marginal = design @ design.T + noise * np.eye(8)
+            misfit = labels @ np.linalg.solve(marginal, labels)
+            prior = -2.0 * (log_sigma - math.log(0.5)) ** 2
+            log_weights.append(prior - 0.5 * np.linalg.slogdet(marginal)[1] - 0.5 * misfit)
+            covariance = np.linalg.inv(design.T @ design / noise + np.eye(3))
+            means.append(design @ covariance @ design.T @ labels / noise)
+            variances.append(np.einsum("ij,jk,ik->i", design, covariance, design))
+        weights = np.exp(np.array(log_weights) - max(log_weights))
+        weights /= weights.sum()
+        mean = weights @ np.array(means)
+        variance = weights @ (np.array(variances) + np.array(means) ** 2) - mean**2
+        outputs = result.outputs.double().numpy()
+        # 200 independent chains and 8 rows: a false alarm in 20,000 runs at 4.5 standard errors.
+        error = outputs.mean(0).std(0, ddof=1) / math.sqrt(chains)
+        assert (np.abs(outputs.mean((0, 1)) - mean) < 4.5 * error).all()
+        np.testing.assert_allclose(outputs.reshape(-1, 8).var(0), variance, rtol=0.12)
+        assert 0.6 < float(result.acceptance.mean()) < 0.97

@@ -1,0 +1,52 @@
+"""Pages of a full workspace by the rules of axe-core, in both themes: no serious finding."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+
+from tests.e2e.browsing import PAGES, expect_ready
+from tests.e2e.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).with_name("axe") / "axe.min.js"
+_SERIOUS = """() => axe.run(document, {resultTypes: ['violations']}).then(({violations}) =>
+    violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
+        .flatMap(({id, nodes}) => nodes.map(node => {
+            const {message} = [...node.any, ...node.all, ...node.none][0] ?? {}
+            return `${id}: ${node.html.slice(0, 120)} ${message}`
+        })))"""
+
+
+@pytest.fixture(scope="module")
+def visited(visitor: BrowserContext, dashboard: Dashboard) -> Iterator[Page]:
+    """One page for all visits: what it has loaded of Streamlit and Plotly stays loaded."""
+    with visitor.new_page() as page:
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(dashboard.at(**dashboard.choices))
+        yield page
+
+
+def serious_findings(page: Page) -> list[str]:
+    """Return the elements of a page with a serious or critical finding."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    findings: list[str] = page.evaluate(_SERIOUS)
+    return findings
+
+
+@pytest.mark.parametrize("title", list(PAGES))
+def test_page_has_no_serious_finding_in_either_theme(visited: Page, title: str) -> None:
+    visited.emulate_media(color_scheme="light")
+    visited.get_by_role("link", name=title, exact=True).click()
+    expect_ready(visited, title)
+    assert serious_findings(visited) == []
+    visited.emulate_media(color_scheme="dark")
+    visited.wait_for_timeout(300)  # colours change over some frames
+    assert serious_findings(visited) == [], "in the dark theme"
+
+
+def test_finding_is_reported(visited: Page) -> None:
+    visited.evaluate("() => document.querySelector('main, section').append(new Image())")
+    assert any("image-alt" in finding for finding in serious_findings(visited))

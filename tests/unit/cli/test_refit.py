@@ -1,0 +1,92 @@
+"""`bandgap refit`: the files of the transfer are found again, and other places can be named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bandgap.storage.run_archives import run_archive
+from tests.unit.cli.conftest import Run
+
+WORDS = "--label gap_eV --level-of-theory PBE --method freeze --n-test 3".split()
+
+
+@pytest.fixture
+def transferred(run: Run, waters: Path, tmp_path: Path) -> Path:
+    """A run that learned from five waters and held out three."""
+    model = tmp_path / "run"
+    done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
+    assert done.exit_code == 0
+    assert f"bandgap refit {model} --out {model}-all" in done.stderr
+    return model
+
+
+def test_refit_needs_only_the_run_and_learns_from_all(
+    run: Run, transferred: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "all"
+    done = run("refit", transferred, "--out", out)
+    assert done.exit_code == 0
+    assert (
+        "Learned from all 8 labels. Error and coverage are those of run, which learned from 5 and "
+        "was tested on 3 others." in done.stdout
+    )
+    manifest, before = (
+        json.loads((folder / "manifest.json").read_text()) for folder in (out, transferred)
+    )
+    assert manifest["n"] == 8
+    assert manifest["metrics"] == before["metrics"]
+    assert manifest["inputs"] == before["inputs"]
+    assert manifest["level_of_theory"] == "PBE"
+
+
+def test_refit_reads_moved_structures_where_the_option_says(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "moved" / waters.name
+    moved.parent.mkdir()
+    shutil.move(waters, moved)
+    failed = run("refit", transferred, "--out", tmp_path / "all")
+    assert failed.exit_code == 1
+    assert "does not exist here" in failed.stderr and "give --structures" in failed.stderr
+    done = run("refit", transferred, "--structures", moved, "--out", tmp_path / "all")
+    assert done.exit_code == 0
+
+
+def test_refit_of_a_run_without_inputs_asks_for_them(
+    run: Run, transferred: Path, tmp_path: Path
+) -> None:
+    file = transferred / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["inputs"]
+    file.write_text(json.dumps(manifest))
+    failed = run("refit", transferred, "--out", tmp_path / "all")
+    assert failed.exit_code == 1
+    assert "does not say which files it was made from" in failed.stderr
+    assert "Give --source." in failed.stderr
+
+
+def test_refit_does_not_replace_its_parent(run: Run, transferred: Path) -> None:
+    failed = run("refit", transferred, "--out", transferred)
+    assert failed.exit_code != 0
+    assert (transferred / "manifest.json").is_file()
+
+
+def test_zip_of_a_run_predicts_and_reports_like_its_folder(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "moved.zip"
+    archive.write_bytes(run_archive(transferred))
+    tables = []
+    for model in (transferred, archive):
+        table = tmp_path / f"{model.name}.csv"
+        done = run("predict", "--model", model, "--structures", waters, "--out", table)
+        assert done.exit_code == 0
+        tables.append(table.read_text())
+    assert tables[0] == tables[1]
+    page = tmp_path / "report.html"
+    assert run("report", archive, "--out", page, "--title", "Waters").exit_code == 0
+    text = page.read_text()
+    assert "<h1>Waters</h1>" in text
+    assert f"--structures {waters}" in text and "--method freeze" in text

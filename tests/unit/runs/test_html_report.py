@@ -1,0 +1,89 @@
+"""The report of a run: one file with the run's own numbers, without the network."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+from bandgap.evaluation.calibrators import fit_calibrator
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.evaluation.result_verdict import result_verdict
+from bandgap.runs.html_report import ReportText, report_html, write_report
+from bandgap.runs.methods_text import methods_text
+from bandgap.runs.refit import refit_run
+from tests.unit.runs.brief_transfer import transfer
+from tests.unit.runs.test_refit import labelled, manifest_of
+
+
+@pytest.fixture(scope="module")
+def run(source_folder, world, tmp_path_factory):
+    """A run that learned from 18 molecules and held out 6."""
+    return transfer(source_folder, world, tmp_path_factory.mktemp("report") / "run", n_test=6)
+
+
+def text_of(page: str) -> str:
+    """Return the text of a page without scripts and markup."""
+    bare = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", bare)))
+
+
+def test_report_has_the_numbers_of_the_run(run, tmp_path):
+    file = write_report(run, tmp_path / "new" / "report.html")
+    text = text_of(file.read_text(encoding="utf-8"))
+    manifest = manifest_of(run)
+    assert result_verdict(load_heldout(run, manifest), manifest).sentence in text
+    assert f"RMSE (eV) {manifest['metrics']['rmse_eV']:.3f}" in text
+    assert manifest["data"]["fingerprint"] in text
+    assert manifest["source"]["fingerprint"] in text
+    assert methods_text(manifest) in text
+    assert f"torch {manifest['versions']['torch']}" in text
+    assert "level of theory made up" in text
+    for id_ in manifest["split"]["test"]:
+        assert id_ in text
+
+
+def test_report_needs_no_network(run):
+    page = report_html(run, text=ReportText())
+    assert re.findall(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=", page) == []
+    assert page.count("Plotly.newPlot(") >= 4
+    assert "function newPlot" in page or "newPlot:" in page or "newPlot=" in page
+
+
+def test_names_in_a_report_are_text_and_not_markup(run):
+    page = report_html(
+        run, text=ReportText(title="<b>bold</b>", data="a & <i>b</i>", command="<x>")
+    )
+    assert "<b>bold</b>" not in page and "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "a &amp; &lt;i&gt;b&lt;/i&gt;" in page
+    assert "<pre>&lt;x&gt;</pre>" in page
+
+
+def test_report_of_a_refit_says_whose_error_it_is(run, source_folder, world, tmp_path):
+    refit = refit_run(run, source_folder, labelled(world), out=tmp_path / "refit")
+    text = text_of(report_html(refit, text=ReportText(parent="the first run")))
+    assert "Error and coverage are those of the first run, which learned from 18" in text
+    assert "held out for the test 6" in text and "learned from 24" in text
+    assert "the model was then refitted on all 24 labels" in text
+
+
+def test_report_of_a_run_without_a_test_has_no_error(source_folder, world, tmp_path):
+    run = transfer(source_folder, world, tmp_path / "run", n=24, n_test=0)
+    text = text_of(report_html(run, text=ReportText()))
+    assert "Error on held-out structures" not in text
+    assert "The model learned from 24 structures; none was held out." in text
+
+
+def test_methods_text_names_split_sampler_and_calibrator(run):
+    manifest = json.loads(json.dumps(manifest_of(run)))
+    manifest["diagnostics"] |= {"rhat": {"tau": 1.012, "c1": None}, "ess": {"tau": 433.2}}
+    manifest["config"] = {"sampler": {"chains": 4, "warmup": 200, "draws": 400}}
+    manifest["request"]["by_formula"] = True
+    heldout = load_heldout(run, manifest_of(run))
+    many = heldout.rows(np.arange(36) % 6)
+    text = methods_text(manifest, calibrator=fit_calibrator(many, "variance", share=0.6))
+    assert "6 structures were held out by formula (seed 5), and the model learned from 18" in text
+    assert "sampled by 4 chains of 400 draws after 200 iterations of warm-up" in text
+    assert "largest R-hat 1.012, at least 433 effective draws" in text
+    assert "calibrated by variance scaling on 22 of the held-out structures" in text

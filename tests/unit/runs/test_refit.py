@@ -1,0 +1,137 @@
+"""A refit learns from all labels and reports the test of its parent."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.table import LabelledSet
+from bandgap.evaluation.calibrators import fit_calibrator, load_calibrator, save_calibrator
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.foundation.errors import InputError
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.refit import refit_run
+from bandgap.runs.requests import PredictRequest
+from bandgap.runs.stored import load_run
+from tests.unit.runs.brief_transfer import transfer
+
+
+def labelled(world, gaps_eV=None):
+    """Return the set that `transfer` learns from."""
+    return LabelledSet(world.records, world.gaps_eV if gaps_eV is None else gaps_eV, "made up")
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def parent(source_folder, world, tmp_path_factory):
+    """A run that learned from 12 molecules, held back 3 and held out 6; tests do not change it."""
+    out = tmp_path_factory.mktemp("refit") / "parent"
+    options = {"n": 15, "n_test": 6, "conformal_share": 0.2}
+    return transfer(source_folder, world, out, **options)
+
+
+@pytest.fixture(scope="module")
+def refit(parent, source_folder, world):
+    """The refit of the parent on all 24 molecules."""
+    return refit_run(parent, source_folder, labelled(world), out=parent.parent / "refit")
+
+
+def test_refit_learns_from_all_labels_with_the_request_of_its_parent(refit, parent, world):
+    manifest = manifest_of(refit)
+    before = manifest_of(parent)
+    assert sorted(manifest["split"]["train"]) == sorted(record.id for record in world.records)
+    assert (manifest["split"]["test"], manifest["n"]) == ([], 24)
+    changed = {
+        name for name, value in manifest["request"].items() if value != before["request"][name]
+    }
+    assert changed == {"n", "n_test", "conformal_share"}
+
+
+def test_refit_has_the_weights_of_a_run_on_all_labels(refit, source_folder, world, tmp_path):
+    run = transfer(source_folder, world, tmp_path / "all", n=24, n_test=0)
+    predictions = [predict_run(folder, world.records) for folder in (refit, run)]
+    np.testing.assert_array_equal(predictions[0].mean_eV, predictions[1].mean_eV)
+
+
+def test_error_of_a_refit_is_that_of_the_test_of_its_parent(refit, parent):
+    manifest = manifest_of(refit)
+    before = manifest_of(parent)
+    for name in ("metrics", "tested", "test_gaps_eV"):
+        assert manifest[name] == before[name]
+    assert manifest["refit"]["parent"] == "parent"
+    assert manifest["refit"]["n"] == before["n"] == 12
+    assert manifest["refit"]["test"] == before["split"]["test"]
+    split_fields = manifest["refit"]["request"]
+    assert {**manifest["request"], **split_fields} == before["request"]
+    heldout = load_heldout(refit, manifest)
+    assert list(heldout.predictions.ids) == before["split"]["test"]
+    assert np.sqrt(np.mean(heldout.errors_eV**2)) == pytest.approx(before["metrics"]["rmse_eV"])
+
+
+def test_conformal_scores_of_a_refit_are_those_of_structures_not_learned_from(refit, parent, world):
+    assert load_run(refit).conformal.scores.tolist() == load_run(parent).conformal.scores.tolist()
+    held_back = load_run(parent).conformal.ids
+    # its own scores on these structures, which it has learned from, would be smaller
+    of_refit = predict_run(refit, [record for record in world.records if record.id in held_back])
+    gap_of = dict(zip([record.id for record in world.records], world.gaps_eV, strict=True))
+    gaps = np.array([gap_of[id_] for id_ in of_refit.ids])
+    leaked = np.abs(gaps - of_refit.mean_eV) / of_refit.sd_new_eV
+    assert leaked.max() < load_run(refit).conformal.scores.max()
+
+
+def test_refit_has_the_calibrator_of_its_parent_and_predict_applies_it(
+    source_folder, world, tmp_path
+):
+    many = dataclasses.replace(
+        world,
+        records=[*world.source_records[:40], *world.records],
+        gaps_eV=np.concatenate([world.source_gaps_eV[:40], world.gaps_eV]),
+    )
+    parent = transfer(source_folder, many, tmp_path / "parent", n=18, n_test=40)
+    calibrator = fit_calibrator(load_heldout(parent, manifest_of(parent)), "variance")
+    save_calibrator(parent, calibrator)
+    refit = refit_run(parent, source_folder, labelled(many), out=tmp_path / "refit")
+    assert load_calibrator(refit) == calibrator
+    plain = predict_run(refit, many.records[:3], PredictRequest(calibrated=False))
+    scaled = predict_run(refit, many.records[:3])
+    np.testing.assert_allclose(scaled.sd_new_eV, calibrator.factor * plain.sd_new_eV)
+
+
+def test_refit_with_other_gaps_is_refused(parent, source_folder, world, tmp_path):
+    gaps = world.gaps_eV.copy()
+    gaps[0] += 0.1
+    with pytest.raises(InputError, match=r"labelled structures differ from those of this run \(24"):
+        refit_run(parent, source_folder, labelled(world, gaps), out=tmp_path / "out")
+
+
+def test_refit_with_another_source_is_refused(parent, world, tmp_path):
+    run = transfer(
+        None, world, tmp_path / "plain", method="gaussian_process", settings={}, n_test=6
+    )
+    assert refit_run(run, None, labelled(world), out=tmp_path / "again").name == "again"
+    manifest = manifest_of(run)
+    manifest["source"]["fingerprint"] = manifest_of(parent)["source"]["fingerprint"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="the source model differs"):
+        refit_run(run, None, labelled(world), out=tmp_path / "out")
+
+
+def test_refit_of_a_refit_is_refused_and_names_the_parent(refit, source_folder, world, tmp_path):
+    with pytest.raises(InputError, match="refitted on all labels already. Give .* parent"):
+        refit_run(refit, source_folder, labelled(world), out=tmp_path / "out")
+
+
+def test_refit_of_a_run_without_a_test_is_refused(source_folder, world, tmp_path):
+    run = transfer(source_folder, world, tmp_path / "run", n=24, n_test=0)
+    with pytest.raises(InputError, match="held out no structures"):
+        refit_run(run, source_folder, labelled(world), out=tmp_path / "out")
+
+
+def test_refit_at_another_level_of_theory_is_refused(parent, source_folder, world, tmp_path):
+    data = dataclasses.replace(labelled(world), level_of_theory="HSE06")
+    with pytest.raises(InputError, match="'HSE06'.* 'made up'"):
+        refit_run(parent, source_folder, data, out=tmp_path / "out")

@@ -1,0 +1,52 @@
+"""The three cards of methods: their roles, and the measured error of crystals like the target."""
+
+import pytest
+
+from bandgap.sources.method_cards import MEASURED_EV, MethodCard, kind_of, method_cards
+from bandgap.sources.proposed import Target, propose
+from bandgap.transfer import METHODS
+
+ORGANIC = {("C", "H", "N"): 20}
+PEROVSKITES = {("C", "H", "I", "N", "Pb"): 20}
+SALTS = {("C", "Ca", "H", "O"): 20}
+OXIDES = {("O", "Ti"): 20}
+
+
+@pytest.mark.parametrize(
+    ("elements", "level", "transfers", "methods"),
+    [
+        (ORGANIC, "PBE", True, ["feature_gp", "last_layer_ridge", "kernel_ridge"]),
+        (ORGANIC, "GFN1-xTB", True, ["btl_pcp_pe", "feature_gp", "kernel_ridge"]),
+        (PEROVSKITES, "HSE06", False, ["stacking", "gaussian_process", "kernel_ridge"]),
+        (SALTS, "PBE", True, ["feature_gp", "last_layer_ridge", "kernel_ridge"]),
+        (OXIDES, "PBE", False, ["stacking", "gaussian_process", "kernel_ridge"]),
+    ],
+    ids=["organic", "tight binding", "perovskites", "salts", "oxides"],
+)
+def test_cards_are_the_proposed_a_fast_and_a_baseline_method(elements, level, transfers, methods):
+    target = Target(elements, level, 10)
+    cards = method_cards(target, propose(target, transfers=transfers))
+    assert [card.role for card in cards] == ["Recommended", "Fast", "Baseline"]
+    assert [card.method for card in cards] == methods
+    for card in cards:
+        assert card.error_eV == MEASURED_EV[kind_of(target), transfers][card.method]
+        assert card.sentence == f"RMSE {card.error_eV:.2f} eV on {card.kind} (100 labelled)."
+
+
+def test_many_rows_have_a_fast_method_that_takes_no_matrix_of_their_size():
+    target = Target(ORGANIC, "PBE", 5_000)
+    methods = [card.method for card in method_cards(target, propose(target, transfers=True))]
+    assert methods == ["btl_pcp_pe", "last_layer_ridge", "kernel_ridge"]
+
+
+def test_error_without_electron_levels_is_not_shown_for_a_proposal_with_them():
+    target = Target(ORGANIC, "PBE", 10)
+    cards = method_cards(target, propose(target, transfers=True, levels_installed=True))
+    assert [card.error_eV for card in cards] == [None] * 3
+    assert MethodCard("Fast", "x", None, cards[0].kind).sentence == ""
+
+
+def test_measured_methods_exist_and_errors_are_plausible():
+    for errors in MEASURED_EV.values():
+        assert set(errors) <= set(METHODS)
+        assert all(0 < error < 2 for error in errors.values())

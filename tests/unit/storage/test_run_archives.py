@@ -1,0 +1,97 @@
+"""A run as a zip: what is in it, and what is refused."""
+
+import io
+import json
+import zipfile
+
+import pytest
+
+from bandgap.foundation.errors import InputError
+from bandgap.storage.run_archives import opened_run, run_archive, unpack_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder with the files of a run, a prediction and a checkpoint."""
+    folder = tmp_path / "run"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "predictions" / "1").mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"kind": "run"}))
+    (folder / "draws.safetensors").write_bytes(b"draws")
+    (folder / "calibrator.json").write_text("{}")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "checkpoint" / "chains-1.safetensors").write_bytes(b"chains")
+    (folder / "predictions" / "1" / "predictions.csv").write_text("id")
+    return folder
+
+
+def test_archive_has_the_files_of_the_run_in_one_folder(run):
+    with zipfile.ZipFile(io.BytesIO(run_archive(run, name="mine"))) as archive:
+        assert sorted(archive.namelist()) == [
+            "mine/calibrator.json",
+            "mine/draws.safetensors",
+            "mine/manifest.json",
+        ]
+
+
+def test_opened_archive_has_the_files_and_is_removed_at_the_end(run, tmp_path):
+    file = tmp_path / "moved.zip"
+    file.write_bytes(run_archive(run))
+    with opened_run(file) as folder:
+        assert folder.name == "moved"
+        assert (folder / "draws.safetensors").read_bytes() == b"draws"
+    assert not folder.exists()
+    with opened_run(run) as folder:
+        assert folder == run
+    assert run.is_dir()
+
+
+def test_zip_made_by_hand_of_a_folder_in_folders_is_a_run(tmp_path):
+    file = tmp_path / "a.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("home/me/run/manifest.json", json.dumps({"kind": "run"}))
+        archive.writestr("home/me/run/draws.safetensors", b"draws")
+        archive.writestr("home/me/other.safetensors", b"other")
+    with opened_run(file) as folder:
+        names = sorted(path.name for path in folder.iterdir())
+    assert names == ["draws.safetensors", "manifest.json"]
+
+
+def test_files_outside_of_the_folder_are_not_written(tmp_path):
+    file = tmp_path / "a.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("run/manifest.json", json.dumps({"kind": "run"}))
+        archive.writestr("run/../../evil.safetensors", b"evil")
+        archive.writestr("/evil.safetensors", b"evil")
+    target = tmp_path / "in" / "here"
+    target.mkdir(parents=True)
+    unpack_run(file, target)
+    assert [path.name for path in target.iterdir()] == ["manifest.json"]
+    assert not list(tmp_path.rglob("evil*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"a.txt": "text"}, "contains no readable manifest.json, not a run"),
+        ({"s/manifest.json": '{"kind": "source"}'}, "contains a source, not a run"),
+        (None, "not a zip archive that can be unpacked"),
+    ],
+    ids=["no manifest", "source model", "no zip"],
+)
+def test_other_archives_are_refused_with_what_is_accepted(tmp_path, content, message):
+    file = tmp_path / "a.zip"
+    file.write_bytes(b"text")
+    if content is not None:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, text in content.items():
+                archive.writestr(name, text)
+    accepted = "Accepted: the zip of a run"
+    with pytest.raises(InputError, match=f"a.zip: .*{message}.*{accepted}"), opened_run(file):
+        pass
+
+
+def test_folder_of_a_source_is_not_packed_as_a_run(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"kind": "source"}')
+    with pytest.raises(InputError, match="is not the folder of a run"):
+        run_archive(tmp_path)

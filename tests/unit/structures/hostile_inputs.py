@@ -1,0 +1,296 @@
+"""Inputs that cost a careless reader much time or memory, none larger than 1 MB; and their cost.
+
+`python -m tests.unit.structures.hostile_inputs` reads each in a new process and prints the table of
+docs/explanation/limits.
+"""
+
+import argparse
+import bz2
+import gzip
+import io
+import json
+import lzma
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+MB = 999_000
+CELL = "_cell_length_a {0}\n_cell_length_b {0}\n_cell_length_c {0}\n" + "".join(
+    f"_cell_angle_{angle} 90\n" for angle in ("alpha", "beta", "gamma")
+)
+SITES = "loop_\n_atom_site_label\n_atom_site_fract_x\n_atom_site_fract_y\n_atom_site_fract_z\n"
+LATTICE = 'Lattice="{} 0 0 0 {} 0 0 0 {}" Properties=species:S:1:pos:R:3'
+
+
+def cif(length: str = "5", *, symmetry: str = "", sites: str = "C1 0 0 0\n") -> bytes:
+    """Return a CIF with one block."""
+    return f"data_x\n{CELL.format(length)}{symmetry}{SITES}{sites}".encode()
+
+
+def operators(n: int) -> str:
+    """Return a loop of `n` different translations."""
+    rows = "".join(f"'x+{k}/{n},y,z'\n" for k in range(n))
+    return f"loop_\n_space_group_symop_operation_xyz\n{rows}"
+
+
+def repeated(text: str, size: int = MB) -> str:
+    """Return a text repeated up to a size."""
+    return text * (size // len(text))
+
+
+def extxyz(atoms: str, a: float, b: float, c: float) -> bytes:
+    """Return an extXYZ frame of the lines of atoms in an orthorhombic cell."""
+    return f"{atoms.count(chr(10))}\n{LATTICE.format(a, b, c)}\n{atoms}".encode()
+
+
+def packed_zip(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def nested_zip(depth: int) -> bytes:
+    """Return a zip in a zip, and so on."""
+    data = packed_zip({"a.cif": cif()})
+    for _ in range(depth):
+        data = packed_zip({"a.zip": data})
+    return data
+
+
+def overlapping_zip() -> bytes:
+    """Return a zip whose directory names one compressed file 1,000 times."""
+    data = packed_zip({"0000.cif": b"#" * (100 * MB // 1000 * 10)})
+    end = data.rindex(b"PK\x05\x06")
+    start = data.index(b"PK\x01\x02")
+    entry = data[start:end]
+    entries = b"".join(entry.replace(b"0000.cif", f"{k:04d}.cif".encode()) for k in range(1000))
+    tail = bytearray(data[end:])
+    tail[8:12] = (1000).to_bytes(2, "little") * 2
+    tail[12:16] = len(entries).to_bytes(4, "little")
+    return data[:start] + entries + bytes(tail)
+
+
+def billion_laughs() -> bytes:
+    """Return XML whose entities expand to 10^9 words."""
+    lines = ['<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a0 "lol">']
+    lines += [f'<!ENTITY a{k} "{f"&a{k - 1};" * 10}">' for k in range(1, 10)]
+    return "\n".join([*lines, "]><modeling>&a9;</modeling>"]).encode()
+
+
+def sites_json(n: int) -> bytes:
+    """Return pymatgen JSON with `n` sites at one point."""
+    site = {"species": [{"element": "C", "occu": 1}], "abc": [0, 0, 0]}
+    lattice = {"matrix": [[9, 0, 0], [0, 9, 0], [0, 0, 9]]}
+    return json.dumps({"lattice": lattice, "sites": [site] * n}).encode()
+
+
+def many_small_files() -> bytes:
+    """Return a zip with 8,000 files."""
+    return packed_zip({f"{k}.xyz": b"1\n\nH 0 0 0\n" for k in range(8_000)})
+
+
+def vasprun(content: str) -> bytes:
+    """Return the beginning of a vasprun.xml."""
+    return f'<?xml version="1.0"?><modeling>{content}</modeling>'.encode()
+
+
+LABELS = "from bandgap.cli import main; main()"
+READ = """
+import sys
+from bandgap.structures import read_paths
+from bandgap.structures.tally import Tally
+records = read_paths(sys.argv[1:])
+tally = Tally.of(records)
+reasons = "".join(f"; {reason}" for _, reason in tally.refused[-1:])
+print(f"{len(records):,} read, {tally.counts['refused']:,} refused{reasons}")
+"""
+# Runs a command and prints its CPU time in s and peak in kB. A process begins with the peak of the
+# one that starts it, so that a small one must.
+LAUNCHER = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stderr=subprocess.STDOUT)
+_, _, usage = os.wait4(process.pid, 0)
+print(f"\\n{usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}", end="")
+"""
+BLANKS = b" " * (200 * MB)
+INPUTS: dict[str, Callable[[], bytes]] = {
+    # deep nesting
+    "nested-lists.json": lambda: b'{"sites":' + b"[" * (MB - 10),
+    "nested-objects.json": lambda: repeated('{"positions":', MB).encode(),
+    "nested-save-frames.cif": lambda: repeated("save_a\n").encode(),
+    "nested-brackets.cif": lambda: b"data_x\n_a " + b"[" * (MB - 20),
+    "nested-elements-vasprun.xml": lambda: vasprun(repeated("<i>")),
+    # huge loops and long lines
+    "loop-of-sites.cif": lambda: cif("100", sites=repeated("C1 0.1 0.2 0.3\n")),
+    "loop-of-tags.cif": lambda: b"data_x\nloop_\n" + repeated("_a\n").encode(),
+    "loop-of-empty-loops.cif": lambda: repeated("loop_\n_a\n").encode(),
+    "loop-headers-only.cif": lambda: b"data_x\nloop_\n" + b" _a\n" * 200_000,
+    "many-blocks.cif": lambda: b"".join(
+        cif().replace(b"data_x", b"data_%d" % k) for k in range(4_500)
+    ),
+    "blocks-with-one-error.cif": lambda: repeated("data_a\n_b 'c\n").encode(),
+    "one-token.cif": lambda: b"data_" + b"x" * (MB - 5),
+    "one-token.xyz": lambda: b"x" * MB,
+    "one-number.xyz": lambda: b"9" * MB,
+    "one-line.extxyz": lambda: b"1\n" + b"a=1 " * (MB // 4 - 10) + b"\nH 0 0 0\n",
+    "one-quote.extxyz": lambda: b'1\na="' + b'\\"' * (MB // 2 - 20) + b"\nH 0 0 0\n",
+    "blank-lines.poscar": lambda: b"\n" * (MB - 1) + b"x",
+    "one-line.csv": lambda: b"id,cif\na," + b'"' * (MB - 20),
+    "count-of-atoms.xyz": lambda: b"999999999999\n\nH 0 0 0\n",
+    "counts.poscar": lambda: b"x\n1\n5 0 0\n0 5 0\n0 0 5\nC\n999999999999\nDirect\n0 0 0\n",
+    "many-counts.poscar": lambda: (
+        b"x\n1\n5 0 0\n0 5 0\n0 0 5\n"
+        + b"C " * 250_000
+        + b"\n"
+        + b"9 " * 240_000
+        + b"\nDirect\n0 0 0\n"
+    ),
+    "factors.res": lambda: (
+        b"TITL x\nCELL 1 5 5 5 90 90 90\nLATT 1\n"
+        + repeated("SYMM x+0.01,y,z\n").encode()
+        + b"SFAC C\nC1 1 0 0 0\nEND\n"
+    ),
+    "records.pdb": lambda: repeated(
+        "ATOM      1  C   MOL A   1       0.000   0.000   0.000  1.00  0.00           C  \n"
+    ).encode(),
+    "models.pdb": lambda: repeated("MODEL        1\nENDMDL\n").encode(),
+    "entries.json": lambda: b"[" + repeated('{"sites":0},').encode() + b"0]",
+    "sites.json": lambda: sites_json(MB // 65),
+    "array-shape.json": lambda: (
+        b'{"numbers":{"__ndarray__":[[1000000000,1000000000],"int64",[]]},'
+        b'"positions":{"__ndarray__":[[1000000000,3],"float64",[]]}}'
+    ),
+    "big-integer.json": lambda: b'{"positions":[[' + b"9" * (MB - 30) + b"]]}",
+    "smallest-frames.xyz": lambda: repeated("1\n\nH 0 0 0\n").encode(),
+    "crystal-frames.extxyz": lambda: repeated(
+        extxyz("Na 0 0 0\nCl 2.8 0 0\n", 5, 5, 5).decode()
+    ).encode(),
+    # cells and symmetry
+    "enormous-cell.cif": lambda: cif("1e308"),
+    "large-cell.cif": lambda: cif("99999"),
+    "exponents.cif": lambda: cif("1e-308", sites="C1 1e308 -1e308 1e308\n"),
+    "exponents.xyz": lambda: b"2\n\nH 1e308 1e308 1e308\nH -1e308 0 0\n",
+    "tiny-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 0.6, 0.6),
+    "needle-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 0.6, 99_000),
+    "sheet-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 99_000, 99_000),
+    "thin-cell.extxyz": lambda: extxyz(
+        "".join(f"H {k * 0.7:.1f} 0 0\n" for k in range(1_000)), 700, 0.6, 1.2
+    ),
+    "skewed-cell.extxyz": lambda: (
+        b'1\nLattice="3 0 0 90000 3 0 0 90000 3" Properties=species:S:1:pos:R:3\nC 0 0 0\n'
+    ),
+    "atoms-at-one-point.extxyz": lambda: extxyz("C 0 0 0\n" * 1_000, 9, 9, 9),
+    "atoms-in-a-line.xyz": lambda: b"1000\n\n" + b"".join(b"H %d 0 0\n" % k for k in range(1000)),
+    "operators.cif": lambda: cif("50", symmetry=operators(20_000)),
+    "operators-and-sites.cif": lambda: cif(
+        "60",
+        symmetry=operators(15_000),
+        sites="".join(f"C{k} {k / 9_000:.5f} 0.1 0.2\n" for k in range(9_000)),
+    ),
+    "long-operator.cif": lambda: cif(
+        symmetry="_symmetry_equiv_pos_as_xyz '" + "x+" * 400_000 + "x,y,z'\n"
+    ),
+    "cubic-blocks.cif": lambda: b"".join(
+        cif(
+            "20", symmetry="_space_group_name_H-M_alt 'F m -3 m'\n", sites="C1 0.11 0.07 0.23\n"
+        ).replace(b"data_x", b"data_%d" % k)
+        for k in range(3_800)
+    ),
+    "formula.cif": lambda: (
+        b"data_x\n_chemical_formula_sum '" + b"C9(" * 300_000 + b"'\n" + cif()[7:]
+    ),
+    # patterns
+    "digits.xyz": lambda: b"1\n\nH " + b"1" * 400_000 + b" " + b"1" * 400_000 + b"x 0\n",
+    "spaces-in-loop.cif": lambda: b"loop_" + b" " * (MB - 100) + b"\n_a\n",
+    "spaces-before-colon.json": lambda: b'{"sites"' + b" " * (MB - 30) + b"}",
+    "quotes.cif": lambda: b"data_x\n_a " + b"'a" * 499_000,
+    "semicolons.cif": lambda: b"data_x\n_a\n" + b";\n" * 490_000,
+    "key-values.extxyz": lambda: b"1\n" + b"a" * 990_000 + b"\nH 0 0 0\n",
+    "commas.csv": lambda: b"cif," * 250_000,
+    "dots.cif": lambda: cif(sites="C1 " + "." * 900_000 + " 0 0\n"),
+    # bytes
+    "nul-bytes.cif": lambda: b"\0" * MB,
+    "nul-in-text.cif": lambda: cif() + b"#" + b"\0" * 900 + b"#" * 990_000,
+    "random-utf16.cif": lambda: b"\xff\xfe" + bytes(range(256)) * 3_900,
+    "combining-marks.cif": lambda: b"data_x\n_a " + "a\u0300".encode() * 330_000,
+    "ligatures.cif": lambda: b"data_x\n_a " + "\ufdfa".encode() * 330_000,
+    # packed files
+    "bomb.cif.gz": lambda: gzip.compress(BLANKS, 9),
+    "bomb-of-sites.cif.gz": lambda: gzip.compress(
+        cif("100", sites=repeated("C1 0.1 0.2 0.3\n", 100 * MB)), 9
+    ),
+    "bomb-below-the-ratio.cif.gz": lambda: gzip.compress(
+        cif("100", sites="".join(f"C{k} 0.{k} 0.2 0.{k * 7919 % 99991}\n" for k in range(190_000)))
+    )[:MB],
+    "bomb-twice.cif.gz.gz": lambda: gzip.compress(gzip.compress(BLANKS, 9), 9),
+    "bomb.cif.bz2": lambda: bz2.compress(BLANKS),
+    "bomb.cif.xz": lambda: lzma.compress(BLANKS),
+    "bomb.zip": lambda: packed_zip({"a.cif": BLANKS}),
+    "bomb-bzip2.zip": lambda: packed_zip({f"{k}.cif": BLANKS for k in range(3)}, zipfile.ZIP_BZIP2),
+    "bomb-lzma.zip": lambda: packed_zip({"a.cif": BLANKS}, zipfile.ZIP_LZMA),
+    "bomb-of-many.zip": lambda: packed_zip({f"{k}.cif": b"#" * MB for k in range(500)}),
+    "bomb-overlapping.zip": overlapping_zip,
+    "many-files.zip": many_small_files,
+    "nested.zip": lambda: nested_zip(50),
+    "nested.cif.gz": lambda: gzip.compress(nested_zip(1)),
+    "hostile-members.zip": lambda: packed_zip(
+        {
+            **{f"{k}.cif": INPUTS["ligatures.cif"]() for k in range(20)},
+            "good.cif": cif("3.5"),
+        }
+    ),
+    # XML and binary formats
+    "billion-laughs-vasprun.xml": billion_laughs,
+    "billion-laughs.cif": billion_laughs,
+    "one-value-vasprun.xml": lambda: vasprun("<i>" + "1" * 990_000 + "</i>"),
+    "attributes-vasprun.xml": lambda: vasprun(
+        "<i " + " ".join(f'a{k}="1"' for k in range(90_000)) + "/>"
+    ),
+    "bomb-vasprun.xml.gz": lambda: gzip.compress(vasprun("<i>1</i>" * 25_000_000), 9)[:MB],
+    "damaged.parquet": lambda: b"PAR1" + b"\xff" * 900_000 + b"\xff\xff\xff\x0fPAR1",
+    "damaged.db": lambda: b"SQLite format 3\0" + b"\x10\0\1\1\0\x40\x20\x20" + b"\xff" * 900_000,
+}
+
+
+def measure(name: str, folder: Path) -> tuple[str, float, float]:
+    """Return what reading an input prints, its CPU time in s and its peak memory in MB.
+
+    The time is that of all processes with their start, the peak that of the largest one.
+    """
+    file = folder / name
+    file.write_bytes(INPUTS[name]())
+    arguments = [READ, str(file)]
+    if name.endswith(("vasprun.xml", "vasprun.xml.gz")):
+        arguments = [LABELS, "labels", str(file), "--out", str(folder / "labels.csv")]
+    command = [sys.executable, "-S", "-c", LAUNCHER, sys.executable, "-c", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    text, _, usage = result.stdout.rpartition("\n")
+    seconds, peak_kb = usage.split()
+    file.unlink()
+    return text, float(seconds), float(peak_kb) / 1e3
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="inputs, by default all")
+    names = parser.parse_args().names or list(INPUTS)
+    sys.stdout.write("| input | bytes | result | CPU s | peak MB |\n|---|---|---|---|---|\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            text, seconds, peak = measure(name, Path(folder))
+            size = len(INPUTS[name]())
+            result = text.strip().partition("\n")[0].replace(f"{folder}/", "").replace("|", "\\|")
+            row = f"| `{name}` | {size:,} | {result} | {seconds:.1f} | {peak:.0f} |"
+            sys.stdout.write(f"{row}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Files that crash, occupy or fill their reader: one refused record each, and the others are read."""
+
+import os
+import signal
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.forks import can_fork
+from bandgap.structures import (
+    DEFAULT_LIMITS,
+    StructureRecord,
+    isolation,
+    read_paths,
+    read_structures,
+    reader_process,
+)
+from bandgap.structures.isolation import read_isolated
+from bandgap.structures.reading import Part, read_in_this_process, stream_paths
+from tests.unit.structures.hostile_inputs import INPUTS, cif, measure, packed_zip
+from tests.unit.structures.samples import METHANE_XYZ, POSCAR
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="a fork of this process cannot read")
+START_S = 1.5  # CPU time of the interpreter and its imports
+
+
+@pytest.fixture(autouse=True)
+def _new_processes() -> Iterator[None]:
+    """Start each test without processes that wait, and end those that it started."""
+    isolation._idle.clear()
+    yield
+    isolation._idle.clear()
+
+
+def read_by(
+    behaviour: Callable[[], object], *, names: tuple[str, ...] = ("a.cif",)
+) -> list[StructureRecord]:
+    """Return the records of files whose reader calls `behaviour` for the name "bad.cif"."""
+
+    def records_of(name: str) -> Iterator[StructureRecord]:
+        if name.endswith("bad.cif"):
+            behaviour()
+        yield from read_in_this_process(cif("3.5"), name)
+
+    def parts_of(*_: object, **__: object) -> Iterator[Part]:
+        for name in names:
+            yield Part(name, 300, records_of(name), is_member=len(names) > 1)
+
+    records = read_isolated(
+        cif("3.5"), "a.zip", limits=DEFAULT_LIMITS, max_records=99, parts_of=parts_of
+    )
+    return list(records)
+
+
+def loop_forever() -> None:
+    """Use CPU time without end."""
+    while True:
+        pass
+
+
+def test_file_that_takes_too_much_cpu_time_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reader_process, "CPU_S", 0.2)
+    (record,) = read_by(loop_forever, names=("bad.cif",))
+    assert (record.file, record.status) == ("bad.cif", "refused")
+    assert record.problem == (
+        "reading was stopped: it takes more than 0.2 s of CPU time, the limit for a file of 300"
+        " bytes. Split the file, or export the structure again as CIF or extXYZ."
+    )
+
+
+def test_file_that_crashes_its_reader_is_refused():
+    (record,) = read_by(lambda: os.kill(os.getpid(), signal.SIGSEGV), names=("bad.cif",))
+    assert "its reader ended unexpectedly (signal 11)" in record.problem
+
+
+def test_reader_that_the_system_ends_is_named_as_lack_of_memory():
+    (record,) = read_by(lambda: os.kill(os.getpid(), signal.SIGKILL), names=("bad.cif",))
+    assert "probably for lack of memory" in record.problem
+
+
+def test_file_that_needs_too_much_memory_is_refused():
+    (record,) = read_by(lambda: bytearray(400_000_000), names=("bad.cif",))
+    assert record.problem.startswith("reading was stopped: it cannot be read (MemoryError")
+
+
+def test_reader_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(isolation, "_SLOW_S", 0.3)
+    monkeypatch.setattr(isolation, "_SLOW_FACTOR", 0)
+    (record,) = read_by(lambda: time.sleep(60), names=("bad.cif",))
+    assert "its reader does not answer" in record.problem
+
+
+def test_other_files_of_an_archive_are_read_when_one_ends_its_reader():
+    def crash() -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    records = read_by(crash, names=("1.cif", "bad.cif", "2.cif", "3.cif"))
+    assert [(r.file, r.status) for r in records] == [
+        ("1.cif", "warning"),
+        ("bad.cif", "refused"),
+        ("2.cif", "warning"),
+        ("3.cif", "warning"),
+    ]
+
+
+def test_archive_is_given_up_after_three_files_that_end_their_reader():
+    names = ("0/bad.cif", "1/bad.cif", "1.cif", "2/bad.cif", "3/bad.cif", "2.cif")
+    records = read_by(lambda: os.kill(os.getpid(), signal.SIGSEGV), names=names)
+    assert [r.file for r in records] == [*names[:4], "a.zip"]
+    assert "the remaining files of the archive were not read" in records[-1].problem
+
+
+def test_archive_whose_files_together_take_too_long_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(reader_process, "CPU_S", 0.4)
+    monkeypatch.setattr(reader_process, "CPU_S_PER_MEMBER_RECORD", 0.0)
+
+    def use_time() -> None:
+        end = time.process_time() + 0.25
+        while time.process_time() < end:
+            pass
+
+    names = tuple(f"{k}/bad.cif" for k in range(6))
+    records = read_by(use_time, names=names)
+    assert records[-1].file == "a.zip"
+    assert "took too much time for its size" in records[-1].problem
+    assert 2 <= len(records) <= 4
+
+
+def test_good_files_next_to_a_damaged_one_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reader_process, "CPU_S", 1.0)
+    (tmp_path / "a.cif").write_bytes(cif("3.5"))
+    (tmp_path / "b.cif").write_bytes(INPUTS["long-operator.cif"]())
+    (tmp_path / "c.xyz").write_text(METHANE_XYZ)
+    records = read_paths(tmp_path)
+    assert [record.status for record in records] == ["warning", "refused", "ready"]
+
+
+def test_one_process_reads_many_files(tmp_path: Path):
+    for k in range(5):
+        (tmp_path / f"{k}.xyz").write_text(METHANE_XYZ)
+    assert len(read_paths(tmp_path)) == 5
+    (reader,) = isolation._idle
+    assert len(read_structures(POSCAR.encode(), "POSCAR")) == 1
+    assert isolation._idle == [reader]
+
+
+def test_new_interpreter_gives_the_records_of_a_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.cif", cif("3.5", sites="C1 0 0 0\nC2 0.5 0.5 0.5\n"))
+        archive.writestr("broken.cif", "data_x\n")
+    (tmp_path / "b.extxyz").write_text('1\ngap_eV=1.5 name="a b" flag=T\nH 0 0 0\n')
+    (tmp_path / "\u00e4 b.xyz").write_text(METHANE_XYZ)
+    forked = read_paths(tmp_path)
+    isolation._idle.clear()
+    monkeypatch.setattr(isolation, "_is_fork_safe", lambda: False)
+    spawned = read_paths(tmp_path)
+    facts = [
+        [(r.id, r.file, r.format, r.problems, dict(r.info), r.content) for r in records]
+        for records in (forked, spawned)
+    ]
+    assert facts[0] == facts[1]
+    assert len(forked) == 4
+
+
+def test_atoms_of_records_can_be_changed():
+    (record,) = read_structures(cif("3.5"), "a.cif")
+    assert record.atoms is not None
+    record.atoms.positions += 1.0
+    record.atoms.cell[0, 0] = 4.0
+    assert record.atoms.positions[0, 0] == 1.0
+
+
+def test_relative_path_is_read_after_a_change_of_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.xyz").write_text(METHANE_XYZ)
+    (tmp_path / "x.xyz").write_text("1\n\nH 0 0 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_paths("x.xyz")[0].n_atoms == 1
+    monkeypatch.chdir(tmp_path / "a")
+    assert read_paths("x.xyz")[0].n_atoms == 5
+    assert read_paths("x.xyz")[0].file == "x.xyz"
+
+
+def test_process_ends_with_an_abandoned_reading(tmp_path: Path):
+    (tmp_path / "a.xyz").write_text(METHANE_XYZ * 5_000)
+    records = stream_paths(tmp_path / "a.xyz")
+    next(records)
+    records.close()  # type: ignore[attr-defined]
+    assert isolation._idle == []
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_process_that_was_killed_while_it_waited_is_replaced():
+    assert len(read_structures(METHANE_XYZ.encode(), "a.xyz")) == 1
+    isolation._idle[0]._process.kill()
+    isolation._idle[0]._process.wait()
+    assert len(read_structures(METHANE_XYZ.encode(), "a.xyz")) == 1
+
+
+def test_many_refused_structures_in_a_row_end_the_reading_of_a_file():
+    records = read_structures(b"1\n\nQq 0 0 0\n" * 3_000, "a.xyz")
+    assert len(records) == 1_001
+    assert "the remaining structures were not read, because 1,000 in a row" in records[-1].problem
+
+
+def test_archive_is_not_unpacked_beyond_its_ratio():
+    data = packed_zip({f"{k}.cif": b"#" * 900_000 for k in range(100)})
+    records = read_structures(data, "a.zip")
+    n_opened = sum("no atoms" in record.problem for record in records)
+    assert 900_000 * n_opened <= DEFAULT_LIMITS.max_compression_ratio * len(data) + 1_000_000
+    assert "the remainder of the limit for the whole archive" in records[-1].problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INPUTS)
+def test_hostile_input_takes_less_than_5_s_and_500_mb(name: str, tmp_path: Path):
+    text, seconds, peak_mb = measure(name, tmp_path)
+    assert "Traceback" not in text
+    n_records = int(text.split()[0].replace(",", "")) if text[:1].isdigit() else 0
+    assert seconds < 5.0 + START_S + reader_process.CPU_S_PER_RECORD * n_records, text
+    assert peak_mb < 500, text

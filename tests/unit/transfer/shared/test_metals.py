@@ -1,0 +1,196 @@
+"""Metals among the labels: the classifier, the posterior with it, and its stored form."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+
+from bandgap.evaluation.gap_scores import area_under_roc
+from bandgap.inference.gaussian_process.probit import ProbitProblem
+from bandgap.posterior import MetalsPosterior, restore_posterior
+from bandgap.runs.fitting import fit_gaps, fit_members
+from bandgap.sources.no_source import no_source
+from bandgap.storage.tensors import save_tensors
+from bandgap.transfer import METHODS, TargetData, get_method
+from bandgap.transfer.shared import metals
+from bandgap.transfer.shared.metals import (
+    LEAST,
+    fit_classifier,
+    has_metals,
+    metals_warning,
+    semiconductors,
+    stratified_folds,
+    weigh,
+    with_metals,
+)
+from bandgap.transfer.shared.trees import TreeSum, flat_trees
+from tests.unit.transfer.method_settings import BRIEF
+from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, rows_of, train_source
+
+N = 90
+
+
+def rows_with_metals(n: int, *, seed: int) -> TargetData:
+    """Rows whose gap is cut at the median: half of them are metals."""
+    x, gaps = rows_of(n, seed=seed)
+    return TargetData(x, np.maximum(gaps - np.median(gaps), 0.0))
+
+
+DATA = rows_with_metals(N, seed=1)
+NEW = rows_with_metals(60, seed=2)
+
+
+@pytest.fixture(scope="module")
+def posterior() -> MetalsPosterior:
+    members = [{"none": no_source(DESCRIPTOR, DATA.features, DATA.gaps_eV)}]
+    method = get_method("kernel_ridge")
+    fitted = fit_members(method, members, DATA, method.configure({}), head="none", seed=3)
+    assert isinstance(fitted, MetalsPosterior)
+    return fitted
+
+
+def test_labels_without_enough_metals_or_semiconductors_have_no_classifier() -> None:
+    enough = np.array([0.0] * LEAST + [1.0] * LEAST)
+    assert has_metals(enough) and metals_warning(enough) == ""
+    assert not has_metals(enough[1:]) and not has_metals(enough[:-1])
+    assert "9 of 19 labels are zero" in metals_warning(enough[1:])
+    assert metals_warning(np.ones(5)) == ""
+    assert has_metals(enough + 0.0005)
+
+
+def test_run_without_zeros_is_that_of_the_method_alone() -> None:
+    data = TargetData(DATA.features, DATA.gaps_eV + 0.5)
+    members = [{"none": no_source(DESCRIPTOR, data.features, data.gaps_eV)}]
+    method = get_method("kernel_ridge")
+    draws = [
+        fit(method, members, data, method.configure({}), head="none", seed=3).predictive_draws(
+            NEW.features
+        )
+        for fit in (fit_members, fit_gaps)
+    ]
+    assert draws[0].p_metal is None
+    np.testing.assert_array_equal(draws[0].centres_eV, draws[1].centres_eV)
+
+
+def test_probability_separates_metals_of_new_rows(posterior: MetalsPosterior) -> None:
+    p = posterior.classifier.p_metal(NEW.features)
+    assert area_under_roc(NEW.gaps_eV == 0, p) > 0.85
+    # three standard errors of the mean of 60 classes
+    assert abs(p.mean() - (NEW.gaps_eV == 0).mean()) < 0.2
+    assert p.min() >= 1 / (2 * N + 2) and p.max() <= 1 - 1 / (2 * N + 2)
+
+
+def test_mean_of_the_draws_is_that_of_the_distribution(posterior: MetalsPosterior) -> None:
+    draws = posterior.predictive_draws(NEW.features)
+    np.testing.assert_allclose(draws.flat_means_eV.mean(axis=0), draws.gaps.mean_eV())
+    assert (draws.means_eV >= 0).all() and draws.flat_means_eV.std(axis=0).min() > 0
+    p_draws = posterior.classifier.p_draws(NEW.features, 4000)
+    # 4,000 draws: four standard errors of a probability
+    np.testing.assert_allclose(p_draws.mean(axis=0), draws.p_metal, atol=0.04)
+
+
+def test_rows_do_not_depend_on_the_rows_predicted_with_them(posterior: MetalsPosterior) -> None:
+    together = posterior.predictive_draws(NEW.features)
+    alone = posterior.predictive_draws(NEW.features[37:38])
+    np.testing.assert_array_equal(alone.p_metal, together.p_metal[37:38])
+    np.testing.assert_array_equal(alone.means_eV, together.means_eV[..., 37:38])
+
+
+def test_stored_posterior_is_the_same_in_a_new_process(
+    posterior: MetalsPosterior, tmp_path
+) -> None:
+    save_tensors(posterior.to_arrays(), tmp_path / "draws.safetensors")
+    save = {"kind": posterior.kind, **posterior.scalars()}
+    (tmp_path / "scalars.json").write_text(json.dumps(save))
+    np.save(tmp_path / "x.npy", NEW.features)
+    code = f"""
+import json, pathlib, numpy as np
+from bandgap.posterior import Diagnostics, restore_posterior
+from bandgap.storage.tensors import load_tensors
+folder = pathlib.Path({str(tmp_path)!r})
+again = restore_posterior(
+    load_tensors(folder / "draws.safetensors", {{}}),
+    scalars=json.loads((folder / "scalars.json").read_text()),
+    diagnostics=Diagnostics(),
+)
+draws = again.predictive_draws(np.load(folder / "x.npy"))
+np.savez(folder / "out.npz", p=draws.p_metal, means=draws.means_eV, sds=draws.sds_eV)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    stored = np.load(tmp_path / "out.npz")
+    draws = posterior.predictive_draws(NEW.features)
+    np.testing.assert_array_equal(stored["p"], draws.p_metal)
+    np.testing.assert_array_equal(stored["means"], draws.means_eV)
+    np.testing.assert_array_equal(stored["sds"], draws.sds_eV)
+
+
+def test_another_seed_gives_other_trees_and_the_same_seed_the_same(
+    posterior: MetalsPosterior,
+) -> None:
+    again, figures = fit_classifier(DATA, DESCRIPTOR, seed=3)
+    np.testing.assert_array_equal(
+        again.p_metal(NEW.features), posterior.classifier.p_metal(NEW.features)
+    )
+    other, _ = fit_classifier(DATA, DESCRIPTOR, seed=4)
+    assert not np.array_equal(other.p_metal(NEW.features), again.p_metal(NEW.features))
+    assert figures["metals"] == (DATA.gaps_eV == 0).sum()
+    assert posterior.diagnostics.figures["auc_metal_left_out"] == figures["auc_metal_left_out"]
+
+
+def test_flat_trees_have_scikit_learns_log_odds() -> None:
+    is_metal = DATA.gaps_eV == 0
+    x = np.asarray(DATA.features, dtype=np.float32)
+    boosted = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(x, is_metal)
+    log_odds = float(np.log(is_metal.mean() / (1 - is_metal.mean())))
+    trees = TreeSum(boosted.estimators_[:, 0], 0.1, log_odds)
+    flat = flat_trees([trees], columns=np.arange(x.shape[1]), n_features=x.shape[1])
+    # leaf values are stored as float32
+    np.testing.assert_allclose(flat.predict_eV(x)[0], boosted.decision_function(x), atol=1e-5)
+
+
+def test_folds_have_equal_shares_of_metals() -> None:
+    is_metal = np.arange(103) < 31
+    fold = stratified_folds(is_metal, folds=10, seed=0)
+    assert set(np.bincount(fold[is_metal], minlength=10)) == {3, 4}
+    assert set(np.bincount(fold[~is_metal], minlength=10)) == {7, 8}
+
+
+def test_weights_are_those_that_made_the_classes() -> None:
+    rng = np.random.default_rng(0)
+    mean, t = rng.normal(size=(2, 4000))
+    y = np.where(0.9 * mean + 0.2 * t + rng.normal(size=4000) > 0, 1.0, -1.0)
+    weights, covariance = weigh(y, mean, np.full(4000, 1e-9), t)
+    z = (weights - [0.9, 0.2, 0.0]) / np.sqrt(np.diag(covariance))
+    assert np.abs(z).max() < 4  # standard errors
+
+
+def test_subset_of_many_rows_keeps_the_share_of_metals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metals, "MOST_ROWS", 60)
+    monkeypatch.setattr(metals, "SCALE_ROWS", 40)
+    classifier, _ = fit_classifier(DATA, DESCRIPTOR, seed=0)
+    assert classifier.n_rows == 60 and classifier.is_metal.sum() == 30
+    assert isinstance(classifier._problem, ProbitProblem)
+    assert area_under_roc(NEW.gaps_eV == 0, classifier.p_metal(NEW.features)) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_method_has_a_probability_and_is_restored_with_it(method, posterior) -> None:
+    x, gaps = rows_of(200, seed=0)
+    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
+    source = train_source(x, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
+    config = method.configure(BRIEF.get(method.name, {}))
+    plain = fit_gaps(
+        method, [{"": source}], semiconductors(DATA), config, head="", seed=0, device="cpu"
+    )
+    fitted = with_metals(plain, posterior.classifier, {})
+    draws = fitted.predictive_draws(NEW.features)
+    lower, upper = draws.gaps.interval(0.95)
+    assert (lower >= 0).all() and (upper >= lower).all()
+    assert np.isfinite(draws.gaps.crps_eV(NEW.gaps_eV)).all()
+    scalars = json.loads(json.dumps({"kind": fitted.kind, **fitted.scalars()}))
+    again = restore_posterior(fitted.to_arrays(), scalars=scalars, diagnostics=fitted.diagnostics)
+    np.testing.assert_allclose(again.mean_draws_eV(NEW.features), draws.means_eV, rtol=0, atol=1e-5)
