@@ -93,7 +93,9 @@ def _figures(
     drawn = np.random.default_rng(seed).permutation(len(domain_set.unfamiliar.records))
     unfamiliar = _rows(domain_set.unfamiliar, drawn[: config.n_compared])
     with tempfile.TemporaryDirectory() as folder:
-        request = TransferRequest(method=domain_set.method, n_test=0, seed=seed, n_jobs=n_jobs)
+        request = TransferRequest(
+            method=domain_set.method, n_test=0, density="flow", seed=seed, n_jobs=n_jobs
+        )
         run_folder = transfer_run(
             domain_set.source,
             _rows(familiar, learned),

@@ -43,6 +43,7 @@ class DrawnRecords:
     draws: PredictiveDraws  # at the k usable records
     judgements: tuple[Judgement, ...]  # (n,)
     problems: tuple[str, ...]  # (n,), "" for none
+    domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
 def predict_run(
@@ -215,10 +216,29 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
     """
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     draws_by_request = draws_together(run.posterior, [inputs for inputs, *_ in prepared])
-    return [
-        DrawnRecords(usable, draws, judgements, problems)
-        for (_, usable, judgements, problems), draws in zip(prepared, draws_by_request, strict=True)
+    domain_ps = [
+        _domain_p(run, records, described, usable)
+        for (records, described, _), (_, usable, *_) in zip(requests, prepared, strict=True)
     ]
+    return [
+        DrawnRecords(usable, draws, judgements, problems, domain_p)
+        for (_, usable, judgements, problems), draws, domain_p in zip(
+            prepared, draws_by_request, domain_ps, strict=True
+        )
+    ]
+
+
+def _domain_p(
+    run: Run,
+    records: Sequence[StructureRecord],
+    described: Descriptors,
+    usable: NDArray[np.int64],
+) -> Floats | None:
+    """Return how unusual the usable records (k,) are, (3, k), or None without a density."""
+    if run.density is None:
+        return None
+    elements = [elements_of(records[i]) for i in usable]
+    return run.density.p_values(described.features[usable], elements).with_range()
 
 
 def _inputs_and_judgements(
@@ -284,6 +304,7 @@ def record_predictions(
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
+        domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
     )
 
 

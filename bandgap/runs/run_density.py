@@ -21,8 +21,7 @@ from bandgap.inference.flows.unusualness import PValues, Unusualness, fit_unusua
 from bandgap.networks.perceptron import layer_of
 from bandgap.networks.standardise import powered
 from bandgap.sources.model import SourceModel
-
-DENSITY = "density.safetensors"
+from bandgap.storage.manifests import DENSITY
 
 Floats = NDArray[np.float64]
 

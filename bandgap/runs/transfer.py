@@ -386,10 +386,18 @@ def report(
     if len(tables.test):
         progress(Update("predicting the test set"))
         result = held_out_result(
-            prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal
+            prepared,
+            tables.test,
+            fitted.posterior,
+            domain=domain,
+            conformal=conformal,
+            density=density,
         )
     manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
     manifest["density"] = density_facts
+    if density is None and prepared.request.density != "none":
+        reason = f"Predictions have no p-value of the domain: {density_facts['reason']}"
+        manifest["warnings"] = [*manifest["warnings"], reason]
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
     if inputs is not None:
@@ -448,6 +456,7 @@ def held_out_result(
     *,
     domain: Domain,
     conformal: ConformalScores | None,
+    density: RunDensity | None = None,
 ) -> HeldOutResult:
     """Return predictions of the test rows with their errors, scores, coverage and R-hat."""
     draws = posterior.predictive_draws(test.inputs)
@@ -458,6 +467,7 @@ def held_out_result(
         domain=domain,
         level_of_theory=prepared.theory_level,
         conformal=conformal,
+        density=density,
     )
     return HeldOutResult(
         predictions,

@@ -45,19 +45,28 @@ MOST_DIMENSIONS = 32
 EXPLAINED = 0.95  # share of the variance that the coordinates have
 ROWS_PER_DIMENSION = 10
 STOPPING_SHARE = 0.15  # of the rows of a flow, by which its training is stopped
+TIE = 1e-7  # scores that differ by less are equal: they depend on the other rows of a chunk
 REPEATED_SHARE = 0.01  # share of equal values in a column from which it has no density
 _CHUNK = 2_000
 
 
 @dataclass(frozen=True, eq=False)
 class PValues:
-    """How unusual each row is: p (n,), its smallest and largest value over the flows, and parts."""
+    """How unusual each row is: p (n,), its smallest and largest value over the flows, and parts.
+
+    The value of a flow is p if the known rows of all folds were those of its fold: the range is the
+    uncertainty from training and from the finite number of known rows.
+    """
 
     p: Floats
     lowest: Floats
     highest: Floats
     density: Floats
     neighbours: Floats
+
+    def with_range(self) -> Floats:
+        """Return p and its smallest and largest value over the flows, (3, n)."""
+        return np.stack([self.p, self.lowest, self.highest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +130,17 @@ class Unusualness:
             known_scores = np.sort(self.scores[in_fold])
             known_distances = np.sort(self.distances[in_fold])
             sizes[k] = in_fold.sum()
-            counts[k, 0] = np.searchsorted(known_scores, scores[k], side="right")
-            counts[k, 1] = sizes[k] - np.searchsorted(known_scores, scores[k], side="left")
-            counts[k, 2] = sizes[k] - np.searchsorted(known_distances, distances[k], side="left")
-        together = (1 + counts.sum(axis=0)) / (1 + sizes.sum())
+            counts[k, 0] = np.searchsorted(known_scores, scores[k] + TIE, side="right")
+            counts[k, 1] = sizes[k] - np.searchsorted(known_scores, scores[k] - TIE)
+            counts[k, 2] = sizes[k] - np.searchsorted(known_distances, distances[k] - TIE)
+        n = sizes.sum()
+        together = (1 + counts.sum(axis=0)) / (1 + n)
         p, density = _combined(together)
-        of_flows, _ = _combined(((1 + counts) / (1 + sizes[:, None, None])).transpose(1, 0, 2))
-        return np.stack([p, of_flows.min(axis=0), of_flows.max(axis=0), density, together[2]])
+        as_many = counts * (n / sizes)[:, None, None]
+        of_flows, _ = _combined(((1 + as_many) / (1 + n)).transpose(1, 0, 2))
+        lowest = np.minimum(of_flows.min(axis=0), p)
+        highest = np.maximum(of_flows.max(axis=0), p)
+        return np.stack([p, lowest, highest, density, together[2]])
 
     def distances_to_known(self, features: NDArray[Any]) -> Floats:
         """Return the distance (n,) of features (n, q) to the tenth nearest known row.
@@ -332,18 +345,3 @@ def _refuse_repeated_values(features: Floats) -> None:
                 "that it has no density. Give the inputs of the rectified units of a hidden "
                 "layer, not their outputs."
             )
-
-
-def benjamini_hochberg(p: Floats, *, rate: float = 0.1) -> NDArray[np.bool_]:
-    """Return which of many p-values (n,) are flagged at a false discovery rate.
-
-    NaN is never flagged (Benjamini and Hochberg 1995).
-    """
-    flagged = np.zeros(len(p), dtype=bool)
-    usable = np.flatnonzero(np.isfinite(p))
-    order = usable[np.argsort(p[usable], kind="stable")]
-    limits = rate * np.arange(1, len(order) + 1) / max(len(order), 1)
-    below = np.flatnonzero(p[order] <= limits)
-    if below.size:
-        flagged[order[: below[-1] + 1]] = True
-    return flagged

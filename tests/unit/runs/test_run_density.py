@@ -1,6 +1,7 @@
 """The density of the structures that a run learned from: stored, loaded, refused and left out."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,11 @@ from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError
 from bandgap.inference.flows import unusualness
 from bandgap.networks.perceptron import hidden_in_double
+from bandgap.predictions.table import read_predictions_csv
+from bandgap.runs import chunks
+from bandgap.runs.chunks import ChunkPlan, predict_chunks, work_of
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_density import DENSITY, load_density
 from bandgap.runs.stored import load_run
 from bandgap.sources.stored import load_source
@@ -32,6 +38,7 @@ def run(world: World, source_folder: Path, tmp_path_factory: pytest.TempPathFact
         n=200,
         n_test=10,
         conformal_share=0.1,
+        density="flow",
         out=tmp_path_factory.mktemp("run"),
         device="cpu",
     )
@@ -99,6 +106,7 @@ def test_run_with_few_structures_says_how_many_a_density_needs(
         method="last_layer_ridge",
         n=18,
         n_test=6,
+        density="flow",
         out=tmp_path / "run",
         device="cpu",
     )
@@ -106,9 +114,47 @@ def test_run_with_few_structures_says_how_many_a_density_needs(
     assert "18 different structures are too few" in facts["reason"]
     assert f"needs {unusualness.MIN_ROWS}" in facts["reason"]
     assert load_run(run).density is None
+    warnings = json.loads((run / "manifest.json").read_text())["warnings"]
+    assert [text for text in warnings if "200" in text] == [
+        f"Predictions have no p-value of the domain: {facts['reason']}"
+    ]
 
 
 def test_damaged_density_is_named_with_a_remedy(run: Path, tmp_path: Path) -> None:
     (tmp_path / DENSITY).write_bytes((run / DENSITY).read_bytes()[:5_000])
     with pytest.raises(ArtifactError, match="Train the model again"):
         load_density(tmp_path)
+
+
+def test_predictions_have_the_p_value_whatever_the_chunks_and_processes(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training structures are among the predicted ones: their scores are equal to stored ones.
+
+    With chunks of 50 the table is resumed after the second chunk.
+    """
+    records = [*make_records(N, seed=5, prefix="known"), *make_records(20, seed=8, prefix="new")]
+    expected = predict_run(run, records)
+    assert expected.domain_p is not None
+    p, lowest, highest = expected.domain_p
+    assert np.isfinite(p).all() and (lowest <= p).all() and (p <= highest).all()
+    monkeypatch.setattr(chunks, "PROCESSES_FROM", 1)
+    for n_jobs, first in ((1, 0), (1, 100), (2, 0)):
+        plan = ChunkPlan(run, PredictRequest(chunk_size=50, n_jobs=n_jobs))
+        predicted = predict_chunks(records, plan, n=len(records), first=first)
+        joined = np.concatenate([chunk.predictions.domain_p for chunk in predicted], axis=1)
+        np.testing.assert_array_equal(joined, expected.domain_p[:, first:])
+
+
+def test_held_out_structures_have_a_p_value_in_the_table_of_the_run(run: Path) -> None:
+    table = read_predictions_csv(run / "predictions.csv")
+    assert len(table) == 10 and table["domain_p"].between(2 / 201, 1.0).all()
+
+
+def test_work_of_a_prediction_changes_with_the_density(run: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "run"
+    shutil.copytree(run, copied)
+    before = work_of(ChunkPlan(copied, PredictRequest()), has_baseline=False)
+    (copied / DENSITY).unlink()
+    assert work_of(ChunkPlan(copied, PredictRequest()), has_baseline=False) != before
+    assert predict_run(copied, make_records(2, seed=8, prefix="new")).domain_p is None

@@ -9,7 +9,6 @@ from bandgap.inference.flows import unusualness
 from bandgap.inference.flows.fitting import FlowTraining
 from bandgap.inference.flows.unusualness import (
     Unusualness,
-    benjamini_hochberg,
     fit_unusualness,
 )
 
@@ -115,11 +114,3 @@ def test_fewer_rows_than_a_small_p_value_needs_are_refused() -> None:
 def test_features_of_another_width_are_refused(fitted: Unusualness) -> None:
     with pytest.raises(InputError, match=r"Accepted: \(n, 12\)"):
         fitted.p_values(np.zeros((2, 11)))
-
-
-def test_benjamini_hochberg_flags_the_small_p_values_of_a_batch() -> None:
-    """Limits of five values at 10 % are 0.02, 0.04, 0.06, 0.08 and 0.1."""
-    p = np.array([0.5, 0.03, 0.01, np.nan, 0.055, 0.2])
-    assert benjamini_hochberg(p, rate=0.1).tolist() == [False, True, True, False, True, False]
-    assert not benjamini_hochberg(np.array([0.3, np.nan])).any()
-    assert benjamini_hochberg(np.empty(0)).size == 0
