@@ -23,6 +23,9 @@ UNITS = {
     "level": "probability",
     "window": "eV",
     "p_window": "probability",
+    "domain_p": "p-value",
+    "domain_p_lowest": "p-value",
+    "domain_p_highest": "p-value",
     "nearest_distance": "1 - cosine of descriptors",
     "nearest_percentile": "share of the training set",
 }
