@@ -11,6 +11,7 @@ from app.components.calibration.calibrator_form import (
     stored_calibrator,
 )
 from app.components.calibration.metal_view import metal_view
+from app.components.result.verdict_view import refit_caption
 from app.components.shared import frame
 from app.components.shared.run_choice import choose_interval, choose_run
 from app.components.shared.run_files import read_calibrator, read_heldout_run, read_run
@@ -30,7 +31,9 @@ def page() -> None:
     if run is None:
         return
     heldout = read_heldout_run(run)
-    frame.warn(read_run(run.id).warnings)
+    files = read_run(run.id)
+    refit_caption(run, files.manifest)
+    frame.warn(files.warnings)
     try:
         calibrator = read_calibrator(run.id)
     except ArtifactError as error:

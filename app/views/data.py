@@ -24,6 +24,7 @@ from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
 CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
+LABELLING = ("import_demo", "label_calculations")  # these also store the known gaps
 VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 
 
@@ -41,7 +42,8 @@ def page() -> None:
     job = stores.jobs().latest(session.workspace(), dataset.id)
     if job is not None and job.kind in CHECKS and job.state != "finished":
         job_panel(job, noun="check")
-        if not job.active and not counts["all"] and st.button("Check the files again"):
+        required = "labelled" if job.kind in LABELLING else "all"
+        if not job.active and not counts[required] and st.button("Check the files again"):
             carry_out(lambda: uploads.check_again(job))
     if counts["all"]:
         report(

@@ -13,6 +13,7 @@ from app.components.posterior import (
     more_draws,
     pool_view,
 )
+from app.components.result.verdict_view import refit_caption
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
@@ -40,6 +41,9 @@ def page() -> None:
         return
     files = read_run(run.id)
     st.markdown(words.accuracy_sentence(files.metrics, n_test=files.n_test))
+    refit_caption(run, files.manifest)
+    if text := method_view.metals_sentence(files):
+        st.caption(text, width=720)
     frame.warn([files.left_out, files.copies, *files.warnings, *files.scales_equal_to_prior])
     if "c" in files.draws:
         layer_view.layers(files)

@@ -4,14 +4,13 @@ import streamlit as st
 
 from app.components.result import details_view, downloads_view
 from app.components.result.run_result import RunResult, read_result
-from app.components.result.verdict_view import next_step_view, parent_title, verdict_view
+from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.result.worst_view import worst_view
 from app.components.shared import frame
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
 from app.components.shared.run_files import heldout_frame
 from bandgap import plots
-from bandgap.evaluation.heldout import refit_sentence
 
 LEAD = "What a run is good for, where it is wrong, and what to do next."
 CAPTION = (
@@ -26,10 +25,8 @@ def page() -> None:
     if run is None:
         return
     result = read_result(run)
-    manifest = result.files.manifest
     verdict_view(result)
-    if "refit" in manifest:
-        st.caption(refit_sentence(manifest, parent=parent_title(run)), width=720)
+    refit_caption(run, result.files.manifest)
     next_step_view(result)
     frame.warn([result.files.left_out, result.files.copies, *result.files.warnings])
     left_column, right_column = st.columns(2, gap="large")

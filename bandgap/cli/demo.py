@@ -9,7 +9,8 @@ import typer
 from bandgap.cli import demo_inorganic, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import figure_text, label, print_table, run_figures, write_figures
+from bandgap.cli.report import figure_text, print_table, run_figures, write_figures
+from bandgap.evaluation.figure_labels import label
 from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.replacement import check_writable
 
-OUTPUTS: Final = ("out", "extxyz", "json_file", "parts_file", "figure")
+OUTPUTS: Final = ("out", "extxyz", "structures_out", "json_file", "parts_file", "figure")
 """Parameters of commands that name a file or folder to write; all other paths are read."""
 
 UNFINISHED: Final = ".unfinished.json"
@@ -24,6 +24,7 @@ _SUFFIXES: Final = (
     ".partial",
     ".csv",
     ".csv.unfinished.json",
+    ".json",
 )
 """Endings of files that are written next to an output while it grows."""
 

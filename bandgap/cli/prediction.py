@@ -94,16 +94,20 @@ def predict(
     Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower
     end of 0 means that the model cannot rule out a gap of zero. With more than 2,000 structures, or
     four chunks, the table grows while they are predicted; if the command is killed, the same
-    command resumes.
+    command resumes. FILE.json next to the table and next to the extXYZ file has the run, its
+    settings and its warnings.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.table import STATUSES
+    from bandgap.runs.companion import UNITS, companion, write_companion
     from bandgap.storage.manifests import read_manifest
 
     check_exist(structures)
     set_threads()
     use_engine(engine, scheduler)
-    name = str(read_manifest(model, kind="run")["request"]["baseline"])
+    manifest = read_manifest(model, kind="run")
+    name = str(manifest["request"]["baseline"])
     if baselines is not None and not name:
         raise typer.BadParameter(
             "--baselines: this run was trained without a baseline. Leave the option out."
@@ -150,6 +154,11 @@ def predict(
                 is_tally_printed=not is_ahead,
                 progress=progress,
             )
+    rows = {status: counts[status] for status in STATUSES}
+    body = companion(manifest, request, columns=UNITS, rows=rows)
+    for output in (out, extxyz):
+        if output is not None:
+            write_companion(output, body)
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
 
 
@@ -235,7 +244,8 @@ def compute_next(
         rank_by = "reduction" if target is None else "chance"
     if rank_by in ("chance", "improvement") and target is None:
         raise typer.BadParameter(f"--rank-by {rank_by} needs a window: --window 1.3:1.7.")
-    name = str(read_manifest(model, kind="run")["request"]["baseline"])
+    manifest = read_manifest(model, kind="run")
+    name = str(manifest["request"]["baseline"])
     if baselines is not None and not name:
         raise typer.BadParameter(
             "--baselines: this run was trained without a baseline. Leave the option out."

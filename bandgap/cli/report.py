@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bandgap.cli.bars import duration
-from bandgap.foundation.quantities import Quantity
+from bandgap.evaluation.figure_labels import label
 from bandgap.sources.cards import (
     card_rows,
     copies_of_run_sentence,
@@ -20,18 +20,6 @@ from bandgap.sources.cards import (
 
 # The diagnostics that are figure_text, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
-
-_LABELS = {q.column: q.axis for q in Quantity} | {
-    "n": "structures",
-    "signed_error_eV": "mean signed error (eV)",
-    "mean_gap_rmse_eV": "RMSE of the mean gap (eV)",
-    "n_near_copies": "structures with a near-copy learned from",
-    "rmse_without_near_copies_eV": "RMSE of the others (eV)",
-    "c_mean": "layer weights c, mean",
-    "rhat_max": "R-hat, largest",
-    "ess_min": "effective draws, fewest",
-    "seconds": "time",
-}
 
 
 def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,25 +125,6 @@ def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-
-
-def label(name: str) -> str:
-    """Return the label of a figure.
-
-    >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV")
-    ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)')
-    >>> label("validation_rmse_eV")
-    'validation RMSE (eV)'
-    >>> label("coverage_conformal_95")
-    'coverage of the conformal 95 % interval'
-    """
-    if name in _LABELS:
-        return _LABELS[name]
-    head, _, tail = name.partition("_")
-    if head in ("coverage", "width") and tail:
-        noun, unit = ("coverage", "") if head == "coverage" else ("mean width", " (eV)")
-        return f"{noun} of the {tail.removesuffix('_eV').replace('_', ' ')} % interval{unit}"
-    return f"{head} {_LABELS[tail]}" if tail in _LABELS else name.replace("_", " ")
 
 
 def figure_text(name: str, value: Any) -> str:

@@ -204,6 +204,10 @@ def transfer(
             inputs=RunInputs(source, tuple(structures), choice).to_values(),
             progress=progress,
         )
-    print_run(folder, read_manifest(folder, kind="run"))
-    print_note(f"Next: bandgap refit {folder} --out {folder}-all learns from all labels,")
-    print_note(f"or: bandgap predict --model {folder} --structures NEW --out predictions.csv")
+    manifest = read_manifest(folder, kind="run")
+    print_run(folder, manifest)
+    start = "Next"
+    if manifest["split"]["test"]:
+        print_note(f"Next: bandgap refit {folder} --out {folder}-all learns from all labels,")
+        start = "or"
+    print_note(f"{start}: bandgap predict --model {folder} --structures NEW --out predictions.csv")

@@ -103,6 +103,15 @@ def fork_process(function: Callable[[], object]) -> int:
         os._exit(code)
 
 
+def close_files_except(*descriptors: int) -> None:
+    """Close all files, pipes and sockets of this process except these and the standard streams."""
+    first = 3
+    for descriptor in sorted(descriptors):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
 class ForkedItems(Iterator[T]):
     """The items of `items()`, computed by a fork of this process while this process continues.
 

@@ -15,6 +15,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import JOB_ORIGINS
+from bandgap.jobs.starting import PARENT
 from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
@@ -183,19 +184,17 @@ def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     """Remove a run, its predictions with their uploaded structures, its folder and checkpoints.
 
-    The data set and the source model stay. Raises InputError while a job of the run is queued or
-    running.
+    The data set, the source model and finished refits stay. Raises InputError while a job of the
+    run, or its refit, is queued or running.
     """
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
     all_predictions = _predictions(jobs, run.workspace)
     predictions = [job for job in all_predictions if _is_of_run(job, run)]
-    transfers = [
-        job
-        for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
-        if job.subject == run.id
-    ]
-    for job in (*transfers, *predictions):
+    all_transfers = jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
+    transfers = [job for job in all_transfers if job.subject == run.id]
+    refits = [job for job in all_transfers if job.payload.get(PARENT) == run.id]
+    for job in (*transfers, *refits, *predictions):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."

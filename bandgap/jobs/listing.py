@@ -142,6 +142,20 @@ def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
     return {str(key): int(count) for key, count in rows}
 
 
+def copies_of_gaps(library: Library, dataset_id: str) -> set[str]:
+    """Return the names of numbers that are the known gaps themselves, in eV.
+
+    The files from which labels were read have them. They are no baseline.
+    """
+    rows = library.database.rows(
+        "SELECT key FROM structure, json_each(info)"
+        " WHERE dataset = ? AND gap_eV IS NOT NULL AND info != '{}'"
+        " GROUP BY key HAVING max(abs(json_each.value - gap_eV)) < 1e-6",
+        dataset_id,
+    )
+    return {str(row["key"]) for row in rows}
+
+
 def first_usable(library: Library, dataset_id: str) -> int | None:
     """Return the first row that is not refused, None where all are."""
     row = library.database.row(

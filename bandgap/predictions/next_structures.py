@@ -202,6 +202,7 @@ def next_structures(
             if criterion == CHANCE
             else predictions.window_depth_eV(window)
         )[candidates]
+        is_normal = predictions.p_metal is None
         if spread and details.means_eV.shape[0] >= MIN_DRAWS:
             window_ranking = rank_for_window(
                 details.means_eV[:, ~has_warning],
@@ -210,6 +211,7 @@ def next_structures(
                 goal="chance" if criterion == CHANCE else "improvement",
                 single_scores=single_scores,
                 count=count,
+                quantiles_eV=None if is_normal else predictions.quantiles_new[:, candidates],
             )
             rows = candidates[window_ranking.rows]
         else:

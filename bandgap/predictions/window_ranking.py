@@ -11,7 +11,15 @@ batch over a gap at the end of the window (Ginsbourger, Le Riche and Carraro, 20
 a window in place of a bound). Each structure is the one that adds most to those above it. The gain
 of a set is submodular, so that the total is at least 1 - 1/e of the best possible (Nemhauser,
 Wolsey and Fisher, 1978). A structure that misses the window whenever those above it do adds
-little: near twins are not all chosen. Loads no torch.
+little: near twins are not all chosen.
+
+Where the labels contain metals, a gap is not normal given a draw. The chances then follow from the
+quantiles q_i of the gap, by a Gaussian copula. The normal score of gap i given draw d is
+
+    N(rho_i u_id, 1 - rho_i^2),     rho_i^2 = var_d(m_id) / (var_d(m_id) + v_i)
+
+u_id is the mean m_id in units of its standard deviation over the draws, v_i the noise variance. The
+chance of each structure alone is then that of its quantiles. Loads no torch.
 """
 
 from dataclasses import dataclass
@@ -19,8 +27,15 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from bandgap.predictions.window import Window, depth_nodes, normal_probability
+from bandgap.predictions.table import LEVELS
+from bandgap.predictions.window import (
+    Window,
+    depth_nodes,
+    normal_probability,
+    probability_below,
+)
 
 Floats = NDArray[np.float64]
 Goal = Literal["chance", "improvement"]
@@ -48,6 +63,7 @@ def rank_for_window(
     goal: Goal,
     single_scores: Floats,
     count: int,
+    quantiles_eV: Floats | None = None,
 ) -> WindowRanking:
     """Return the `count` structures that together are best for a window.
 
@@ -65,22 +81,24 @@ def rank_for_window(
         Score of each structure alone, (n,). It decides where draws cannot tell gains apart.
     count
         Number of structures to choose.
+    quantiles_eV
+        Quantiles of the gaps at `LEVELS`, (199, n), where the gaps are not normal given a draw.
     """
     if goal == "chance":
         depths, weights = np.zeros(1), np.ones(1)
     else:
         depths, weights = depth_nodes(window, BATCH_NODES)
-    sds = np.sqrt(noise_variance)
-    # (node, draw, n): float32, as the draws are
-    misses = np.stack(
-        [
-            1.0
-            - normal_probability(
-                Window(window.lower_eV + depth, window.upper_eV - depth), means_eV, sds
-            ).astype(np.float32)
-            for depth in depths
+    windows = [Window(window.lower_eV + depth, window.upper_eV - depth) for depth in depths]
+    if quantiles_eV is None:
+        sds = np.sqrt(noise_variance)
+        chances = [normal_probability(narrow, means_eV, sds) for narrow in windows]
+    else:
+        chances = [
+            chances_by_copula(narrow, means_eV, noise_variance, quantiles_eV=quantiles_eV)
+            for narrow in windows
         ]
-    )
+    # (node, draw, n): float32, as the draws are
+    misses = np.stack([1.0 - chance.astype(np.float32) for chance in chances])
     n_draws, n = means_eV.shape
     all_miss = np.ones((depths.size, n_draws), dtype=np.float64)
     is_free = np.ones(n, dtype=bool)
@@ -97,3 +115,29 @@ def rank_for_window(
         rows.append(row)
         totals.append(float(weights @ (1.0 - all_miss.mean(axis=1))))
     return WindowRanking(np.array(rows, dtype=np.int64), np.array(totals))
+
+
+def chances_by_copula(
+    window: Window,
+    means_eV: NDArray[np.floating],
+    noise_variance: Floats,
+    *,
+    quantiles_eV: Floats,
+) -> Floats:
+    """Return the probability (draw, n) that each gap lies in a window given each draw.
+
+    Parameters are those of `rank_for_window`; the module's description has the formula.
+    """
+    means = means_eV.astype(np.float64)
+    variance = means.var(axis=0) + noise_variance
+    shift = (means - means.mean(axis=0)) / np.sqrt(variance)  # rho_i u_id
+    spread = np.sqrt(noise_variance / variance)
+
+    def below(probability: Floats) -> Floats:
+        result: Floats = ndtr((ndtri(probability) - shift) / spread)
+        return result
+
+    upper = below(probability_below(quantiles_eV, LEVELS, window.upper_eV, inclusive=True))
+    if window.lower_eV == 0:
+        return upper
+    return upper - below(probability_below(quantiles_eV, LEVELS, window.lower_eV))

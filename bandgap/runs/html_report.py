@@ -19,20 +19,20 @@ from plotly.offline import get_plotlyjs
 
 from bandgap import plots
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.evaluation.figure_labels import label
 from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, tested_ids
+from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
 from bandgap.evaluation.reliability import coverage_of, coverage_table
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
 from bandgap.evaluation.signed_errors import error_by_element, error_by_gap
 from bandgap.foundation import citations
 from bandgap.foundation.arguments import as_folder
-from bandgap.foundation.quantities import Quantity
 from bandgap.runs.methods_text import methods_text
 from bandgap.sources.cards import card_rows, copies_of_run_sentence, left_out_sentence
-from bandgap.storage.manifests import read_manifest
+from bandgap.storage.manifests import posterior_kinds, read_manifest
 
 WORST = 10  # structures in the table of the largest errors
 _STATE_COLOURS = {"good": "#00704f", "fair": "#8a5a00", "poor": "#b3261e", "unknown": "#5a6068"}
-_LABELS = {quantity.column: quantity.axis for quantity in Quantity}
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1B1F24; margin: 2rem auto; max-width: 60rem;
   padding: 0 1rem; }
@@ -124,6 +124,7 @@ def report_html(folder: Path, *, text: ReportText) -> str:
         parts += [
             _section("Error on held-out structures", _rows_table(_metric_rows(manifest))),
             _section("Figures", _figures(heldout)),
+            *_metal_sections(heldout),
             _section("The largest errors", _frame_table(_worst(heldout))),
             _section("Calibration", _paragraph(_calibration_text(calibrator))),
         ]
@@ -197,24 +198,15 @@ def _split_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metric_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    figures = {**manifest.get("metrics", {}), **manifest.get("tested", {})}
+    tested = dict(manifest.get("tested", {}))
+    if not tested.get("n_near_copies"):
+        tested.pop("n_near_copies", None)
+    figures = {**manifest.get("metrics", {}), **tested}
     return {
-        _metric_label(name): _number(value)
+        label(name): _number(value)
         for name, value in figures.items()
         if value is not None and name != "n"
     }
-
-
-def _metric_label(name: str) -> str:
-    labels = {
-        "coverage_95": "coverage of the 95 % interval",
-        "width_95_eV": "mean width of the 95 % interval (eV)",
-        "coverage_conformal_95": "coverage of the conformal 95 % interval",
-        "width_conformal_95_eV": "mean width of the conformal 95 % interval (eV)",
-        "mean_gap_rmse_eV": "RMSE of the mean gap (eV)",
-        "signed_error_eV": "mean signed error (eV)",
-    }
-    return labels.get(name) or _LABELS.get(name) or name.replace("_", " ")
 
 
 def _figures(heldout: HeldOut) -> str:
@@ -227,7 +219,7 @@ def _figures(heldout: HeldOut) -> str:
         ids=list(heldout.predictions.ids),
     )
     table = coverage_table(coverage_of(heldout, "prediction"))
-    drawn = (
+    drawn = [
         (parity, "Predicted against known gaps, with 95 % prediction intervals."),
         (
             plots.coverage_figure(table, level=0.95),
@@ -242,7 +234,14 @@ def _figures(heldout: HeldOut) -> str:
             plots.signed_error_figure(error_by_gap(heldout)),
             "Signed error by range of the predicted gap.",
         ),
-    )
+    ]
+    if heldout.predictions.p_metal is not None:
+        drawn.append(
+            (
+                plots.p_metal_figure(p_metal_table(heldout)),
+                "Share of metals against their predicted probability. Grey bars are chance.",
+            )
+        )
     figures = (
         f"<figure>{_figure_html(figure)}<figcaption>{html.escape(caption)}</figcaption></figure>"
         for figure, caption in drawn
@@ -258,6 +257,14 @@ def _figure_html(figure: go.Figure) -> str:
         config={"displaylogo": False, "displayModeBar": False, "responsive": True},
     )
     return text
+
+
+def _metal_sections(heldout: HeldOut) -> list[str]:
+    """Return the confusion of metals and semiconductors, nothing for a run without metals."""
+    if heldout.predictions.p_metal is None:
+        return []
+    counts = confusion_table(heldout).rename(columns=lambda name: name.replace("_", " "))
+    return [_section("Metals and semiconductors", _frame_table(counts))]
 
 
 def _worst(heldout: HeldOut) -> pd.DataFrame:
@@ -285,16 +292,16 @@ def _calibration_text(calibrator: Calibrator | None) -> str:
 
 def _posterior_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
     diagnostics = manifest.get("diagnostics", {})
-    rows = {"kind": str(manifest.get("posterior", {}).get("kind", ""))}
+    rows = {"kind": ", around ".join(posterior_kinds(manifest))}
     if diagnostics.get("c_mean"):
         pairs = zip(diagnostics["c_mean"], diagnostics["c_sd"], strict=True)
         rows["layer weights c, mean and standard deviation"] = ", ".join(
             f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs
         )
-    for name, label in (("rhat", "R-hat"), ("ess", "effective draws")):
+    for name, title in (("rhat", "R-hat"), ("ess", "effective draws")):
         values = diagnostics.get(name) or {}
         if values:
-            rows[label] = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
+            rows[title] = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
     if "divergences" in diagnostics:
         rows["divergences"] = _number(diagnostics["divergences"])
     return rows

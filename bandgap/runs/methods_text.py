@@ -6,6 +6,7 @@ from typing import Any
 from bandgap.evaluation.calibration import chance_range
 from bandgap.evaluation.calibrators import Calibrator
 from bandgap.evaluation.heldout import tested_ids
+from bandgap.storage.manifests import posterior_kinds
 
 _BLOCKS = {
     "composition": "statistics of the elements' properties",
@@ -24,6 +25,7 @@ def methods_text(manifest: Mapping[str, Any], *, calibrator: Calibrator | None =
         _data_sentence(manifest),
         descriptor_sentence(manifest["descriptor"]),
         _method_sentence(manifest),
+        *_learned_sentences(manifest),
         *_sampling_sentences(manifest),
         _split_sentence(manifest),
         *_error_sentences(manifest),
@@ -92,6 +94,24 @@ def _method_sentence(manifest: Mapping[str, Any]) -> str:
         f"{text}, starting from a network trained on {card['n_structures']:,} structures of "
         f"{names}{level}."
     )
+
+
+def _learned_sentences(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what the method was fitted to where it is not the gaps of all structures."""
+    sentences = []
+    if "metals" in posterior_kinds(manifest):
+        n_metals = int(manifest.get("diagnostics", {}).get("metals", 0))
+        sentences.append(
+            f"Of the labels learned from, {n_metals:,} are zero: the probability of a metal is that"
+            " of a classifier (a Gaussian process and boosted trees), and the method was fitted to"
+            " the semiconductors."
+        )
+    if baseline := manifest["request"].get("baseline"):
+        sentences.append(
+            f"It learned the difference of the gaps to a straight line in {baseline}, which every "
+            "prediction needs too."
+        )
+    return sentences
 
 
 def _sampling_sentences(manifest: Mapping[str, Any]) -> list[str]:

@@ -49,6 +49,12 @@ class ParentTest:
         return TransferRequest.of(self.manifest["request"]).changed(**ALL_LABELS)
 
     @property
+    def tested(self) -> Mapping[str, float]:
+        """What the errors of the parent rest on: structures of the test, and their near-copies."""
+        tested: Mapping[str, float] = self.manifest.get("tested", {})
+        return tested
+
+    @property
     def conformal(self) -> ConformalScores | None:
         """The conformal scores of the parent, None if it held back no structures."""
         stored = self.manifest.get("conformal")
@@ -62,7 +68,6 @@ class ParentTest:
         manifest = self.manifest
         return {
             "metrics": manifest["metrics"],
-            "tested": manifest.get("tested", {}),
             "test_gaps_eV": manifest["test_gaps_eV"],
             "conformal": manifest.get("conformal"),
             "refit": {

@@ -123,16 +123,18 @@ def predict_with_details(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Predictions, "PredictionDetails"]:
-    """Predict structures without calibrator, and return the details for `next_structures`.
+    """Predict structures as `predict_run`, and return the details for `next_structures` too.
 
-    The gaps of the structures are not known.
+    The gaps of the structures are not known. Details are those of the model without a calibrator.
 
     Parameters and errors are those of `predict_run`.
     """
     run = load_run(model_folder)
     drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
     details = record_details(records, drawn, labelled=np.zeros(len(records), dtype=bool))
-    return record_predictions(run, records, drawn), details
+    predictions = record_predictions(run, records, drawn)
+    calibrator = stored_calibrator(Path(model_folder))
+    return predictions if calibrator is None else calibrator.apply(predictions), details
 
 
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "Calibrator | None"]:

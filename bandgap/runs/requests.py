@@ -5,13 +5,15 @@ setting, add a field here; it then has an option, a widget and an entry in the d
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from bandgap.foundation.requests import Request, Setting
 from bandgap.predictions.interval_kinds import IntervalKind, check_level
-from bandgap.predictions.window import Window
+
+if TYPE_CHECKING:
+    from bandgap.predictions.window import Window
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -248,11 +250,15 @@ class PredictRequest(Request):
     @field_validator("window")
     @classmethod
     def _window(cls, window: str) -> str:
+        from bandgap.predictions.window import Window
+
         return str(Window.parse(window)) if window else ""
 
     @property
-    def target(self) -> Window | None:
+    def target(self) -> "Window | None":
         """The target window, or None."""
+        from bandgap.predictions.window import Window
+
         return Window.parse(self.window) if self.window else None
 
 

@@ -393,7 +393,8 @@ def report(
             conformal=conformal,
             density=density,
         )
-    manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
+    tested = _tested(tables, result) if parent is None else parent.tested
+    manifest = _manifest(prepared, tables, fitted, result, tested=tested, conformal=conformal)
     manifest["density"] = density_facts
     if density is None and prepared.request.density != "none":
         reason = f"Predictions have no p-value of the domain: {density_facts['reason']}"
@@ -483,6 +484,7 @@ def _manifest(
     fitted: Fitted,
     result: HeldOutResult,
     *,
+    tested: Mapping[str, float],
     conformal: ConformalScores | None,
 ) -> dict[str, Any]:
     """Return the manifest's entries on a run."""
@@ -491,7 +493,6 @@ def _manifest(
         warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
-    tested = _tested(tables, result)
     if sentence := _near_copies_sentence(tested, tables):
         warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
@@ -510,7 +511,7 @@ def _manifest(
         if conformal is None
         else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": result.metrics,
-        "tested": tested,
+        "tested": dict(tested),
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
         ),

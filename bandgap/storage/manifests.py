@@ -50,6 +50,31 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     partial.replace(folder / MANIFEST)
 
 
+def posterior_kinds(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of a run's posterior, from outside in: what surrounds it, then its own.
+
+    >>> posterior_kinds({"posterior": {"kind": "metals", "semiconductors": {"kind": "pool"}}})
+    ['metals', 'pool']
+    """
+    return [str(posterior.get("kind", "")) for posterior in _posteriors(manifest)]
+
+
+def posterior_of_method(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scalars of the posterior of the method in the manifest of a run.
+
+    It is inside that of a baseline, and of metals, where the run has them.
+    """
+    return _posteriors(manifest)[-1]
+
+
+def _posteriors(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the scalars of the posterior in a manifest and of the one that each contains."""
+    posteriors: list[Mapping[str, Any]] = [manifest.get("posterior") or {}]
+    while inner := posteriors[-1].get("semiconductors") or posteriors[-1].get("rest"):
+        posteriors.append(inner)
+    return posteriors
+
+
 def manifest_kind(folder: Path) -> str | None:
     """Return the kind that the manifest of a folder states, None where there is no readable
     manifest.

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import InputError
 from bandgap.storage.manifests import CALIBRATOR, MANIFEST, manifest_kind
 
@@ -67,7 +68,7 @@ def unpack_run(source: Path | io.BytesIO, folder: Path) -> None:
     try:
         with zipfile.ZipFile(source) as archive:
             _unpack(archive, folder, name=name)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, *DAMAGE) as error:
         raise InputError(
             f"{name}: not a zip archive that can be unpacked ({error}). Accepted: the zip of a run "
             "that the page Result offers, or of a folder that `bandgap transfer` wrote."

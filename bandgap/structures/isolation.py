@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bandgap.foundation.errors import printable
-from bandgap.foundation.forks import can_fork, fork_process
+from bandgap.foundation.forks import can_fork, close_files_except, fork_process
 from bandgap.structures.contents import SMALL, megabytes
 from bandgap.structures.packed import from_parts
 from bandgap.structures.reader_process import (
@@ -225,8 +225,8 @@ def _forked(parts_of: Callable[..., Any]) -> "_Reader":
     answers, answer_end = os.pipe()
 
     def run() -> None:
-        os.close(requests)
-        os.close(answers)
+        # An inherited pipe or socket would stay open after this process has closed it.
+        close_files_except(request_end, answer_end)
         serve(request_end, answer_end, parts_of)
 
     pid = fork_process(run)

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.home import calculation_paths
+from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_actions import click, upload
@@ -118,3 +119,23 @@ def test_labelled_data_set_offers_to_train_on_it(visit: Visit, workspace: Worksp
     workspace.add_labelled(30)
     links = [link.proto.label for link in visit("data").get("page_link")]
     assert "Train on these" in links
+
+
+def test_data_set_whose_labelling_was_stopped_can_be_checked_again(
+    visit: Visit, workspace: Workspace
+) -> None:
+    content = WATER.replace(b"gap=", b"gap_eV=")
+    dataset = workspace.library.add_dataset(workspace.id, "batch", files=[("c.extxyz", content)])
+    job = workspace.jobs.submit(
+        workspace.id,
+        "label_calculations",
+        title="Checking batch",
+        payload={"dataset": dataset.id, "level_of_theory": "PBE"},
+        subject=dataset.id,
+    )
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    verdict = Verdict("c", "c.extxyz", "ready", "", "H2O", 3, False, None, {"gap_eV": 7.1})
+    workspace.library.save_verdicts(dataset.id, [verdict])  # written before it was stopped
+    click(visit("data"), "Check the files again")
+    work_all(workspace.home)
+    assert workspace.library.counts(dataset.id)["labelled"] == 1

@@ -95,6 +95,8 @@ def test_large_data_set_is_shown_in_pages(visit: Visit, workspace: Workspace) ->
     at.session_state[f"page-{dataset.id}"] = 3
     at.run()
     assert at.dataframe[0].value["id"].iloc[0] == "s400" and len(at.dataframe[0].value) == 50
+    at.text_input(key="verdict-search").set_value("s").run()  # a filter starts on its first page
+    assert at.dataframe[0].value["id"].iloc[0] == "s0" and "450 structures on 3 pages" in texts(at)
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])

@@ -6,6 +6,7 @@ import numpy as np
 from ase.build import bulk
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
 from tests.app.test_train import tick
 
@@ -13,8 +14,8 @@ GROUPING = "Keep a formula on one side of the split"
 CRYSTALS = ("GaAs", "GaP", "InAs", "InP")
 
 
-def add_rattled(workspace: Workspace, n: int = 5) -> None:
-    """Store `n` displaced copies of each of four crystals, with gaps."""
+def rattled(n: int = 5) -> bytes:
+    """Return `n` displaced copies of each of four crystals as extXYZ, with gaps."""
     rng = np.random.default_rng(0)
     blocks = []
     for name in CRYSTALS:
@@ -27,8 +28,14 @@ def add_rattled(workspace: Workspace, n: int = 5) -> None:
                 for symbol, (x, y, z) in zip(crystal.symbols, positions, strict=True)
             )
             header = f'Lattice="{cell}" Properties=species:S:1:pos:R:3 id={name}-{k} pbc="T T T"'
+            header += f" gap_eV={1.0 + 0.1 * len(blocks):.1f}"
             blocks.append(f"2\n{header}\n{atoms}")
-    dataset = workspace.add_checked([("rattled.extxyz", "".join(blocks).encode())])
+    return "".join(blocks).encode()
+
+
+def add_rattled(workspace: Workspace, n: int = 5) -> None:
+    """Store the copies as a checked data set with gaps."""
+    dataset = workspace.add_checked([("rattled.extxyz", rattled(n))])
     total = n * len(CRYSTALS)
     labels = {"source": "gaps.csv", "matched": total}
     gaps = np.linspace(1.0, 3.0, total)
@@ -52,3 +59,28 @@ def test_no_grouping_is_proposed_for_one_formula(
     page_text = texts(visit("train"))
     assert "60 of 60 structures have a near-copy in this data set" in page_text
     assert "All structures have one formula" in page_text
+
+
+def test_near_copies_are_named_where_no_source_model_is_chosen(
+    visit: Callable[..., AppTest], workspace: Workspace
+) -> None:
+    add_rattled(workspace)
+    at = visit("train", source="none")
+    assert "20 of 20 structures have a near-copy in this data set" in texts(at)
+
+
+def test_near_copies_of_calculations_are_named(
+    visit: Callable[..., AppTest], workspace: Workspace
+) -> None:
+    dataset = workspace.library.add_dataset(
+        workspace.id, "calculations", files=[("calculations.extxyz", rattled())]
+    )
+    workspace.jobs.submit(
+        workspace.id,
+        "label_calculations",
+        title="Checking calculations",
+        payload={"dataset": dataset.id, "level_of_theory": "PBE"},
+        subject=dataset.id,
+    )
+    work_all(workspace.home)
+    assert "20 of 20 structures have a near-copy in this data set" in texts(visit("train"))

@@ -1,12 +1,13 @@
 """The page Result: verdict, next step, refit on all labels, and what is folded."""
 
+import json
 import shutil
 from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
@@ -131,3 +132,33 @@ def test_result_of_a_run_whose_data_set_was_deleted_offers_no_refit(
     at = visit("result", run=trained[1])
     assert not [b for b in at.button if b.label.startswith("Refit")]
     assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+
+
+def test_refit_whose_chains_have_not_agreed_offers_a_step_that_exists(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    sampler = {"sampler": {"warmup": 400, "draws": 1000}}
+    entry = MethodEntry("Ridge", "Fits the last layer.", duration="seconds", settings=sampler)
+    workspace.library.register_methods({"last_layer_ridge": entry})
+    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    work_all(workspace.home)
+    refit = workspace.library.runs(workspace.id)[0]
+    path = workspace.home.run_folder(refit.id) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["diagnostics"] |= {"rhat": {"tau": 1.4}, "ess": {"tau": 20.0}}
+    path.write_text(json.dumps(manifest))
+    at = visit("result", run=refit.id)
+    assert "more draws come before everything else" not in texts(at)
+    assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+
+
+@pytest.mark.parametrize("page", ["posterior", "calibration"])
+def test_every_page_of_a_refit_says_whose_test_it_shows(
+    visit: Visit, workspace: Workspace, trained, page: str
+) -> None:
+    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    work_all(workspace.home)
+    refit = workspace.library.runs(workspace.id)[0]
+    assert "Error and coverage are those of last_layer_ridge, n = 36" in texts(
+        visit(page, run=refit.id)
+    )

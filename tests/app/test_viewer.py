@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -42,7 +43,9 @@ def answer_to(path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get(path)
 
-    return asyncio.run(requested())
+    # Browser tests before this one in the same process may have left an event loop that runs.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, requested()).result()
 
 
 def viewer_data(at: AppTest) -> dict[str, Any]:

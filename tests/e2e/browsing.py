@@ -4,7 +4,7 @@ import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from PIL import Image, ImageChops
@@ -154,11 +154,13 @@ _STOP = """() => {
 }"""
 
 
-def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
-    """Press Tab until the target has the focus and is visible; return all focused elements."""
+def tab_to(
+    page: Page, target: Locator, *, key: Literal["Tab", "Shift+Tab"] = "Tab", most: int = 120
+) -> list[Stop]:
+    """Press the key until the target has the focus and is visible; return all focused elements."""
     stops = []
     for _ in range(most):
-        page.keyboard.press("Tab")
+        page.keyboard.press(key)
         focused = page.evaluate(_STOP)
         below = focused["y"] + focused["scrolled"]
         stops.append(
@@ -170,7 +172,7 @@ def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
             )
             return stops
     raise AssertionError(
-        f"{most} presses of Tab do not come to {target}; they came to "
+        f"{most} presses of {key} do not come to {target}; they came to "
         f"{[stop.name for stop in stops]}"
     )
 

@@ -130,8 +130,9 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     for label in ("Warm-up iterations", "Draws of each chain"):
         stops += tab_to(page, page.get_by_label(label, exact=True))
         replace_number(page, SHORT[label])
-    stops += tab_to(page, page.get_by_role("button", name="Start the transfer"))
-    expect_order(stops, ["Target data", "Source model", *SHORT, "Start the transfer"])
+    count, *lengths = SHORT
+    expect_order(stops, ["Target data", "Source model", count, "Start the transfer", *lengths])
+    tab_to(page, page.get_by_role("button", name="Start the transfer"), key="Shift+Tab")
     page.keyboard.press("Enter")
     forward = page.get_by_role("link", name="Predict new structures")
     expect(forward).to_be_visible()

@@ -109,7 +109,7 @@ def joint_sets(world: World) -> dict[str, LabelledSet]:
     return {
         "plain": LabelledSet(world.source_records[:14], world.source_gaps_eV[:14], "PBE"),
         "other": LabelledSet(
-            world.source_records[14:], 20.0 - 3.0 * world.source_gaps_eV[14:], "GW"
+            world.source_records[14:], 30.0 - 3.0 * world.source_gaps_eV[14:], "GW"
         ),
     }
 

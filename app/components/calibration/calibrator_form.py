@@ -63,13 +63,14 @@ def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float, proposed: bo
 
     Its button is the primary one of the page if a calibrator is `proposed`.
     """
-    st.caption(needs_sentence(KINDS, level, len(heldout)), width=720)
+    kinds = calibrator_kinds(heldout)
+    st.caption(needs_sentence(kinds, level, len(heldout)), width=720)
     with st.form("calibrator", border=False):
         kind = st.radio(
             "Kind of calibrator",
-            KINDS,
+            kinds,
             format_func=lambda k: words.sentence(KIND_NAMES[k]),
-            captions=[KIND_HELP[k] for k in KINDS],
+            captions=[KIND_HELP[k] for k in kinds],
         )
         left_column, right_column, _ = st.columns([2, 1, 2], gap="large")
         share = left_column.slider(
@@ -137,6 +138,11 @@ _SHARE_HELP = (
     "measured on the others. More to fit on makes it steadier, more to measure on makes the report "
     "surer."
 )
+
+
+def calibrator_kinds(heldout: HeldOut) -> tuple[CalibratorKind, ...]:
+    """Return the kinds of calibrators of a run; with metals among the labels only conformal."""
+    return KINDS if heldout.predictions.p_metal is None else ("conformal",)
 
 
 def calibrator_proposed(heldout: HeldOut) -> bool:

@@ -51,7 +51,9 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         key=dataset.id,
         has_gaps=bool(dataset.labels),
     )
-    page = int(st.session_state.get(f"page-{dataset.id}", 1))
+    # a new filter starts on the first page
+    page_key = f"page-{dataset.id}{'' if conditions == StructureFilter() else f'-{conditions}'}"
+    page = int(st.session_state.get(page_key, 1))
     read_page = partial(verdict_page, stores.library(), dataset.id, conditions, limit=ROWS)
     numbered_verdicts, total = read_page(offset=(page - 1) * ROWS)
     if not numbered_verdicts and page > 1:
@@ -81,7 +83,7 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         )
         if total > ROWS:
             pages = -(-total // ROWS)
-            st.pagination(pages, key=f"page-{dataset.id}", width=PAGER_WIDTH)
+            st.pagination(pages, key=page_key, width=PAGER_WIDTH)
             st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
     is_filtered = conditions != StructureFilter()
     _structure(dataset, numbered_verdicts, is_filtered=is_filtered)

@@ -44,6 +44,7 @@ GROUPS = MappingProxyType(
         "Explanation": (
             "explanation/which-source-and-method",
             "explanation/intervals",
+            "explanation/metals",
             "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",

@@ -12,6 +12,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
+from bandgap.storage.manifests import posterior_kinds
 
 SHOWN_FEATURES = 15
 _CURVE = re.compile(r"nll_([a-z]+)_(.+)")
@@ -28,6 +29,17 @@ def instead(files: RunFiles, run: RunRow, *, family: str) -> None:
     draws = files.draws.get("sigma_eV")
     if draws is not None:
         st.markdown(f"**noise sigma**: {posterior_words.scale_sentence(draws, unit=' eV')}.")
+
+
+def metals_sentence(files: RunFiles) -> str:
+    """Return what a posterior does not describe where the labels contain metals; else empty."""
+    if "metals" not in posterior_kinds(files.manifest):
+        return ""
+    count = words.count(int(files.figures.get("metals", 0)), "metal")
+    return (
+        f"The labels contain {count}. What is below describes the gaps of the semiconductors; a "
+        "classifier gives the probability of a metal (page Calibration)."
+    )
 
 
 def instead_sentence(files: RunFiles, *, family: str) -> str:

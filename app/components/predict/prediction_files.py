@@ -1,6 +1,5 @@
 """Downloads of a prediction: the table as CSV, and a JSON file that describes it."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,22 +12,8 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
+from bandgap.runs.companion import companion, to_json
 from bandgap.runs.requests import PredictRequest
-
-UNITS = {
-    "mean_eV": "eV",
-    "sd_eV": "eV",
-    "lower_eV": "eV",
-    "upper_eV": "eV",
-    "level": "probability",
-    "window": "eV",
-    "p_window": "probability",
-    "domain_p": "p-value",
-    "domain_p_lowest": "p-value",
-    "domain_p_highest": "p-value",
-    "nearest_distance": "1 - cosine of descriptors",
-    "nearest_percentile": "share of the training set",
-}
 
 
 def download_csv(
@@ -66,30 +51,15 @@ def companion_json(
     counts: Mapping[str, int],
 ) -> bytes:
     """Return the JSON that describes a CSV: run, versions, settings, units and command."""
+    request = PredictRequest(probability=level, interval=kind, window=str(window or ""))
     body = {
-        "kind": "bandgap predictions",
         "run": run.id,
         "prediction": prediction,
         "structures": name,
-        "rows": dict(counts),
-        "interval": {"kind": kind, "level": level},
-        "window_eV": None if window is None else [window.lower_eV, window.upper_eV],
-        "units": {column: UNITS[column] for column in columns if column in UNITS},
-        "method": manifest.get("method", run.method),
-        "seed": manifest["request"]["seed"],
-        "n_labelled": manifest.get("n"),
-        "level_of_theory": manifest.get("level_of_theory", ""),
-        "data_fingerprint": manifest.get("data", {}).get("fingerprint"),
-        "source_fingerprint": manifest.get("source", {}).get("fingerprint"),
-        "trained": manifest.get("created"),
-        "warnings": list(manifest.get("warnings", ())),
-        "versions": manifest.get("versions", {}),
-        "repeat": predict_command(
-            run.request,
-            PredictRequest(probability=level, interval=kind, window=str(window or "")),
-        ),
+        **companion({"method": run.method, **manifest}, request, columns=columns, rows=counts),
+        "repeat": predict_command(run.request, request),
     }
-    return (json.dumps(body, indent=2, ensure_ascii=False) + "\n").encode()
+    return to_json(body).encode()
 
 
 def row_counts(status: Sequence[str]) -> dict[str, int]:

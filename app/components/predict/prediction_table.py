@@ -121,8 +121,9 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
             for name, values in self.columns.items()
         }
-        if "p_window" in columns:
-            columns["p_window"] = 100.0 * columns["p_window"]
+        for name in ("p_metal", "p_window"):
+            if name in columns:
+                columns[name] = 100.0 * columns[name]
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -141,6 +142,8 @@ class Table:
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
             lines[f"{level} {values['interval']} interval"] = interval
+            if "p_metal" in values:
+                lines[Quantity.P_METAL.label] = words.percent(float(values["p_metal"]))
             if "p_window" in values:
                 lower, _, upper = str(values["window"]).partition(":")
                 chance = words.percent(float(values["p_window"]))
@@ -152,7 +155,7 @@ class Table:
                     f"than {words.percent(details.percentile[row])} of the training set)"
                 )
             if "domain_p" in values:
-                lines["p-value of the domain"] = _p_value(values)
+                lines[Quantity.DOMAIN_P.label] = _p_value(values)
         lines["status"] = str(values["status"])
         lines["notes"] = self._problems(row)
         return {name: text for name, text in lines.items() if text}
@@ -275,6 +278,9 @@ def column_settings() -> dict[str, Any]:
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
         "domain_p": st.column_config.NumberColumn(
             "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
+        ),
+        "p_metal": st.column_config.NumberColumn(
+            "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=90
         ),
         "p_window": st.column_config.NumberColumn(
             "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110

@@ -1,7 +1,7 @@
 """The top of the page Result: the verdict with its badge, key numbers and the next step."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -11,6 +11,7 @@ from app.components.result.run_result import RunResult
 from app.components.shared import frame, stores, words
 from app.components.shared.estimate_words import rounded
 from app.components.shared.guide_links import help_link
+from bandgap.evaluation.heldout import refit_sentence
 from bandgap.evaluation.result_verdict import NextStep, State, next_step
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
@@ -50,12 +51,15 @@ def verdict_view(result: RunResult) -> None:
 def next_step_view(result: RunResult) -> None:
     """Draw the one primary button of the page, and why it is the next step."""
     refit = existing_refit(result.run)
-    can_refit = "refit" not in result.files.manifest and refit is None
+    is_refit = "refit" in result.files.manifest
+    can_refit = not is_refit and refit is None
     datasets = {dataset.id for dataset in stores.library().datasets(result.run.workspace)}
     has_data = result.run.dataset in datasets
     step = next_step(
         result.verdict,
-        can_add_draws=has_data and enough_draws(result.files, result.run) is not None,
+        can_add_draws=(
+            has_data and not is_refit and enough_draws(result.files, result.run) is not None
+        ),
         can_calibrate=result.can_calibrate,
         can_refit=can_refit and has_data,
     )
@@ -119,6 +123,12 @@ def parent_title(run: RunRow) -> str:
         return ""
     parent = stores.library().run(run.workspace, parent_id)
     return "a deleted run" if parent is None else parent.title
+
+
+def refit_caption(run: RunRow, manifest: Mapping[str, Any]) -> None:
+    """Draw whose test a refitted run reports; nothing for other runs."""
+    if "refit" in manifest:
+        st.caption(refit_sentence(manifest, parent=parent_title(run)), width=720)
 
 
 def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -> None:

@@ -23,6 +23,7 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
+from bandgap.storage.manifests import posterior_of_method
 
 SUMMARIES = "summaries.safetensors"
 RECORD = "diagnostics.safetensors"
@@ -116,13 +117,13 @@ class RunFiles:
     @property
     def members(self) -> int:
         """Number of independent posteriors in the run, one for each network of its source."""
-        stored = self.manifest.get("posterior", {})
+        stored = posterior_of_method(self.manifest)
         return 1 if self.pool else len(stored.get("members", [])) or 1
 
     @property
     def pool(self) -> dict[str, float]:
         """Weights of the methods by name, if the run combines several methods; else empty."""
-        stored = self.manifest.get("posterior", {})
+        stored = posterior_of_method(self.manifest)
         return dict(zip(stored.get("methods", []), stored.get("weights", []), strict=False))
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from bandgap.jobs import workspaces
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import element_sets, numbers_of
+from bandgap.jobs.listing import copies_of_gaps, element_sets, numbers_of
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -122,13 +122,19 @@ def _library(folder: str) -> Library:
 
 
 def numbers(dataset: Dataset) -> dict[str, int]:
-    """Return how many structures of a data set have each number, by its name."""
+    """Return how many structures of a data set have each number, by its name.
+
+    The known gaps themselves are left out.
+    """
     return _numbers(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _numbers(folder: str, dataset: str, labels: str) -> dict[str, int]:
-    return numbers_of(_library(folder), dataset)
+    library = _library(folder)
+    copies = copies_of_gaps(library, dataset)
+    numbers = numbers_of(library, dataset)
+    return {name: count for name, count in numbers.items() if name not in copies}
 
 
 def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:

@@ -7,7 +7,7 @@ from bandgap.jobs.rows import Dataset
 from bandgap.runs.near_copies import ONE_FORMULA, SMALLEST_SHARE
 from bandgap.runs.requests import TransferRequest
 
-CHECKS = ("check", "import_folder")
+CHECKS = ("check", "import_folder", "label_calculations")
 
 
 def near_copies_hint(dataset: Dataset, request: TransferRequest) -> str:

@@ -131,8 +131,8 @@ def setup_form(
                 base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):
                 st.info(hint)
-            if text := near_copies_hint(dataset, base):
-                st.info(text)
+        if text := near_copies_hint(dataset, base):
+            st.info(text)
     with right_column:
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))

@@ -20,6 +20,8 @@ from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 # Grid of penalties: log x e_1 from -_REACH to _REACH.
 _REACH = 20.0
 _POINTS = 401
+# Largest prior variance of the responses by the coefficients, in units of their observed variance.
+LARGEST_PRIOR_VARIANCE = 10.0
 
 Floats = NDArray[np.float64]
 
@@ -106,6 +108,11 @@ def least_cross_validation(regression: SpectralRegression) -> Penalty:
     responses to fitted values, the intercept included, as in `linear_probe`. Here it is computed
     from the reduced problem, at a cost that does not depend on n. Without degrees of freedom for
     the noise the penalty is infinite (x = 0).
+
+    The score counts copies of a row as new rows. Where each crystal stands in the data twice, it
+    takes an interpolation for a fit without noise, and is least without any penalty. The penalty
+    therefore has a floor: the variance s2 x tr(G) / n that the prior gives the responses is at most
+    `LARGEST_PRIOR_VARIANCE` times the observed one, s2 being b + Q/2 over a + n/2.
     """
     e = regression.eigenvalues
     c = regression.coordinates
@@ -116,7 +123,9 @@ def least_cross_validation(regression: SpectralRegression) -> Penalty:
     v = regression.shrunk(x)
     residual = np.maximum(regression.square - (v * (2.0 - v * e)) @ c**2, 0.0)
     freedom = regression.n - (v * e).sum(axis=1)
-    usable = freedom > 0.5
+    prior_square = x * regression.rates(x) / regression.shape * e.sum()
+    is_plausible = prior_square <= LARGEST_PRIOR_VARIANCE * regression.square
+    usable = (freedom > 0.5) & is_plausible
     score = np.where(usable, residual / np.where(usable, freedom, 1.0) ** 2, np.inf)
     best = int(np.argmin(score))
     return Penalty(

@@ -53,7 +53,12 @@ def test_rows_do_not_depend_on_chunks_and_processes(
         )
         assert done.exit_code == 0, done.output
         tables[words] = (out.read_bytes(), structures.read_bytes(), done.stdout)
-        assert sorted(path.name for path in out.parent.iterdir()) == ["s.extxyz", "t.csv"]
+        assert sorted(path.name for path in out.parent.iterdir()) == [
+            "s.extxyz",
+            "s.extxyz.json",
+            "t.csv",
+            "t.csv.json",
+        ]
     assert len(set(tables.values())) == 1
     table, structures_bytes, messages = tables["--chunk", 1000]
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
@@ -258,7 +263,12 @@ def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(
             done.exit_code == 0
             and f"33 predicted gaps and 3 refused structures written to {path}" in done.stdout
         )
-    assert sorted(path.name for path in out.parent.iterdir()) == ["t.csv", "t.parquet"]
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "t.csv",
+        "t.csv.json",
+        "t.parquet",
+        "t.parquet.json",
+    ]
     read = pd.read_parquet(out)
     pd.testing.assert_frame_equal(read, read_predictions_csv(table), check_dtype=False)
     assert read["mean_eV"].dtype == float and read["mean_eV"].isna().sum() == 3

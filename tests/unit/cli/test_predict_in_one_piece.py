@@ -61,7 +61,7 @@ def test_files_are_those_of_the_prediction_in_chunks(
         assert ("descriptors (" in done.stderr) == (in_memory == 100)
         files[folder] = {path.name: path.read_bytes() for path in folder.iterdir()}
     in_one_piece, *in_chunks = files.values()
-    assert sorted(in_one_piece) == ["s.extxyz", "t.csv"]
+    assert sorted(in_one_piece) == ["s.extxyz", "s.extxyz.json", "t.csv", "t.csv.json"]
     assert in_one_piece["t.csv"].count(b"\n") > N
     assert all(in_one_piece == other for other in in_chunks)
 

@@ -90,3 +90,15 @@ def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     text = page.read_text()
     assert "<h1>Waters</h1>" in text
     assert f"--structures {waters}" in text and "--method freeze" in text
+
+
+def test_transfer_without_a_test_does_not_propose_a_refit(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
+    words = [*WORDS[:-1], "0"]
+    done = run(
+        "transfer", "--source", "demo", "--structures", waters, *words, "--out", tmp_path / "run"
+    )
+    assert done.exit_code == 0
+    assert "bandgap refit" not in done.stderr
+    assert "Next: bandgap predict" in done.stderr

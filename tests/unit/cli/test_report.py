@@ -3,7 +3,8 @@
 import pytest
 
 from bandgap.cli.bars import duration
-from bandgap.cli.report import figure_text, label
+from bandgap.cli.report import figure_text
+from bandgap.evaluation.figure_labels import label
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from bandgap.foundation.requests import Request
 from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
 
 VALUES: dict[str, Any] = {
+    "window": "1.3:1.7",
     "integer": 7,
     "number": 0.25,
     "text": "x",
@@ -55,7 +56,7 @@ def test_every_field_has_an_option_that_gives_its_value(
 ) -> None:
     field = request_type.field(name)
     value = {"choice": field.choices[:1], "flag": (True,), "settings": ({"lam": 0.5},)}.get(
-        field.kind, (VALUES.get(field.kind),)
+        field.kind, (VALUES.get(name, VALUES.get(field.kind)),)
     )[0]
     request = request_type(**{name: value})
     options = [text for pair in request.command_options() for text in pair if text]

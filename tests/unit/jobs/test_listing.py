@@ -11,6 +11,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import (
+    copies_of_gaps,
     element_figures,
     element_sets,
     first_usable,
@@ -161,3 +162,13 @@ def test_single_rows(listed: tuple[Library, str]) -> None:
         True,
     )
     assert row_verdict(*listed, 99) is None
+
+
+def test_number_that_is_the_known_gap_is_a_copy_of_it(listed: tuple[Library, str]) -> None:
+    library, dataset = listed
+    assert copies_of_gaps(library, dataset) == set()
+    gaps = np.array([v.info.get("gap", np.nan) for v in library.verdicts(dataset)])
+    library.save_gaps(dataset, gaps, labels={"source": "gap"}, level_of_theory="PBE")
+    assert copies_of_gaps(library, dataset) == {"gap"}
+    library.save_gaps(dataset, gaps + 0.1, labels={"source": "gap"}, level_of_theory="PBE")
+    assert copies_of_gaps(library, dataset) == set()

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
     CHANCE,
     IMPROVEMENT,
@@ -173,3 +174,57 @@ def test_few_draws_allow_the_criteria_of_a_window_without_spread():
     assert len(ranked.rows) == 2 and ranked.window_ranking is None
     with pytest.raises(InputError, match="no window is given"):
         next_structures(predictions, details, criterion=CHANCE)
+
+
+def predicted_with_metals(centres, sd, p_metal, *, draws=200):
+    """Return predictions of mixtures of a metal and a semiconductor, and their details."""
+    n = len(centres)
+    rng = np.random.default_rng(0)
+    all_centres = centres + 0.05 * rng.normal(size=(draws, n))
+    means = all_centres * (1.0 - p_metal)
+    ok = ["ok"] * n
+    texts = {name: [f"{name}{k}" for k in range(n)] for name in ("ids", "files", "formulas")}
+    predictions = predictions_from_draws(
+        means,
+        np.full((draws, n), sd),
+        centres=all_centres,
+        **texts,
+        domain=ok,
+        status=ok,
+        problem=[""] * n,
+        p_metal=p_metal,
+    )
+    details = PredictionDetails(
+        nearest=("known",) * n,
+        n_atoms=np.full(n, 5),
+        distance=np.full(n, 0.1),
+        percentile=np.full(n, 0.5),
+        labelled=np.zeros(n, dtype=bool),
+        joint_rows=np.arange(n),
+        means_eV=means.astype(np.float32),
+        noise_variance=predictions.sd_new_eV**2 - means.var(axis=0),
+    )
+    return predictions, details
+
+
+@pytest.mark.parametrize("criterion", [CHANCE, IMPROVEMENT])
+def test_mixture_whose_mean_alone_is_in_the_window_is_ranked_last(criterion):
+    # a metal or 3 eV with equal probabilities: the mean of 1.5 eV is no probable gap
+    centres = np.array([3.0, 2.2, 2.4])
+    p_metal = np.array([0.5, 0.01, 0.01])
+    predictions, details = predicted_with_metals(centres, 0.3, p_metal)
+    ranked = next_structures(predictions, details, criterion=criterion, window=WINDOW)
+    assert ranked.rows.tolist() == [1, 2, 0]
+    if criterion == CHANCE:
+        chances = predictions.window_probability(WINDOW)
+        assert ranked.window_ranking.totals[0] == pytest.approx(chances[1], rel=0.1)
+
+
+def test_window_from_zero_ranks_the_most_probable_metal_first():
+    p_metal = np.array([0.2, 0.9, 0.5])
+    predictions, details = predicted_with_metals(np.full(3, 2.0), 0.3, p_metal)
+    window = Window(0.0, 0.1)
+    assert_allclose(predictions.window_probability(window), p_metal, atol=0.006)
+    ranked = next_structures(predictions, details, criterion=CHANCE, window=window)
+    assert ranked.rows.tolist() == [1, 2, 0]
+    assert ranked.window_ranking.totals[0] == pytest.approx(0.9, abs=0.01)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.evaluation.calibrators import fit_calibrator, load_calibrator, save_calibrator
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.foundation.errors import InputError
-from bandgap.runs.prediction import predict_run
+from bandgap.runs.prediction import predict_run, predict_with_details
 from bandgap.runs.refit import refit_run
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
@@ -72,6 +73,21 @@ def test_error_of_a_refit_is_that_of_the_test_of_its_parent(refit, parent):
     assert np.sqrt(np.mean(heldout.errors_eV**2)) == pytest.approx(before["metrics"]["rmse_eV"])
 
 
+def test_refit_repeats_the_warning_on_near_copies_in_the_test_of_its_parent(
+    parent, source_folder, world, tmp_path
+):
+    copied = tmp_path / "parent"
+    shutil.copytree(parent, copied)
+    manifest = manifest_of(copied)
+    manifest["tested"]["n_near_copies"] = 5
+    (copied / "manifest.json").write_text(json.dumps(manifest))
+    refit = refit_run(copied, source_folder, labelled(world), out=tmp_path / "refit")
+    warnings = manifest_of(refit)["warnings"]
+    assert [text[:39] for text in warnings if "near-copy" in text] == [
+        "5 of 6 test structures have a near-copy"
+    ]
+
+
 def test_conformal_scores_of_a_refit_are_those_of_structures_not_learned_from(refit, parent, world):
     assert load_run(refit).conformal.scores.tolist() == load_run(parent).conformal.scores.tolist()
     held_back = load_run(parent).conformal.ids
@@ -99,6 +115,8 @@ def test_refit_has_the_calibrator_of_its_parent_and_predict_applies_it(
     plain = predict_run(refit, many.records[:3], PredictRequest(calibrated=False))
     scaled = predict_run(refit, many.records[:3])
     np.testing.assert_allclose(scaled.sd_new_eV, calibrator.factor * plain.sd_new_eV)
+    ranked, _ = predict_with_details(refit, many.records[:3])  # of compute-next
+    np.testing.assert_array_equal(ranked.quantiles_new, scaled.quantiles_new)
 
 
 def test_refit_with_other_gaps_is_refused(parent, source_folder, world, tmp_path):

@@ -95,3 +95,16 @@ def test_folder_of_a_source_is_not_packed_as_a_run(tmp_path):
     (tmp_path / "manifest.json").write_text('{"kind": "source"}')
     with pytest.raises(InputError, match="is not the folder of a run"):
         run_archive(tmp_path)
+
+
+def test_archive_with_a_damaged_compressed_file_is_refused(tmp_path):
+    file = tmp_path / "a.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("run/manifest.json", json.dumps({"kind": "run", "n": list(range(99))}))
+        place = archive.getinfo("run/manifest.json").header_offset
+    data = bytearray(file.read_bytes())
+    start = place + 30 + len("run/manifest.json")
+    data[start : start + 8] = b"\xff" * 8
+    file.write_bytes(data)
+    with pytest.raises(InputError, match="a.zip: not a zip archive that can be"), opened_run(file):
+        pass

@@ -109,6 +109,20 @@ def test_intervals_cover_new_observations(source_of):
     assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
 
 
+def test_intervals_stay_of_the_size_of_the_gaps_where_each_row_stands_twice(source_of):
+    source = lookup_source(source_of)
+    data = target_of(source, n=60, change=CHANGE)
+    n_rows = Q // 2  # rows that leave directions of the features free
+    twice = TargetData(
+        np.concatenate([data.features[:n_rows]] * 2), np.concatenate([data.gaps_eV[:n_rows]] * 2)
+    )
+    posterior = fit(source, twice, CONFIG, seed=0, device="cpu")
+    draws = posterior.predictive_draws(data.features[n_rows:])
+    low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
+    spread = data.gaps_eV[:n_rows].std()
+    assert np.median(high - low) < 15 * spread
+
+
 def test_rows_that_move_nothing_give_a_level(source_of):
     source = lookup_source(source_of)
     data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))

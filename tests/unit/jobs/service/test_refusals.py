@@ -249,7 +249,8 @@ def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> No
     [
         (
             "lvl=0.5",
-            "The address has the name 'lvl'. Accepted: model, level, interval, name, baseline_eV.",
+            "The address has the name 'lvl'. Accepted: model, level, interval, "
+            "window, name, baseline_eV.",
         ),
         ("level=0.5&level=0.9", "The address has level 2 times. Give it once."),
     ],

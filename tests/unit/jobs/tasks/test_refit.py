@@ -10,6 +10,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.library import Library
 from bandgap.jobs.refitting import parent_of, refit_of, start_refit
+from bandgap.jobs.resuming import restart_run
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import JobStore
@@ -89,11 +90,15 @@ def test_refit_learns_from_all_and_reports_the_test_of_its_parent(store):
         start_refit(store.jobs, store.library, refit)
 
 
-def test_refit_of_a_deleted_run_fails_with_the_reason(store):
+def test_run_is_not_deleted_while_its_refit_waits_and_a_refit_without_it_fails(store):
     started = start_refit(store.jobs, store.library, store.parent)
+    with pytest.raises(InputError, match="refitted on all 24 is queued. Cancel it first"):
+        delete_run(store.jobs, store.library, store.parent)
+    store.jobs.request_cancel(WS, started.job.id)
     delete_run(store.jobs, store.library, store.parent)
+    again = restart_run(store.jobs, store.library, store.run(started.run))
     work_all(store.home)
-    job = store.jobs.job(WS, started.job.id)
+    job = store.jobs.job(WS, again.id)
     assert job is not None and job.state == "failed"
     assert "The run to refit was deleted" in job.error
 

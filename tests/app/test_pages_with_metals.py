@@ -1,0 +1,68 @@
+"""The pages of a run whose labels contain metals."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_finished_run import predict, train_source
+
+Visit = Callable[..., AppTest]
+N = 70
+HELD_OUT = 30
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+    """A workspace, a run on waters of which half are called metals, and a prediction."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    dataset = example.add_labelled(N)
+    gaps = np.maximum(np.linspace(-3.0, 3.0, N), 0.0)
+    example.library.save_gaps(
+        dataset, gaps, labels={"source": "gaps.csv", "matched": N}, level_of_theory="PBE"
+    )
+    run, _ = example.add_run(dataset, method="last_layer_ridge", n=N - HELD_OUT, n_test=HELD_OUT)
+    work_all(example.home)
+    return example, run, predict(example, run)
+
+
+@pytest.fixture
+def workspace(trained: tuple[Workspace, str, str], monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """The trained workspace."""
+    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
+    return trained[0]
+
+
+def test_posterior_page_says_that_the_method_describes_the_semiconductors(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    text = texts(visit("posterior", run=trained[1]))
+    assert "What is below describes the gaps of the semiconductors" in text
+
+
+def test_calibration_page_offers_no_factor_on_the_standard_deviation(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    at = visit("calibration", run=trained[1])
+    kinds = next(radio for radio in at.radio if radio.label == "Kind of calibrator")
+    assert kinds.options == ["Conformal"]
+    assert "Metals and semiconductors, known and predicted" in texts(at)
+
+
+def test_predict_page_has_the_probability_of_a_metal_in_per_cent(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    at = visit("predict", run=trained[1], prediction=trained[2])
+    at.number_input(key="window-from").set_value(0.0).run()
+    at.number_input(key="window-to").set_value(0.1).run()
+    assert not at.exception
+    table = at.dataframe[0].value
+    assert table["p_metal"].dropna().between(0, 100).all() and table["p_metal"].max() > 1
+    in_window = table.dropna()
+    assert (in_window["p_window"] >= in_window["p_metal"] - 1.0).all()
