@@ -23,7 +23,7 @@ from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.runs.prediction import draw_records
+from bandgap.runs.prediction import draw_records, record_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import Run, load_run
 from bandgap.runs.transfer import transfer_run
@@ -32,7 +32,8 @@ from benchmarks.crystals import SETS, labelled_of
 Floats = NDArray[np.float64]
 
 UNFAMILIAR: Final = frozenset({"S", "Cl", "Br", "I"})
-LEVEL: Final = 0.05  # p-value from which a structure is flagged
+LEVEL: Final = 0.05  # p-value up to which a structure is flagged, and its interval withheld
+INTERVAL_LEVEL: Final = 0.95  # of the intervals whose coverage is measured
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,11 @@ def _figures(
     is_outside = np.r_[np.zeros(len(inside["p"])), np.ones(len(outside["p"]))]
     errors = inside["error_eV"]
     p = inside["p"]
+    is_covered = inside["is_covered"]
     if domain_set.gaps_are_comparable:
         errors = np.r_[errors, outside["error_eV"]]
         p = np.r_[p, outside["p"]]
+        is_covered = np.r_[is_covered, outside["is_covered"]]
     return {
         "seed": seed,
         "n": len(learned),
@@ -127,6 +130,8 @@ def _figures(
         },
         "rmse_flagged_eV": _rmse(errors[p <= LEVEL]),
         "rmse_rest_eV": _rmse(errors[p > LEVEL]),
+        "coverage": float(np.mean(is_covered)),
+        "coverage_not_withheld": float(np.mean(is_covered[p > LEVEL])),
     }
 
 
@@ -139,11 +144,14 @@ def _scores(run: Run, labelled: LabelledSet, settings: Mapping[str, Any]) -> dic
     elements = [elements_of(labelled.records[i]) for i in rows]
     if run.density is None:
         raise InputError(f"This run has no density: {run.manifest['density']['reason']}")
+    gaps_eV = labelled.gaps_eV[rows]
+    lower, upper = record_predictions(run, labelled.records, drawn).interval(INTERVAL_LEVEL)
     return {
+        "is_covered": np.asarray((lower[rows] <= gaps_eV) & (gaps_eV <= upper[rows]), np.float64),
         "p": run.density.p_values(features, elements).p,
         "distance": np.array([drawn.judgements[i].distance for i in rows]),
         "neighbours": run.density.unusualness.distances_to_known(run.density.features(features)),
-        "error_eV": drawn.draws.flat_means_eV.mean(axis=0) - labelled.gaps_eV[rows],
+        "error_eV": drawn.draws.flat_means_eV.mean(axis=0) - gaps_eV,
     }
 
 

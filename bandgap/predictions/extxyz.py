@@ -72,6 +72,8 @@ def interval_numbers(
             f"upper_{percent}_eV": round(float(upper[i]), 6),
             "interval": kind,
         }
+        if np.isnan(lower[i]):  # a withheld interval
+            row = {"predicted_gap_eV": row["predicted_gap_eV"]}
         if predictions.p_metal is not None:
             row[P_METAL] = round(float(predictions.p_metal[i]), 6)
         if predictions.domain_p is not None and np.isfinite(predictions.domain_p[0, i]):

@@ -53,6 +53,7 @@ def companion(
         "rows": dict(rows),
         "interval": {"kind": request.interval, "level": request.probability},
         "window_eV": None if window is None else [window.lower_eV, window.upper_eV],
+        "withhold_below_p": request.withhold_below_p or None,
         "units": {column: UNITS[column] for column in columns if column in UNITS},
         "method": manifest["method"],
         "seed": manifest["request"]["seed"],

@@ -12,7 +12,7 @@ from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
@@ -95,7 +95,7 @@ def predict_run(
     predictions = predict_records(
         run, records, baseline_eV=baseline, cache=cache, n_jobs=request.n_jobs, progress=progress
     )
-    return predictions if calibrator is None else calibrator.apply(predictions)
+    return as_requested(predictions, calibrator, request)
 
 
 def predict_records(
@@ -137,12 +137,31 @@ def predict_with_details(
     return predictions if calibrator is None else calibrator.apply(predictions), details
 
 
+def as_requested(
+    predictions: Predictions, calibrator: "Calibrator | None", request: PredictRequest
+) -> Predictions:
+    """Return calibrated predictions, without the intervals that the request withholds."""
+    if calibrator is not None:
+        predictions = calibrator.apply(predictions)
+    if request.withhold_below_p:
+        from bandgap.predictions.withholding import withhold_intervals
+
+        predictions = withhold_intervals(predictions, below_p=request.withhold_below_p)
+    return predictions
+
+
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "Calibrator | None"]:
     """Return a stored run and its calibrator.
 
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
+    if request.withhold_below_p and run.density is None:
+        raise ConfigError(
+            f"withhold_below_p is {request.withhold_below_p:g}, but this run has no density of the "
+            "structures that it learned from, so that nothing has a p-value. Train with density "
+            "flow (transfer --density flow), or leave the option out."
+        )
     calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal

@@ -213,6 +213,17 @@ class PredictRequest(Request):
             metavar="FROM:TO",
         ),
     ] = ""
+    withhold_below_p: Annotated[
+        float,
+        Field(ge=0.0, le=1.0),
+        Setting(
+            "Withhold intervals below a p-value",
+            "Leave standard deviation and interval empty where domain_p is below this value, such "
+            "as 0.05, and where a structure is not assessable. Needs a run with --density flow; 0: "
+            "give all intervals.",
+            metavar="P",
+        ),
+    ] = 0.0
     calibrated: Annotated[
         bool,
         Setting(

@@ -20,6 +20,8 @@ HEADER = (
     "AUROC of neighbours",
     "RMSE of flagged (eV)",
     "RMSE of the rest (eV)",
+    "coverage (%)",
+    "coverage without flagged (%)",
 )
 
 
@@ -82,4 +84,6 @@ def _row(name: str, entries: list[dict[str, Any]]) -> list[str]:
         *aurocs,
         median([entry["rmse_flagged_eV"] for entry in entries], decimals=3),
         median([entry["rmse_rest_eV"] for entry in entries], decimals=3),
+        median([entry["coverage"] for entry in entries], decimals=1, factor=100),
+        median([entry["coverage_not_withheld"] for entry in entries], decimals=1, factor=100),
     ]

@@ -10,6 +10,7 @@ import pytest
 
 from bandgap.evaluation.heldout import rows_of
 from bandgap.foundation.errors import InputError
+from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.counting import counts_of, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers, with_interval
@@ -23,6 +24,7 @@ from bandgap.predictions.table import (
     predictions_from_draws,
     read_predictions_csv,
 )
+from bandgap.predictions.withholding import withhold_intervals
 from tests.unit.conftest import make_records
 
 NAN = np.nan
@@ -125,3 +127,26 @@ def test_counts_say_how_many_are_unusual_and_how_many_not_assessable(
 def test_p_values_of_another_shape_are_refused(predictions: Predictions) -> None:
     with pytest.raises(InputError, match=r"domain_p has shape \(4,\), expected \(3, 4\)"):
         dataclasses.replace(predictions, domain_p=P[0])
+
+
+def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
+    predictions: Predictions,
+) -> None:
+    withheld = withhold_intervals(predictions, below_p=0.05)
+    np.testing.assert_array_equal(withheld.mean_eV, predictions.mean_eV)
+    scores = ConformalScores(tuple(map(str, range(30))), np.linspace(0.1, 4.0, 30))
+    for kind in ("prediction", "credible", "conformal"):
+        ends = dataclasses.replace(withheld, conformal=scores).interval(0.9, kind)
+        assert np.isnan(ends).tolist() == [[False, True, True, True]] * 2
+    assert withheld.status == ("ok", "warning", "warning", "refused")
+    assert withheld.problem == (
+        "",
+        "Interval withheld: domain_p is below 0.05.",
+        "Interval withheld: not assessable.",
+        "no atoms",
+    )
+    rows = list(csv.DictReader(io.StringIO(withheld.to_csv())))
+    assert [row["sd_eV"] != "" for row in rows] == [True, False, False, False]
+    numbers = interval_numbers(withheld, level=0.95, kind="prediction")
+    assert list(numbers[1]) == ["predicted_gap_eV", *DOMAIN_P]
+    assert withhold_intervals(predictions, below_p=0.0).interval(0.9)[0][1] > 0

@@ -9,7 +9,7 @@ import pytest
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
-from bandgap.foundation.errors import ArtifactError
+from bandgap.foundation.errors import ArtifactError, ConfigError
 from bandgap.inference.flows import unusualness
 from bandgap.networks.perceptron import hidden_in_double
 from bandgap.predictions.table import read_predictions_csv
@@ -158,3 +158,40 @@ def test_work_of_a_prediction_changes_with_the_density(run: Path, tmp_path: Path
     (copied / DENSITY).unlink()
     assert work_of(ChunkPlan(copied, PredictRequest()), has_baseline=False) != before
     assert predict_run(copied, make_records(2, seed=8, prefix="new")).domain_p is None
+
+
+def test_prediction_with_an_unseen_element_names_it_and_has_no_number(run: Path) -> None:
+    records = make_records(3, seed=8, prefix="new")
+    atoms = records[1].atoms.copy()
+    atoms.symbols[-1] = "Br"
+    predictions = predict_run(run, [records[0], record_of("bromide", atoms), records[2]])
+    assert predictions.domain_p is not None
+    assert np.isfinite(predictions.domain_p).all(axis=0).tolist() == [True, False, True]
+    row = predictions.to_csv().splitlines()[2]
+    assert "Br" in predictions.warning(1) and row.endswith(",,,")
+
+
+def test_intervals_are_withheld_below_the_requested_p_value_also_in_chunks(run: Path) -> None:
+    records = make_records(30, seed=8, prefix="new")
+    request = PredictRequest(withhold_below_p=0.5, chunk_size=7)
+    expected = predict_run(run, records, request)
+    assert expected.domain_p is not None
+    is_withheld = expected.domain_p[0] < 0.5
+    assert 0 < is_withheld.sum() < 30
+    np.testing.assert_array_equal(np.isnan(expected.interval(0.95)[0]), is_withheld)
+    chunked = predict_chunks(records, ChunkPlan(run, request), n=len(records))
+    texts = [text for chunk in chunked for text in chunk.predictions.problem]
+    assert texts == list(expected.problem)
+
+
+def test_withholding_without_a_density_is_refused_before_any_work(
+    run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / DENSITY).unlink()
+    with pytest.raises(ConfigError, match="--density flow"):
+        predict_run(
+            tmp_path / "run",
+            make_records(1, seed=8, prefix="new"),
+            PredictRequest(withhold_below_p=0.05),
+        )
