@@ -6,6 +6,7 @@ from bandgap.cli.commands import PlainErrors
 from benchmarks.commands import (
     accuracy,
     crystals,
+    domain,
     last_layer,
     metals,
     networks,
@@ -41,6 +42,7 @@ for _command, _options in (
     (networks.gpu, "--json gpu.json"),
     (accuracy.accuracy, "--data DATA --out accuracy --n 100 --seeds 1"),
     (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
+    (domain.domain, "--data DATA --set demo --n 250 --seeds 1 --json domain.json"),
     (metals.metals, "--data DATA --seeds 1 --json metals.json"),
     (oe62.oe62, "--data DATA --no-size --json oe62.json"),
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),

@@ -201,7 +201,7 @@ def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
     sizes = job.config.sizes or SETS[name].sizes
     # If a fit is stored twice, the last one counts, as in the file of errors.
     stored_fits = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
-    labelled = _labelled(SETS[name], job)
+    labelled = labelled_of(SETS[name], job.data, job.progress)
     for entrant_name in entrants(job.config, name):
         keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
         entrant = _entrant(entrant_name, labelled, SETS[name], job)
@@ -332,7 +332,7 @@ def _trained_source(job: _Job) -> Path:
     crystal_set = SETS[SOURCE_SET]
 
     def train() -> Path:
-        labelled = _labelled(crystal_set, job)
+        labelled = labelled_of(crystal_set, job.data, job.progress)
         return train_source_folder(
             labelled.records,
             labelled.gaps_eV,
@@ -358,14 +358,12 @@ def _trained_source(job: _Job) -> Path:
     return kept_source(job.out / "source", made_of, train)
 
 
-def _labelled(crystal_set: CrystalSet, job: _Job) -> LabelledSet:
+def labelled_of(crystal_set: CrystalSet, data: Path, progress: Progress) -> LabelledSet:
     """Return the usable structures of a set that have a gap."""
-    records: list[StructureRecord] = read_paths(
-        [job.data / crystal_set.structures], progress=job.progress
-    )
+    records: list[StructureRecord] = read_paths([data / crystal_set.structures], progress=progress)
     if crystal_set.table:
         labels = read_labels(
-            job.data / crystal_set.table, column=LABEL, level_of_theory=crystal_set.level_of_theory
+            data / crystal_set.table, column=LABEL, level_of_theory=crystal_set.level_of_theory
         )
         gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
     else:

@@ -24,7 +24,7 @@ import bandgap
 from bandgap.cli import app
 from bandgap.descriptors import PRESETS, n_features
 from bandgap.descriptors.config import BLOCKS
-from bandgap.predictions.table import COLUMNS
+from bandgap.predictions.table import COLUMNS, DOMAIN_P, P_METAL
 from bandgap.predictions.window import WINDOW_COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
 from bandgap.structures.formats import FORMATS
@@ -167,7 +167,15 @@ def test_documented_environment_variables_are_read_by_the_code() -> None:
 
 def test_every_csv_column_has_a_heading() -> None:
     columns = dict.fromkeys(
-        (*COLUMNS, *WINDOW_COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS)
+        (
+            *COLUMNS,
+            P_METAL,
+            *DOMAIN_P,
+            *WINDOW_COLUMNS,
+            *DETAIL_COLUMNS,
+            *NEXT_COLUMNS,
+            *DOMAIN_COLUMNS,
+        )
     )
     check_headings("CSV columns", columns, "reference/csv-columns.md")
 

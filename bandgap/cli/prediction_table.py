@@ -157,7 +157,7 @@ def echo_prediction_counts(
     counts: Counter[str], model_folder: Path, *, out: Path, extxyz: Path | None
 ) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
-    from bandgap.predictions.counting import UNLIKE, domain_counts
+    from bandgap.predictions.counting import UNLIKE, domain_counts, unusual_counts_sentence
     from bandgap.runs.prediction import stored_calibrator
     from bandgap.storage.manifests import read_manifest
 
@@ -179,6 +179,8 @@ def echo_prediction_counts(
             f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; "
             "read the column domain."
         )
+    if sentence := unusual_counts_sentence(counts):
+        print_note(sentence)
 
 
 def _is_parquet(out: Path) -> bool:

@@ -97,6 +97,8 @@ def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
     if predictions.p_metal is not None:
         numbers["p_metal"] = predictions.p_metal[rows]
+    if predictions.domain_p is not None:
+        numbers["domain_p"] = predictions.domain_p[:, rows]
     return replace(predictions, **texts, **numbers)
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import P_METAL, Predictions
+from bandgap.predictions.table import DOMAIN_P, P_METAL, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -21,7 +23,7 @@ LEVEL = 0.95
 
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
 _NUMBER = re.compile(
-    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|(?:lower|upper)_[0-9.]+_eV|interval)="
+    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|domain_p(?:_lowest|_highest)?|(?:lower|upper)_[0-9.]+_eV|interval)="
 )
 
 
@@ -52,8 +54,10 @@ def predicted_blocks(
 def interval_numbers(
     predictions: Predictions, *, level: float, kind: IntervalKind
 ) -> list[dict[str, float | str]]:
-    """Return mean, sd and both ends of the interval in eV, its kind, and the probability of a metal
-    if there is one, for every row that is not refused.
+    """Return the numbers of every row that is not refused.
+
+    They are mean, sd and both ends of the interval in eV, its kind, the probability of a metal if
+    there is one, and how unusual the structure is if that is known.
 
     The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
     """
@@ -68,8 +72,13 @@ def interval_numbers(
             f"upper_{percent}_eV": round(float(upper[i]), 6),
             "interval": kind,
         }
+        if np.isnan(lower[i]):  # a withheld interval
+            row = {"predicted_gap_eV": row["predicted_gap_eV"]}
         if predictions.p_metal is not None:
             row[P_METAL] = round(float(predictions.p_metal[i]), 6)
+        if predictions.domain_p is not None and np.isfinite(predictions.domain_p[0, i]):
+            values = np.round(predictions.domain_p[:, i], 6).tolist()
+            row |= dict(zip(DOMAIN_P, values, strict=True))
         rows.append(row)
     return rows
 

@@ -37,7 +37,7 @@ from bandgap.predictions.store import (
     SCORES,
     save_details,
 )
-from bandgap.predictions.table import LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
+from bandgap.predictions.table import DOMAIN_P, LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -51,9 +51,11 @@ _PARTS = {
     "joint": "joint.bin",
     "draws": "draws.bin",
 }
-_WIDTHS = {
-    name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS
-} | dict.fromkeys((P_METAL, *ROWS), 1)
+_WIDTHS = {name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS} | {
+    P_METAL: 1,
+    "domain_p": len(DOMAIN_P),
+    **dict.fromkeys(ROWS, 1),
+}
 # Position among a row's numbers.
 _FIRST = dict(zip(_WIDTHS, np.cumsum([0, *_WIDTHS.values()]).tolist(), strict=False))
 _ROW_BYTES = 8 * sum(_WIDTHS.values())
@@ -109,10 +111,14 @@ class GrowingPrediction:
             scores = predictions.conformal
             line["level_of_theory"] = predictions.level_of_theory
             line["metals"] = predictions.p_metal is not None
+            line["density"] = predictions.domain_p is not None
             line["conformal"] = None if scores is None else (scores.ids, scores.scores.tolist())
         p_metal = predictions.p_metal
         numbers = [getattr(predictions, name) for name in NUMBERS]
         numbers.append(np.full(len(predictions), np.nan) if p_metal is None else p_metal)
+        domain_p = predictions.domain_p
+        no_domain_p = np.full((len(DOMAIN_P), len(predictions)), np.nan)
+        numbers.append(no_domain_p if domain_p is None else domain_p)
         numbers += [getattr(details, name) for name in ROWS]
         joint = np.stack([details.joint_rows + float(self.rows), details.noise_variance], axis=1)
         # `finish` leaves out a file that is too long.
@@ -152,6 +158,8 @@ class GrowingPrediction:
         """Write the file that `save_predictions` would write for all chunks together."""
         first = next(self._lines(), {})
         sizes = [int(line["rows"]) for line in self._lines()]
+        optional = [P_METAL] if first.get("metals") else []
+        optional += ["domain_p"] if first.get("density") else []
         metadata: dict[str, Any] = {
             "format": FORMAT,
             "texts": self._texts(),
@@ -165,7 +173,7 @@ class GrowingPrediction:
                     (n,) if _WIDTHS[name] == 1 else (_WIDTHS[name], n),
                     _bytes_of(file, sizes, name),
                 )
-                for name in (*NUMBERS, *([P_METAL] if first.get("metals") else []))
+                for name in (*NUMBERS, *optional)
             }
             if (scores := first.get("conformal")) is not None:
                 tensors[SCORES] = LongTensor.of(np.array(scores[1], dtype=np.float64))

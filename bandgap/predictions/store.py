@@ -43,6 +43,8 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
     arrays = {name: np.asarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
     if predictions.p_metal is not None:
         arrays[P_METAL] = np.asarray(predictions.p_metal, dtype=np.float64)
+    if predictions.domain_p is not None:
+        arrays["domain_p"] = np.asarray(predictions.domain_p, dtype=np.float64)
     if predictions.conformal is not None:
         arrays[SCORES] = np.asarray(predictions.conformal.scores, dtype=np.float64)
         metadata[SCORES] = json.dumps(predictions.conformal.ids)

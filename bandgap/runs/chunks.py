@@ -27,10 +27,16 @@ from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
-from bandgap.runs.prediction import draw_records, load_for, record_details, record_predictions
+from bandgap.runs.prediction import (
+    as_requested,
+    draw_records,
+    load_for,
+    record_details,
+    record_predictions,
+)
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
-from bandgap.storage.manifests import CALIBRATOR, MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, DENSITY, MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
@@ -158,7 +164,7 @@ def predict_chunks(
 
 def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     """Return a fingerprint of a plan: equal fingerprints give equal rows for equal structures."""
-    names = [MANIFEST, DRAWS, DOMAIN]
+    names = [MANIFEST, DRAWS, DOMAIN, DENSITY]
     if plan.request.calibrated:
         names.append(CALIBRATOR)
     paths = [plan.model_folder / name for name in names]
@@ -167,6 +173,7 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
         "baseline": has_baseline,
         "interval": [plan.request.probability, plan.request.interval],
         "window": plan.request.window,
+        "withhold_below_p": plan.request.withhold_below_p,
         "version": version("bandgap"),
     }
     return fingerprint(facts)
@@ -211,7 +218,7 @@ def _predict_here(tasks: Iterator[_Task], plan: ChunkPlan, progress: Progress) -
     run, calibrator = _loaded(plan)
     for task in tasks:
         result = _predict(
-            task, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress
+            task, run, calibrator, plan, n_jobs=plan.request.n_jobs, progress=progress
         )
         yield Chunk(task[0], *result)
 
@@ -224,18 +231,20 @@ def _predict(
     task: _Task,
     run: Run,
     calibrator: "Calibrator | None",
-    cache: DescriptorCache | None,
+    plan: ChunkPlan,
     *,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> _Result:
     packed_records, baseline, labelled = task
     records = tuple(map(unpack, packed_records))
-    described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    described = featurize(
+        records, run.descriptor, cache=plan.cache, n_jobs=n_jobs, progress=progress
+    )
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
     details = None if labelled is None else record_details(records, drawn, labelled=labelled)
-    return predictions if calibrator is None else calibrator.apply(predictions), details
+    return as_requested(predictions, calibrator, plan.request), details
 
 
 def _predict_in_parallel(tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
@@ -249,7 +258,7 @@ def _predict_in_parallel(tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[C
         # predict a few structures first: forks then inherit everything that is imported or compiled
         for task in islice(tasks, 1):
             first_rows = _sliced(task, slice(FIRST))
-            yield Chunk(first_rows[0], *_predict(first_rows, *loaded, plan.cache))
+            yield Chunk(first_rows[0], *_predict(first_rows, *loaded, plan))
             if task[0][FIRST:]:
                 tasks = chain([_sliced(task, slice(FIRST, None))], tasks)
         yield from _predict_by(mapped_by_forks, tasks, plan)
@@ -301,4 +310,4 @@ def _predict_in_process(task: _Task, plan: ChunkPlan) -> _Result:
     with few_blas_threads():
         if key not in _LOADED:
             _LOADED[key] = _loaded(plan)
-        return _predict(task, *_LOADED[key], plan.cache)
+        return _predict(task, *_LOADED[key], plan)

@@ -12,7 +12,7 @@ from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
@@ -43,6 +43,7 @@ class DrawnRecords:
     draws: PredictiveDraws  # at the k usable records
     judgements: tuple[Judgement, ...]  # (n,)
     problems: tuple[str, ...]  # (n,), "" for none
+    domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
 def predict_run(
@@ -94,7 +95,7 @@ def predict_run(
     predictions = predict_records(
         run, records, baseline_eV=baseline, cache=cache, n_jobs=request.n_jobs, progress=progress
     )
-    return predictions if calibrator is None else calibrator.apply(predictions)
+    return as_requested(predictions, calibrator, request)
 
 
 def predict_records(
@@ -136,12 +137,31 @@ def predict_with_details(
     return predictions if calibrator is None else calibrator.apply(predictions), details
 
 
+def as_requested(
+    predictions: Predictions, calibrator: "Calibrator | None", request: PredictRequest
+) -> Predictions:
+    """Return calibrated predictions, without the intervals that the request withholds."""
+    if calibrator is not None:
+        predictions = calibrator.apply(predictions)
+    if request.withhold_below_p:
+        from bandgap.predictions.withholding import withhold_intervals
+
+        predictions = withhold_intervals(predictions, below_p=request.withhold_below_p)
+    return predictions
+
+
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "Calibrator | None"]:
     """Return a stored run and its calibrator.
 
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
+    if request.withhold_below_p and run.density is None:
+        raise ConfigError(
+            f"withhold_below_p is {request.withhold_below_p:g}, but this run has no density of the "
+            "structures that it learned from, so that nothing has a p-value. Train with density "
+            "flow (transfer --density flow), or leave the option out."
+        )
     calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
@@ -217,10 +237,29 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
     """
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     draws_by_request = draws_together(run.posterior, [inputs for inputs, *_ in prepared])
-    return [
-        DrawnRecords(usable, draws, judgements, problems)
-        for (_, usable, judgements, problems), draws in zip(prepared, draws_by_request, strict=True)
+    domain_ps = [
+        _domain_p(run, records, described, usable)
+        for (records, described, _), (_, usable, *_) in zip(requests, prepared, strict=True)
     ]
+    return [
+        DrawnRecords(usable, draws, judgements, problems, domain_p)
+        for (_, usable, judgements, problems), draws, domain_p in zip(
+            prepared, draws_by_request, domain_ps, strict=True
+        )
+    ]
+
+
+def _domain_p(
+    run: Run,
+    records: Sequence[StructureRecord],
+    described: Descriptors,
+    usable: NDArray[np.int64],
+) -> Floats | None:
+    """Return how unusual the usable records (k,) are, (3, k), or None without a density."""
+    if run.density is None:
+        return None
+    elements = [elements_of(records[i]) for i in usable]
+    return run.density.p_values(described.features[usable], elements).with_range()
 
 
 def _inputs_and_judgements(
@@ -286,6 +325,7 @@ def record_predictions(
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
+        domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
     )
 
 

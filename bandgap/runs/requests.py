@@ -96,6 +96,18 @@ class TransferRequest(Request):
             "takes no others.",
         ),
     ] = False
+    density: Annotated[
+        Literal["none", "flow"],
+        Setting(
+            "Density of the known structures",
+            "flow: learn the density of the structures that are learned from (at least 200) by "
+            "normalizing flows, so that every prediction has a p-value for how unusual its "
+            "structure is (domain_p; takes 10 to 90 seconds more); none: only the distance to the "
+            "nearest structure, which told unseen kinds of structures apart better where it was "
+            "measured.",
+            on_page=True,
+        ),
+    ] = "none"
     seed: Annotated[int, Field(ge=0), _SEED] = 0
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
     species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
@@ -201,6 +213,17 @@ class PredictRequest(Request):
             metavar="FROM:TO",
         ),
     ] = ""
+    withhold_below_p: Annotated[
+        float,
+        Field(ge=0.0, le=1.0),
+        Setting(
+            "Withhold intervals below a p-value",
+            "Leave standard deviation and interval empty where domain_p is below this value, such "
+            "as 0.05, and where a structure is not assessable. Needs a run with --density flow; 0: "
+            "give all intervals.",
+            metavar="P",
+        ),
+    ] = 0.0
     calibrated: Annotated[
         bool,
         Setting(

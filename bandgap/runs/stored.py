@@ -7,7 +7,7 @@ the run is loaded, as a self-check.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import (
+    DENSITY,
     SCHEMA,
     damage_reported,
     read_manifest,
@@ -38,6 +39,10 @@ from bandgap.storage.references import (
 from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
+if TYPE_CHECKING:
+    # Imported when a run has a density.
+    from bandgap.runs.run_density import RunDensity
+
 DRAWS = "draws.safetensors"
 DOMAIN = "domain.safetensors"
 SUMMARIES = "summaries.safetensors"
@@ -49,6 +54,7 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
+    `density` is that of the structures that it learned from, or None.
     """
 
     posterior: Posterior
@@ -56,6 +62,7 @@ class Run:
     domain: Domain
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
+    density: "RunDensity | None" = None
 
     @property
     def baseline(self) -> str:
@@ -149,7 +156,15 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 
             with without_layer_cache():
                 check_references(path, manifest, predict)
-    return Run(posterior, descriptor, domain, manifest, conformal)
+    return Run(posterior, descriptor, domain, manifest, conformal, _density_of(path))
+
+
+def _density_of(folder: Path) -> "RunDensity | None":
+    if not (folder / DENSITY).is_file():
+        return None
+    from bandgap.runs.run_density import load_density
+
+    return load_density(folder)
 
 
 def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:

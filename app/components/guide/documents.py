@@ -48,6 +48,7 @@ GROUPS = MappingProxyType(
             "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",
+            "explanation/density",
             "explanation/descriptors",
             "explanation/limits",
             "explanation/methods/index",

@@ -15,6 +15,7 @@ from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.table import DOMAIN_P
 
 Show = Literal["all", "with a warning", "refused"]
 Order = Literal[
@@ -22,6 +23,7 @@ Order = Literal[
     "lowest gap first",
     "highest gap first",
     "least sure first",
+    "most unusual first",
     "most probable in the window first",
 ]
 Floats = NDArray[np.float64]
@@ -34,6 +36,7 @@ SHOWN = [
     "lower_eV",
     "upper_eV",
     "p_metal",
+    "domain_p",
     "p_window",
     "note",
     "nearest_known",
@@ -48,6 +51,7 @@ _SORTED: dict[Order, tuple[str, int]] = {
     "lowest gap first": ("mean_eV", 1),
     "highest gap first": ("mean_eV", -1),
     "least sure first": ("sd_eV", -1),
+    "most unusual first": ("domain_p", 1),
     "most probable in the window first": ("p_window", -1),
 }
 
@@ -150,6 +154,8 @@ class Table:
                     f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther "
                     f"than {words.percent(details.percentile[row])} of the training set)"
                 )
+            if "domain_p" in values:
+                lines[Quantity.DOMAIN_P.label] = _p_value(values)
         lines["status"] = str(values["status"])
         lines["notes"] = self._problems(row)
         return {name: text for name, text in lines.items() if text}
@@ -161,6 +167,14 @@ class Table:
     def _note(self, row: int) -> str:
         learned = self.columns["id"][row] in self.learned
         return " ".join(filter(None, (self._problems(row), _LEARNED if learned else "")))
+
+
+def _p_value(values: Mapping[str, Any]) -> str:
+    """Return the p-value of a row with its range, or that there is none."""
+    p, lowest, highest = (float(values[name]) for name in DOMAIN_P)
+    if np.isnan(p):
+        return "not assessable: the structure has an element that the run has not seen"
+    return f"{p:.2g} ({lowest:.2g} to {highest:.2g} over the flows)"
 
 
 def _texts(values: Sequence[str], rows: Positions) -> "pd.Series[str]":
@@ -262,6 +276,9 @@ def column_settings() -> dict[str, Any]:
             "to (eV)", help=Quantity.UPPER.help, format="%.2f"
         ),
         "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
+        "domain_p": st.column_config.NumberColumn(
+            "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
+        ),
         "p_metal": st.column_config.NumberColumn(
             "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=90
         ),

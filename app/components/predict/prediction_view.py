@@ -16,11 +16,12 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions.counting import counts_of, domain_sentence
+from bandgap.predictions.counting import counts_of, domain_sentence, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import ZERO_END_NOTE, Predictions
+from bandgap.predictions.unusual_rows import discovery_sentence
 from bandgap.predictions.window import Window
 
 
@@ -88,6 +89,10 @@ def _predictions(
     st.markdown(summary(counts))
     if domain := domain_sentence(counts):
         st.caption(domain)
+    if predictions.domain_p is not None:
+        sentences = [unusual_counts_sentence(counts), discovery_sentence(predictions.domain_p[0])]
+        link = help_link("explanation/applicability", "P-value by normalizing flows")
+        st.caption(" ".join(sentences), help=DISTANCE_NOTE + link)
     if window is not None and (sentence := window_sentence(predictions, window)):
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
@@ -183,6 +188,11 @@ def summary(counts: Mapping[str, int]) -> str:
 FIGURE_CAPTION = (
     "Long bars are structures of which the model knows little; diamonds carry a warning in the "
     "table."
+)
+DISTANCE_NOTE = (
+    "The p-value compares each structure with those that the run learned from. On three sets the "
+    "distance to the nearest structure told structures with other elements apart better: see the "
+    "notes and the column farther than."
 )
 _ABOUT_HELP = "Run, settings, versions and units: keep it with the CSV."
 _STRUCTURES_HELP = (

@@ -21,7 +21,7 @@ from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
 from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
-from bandgap.storage.manifests import CALIBRATOR, MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, DENSITY, MANIFEST
 from bandgap.structures.records import StructureRecord
 
 LEVEL = 0.95
@@ -152,7 +152,7 @@ class ServedModel:
 
 def _fingerprint_of(folder: Path) -> str:
     """Return a fingerprint of the stored files that decide the predictions of a run."""
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, CALIBRATOR)]
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, DENSITY, CALIBRATOR)]
     return fingerprint(
         [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()]
     )

@@ -28,6 +28,9 @@ class Row(BaseModel):
         description="How the gaps that the model learned from were computed."
     )
     p_metal: float | None = Field(default=None, description=Quantity.P_METAL.help)
+    domain_p: float | None = Field(default=None, description=Quantity.DOMAIN_P.help)
+    domain_p_lowest: float | None = Field(default=None, description=Quantity.DOMAIN_P_LOWEST.help)
+    domain_p_highest: float | None = Field(default=None, description=Quantity.DOMAIN_P_HIGHEST.help)
     window: str | None = Field(
         default=None, description="The target window of the request in eV; absent without one."
     )

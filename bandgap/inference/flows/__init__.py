@@ -1,0 +1,1 @@
+"""Masked autoregressive flows with a nonparametric posterior: densities of feature vectors."""

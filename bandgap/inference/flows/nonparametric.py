@@ -1,0 +1,192 @@
+r"""The nonparametric posterior of a flow: bootstrap weights, base measures and closed forms.
+
+The unknown distribution F of the rows has the prior DP(alpha, F_pi), so that its posterior given n
+rows is DP(alpha + n, G), G = alpha/(alpha + n) F_pi + 1/(alpha + n) sum_i delta(y_i) (Lyddon et al.
+2018; Fong et al. 2019; Qiu 2022, section 4). A draw of F has the n rows and m pseudo-observations
+of F_pi as atoms, with weights from Dirichlet(1, ..., 1, alpha/m, ..., alpha/m), and a draw of the
+parameters minimises the loss under these weights. With alpha = 0 this is the weighted likelihood
+bootstrap.
+
+The base density of the flow is N(mu, I). For a flow with fixed parameters a draw of mu is the
+weighted mean of the atoms in the base space (Qiu 2022, algorithm 3), so that mean and covariance of
+mu over draws have closed forms.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bandgap.foundation.errors import ConfigError, InputError
+
+LOG_2_PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class BaseMeasure:
+    """The base measure F_pi of the prior and its weight alpha in numbers of observations.
+
+    Parameters
+    ----------
+    alpha
+        Concentration: 100 with 100 rows gives F_pi half of the weight. 0: no base measure.
+    rows
+        Historical rows (m_h, D) that are drawn with replacement. None: the normal distribution with
+        mean and covariance of the training rows.
+    """
+
+    alpha: float = 0.0
+    rows: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha < math.inf:
+            raise ConfigError(
+                f"base measure: alpha = {self.alpha}. Accepted: a finite number from 0."
+            )
+
+    @property
+    def n_pseudo(self) -> int:
+        """Number m of pseudo-observations, large enough that their own sampling hardly counts."""
+        return max(500, math.ceil(10 * self.alpha)) if self.alpha > 0 else 0
+
+    def draw(self, training: Tensor, *, generator: torch.Generator) -> Tensor:
+        """Return m pseudo-observations (m, D) for training rows (n, D)."""
+        m = self.n_pseudo
+        if m == 0:
+            return training[:0]
+        if self.rows is not None:
+            drawn = torch.randint(len(self.rows), (m,), generator=generator)
+            return torch.index_select(self.rows, 0, drawn)
+        if len(training) < 2:
+            raise InputError("A normal base measure needs at least two training rows.")
+        mean = training.mean(0)
+        covariance = torch.cov(training.T).reshape(training.shape[1], training.shape[1])
+        eigenvalues, vectors = torch.linalg.eigh(covariance)
+        normal = torch.randn(m, training.shape[1], generator=generator, dtype=training.dtype)
+        scaled: Tensor = normal * eigenvalues.clamp(min=0).sqrt()
+        return torch.addmm(mean, scaled, vectors.T)
+
+
+def dirichlet_weights(
+    n: int, m: int, *, alpha: float, n_draws: int, generator: torch.Generator
+) -> Tensor:
+    """Return weights (n_draws, n + m) of Dirichlet(1, ..., 1, alpha/m, ..., alpha/m).
+
+    They are normalised gamma variables, which are drawn from numpy's generator in double precision
+    with a seed of `generator`.
+    """
+    seed = int(torch.randint(2**62, (), generator=generator))
+    random = np.random.default_rng(seed)
+    shapes = np.concatenate([np.ones(n), np.full(m, alpha / m if m else 1.0)])
+    gammas = torch.from_numpy(random.gamma(shapes, size=(n_draws, n + m)))
+    return gammas / gammas.sum(1, keepdim=True)
+
+
+def weighted_loss(u: Tensor, log_det: Tensor, weights: Tensor) -> Tensor:
+    """Return the loss of every flow, (E,): the weighted negative log-likelihood with mu profiled.
+
+    mu is the weighted mean of the rows in the base space (E, n, D). It is the minimiser, so that it
+    is held fixed in the gradient (algorithm 3).
+    """
+    mu = (weights[:, :, None] * u).sum(1, keepdim=True).detach()
+    half_squares = 0.5 * ((u - mu) ** 2).sum(-1)
+    constant = 0.5 * u.shape[-1] * LOG_2_PI
+    return (weights * (half_squares + constant - log_det)).sum(1)
+
+
+def log_density(u: Tensor, log_det: Tensor, mean: Tensor, covariance: Tensor | None) -> Tensor:
+    """Return log p(x) (E, n) for the base N(mean, covariance), means (E, D).
+
+    `covariance` (E, D, D) is I without one.
+    """
+    centred = u - mean[:, None, :]
+    constant = 0.5 * u.shape[-1] * LOG_2_PI
+    if covariance is None:
+        return log_det - 0.5 * (centred**2).sum(-1) - constant
+    factor = torch.linalg.cholesky(covariance)
+    scaled = torch.linalg.solve_triangular(factor, centred.transpose(1, 2), upper=False)
+    log_volume = torch.log(torch.diagonal(factor, dim1=1, dim2=2)).sum(1)
+    averaged: Tensor = log_det - 0.5 * (scaled**2).sum(1) - log_volume[:, None] - constant
+    return averaged
+
+
+@dataclass(frozen=True, eq=False)
+class BasePosterior:
+    """Mean (E, D) and covariance (E, D, D) of the base's mean mu over draws of the posterior."""
+
+    mean: Tensor
+    covariance: Tensor
+
+    def log_density(self, u: Tensor, log_det: Tensor) -> Tensor:
+        """Return the log (E, n) of the density averaged over mu: the base is N(mean, I + C)."""
+        identity = torch.eye(u.shape[-1], dtype=u.dtype)
+        return log_density(u, log_det, self.mean, identity + self.covariance)
+
+
+def base_posterior(u: Tensor, is_row: Tensor, pseudo: Tensor, *, alpha: float) -> BasePosterior:
+    """Return mean and covariance of mu in closed form.
+
+    With A = n + alpha, the mixture's mean and covariance S in the base space and the covariance
+    S_pi of the pseudo-observations there,
+
+        Cov(mu) = S / (A + 1) + alpha^2 / (A^2 m) S_pi (1 - 1/(A + 1)).
+
+    The second term is that of the m drawn atoms.
+
+    Parameters
+    ----------
+    u
+        Rows in the base space (E, n, D).
+    is_row
+        Whether a flow was fitted to a row, (E, n).
+    pseudo
+        Pseudo-observations in the base space (E, m, D); m may be 0.
+    alpha
+        Concentration of the base measure.
+    """
+    counts = is_row.to(u.dtype)
+    n = counts.sum(1)
+    total = n + alpha
+    m = pseudo.shape[1]
+    weights = counts / total[:, None]
+    mean = (weights[:, :, None] * u).sum(1)
+    of_pseudo = alpha / total / max(m, 1)
+    mean = mean + of_pseudo[:, None] * pseudo.sum(1)
+    centred = u - mean[:, None, :]
+    spread = torch.einsum("en,eni,enj->eij", weights, centred, centred)
+    centred_pseudo = pseudo - mean[:, None, :]
+    around_mean = torch.einsum("eni,enj->eij", centred_pseudo, centred_pseudo)
+    spread = spread + of_pseudo[:, None, None] * around_mean
+    covariance = spread / (total + 1)[:, None, None]
+    if m:
+        around_own = pseudo - pseudo.mean(1, keepdim=True)
+        of_atoms = torch.einsum("eni,enj->eij", around_own, around_own) / m
+        factor = alpha**2 / (total**2 * m) * (1 - 1 / (total + 1))
+        covariance = covariance + factor[:, None, None] * of_atoms
+    return BasePosterior(mean, covariance)
+
+
+def base_draws(
+    u: Tensor,
+    pseudo: Callable[[], Tensor],
+    *,
+    alpha: float,
+    n_draws: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Return draws of mu (n_draws, D) for one flow: phase B of algorithm 3.
+
+    `u` (n, D) are the rows and `pseudo` draws fresh pseudo-observations (m, D), both in the base
+    space.
+    """
+    draws = []
+    for _ in range(n_draws):
+        atoms = torch.cat([u, pseudo()])
+        weights = dirichlet_weights(
+            len(u), len(atoms) - len(u), alpha=alpha, n_draws=1, generator=generator
+        )
+        draws.append((weights[0, :, None] * atoms).sum(0))
+    return torch.stack(draws)

@@ -1,0 +1,152 @@
+"""The p-value of the domain in the table, the stored files, extended XYZ and Parquet."""
+
+import csv
+import dataclasses
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.evaluation.heldout import rows_of
+from bandgap.foundation.errors import InputError
+from bandgap.predictions.conformal import ConformalScores
+from bandgap.predictions.counting import counts_of, unusual_counts_sentence
+from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.extxyz import interval_numbers, with_interval
+from bandgap.predictions.growing_store import GrowingPrediction
+from bandgap.predictions.parquet import write_parquet
+from bandgap.predictions.store import EXTXYZ, QUANTILES, load_predictions, save_predictions
+from bandgap.predictions.table import (
+    COLUMNS,
+    DOMAIN_P,
+    Predictions,
+    predictions_from_draws,
+    read_predictions_csv,
+)
+from bandgap.predictions.withholding import withhold_intervals
+from tests.unit.conftest import make_records
+
+NAN = np.nan
+# columns: usual, unusual, an unseen element, refused
+P = np.array([[0.6, 0.02, NAN, NAN], [0.4, 0.01, NAN, NAN], [0.9, 0.07, NAN, NAN]])
+
+
+@pytest.fixture(scope="module")
+def predictions() -> Predictions:
+    rng = np.random.default_rng(0)
+    return predictions_from_draws(
+        rng.normal(3.0, 0.1, (40, 4)),
+        np.full(40, 0.2),
+        ids=["a", "b", "c", "d"],
+        files=["x.cif"] * 4,
+        formulas=["H2O", "H2O", "HBr", ""],
+        domain=["ok", "ok", "Contains Br.", ""],
+        status=["ok", "ok", "warning", "refused"],
+        problem=["", "", "", "no atoms"],
+        domain_p=P,
+    )
+
+
+def test_csv_has_the_p_value_and_its_range_in_the_last_columns(predictions: Predictions) -> None:
+    text = predictions.to_csv()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert tuple(rows[0]) == (*COLUMNS, *DOMAIN_P)
+    assert [row["domain_p"] for row in rows] == ["0.6", "0.02", "", ""]
+    frame = read_predictions_csv(text.encode())
+    np.testing.assert_array_equal(frame[list(DOMAIN_P)].to_numpy().T, P)
+    without = dataclasses.replace(predictions, domain_p=None)
+    assert tuple(without.to_columns()) == COLUMNS
+
+
+def test_stored_file_keeps_the_p_values(predictions: Predictions, tmp_path: Path) -> None:
+    save_predictions(tmp_path / "q", predictions)
+    np.testing.assert_array_equal(load_predictions(tmp_path / "q").domain_p, P)
+    np.testing.assert_array_equal(rows_of(predictions, np.array([1, 0])).domain_p, P[:, [1, 0]])
+
+
+def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(
+    predictions: Predictions,
+) -> None:
+    numbers = interval_numbers(predictions, level=0.95, kind="prediction")
+    assert [row.get("domain_p") for row in numbers] == [0.6, 0.02, None]
+    assert numbers[1]["domain_p_lowest"] == 0.01 and numbers[1]["domain_p_highest"] == 0.07
+
+
+def test_parquet_has_the_p_value_as_a_number(predictions: Predictions, tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    assert write_parquet(io.StringIO(predictions.to_csv(), newline=""), path) == 4
+    assert pq.read_table(path)["domain_p"].to_pylist() == [0.6, 0.02, None, None]
+
+
+@pytest.mark.parametrize("has_density", [True, False])
+def test_prediction_in_chunks_is_the_whole_one(
+    predictions: Predictions, tmp_path: Path, has_density: bool
+) -> None:
+    expected = predictions if has_density else dataclasses.replace(predictions, domain_p=None)
+    records = make_records(4, seed=1, prefix="new")
+    details = PredictionDetails(
+        ("",) * 2,
+        np.zeros(2, dtype=np.int64),
+        *np.full((2, 2), NAN),
+        np.ones(2, dtype=bool),
+        np.zeros(0, dtype=np.int64),
+        np.zeros((8, 0), dtype=np.float32),
+        np.zeros(0),
+    )
+    growing = GrowingPrediction(tmp_path / "grow", work="w", made_of=str)
+    with growing:
+        for rows in (np.array([0, 1]), np.array([2, 3])):
+            growing.add(rows_of(expected, rows), details, [records[row] for row in rows])
+        assert growing.counts == counts_of(expected)
+        growing.finish(tmp_path / "done")
+    again = load_predictions(tmp_path / "done" / QUANTILES)
+    if has_density:
+        np.testing.assert_array_equal(again.domain_p, P)
+    else:
+        assert again.domain_p is None
+    np.testing.assert_array_equal(again.quantiles_new, expected.quantiles_new)
+    assert (tmp_path / "done" / "predictions.csv").read_text() == expected.to_csv()
+    path = tmp_path / "done" / EXTXYZ
+    stored = path.read_text()
+    assert ("domain_p=0.02 domain_p_lowest=0.01 " in stored) == has_density
+    wider = with_interval(path, again, level=0.99, kind="prediction").decode()
+    assert wider.count("domain_p=") == stored.count("domain_p=") and "lower_99_eV" in wider
+
+
+def test_counts_say_how_many_are_unusual_and_how_many_not_assessable(
+    predictions: Predictions,
+) -> None:
+    sentence = unusual_counts_sentence(counts_of(predictions))
+    assert "1 of 2, where 0.1 are expected by chance; 1 not assessable" in sentence
+    without = dataclasses.replace(predictions, domain_p=None)
+    assert unusual_counts_sentence(counts_of(without)) == ""
+
+
+def test_p_values_of_another_shape_are_refused(predictions: Predictions) -> None:
+    with pytest.raises(InputError, match=r"domain_p has shape \(4,\), expected \(3, 4\)"):
+        dataclasses.replace(predictions, domain_p=P[0])
+
+
+def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
+    predictions: Predictions,
+) -> None:
+    withheld = withhold_intervals(predictions, below_p=0.05)
+    np.testing.assert_array_equal(withheld.mean_eV, predictions.mean_eV)
+    scores = ConformalScores(tuple(map(str, range(30))), np.linspace(0.1, 4.0, 30))
+    for kind in ("prediction", "credible", "conformal"):
+        ends = dataclasses.replace(withheld, conformal=scores).interval(0.9, kind)
+        assert np.isnan(ends).tolist() == [[False, True, True, True]] * 2
+    assert withheld.status == ("ok", "warning", "warning", "refused")
+    assert withheld.problem == (
+        "",
+        "Interval withheld: domain_p is below 0.05.",
+        "Interval withheld: not assessable.",
+        "no atoms",
+    )
+    rows = list(csv.DictReader(io.StringIO(withheld.to_csv())))
+    assert [row["sd_eV"] != "" for row in rows] == [True, False, False, False]
+    numbers = interval_numbers(withheld, level=0.95, kind="prediction")
+    assert list(numbers[1]) == ["predicted_gap_eV", *DOMAIN_P]
+    assert withhold_intervals(predictions, below_p=0.0).interval(0.9)[0][1] > 0
