@@ -8,6 +8,7 @@ from app.components.calibration.calibrator_form import (
     calibrator_proposed,
     coverage_sentence,
     damaged_calibrator,
+    share_besides_curve,
     stored_calibrator,
 )
 from app.components.calibration.metal_view import metal_view
@@ -88,7 +89,8 @@ def figures(heldout: HeldOut, before: HeldOut | None, *, level: float, kind: Int
         if before is None
         else coverage_of(before, "prediction" if kind == "conformal" else kind)
     )
-    st.markdown(coverage_sentence(curve, level, kind), width=720)
+    share = share_besides_curve(heldout, level, kind)
+    st.markdown(coverage_sentence(curve, level, kind, share_in_interval=share), width=720)
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         calibration_view.coverage_view(curve, before=first, level=level, kind=kind)

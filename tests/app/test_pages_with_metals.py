@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.shared import words
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.evaluation.reliability import share_inside
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
+from bandgap.storage.manifests import read_manifest
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import predict, train_source
 
@@ -66,3 +70,16 @@ def test_predict_page_has_the_probability_of_a_metal_in_per_cent(
     assert table["p_metal"].dropna().between(0, 100).all() and table["p_metal"].max() > 1
     in_window = table.dropna()
     assert (in_window["p_window"] >= in_window["p_metal"] - 1.0).all()
+
+
+def test_pages_state_the_same_coverage_and_say_what_the_curve_counts(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    folder = trained[0].home.run_folder(trained[1])
+    heldout = load_heldout(folder, read_manifest(folder, kind="run"))
+    share = words.percent(share_inside(heldout, 0.95, "prediction"))
+    assert f"intervals contain {share}" in texts(visit("result", run=trained[1]))
+    for page in ("result", "calibration"):
+        text = texts(visit(page, run=trained[1]))
+        assert f"**{share}** of {HELD_OUT} known gaps fall in their 95 % prediction" in text
+        assert "the curve counts central intervals of the PIT" in text
