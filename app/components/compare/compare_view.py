@@ -140,7 +140,6 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
     if table.empty:
         st.caption("The runs have the same settings, as far as they share any.")
         return
-    st.subheader("Settings that differ", anchor=False)
     tables.show(table, alt="Settings in which the chosen runs differ", rows=100)
     st.caption(
         "Settings that only one of the methods has are left out; each run's manifest.json has them."
@@ -149,7 +148,6 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     """Draw predicted against known gaps of every run with the same axes."""
-    st.subheader("Predicted against known gaps", anchor=False)
     values = np.concatenate(
         [v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)]
     )
@@ -181,9 +179,12 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
     """Draw error against the number of labelled structures, if it differs between the runs."""
     table = learning_table(learning_points(runs, baseline), figure)
     if table.empty:
+        st.caption(
+            "No method has been trained on these data with two numbers of labelled structures yet. "
+            "Train again with another number to see whether more labels would help."
+        )
         return
     quantity = QUANTITIES[figure]
-    st.subheader("More labelled structures", anchor=False)
     figure_with_table(
         plots.learning_figure,
         table,
