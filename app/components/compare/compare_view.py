@@ -108,12 +108,13 @@ def difference_view(pairs: Differences, *, figure: Figure, baseline: str) -> Non
         help=_PAIRED_HELP
         + help_link("explanation/which-source-and-method", "Check it on your data"),
     )
-    left_column, right_column = st.columns([2, 3], gap="large")
+    table = difference_table(pairs)
+    has_figure = bool(table["difference_eV"].notna().any())
+    left_column, right_column = st.columns([2, 3] if has_figure else [4, 1], gap="large")
     with left_column:
         for run, _, text in pairs:
             st.markdown(f"**{words.escaped(run.label)}**: {words.escaped(text)}")
-    table = difference_table(pairs)
-    if table["difference_eV"].notna().any():
+    if has_figure:
         quantity = QUANTITIES[figure]
         with right_column:
             figure_with_table(
@@ -148,11 +149,8 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     """Draw predicted against known gaps of every run with the same axes."""
-    values = np.concatenate(
-        [v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)]
-    )
-    pad = 0.06 * float(np.ptp(values)) or 0.5
-    ends = (float(values.min()) - pad, float(values.max()) + pad)
+    all_rows = pd.concat([heldout_frame(run.heldout, level) for run in runs])
+    ends = plots.parity_ends(*parity_columns(all_rows))
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
         for column, run in zip(
