@@ -27,10 +27,10 @@ CAPTION = (
     "line."
 )
 COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
-    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f"),
-    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f"),
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
+    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f", width=62),
+    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f", width=54),
 }
 LEAD = "What the transfer learned from your crystals, and how far its answer has settled."
 
@@ -97,7 +97,7 @@ def heldout(table: pd.DataFrame, *, dataset: str) -> None:
     The structures are those of a data set.
     """
     table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
-    left_column, right_column = st.columns(2, gap="medium")
+    left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
         alt = "Predicted against known gaps of the held-out structures"
         ids = table["id"].tolist()

@@ -29,7 +29,7 @@ def page() -> None:
     refit_caption(run, result.files.manifest)
     next_step_view(result)
     frame.warn([result.files.left_out, result.files.copies, *result.files.warnings])
-    left_column, right_column = st.columns(2, gap="large")
+    left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
         parity_view(result)
     with right_column:
