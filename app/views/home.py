@@ -95,7 +95,7 @@ def page() -> None:
     recent_runs({job.id: job for job in jobs})
     if not finished:
         demo_result()
-    steps()
+        steps()
     if not workspaces:
         workspaces_section()
 
@@ -204,7 +204,7 @@ def next_step(contents: Contents) -> Step | None:
             "each."
         )
         return Step("predict", "Predict new structures", text)
-    text = "See which layers of the network moved, and whether the chains agree on it."
+    text = "See what the last run learned from your crystals, and how far its answer has settled."
     return Step("posterior", "Read the posterior", text)
 
 
