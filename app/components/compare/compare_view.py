@@ -66,9 +66,9 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
 
 
 def figure_columns(level: float) -> dict[str, Any]:
-    """Return headers with units, help texts, and widths that fit a window of 1280 pixels."""
+    """Return headers with units, help texts, and widths: all but the memory fit 1280 pixels."""
     percent = words.percent(level)
-    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=224, pinned=True)}
+    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=290)}
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
         settings[quantity.column] = st.column_config.NumberColumn(
             quantity.axis, help=quantity.help, format="%.3f", width=width
