@@ -29,12 +29,12 @@ Positions = NDArray[np.int64]
 
 SHOWN = [
     "id",
-    "status",
     "mean_eV",
     "lower_eV",
     "upper_eV",
     "p_metal",
     "p_window",
+    "status",
     "note",
     "nearest_known",
     "nearest_percentile",
@@ -251,7 +251,7 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
 
 def column_settings(*, is_wide: bool = False) -> dict[str, Any]:
     """Return headers with units, help texts and widths of the columns."""
-    id_width = 200 if is_wide else 130
+    id_width = 160 if is_wide else 130
     return tables.columns(SHOWN) | {
         "mean_eV": st.column_config.NumberColumn(
             "gap (eV)", help=Quantity.MEAN.help, format="%.2f"
