@@ -84,7 +84,7 @@ def parity(
                 mean[selection],
                 lower[selection],
                 upper[selection],
-                colour=faint(colour, 0.4),
+                colour=faint(colour, 0.6),  # also visible in the dark theme
                 thickness=0.8,
             ),
             customdata=plain(ids)[selection],
