@@ -11,12 +11,14 @@ from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
+from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.shell_commands import (
     GAPS,
     RUN,
     STRUCTURES,
     predict_command,
+    refit_command,
     serve_command,
     transfer_command,
 )
@@ -63,7 +65,7 @@ def server() -> None:
             ),
         )
         return
-    st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'processor core')}.")
+    st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'CPU core')}.")
     versions = {"python": system.python, **system.versions}
     table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
     tables.show(table, alt="Versions of the packages that jobs compute with")
@@ -108,18 +110,20 @@ def repeat() -> None:
     name = words.escaped(dataset.name) if dataset else "the deleted data set"
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
-    st.code(
-        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n"
-        f"{predict_command(run.request)}",
-        language=None,
-        wrap_lines=True,
-    )
+    parent_id = parent_of(stores.jobs_of("transfer").get(run.job))
+    parent = stores.library().run(session.workspace(), parent_id) if parent_id else None
+    tested = run if parent is None else parent
+    lines = [transfer_command(tested.source, tested.request, level_of_theory=level)]
+    if parent is not None:
+        lines.append(refit_command())
+    lines.append(predict_command(run.request, refitted=parent is not None))
+    st.code("\n".join(lines), language=None, wrap_lines=True)
     st.caption(
         f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a "
         "new folder. The same seed gives the same split and the same draws."
     )
     st.write("To let other programs ask this run:")
-    st.code(serve_command(), language=None, wrap_lines=True)
+    st.code(serve_command(refitted=parent is not None), language=None, wrap_lines=True)
     st.caption(
         "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of "
         "`bandgap predict`; the address that the command prints has a page /docs. It needs the "

@@ -8,6 +8,7 @@ from app.components.calibration.calibrator_form import (
     calibrator_proposed,
     coverage_sentence,
     damaged_calibrator,
+    share_besides_curve,
     stored_calibrator,
 )
 from app.components.calibration.metal_view import metal_view
@@ -88,16 +89,24 @@ def figures(heldout: HeldOut, before: HeldOut | None, *, level: float, kind: Int
         if before is None
         else coverage_of(before, "prediction" if kind == "conformal" else kind)
     )
-    st.markdown(coverage_sentence(curve, level, kind), width=720)
-    left_column, right_column = st.columns(2, gap="large")
-    with left_column:
-        calibration_view.coverage_view(curve, before=first, level=level, kind=kind)
-    with right_column:
-        calibration_view.pit_view(heldout)
-    if heldout.predictions.p_metal is not None:
-        metal_view(heldout)
-    calibration_view.spread_views(heldout, level, kind)
-    calibration_view.slices(heldout, level, kind)
+    share = share_besides_curve(heldout, level, kind)
+    st.markdown(coverage_sentence(curve, level, kind, share_in_interval=share), width=720)
+    has_metals = heldout.predictions.p_metal is not None
+    labels = ["Coverage", *(["Metals"] if has_metals else []), "Width and error", "Groups"]
+    parts = dict(zip(labels, st.tabs(labels), strict=True))
+    with parts["Coverage"]:
+        left_column, right_column = st.columns(2, gap="large")
+        with left_column:
+            calibration_view.coverage_view(curve, before=first, level=level, kind=kind)
+        with right_column:
+            calibration_view.pit_view(heldout)
+    if has_metals:
+        with parts["Metals"]:
+            metal_view(heldout)
+    with parts["Width and error"]:
+        calibration_view.spread_views(heldout, level, kind)
+    with parts["Groups"]:
+        calibration_view.slices(heldout, level, kind)
 
 
 frame.show(page)

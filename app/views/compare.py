@@ -35,10 +35,17 @@ def page() -> None:
     differences = compare_view.cached_differences(key, figure, runs, baseline)
     table = figures_table(runs, level)
     compare_view.figures(table, differences, level=level, baseline=baseline.label)
-    compare_view.difference_view(differences, figure=figure, baseline=baseline.label)
-    compare_view.settings_view(runs)
-    compare_view.learning_view(finished, baseline, figure=figure)
-    compare_view.parity_view(runs, level)
+    difference_tab, settings_tab, learning_tab, parity_tab = st.tabs(
+        ["Differences", "Settings", "More labels", "Predicted and known"]
+    )
+    with difference_tab:
+        compare_view.difference_view(differences, figure=figure, baseline=baseline.label)
+    with settings_tab:
+        compare_view.settings_view(runs)
+    with learning_tab:
+        compare_view.learning_view(finished, baseline, figure=figure)
+    with parity_tab:
+        compare_view.parity_view(runs, level)
 
 
 def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:

@@ -95,7 +95,7 @@ def page() -> None:
     recent_runs({job.id: job for job in jobs})
     if not finished:
         demo_result()
-    steps()
+        steps()
     if not workspaces:
         workspaces_section()
 

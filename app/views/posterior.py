@@ -17,19 +17,20 @@ from app.components.result.verdict_view import refit_caption
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
-from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
+from app.components.shared.run_files import RunFiles, heldout_frame, read_heldout_run, read_run
 from app.components.structures.pictures import pictures_of_ids
 from bandgap import plots
+from bandgap.jobs.rows import RunRow
 
 CAPTION = (
     "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the "
     "line."
 )
 COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
-    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f"),
-    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f"),
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
+    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f", width=62),
+    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f", width=54),
 }
 LEAD = "What the transfer learned from your crystals, and how far its answer has settled."
 
@@ -45,25 +46,49 @@ def page() -> None:
     if text := method_view.metals_sentence(files):
         st.caption(text, width=720)
     frame.warn([files.left_out, files.copies, *files.warnings, *files.scales_equal_to_prior])
-    if "c" in files.draws:
-        layer_view.layers(files)
-        layer_view.scales(files)
-    else:
-        method = stores.library().methods().get(run.method)
-        method_view.instead(files, run, family=method.family if method else "")
-        method_view.features(files)
-        inclusion_view.inclusion(files)
-        evidence_view.evidence(files)
-        kernel_view.kernel(files)
-        pool_view.pool(files)
-        method_view.chosen_setting(files)
-    chain_view.chains(files)
-    more_draws.more_draws(files, run)
-    if files.rhat or "c" in files.draws:
-        layer_view.numbers(files)
-    heldout(heldout_frame(read_heldout_run(run)), dataset=run.dataset)
-    with st.expander("The source model that it started from"):
+    has_layers = "c" in files.draws
+    tabs = posterior_tabs(files)
+    parts = dict(zip(tabs, st.tabs(tabs), strict=True))
+    with parts[tabs[0]]:
+        if has_layers:
+            layer_view.layers(files)
+        else:
+            _without_layers(files, run)
+    if has_layers:
+        with parts["Scales"]:
+            layer_view.scales(files)
+            if "Chains" not in parts:
+                layer_view.numbers(files)
+    if "Chains" in parts:
+        with parts["Chains"]:
+            chain_view.chains(files)
+            more_draws.more_draws(files, run)
+            layer_view.numbers(files)
+    with parts["Held-out structures"]:
+        heldout(heldout_frame(read_heldout_run(run)), dataset=run.dataset)
+    with parts["Source model"]:
         tables.card(files.source.get("card", {}), files.source.get("overlap"))
+
+
+def posterior_tabs(files: RunFiles) -> list[str]:
+    """Return the labels of the tabs, without those that would be empty for this run."""
+    has_layers = "c" in files.draws
+    labels = ["Layers", "Scales"] if has_layers else ["What it learned"]
+    if files.rhat:
+        labels.append("Chains")
+    return [*labels, "Held-out structures", "Source model"]
+
+
+def _without_layers(files: RunFiles, run: RunRow) -> None:
+    """Draw what a run without layer weights has learned."""
+    method = stores.library().methods().get(run.method)
+    method_view.instead(files, run, family=method.family if method else "")
+    method_view.features(files)
+    inclusion_view.inclusion(files)
+    evidence_view.evidence(files)
+    kernel_view.kernel(files)
+    pool_view.pool(files)
+    method_view.chosen_setting(files)
 
 
 def heldout(table: pd.DataFrame, *, dataset: str) -> None:
@@ -72,8 +97,7 @@ def heldout(table: pd.DataFrame, *, dataset: str) -> None:
     The structures are those of a data set.
     """
     table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
-    st.subheader("Held-out structures", anchor=False)
-    left_column, right_column = st.columns(2, gap="medium")
+    left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
         alt = "Predicted against known gaps of the held-out structures"
         ids = table["id"].tolist()

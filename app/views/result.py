@@ -11,6 +11,7 @@ from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
 from app.components.shared.run_files import heldout_frame
 from bandgap import plots
+from bandgap.foundation.quantities import MORE_ITERATIONS
 
 LEAD = "What a run is good for, where it is wrong, and what to do next."
 CAPTION = (
@@ -27,9 +28,12 @@ def page() -> None:
     result = read_result(run)
     verdict_view(result)
     refit_caption(run, result.files.manifest)
-    next_step_view(result)
-    frame.warn([result.files.left_out, result.files.copies, *result.files.warnings])
-    left_column, right_column = st.columns(2, gap="large")
+    step = next_step_view(result)
+    warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
+    if step == "more draws":  # the button is the advice
+        warnings = [text.removesuffix(MORE_ITERATIONS) for text in warnings]
+    frame.warn(warnings)
+    left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
         parity_view(result)
     with right_column:

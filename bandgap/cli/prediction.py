@@ -30,7 +30,7 @@ from bandgap.cli.prediction_table import (
     write_table,
 )
 from bandgap.cli.request_options import takes_request
-from bandgap.cli.zipped_run import takes_zipped_model
+from bandgap.cli.zipped_run import takes_zipped_run
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
 
@@ -58,7 +58,7 @@ Baselines = Annotated[
 
 
 @takes_request(PredictRequest)
-@takes_zipped_model
+@takes_zipped_run("model")
 def predict(
     model: Annotated[
         Path,
@@ -163,7 +163,7 @@ def predict(
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
 
 
-@takes_zipped_model
+@takes_zipped_run("model")
 def compute_next(
     model: Annotated[
         Path,

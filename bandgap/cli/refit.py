@@ -17,11 +17,16 @@ from bandgap.cli.run_inputs import (
     stored_structures,
 )
 from bandgap.cli.training import source_path
+from bandgap.cli.zipped_run import takes_zipped_run
 
 
+@takes_zipped_run("run")
 def refit(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a run that held out structures.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run that held out structures, or a zip of one."
+        ),
     ],
     out: options.Out,
     source: Annotated[

@@ -2,18 +2,22 @@
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+Command = Callable[..., None]
 
-def takes_zipped_model(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the unpacked folder where its argument `model` is a zip of a run."""
 
-    @functools.wraps(command)
-    def with_folder(*, model: Path, **values: Any) -> None:
-        from bandgap.storage.run_archives import opened_run
+def takes_zipped_run(argument: str) -> Callable[[Command], Command]:
+    """Give a command the unpacked folder where this argument is a zip of a run."""
 
-        with opened_run(model) as folder:
-            command(model=folder, **values)
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_folder(**values: Any) -> None:
+            from bandgap.storage.run_archives import opened_run
 
-    return with_folder
+            with opened_run(values[argument]) as folder:
+                command(**{**values, argument: folder})
+
+        return with_folder
+
+    return decorate

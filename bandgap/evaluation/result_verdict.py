@@ -3,9 +3,9 @@
 The rules, in this order:
 
 1. Below `FEWEST_JUDGED` held-out structures the run cannot be judged.
-2. The run is no better than the mean gap if its RMSE is above `NOT_BETTER` of the RMSE of the mean
-   gap of the training structures, or if the difference of the squared errors is below two standard
-   errors of its mean.
+2. The run is not clearly better than the mean gap if its RMSE is above `NOT_BETTER` of the RMSE of
+   the mean gap of the training structures, or if the difference of the squared errors is below two
+   standard errors of its mean.
 3. Chains with an R-hat above `RHAT_LIMIT` have not agreed.
 4. Intervals are too narrow or too wide if chance does not explain their whole coverage curve
    (`curve_verdict`).
@@ -108,7 +108,9 @@ def result_verdict(
     parts = [error, interval_text(judged, curve), far_text(heldout)]
     constant_eV = float((manifest.get("tested") or {}).get("mean_gap_rmse_eV", math.nan))
     if is_no_better_than_mean(heldout, constant_eV):
-        purpose = f"No better than the mean gap for every structure (RMSE {_eV(constant_eV)})"
+        purpose = (
+            f"Not clearly better than the mean gap for every structure (RMSE {_eV(constant_eV)})"
+        )
         sentence = f"{purpose}: {'; '.join(parts)}."
         return ResultVerdict("poor", "Not usable", sentence, curve, chains_agree, n)
     rank = rank_correlation(heldout)

@@ -159,9 +159,9 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "held back for conformal intervals", str(len(conformal.get("ids", ())))
     yield "seed", str(manifest["request"]["seed"])
     yield "source model", run.source
-    yield "its networks", str(source.get("members", ""))
-    yield "its output", str(source.get("head", ""))
-    yield "its content", str(source.get("fingerprint", ""))
+    yield "networks of the source model", str(source.get("members", ""))
+    yield "output of the source model", str(source.get("head", ""))
+    yield "content of the source model", str(source.get("fingerprint", ""))
     yield "device", run.device
     yield from _flat(manifest.get("config", {}))
     yield from (

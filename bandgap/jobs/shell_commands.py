@@ -79,9 +79,9 @@ def predict_command(
     return _command("predict", [*options, ("--out", "predictions.csv")])
 
 
-def serve_command() -> str:
-    """Return `bandgap serve` for the folder that `transfer_command` writes."""
-    return _command("serve", [("--model", RUN), ("--port", "8600")])
+def serve_command(*, refitted: bool = False) -> str:
+    """Return `bandgap serve` for the folder that `transfer_command` or `refit_command` writes."""
+    return _command("serve", [("--model", REFIT if refitted else RUN), ("--port", "8600")])
 
 
 def _command(name: str, options: list[tuple[str, str]]) -> str:

@@ -17,7 +17,7 @@ from bandgap.plots.comparison import difference_figure, learning_figure, method_
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
-from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_ends
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
@@ -65,6 +65,7 @@ __all__ = [
     "method_weights",
     "p_metal_figure",
     "parity",
+    "parity_ends",
     "pit_figure",
     "rank_counts",
     "rank_plot",

@@ -13,7 +13,6 @@ from bandgap.plots.style import (
     BASELINE,
     GOOD,
     LEGEND_ABOVE,
-    LEGEND_INSIDE,
     MIND,
     MODEL,
     OBSERVED,
@@ -60,14 +59,15 @@ def parity(
     """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and
     the diagonal.
 
-    `ends` are those of both axes, by default those of the data.
+    `ends` are those of both axes, by default `parity_ends`. The legend is above the figure, because
+    bars may be anywhere in it.
     """
     observed = np.asarray(observed_eV, dtype=np.float64)
     mean = np.asarray(mean_eV, dtype=np.float64)
     lower = np.asarray(lower_eV, dtype=np.float64)
     upper = np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
-    ends = ends or padded(np.concatenate([observed, mean]))
+    ends = ends or parity_ends(observed, mean, lower, upper)
     fig = go.Figure()
     add_line(fig, ends, ends, BASELINE, width=1, hoverinfo="skip", showlegend=False)
     for selection, colour, symbol, name in (
@@ -84,7 +84,7 @@ def parity(
                 mean[selection],
                 lower[selection],
                 upper[selection],
-                colour=faint(colour, 0.4),
+                colour=faint(colour, 0.6),  # also visible in the dark theme
                 thickness=0.8,
             ),
             customdata=plain(ids)[selection],
@@ -93,13 +93,27 @@ def parity(
         )
     axis_range = {"range": list(ends), "constrain": "domain"}
     y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **axis_range}
+    fig.update_layout(showlegend=True, **LEGEND_ABOVE)
     return finished(
-        fig,
-        height=400,
-        x={"title": f"observed {Quantity.GAP.axis}", **axis_range},
-        y=y,
-        legend=LEGEND_INSIDE,
+        fig, height=400, x={"title": f"observed {Quantity.GAP.axis}", **axis_range}, y=y
     )
+
+
+def parity_ends(
+    observed_eV: ArrayLike, mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike
+) -> tuple[float, float]:
+    """Return the ends in eV of both axes for these points and intervals, (n,) each.
+
+    Intervals that reach farther beyond the points than a quarter of their range are cut, so that
+    the points are not squeezed together.
+    """
+    points = np.concatenate([np.asarray(values, float) for values in (observed_eV, mean_eV)])
+    points = points[np.isfinite(points)]
+    bars_eV = np.concatenate([np.asarray(values, float) for values in (lower_eV, upper_eV)])
+    if points.size:
+        reach = 0.25 * float(np.ptp(points))
+        bars_eV = np.clip(bars_eV, points.min() - reach, points.max() + reach)
+    return padded(np.concatenate([points, bars_eV]))
 
 
 def intervals(

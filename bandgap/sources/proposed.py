@@ -155,8 +155,8 @@ def propose(
             True,
             LAYERS,
             "none",
-            f"The gaps are of {target.level_of_theory}: {METHOD} levels would nearly be the "
-            "answer, and are left out. "
+            f"The gaps were computed with {target.level_of_theory}: {METHOD} electron levels as "
+            "features would nearly give the answer, and are not used. "
             "This method shows which layers of the source model moved.",
             "",
         )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from bandgap.foundation.damage import DAMAGE
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.storage.manifests import CALIBRATOR, MANIFEST, manifest_kind
 
 PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR)
@@ -45,8 +45,8 @@ def run_archive(folder: Path, *, name: str = "run") -> bytes:
 def opened_run(path: Path) -> Iterator[Path]:
     """Yield the folder of a run: `path` itself, or the content of the zip archive `path`.
 
-    The archive is unpacked to a temporary folder, which is removed at the end. Raises InputError as
-    `unpack_run`.
+    The archive is unpacked to a temporary folder, which is removed at the end. Errors that name
+    this folder name the archive instead. Raises InputError as `unpack_run`.
     """
     if not path.is_file():
         yield path
@@ -55,7 +55,12 @@ def opened_run(path: Path) -> Iterator[Path]:
         folder = Path(temporary) / path.stem
         folder.mkdir()
         unpack_run(path, folder)
-        yield folder
+        try:
+            yield folder
+        except BandgapError as error:
+            if str(folder) not in str(error):
+                raise
+            raise type(error)(str(error).replace(str(folder), str(path))) from error
 
 
 def unpack_run(source: Path | io.BytesIO, folder: Path) -> None:

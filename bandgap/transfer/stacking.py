@@ -96,9 +96,9 @@ METHOD: Final = Method(
     name="stacking",
     family=WITHOUT_TRANSFER,
     standing="recommended",
-    title="Three methods without transfer, weighed",
+    title="Three methods without transfer, weighted",
     summary=(
-        "Combines a Gaussian process, kernel ridge and boosted trees, weighed by their "
+        "Combines a Gaussian process, kernel ridge and boosted trees, weighted by their "
         "predictions of held-out crystals."
     ),
     duration="about 10 seconds for 200 crystals, a minute for 1,000",

@@ -76,6 +76,18 @@ def test_calculations_become_a_labelled_data_set_with_their_level(
     assert "Calculations with a remark" in texts(at)
 
 
+def test_reasons_without_a_gap_are_listed_whole_and_not_all(
+    visit: Visit, workspace: Workspace
+) -> None:
+    broken = {f"broken{k}": vasprun()[:900] for k in range(5)}
+    at = read(visit("data"), workspace, [("runs.zip", zipped(salt=vasprun(), **broken), "")])
+    problems = at.dataframe[0].value.set_index("id")["problem"]
+    listed = next(caption.value for caption in at.caption if caption.value.startswith("- broken"))
+    assert listed.count("\n") == 3
+    assert problems["broken0"][:40] in listed and problems["broken0"][-20:] in listed
+    assert listed.endswith("- 2 more are in the table.")
+
+
 def test_gap_of_an_unconverged_calculation_is_kept_on_request(
     visit: Visit, workspace: Workspace
 ) -> None:

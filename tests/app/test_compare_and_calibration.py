@@ -272,7 +272,9 @@ def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixel
 ) -> None:
     from app.components.compare.compare_view import figure_columns
 
-    widths = [settings["width"] for settings in figure_columns(0.95).values()]
+    columns = figure_columns(0.95)
+    del columns["memory_MB"]  # the last one, behind whole names of runs
+    widths = [settings["width"] for settings in columns.values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding
 
 
@@ -288,9 +290,19 @@ def test_coverage_near_a_limit_of_chance_gets_the_decimal_that_shows_its_side() 
 
     shares = np.round(np.arange(1, 100) / 100 * 320) / 320
     shares[92:95] = 293 / 320
-    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction", share_in_interval=None)
     assert "**91.6 %** of 320 known gaps" in text and "contain 92.5 % to 97.2 %" in text
     assert "At this level they look too narrow, but the whole curve lies within what chance" in text
+
+
+def test_with_metals_the_sentence_has_the_share_in_the_interval_and_that_of_the_curve() -> None:
+    from app.components.calibration.calibrator_form import coverage_sentence
+
+    shares = np.round(0.95 * np.arange(1, 100) / 100, 2)
+    shares[94] = 0.875
+    text = coverage_sentence(curve_of(shares, 40), 0.95, "prediction", share_in_interval=0.975)
+    assert text.startswith("**98 %** of 40 known gaps fall in their 95 % prediction interval.")
+    assert "the PIT: 88 % at this level, where chance alone gives 88 % to 100 %." in text
 
 
 def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
@@ -300,7 +312,7 @@ def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
     wide = np.clip(levels + 0.75 * levels * (1 - levels) ** 0.5, 0, 1)
     wide[89:] = levels[89:]
     curve = curve_of(np.round(wide * 91) / 91, 91)
-    text = coverage_sentence(curve, 0.95, "prediction")
+    text = coverage_sentence(curve, 0.95, "prediction", share_in_interval=None)
     assert "95 %** of 91 known gaps" in text or "94.5 %** of 91" in text
     assert "**too wide** at levels between" in text
     assert "Chance does not explain the whole curve: its miscalibration area is" in text
@@ -312,7 +324,7 @@ def test_verdict_by_one_far_level_does_not_cite_the_area() -> None:
 
     shares = np.round(np.arange(1, 100) / 100 * 320) / 320
     shares[87:] = 0.875
-    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction", share_in_interval=None)
     assert "**too narrow** at levels between" in text
     assert "at one level it is farther from the diagonal than a calibrated model" in text
     assert "area" not in text

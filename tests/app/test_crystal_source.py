@@ -266,7 +266,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     assert box.value == "none"
     ticked = {b.label: b.value for b in at.checkbox if str(b.key).startswith("method-")}
     assert [name for name, value in ticked.items() if value] == [
-        "Three methods without transfer, weighed"
+        "Three methods without transfer, weighted"
     ]
     open_ = [b.label for b in at.checkbox if str(b.key).startswith("method-") and not b.disabled]
     assert set(open_) == {method.title for method in METHODS.values() if not method.transfers}

@@ -177,6 +177,11 @@ def test_anchor_is_that_of_the_built_documentation() -> None:
     assert slug("How do I run it?") == "how-do-i-run-it"
 
 
+def test_no_two_documents_have_the_same_title() -> None:
+    titles = [read_document(name).title for name in NAMES]
+    assert len(titles) == len(set(titles))
+
+
 def test_search_finds_words_of_titles_and_headings_in_any_case() -> None:
     (document, sections), *_ = search("CONFORMAL interv")
     assert document.name == "explanation/intervals"

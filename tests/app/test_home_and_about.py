@@ -15,6 +15,8 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
 from bandgap.jobs.catalogue import register_all, register_system
 from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.refitting import request_for_all
+from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
 from tests.app.test_finished_run import figure, train_source
@@ -259,6 +261,30 @@ def test_about_shows_the_quota_of_a_workspace(
     assert f"{sentence} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(
         visit("about")
     )
+
+
+def test_about_has_the_commands_of_a_refit_and_of_its_parent(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_labelled()
+    parent, _ = workspace.add_run(dataset, n=40, n_test=10)
+    row = workspace.library.run(workspace.id, parent)
+    assert row is not None
+    refit = start_transfer(
+        workspace.jobs,
+        workspace.library,
+        workspace.library.dataset(workspace.id, dataset),
+        source=row.source,
+        request=request_for_all(row.request, 60),
+        title="refitted",
+        parent=parent,
+    )
+    at = visit("about", run=refit.run)
+    transfer, again, predict = at.code[0].value.replace("\\\n", "").splitlines()
+    assert "--n 40" in transfer and "--n-test 10" in transfer
+    assert shlex.split(again)[:3] == ["bandgap", "refit", "RUN"]
+    assert shlex.split(predict)[:4] == ["bandgap", "predict", "--model", "RUN-ALL"]
+    assert "--model RUN-ALL" in at.code[1].value
 
 
 def test_about_names_versions_room_and_the_commands_of_the_chosen_run(

@@ -6,19 +6,26 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.shared import words
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.evaluation.reliability import share_inside
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
+from bandgap.storage.manifests import read_manifest
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import predict, train_source
 
 Visit = Callable[..., AppTest]
+Trained = tuple[Workspace, str, str, str]
 N = 70
 HELD_OUT = 30
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
-    """A workspace, a run on waters of which half are called metals, and a prediction."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A workspace, a run on waters of which half are called metals, its prediction, and a run of
+    one network on the same waters.
+    """
     example = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
     example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
@@ -28,26 +35,42 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, s
         dataset, gaps, labels={"source": "gaps.csv", "matched": N}, level_of_theory="PBE"
     )
     run, _ = example.add_run(dataset, method="last_layer_ridge", n=N - HELD_OUT, n_test=HELD_OUT)
+    one_network, _ = example.add_run(dataset, method="fine_tune", n=N - HELD_OUT, n_test=HELD_OUT)
     work_all(example.home)
-    return example, run, predict(example, run)
+    return example, run, predict(example, run), one_network
 
 
 @pytest.fixture
-def workspace(trained: tuple[Workspace, str, str], monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def workspace(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """The trained workspace."""
     monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
     return trained[0]
 
 
 def test_posterior_page_says_that_the_method_describes_the_semiconductors(
-    visit: Visit, trained: tuple[Workspace, str, str]
+    visit: Visit, trained: Trained
 ) -> None:
     text = texts(visit("posterior", run=trained[1]))
     assert "What is below describes the gaps of the semiconductors" in text
 
 
+def test_posterior_page_of_one_network_says_that_intervals_differ_by_the_probability_of_a_metal(
+    visit: Visit, trained: Trained
+) -> None:
+    text = texts(visit("posterior", run=trained[3]))
+    assert "gives one best answer" in text
+    assert "Its interval is one noise sigma, the same for every crystal" not in text
+    assert "by the predicted gap and by the probability of a metal" in text
+    heldout = load_heldout(
+        trained[0].home.run_folder(trained[3]),
+        read_manifest(trained[0].home.run_folder(trained[3]), kind="run"),
+    )
+    lower, upper = heldout.predictions.interval(0.95)
+    assert np.ptp(upper - lower) > 0.01  # eV
+
+
 def test_calibration_page_offers_no_factor_on_the_standard_deviation(
-    visit: Visit, trained: tuple[Workspace, str, str]
+    visit: Visit, trained: Trained
 ) -> None:
     at = visit("calibration", run=trained[1])
     kinds = next(radio for radio in at.radio if radio.label == "Kind of calibrator")
@@ -56,7 +79,7 @@ def test_calibration_page_offers_no_factor_on_the_standard_deviation(
 
 
 def test_predict_page_has_the_probability_of_a_metal_in_per_cent(
-    visit: Visit, trained: tuple[Workspace, str, str]
+    visit: Visit, trained: Trained
 ) -> None:
     at = visit("predict", run=trained[1], prediction=trained[2])
     at.number_input(key="window-from").set_value(0.0).run()
@@ -66,3 +89,16 @@ def test_predict_page_has_the_probability_of_a_metal_in_per_cent(
     assert table["p_metal"].dropna().between(0, 100).all() and table["p_metal"].max() > 1
     in_window = table.dropna()
     assert (in_window["p_window"] >= in_window["p_metal"] - 1.0).all()
+
+
+def test_pages_state_the_same_coverage_and_say_what_the_curve_counts(
+    visit: Visit, trained: Trained
+) -> None:
+    folder = trained[0].home.run_folder(trained[1])
+    heldout = load_heldout(folder, read_manifest(folder, kind="run"))
+    share = words.percent(share_inside(heldout, 0.95, "prediction"))
+    assert f"intervals contain {share}" in texts(visit("result", run=trained[1]))
+    for page in ("result", "calibration"):
+        text = texts(visit(page, run=trained[1]))
+        assert f"**{share}** of {HELD_OUT} known gaps fall in their 95 % prediction" in text
+        assert "the curve counts central intervals of the PIT" in text

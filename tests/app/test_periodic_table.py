@@ -106,3 +106,7 @@ def test_table_is_filtered_by_gap_and_size(visit: Visit, workspace: Workspace) -
 )
 def test_filter_says_what_it_filters(gap, atoms, label: str) -> None:
     assert range_label(gap, atoms) == label
+
+
+def test_filter_without_gaps_names_the_size_alone() -> None:
+    assert range_label((None, None), (None, None), has_gaps=False) == "Size: all"

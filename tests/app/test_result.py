@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.foundation.quantities import disagreement
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_dataset
@@ -52,7 +53,8 @@ def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> No
     assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in text
     assert "bandgap transfer" in at.code[0].value
     worst = at.dataframe[0].value
-    assert len(worst) == 8
+    assert len(worst) == 6
+    assert f"**{worst['id'].iloc[0]}, {worst['formula'].iloc[0]}**" in text.replace("\\", "")
     assert list(worst["error_eV"].abs()) == sorted(worst["error_eV"].abs(), reverse=True)
     assert len([b for b in at.button if b.proto.type == "primary"]) == 1
 
@@ -150,6 +152,26 @@ def test_refit_whose_chains_have_not_agreed_offers_a_step_that_exists(
     at = visit("result", run=refit.id)
     assert "more draws come before everything else" not in texts(at)
     assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+
+
+def test_warning_of_chains_gives_no_other_advice_than_the_button(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    sampler = {"sampler": {"warmup": 400, "draws": 1000}}
+    entry = MethodEntry("Ridge", "Fits the last layer.", duration="seconds", settings=sampler)
+    workspace.library.register_methods({"last_layer_ridge": entry})
+    rhat = {"tau": 1.4}
+    path = workspace.home.run_folder(trained[1]) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    warnings = [disagreement(rhat)]
+    manifest["diagnostics"] |= {"rhat": rhat, "ess": {"tau": 20.0}, "warnings": warnings}
+    path.write_text(json.dumps(manifest))
+    at = visit("result", run=trained[1])
+    (warning,) = [box.value for box in at.warning if "have not agreed" in box.value]
+    assert warning.endswith("not for a table.")
+    assert [b.label for b in at.button if "draws of each chain" in b.label]
+    other_page = visit("calibration", run=trained[1])
+    assert "Train again with more warm-up" in texts(other_page)
 
 
 @pytest.mark.parametrize("page", ["posterior", "calibration"])

@@ -18,6 +18,7 @@ DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
 NO_RUN = "There is no run yet."
 NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
 GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
+NEXT = "See how large the errors of a run are, for which structures, and what to do next."
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
@@ -60,7 +61,7 @@ SENTENCES = {
         "about": "btl\\_pcp\\_pe, n = 40, on waters:",
     },
     "finished run": {
-        "home": "See how large the errors of a run are, for which structures, and what to do next.",
+        "home": NEXT,
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": "The transfer is finished after",
@@ -86,7 +87,7 @@ SENTENCES = {
         "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
     },
     "corrupt artifact": {
-        "home": "See how large the errors of a run are, for which structures, and what to do next.",
+        "home": NEXT,
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": READ_AGAIN,

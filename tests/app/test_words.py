@@ -178,7 +178,10 @@ def test_estimate_without_known_methods_reports_this():
 def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
     weights = {"Kernel ridge": 0.614, "Gradient boosting": 0.386}
     text = "Kernel ridge carries 61 % of the answer; Gradient boosting 39 %."
-    assert pool_sentence(weights, spread=1.0) == f"{text} Their spread is left as it is."
+    assert pool_sentence(weights, spread=1.0) == f"{text} The combined interval is not scaled."
     narrower = pool_sentence(weights, spread=0.94)
-    assert narrower == f"{text} Together they were made 6 % narrower, as crystals left out ask for."
+    assert narrower == (
+        f"{text} The combined interval was made 6 % narrower, which fits the gaps of left-out "
+        "crystals better."
+    )
     assert "4 % wider" in pool_sentence(weights, spread=1.04)

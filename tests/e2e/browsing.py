@@ -96,6 +96,12 @@ def expect_ready(page: Page, title: str) -> None:
     expect(error).to_have_count(0)
 
 
+def page_height(page: Page) -> int:
+    """Return the height in pixels of the whole page at the present width of the window."""
+    height: int = page.evaluate(_HEIGHT)
+    return height
+
+
 def faint_texts(page: Page, *, least: float = 3.0) -> list[str]:
     """Return texts whose contrast to the background is below `least` (WCAG 2.2, 1.4.3)."""
     texts: list[str] = page.evaluate(_FAINT, least)

@@ -32,7 +32,7 @@ OUTPUT = "Output layer alone"
 ALL_LAYERS = "All layers, Bayesian"
 ALONE = "Without transfer"
 FEATURE_GP = "Gaussian process on the source model's features"
-STACKING = "Three methods without transfer, weighed"
+STACKING = "Three methods without transfer, weighted"
 SSPBP = "Probabilistic backpropagation, units off (SSPBP)"
 RIDGE = "Kernel ridge, no transfer"
 _FITS = (
@@ -130,7 +130,7 @@ def predicted(page: Page, *, n: int) -> list[dict[str, str]]:
     page.get_by_role("button", name="Predict", exact=True).click()
     expect(page.get_by_text(f"{n} structures predicted")).to_be_visible(timeout=TRAINED_MS)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download the predictions (CSV)").click()
+        page.get_by_role("button", name="Predictions (CSV)").click()
     return list(
         csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))
     )

@@ -16,6 +16,7 @@ from tests.e2e.browsing import (
     Stop,
     expect_ready,
     faint_texts,
+    page_height,
     picture,
     tab_to,
     tour_picture,
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.browser
 WIDE = 1280
 PHONE = 400
 LINE = 40  # pixels
+TALLEST_ON_PHONE = 2600  # pixels of a page as it opens
 TOUR = {  # name of the picture in the README, and its first text
     "Data": ("tour-1-data", "Crystal structures and the band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
@@ -83,6 +85,7 @@ def expect_to_fit(page: Page, name: str) -> None:
     page.emulate_media(color_scheme="light")
     picture(page, f"{name}-{PHONE}", width=PHONE)
     assert page.evaluate(_WIDER) == [0, 0], "pixels that the page is wider than the window"
+    assert page_height(page) <= TALLEST_ON_PHONE, "pixels"
 
 
 def follow_link(page: Page, title: str) -> None:

@@ -89,7 +89,7 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
     predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})
     expect(page.get_by_text("1 structure predicted")).to_be_visible(timeout=TRAINED_MS)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download the predictions (CSV)").click()
+        page.get_by_role("button", name="Predictions (CSV)").click()
     saved = tmp_path / "predictions.csv"
     download.value.save_as(saved)
     rows = {

@@ -24,7 +24,7 @@ from bandgap.evaluation.calibrators import (
 )
 from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
-from bandgap.evaluation.reliability import coverage_of
+from bandgap.evaluation.reliability import coverage_of, share_inside
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.interval_kinds import IntervalKind
@@ -150,17 +150,41 @@ def calibrator_proposed(heldout: HeldOut) -> bool:
     return curve_verdict(coverage_of(heldout, "prediction")).deviates
 
 
-def coverage_sentence(curve: CoverageCurve, level: float, kind: IntervalKind) -> str:
-    """Return the coverage at a level, the range of chance, and the verdict on the whole curve."""
+def share_besides_curve(heldout: HeldOut, level: float, kind: IntervalKind) -> float | None:
+    """Return the share of gaps in their interval where the curve counts the PIT, as with metals.
+
+    None where the curve counts the intervals themselves.
+    """
+    if heldout.predictions.p_metal is None or kind != "prediction":
+        return None
+    return share_inside(heldout, level, kind)
+
+
+def coverage_sentence(
+    curve: CoverageCurve, level: float, kind: IntervalKind, *, share_in_interval: float | None
+) -> str:
+    """Return the coverage at a level, the range of chance, and the verdict on the whole curve.
+
+    `share_in_interval` is that of `share_besides_curve`.
+    """
     nearest = int(abs(curve.levels - level).argmin())
     share = float(curve.coverages[nearest])
     low, high = (float(end[0]) for end in chance_range(curve.n, level))
     share_text, low_text, high_text = words.percents(share, low, high)
-    text = (
-        f"**{share_text}** of {words.count(curve.n, 'known gap')} fall in their "
-        f"{words.percent(level)} {kind} interval; by chance alone calibrated intervals would "
-        f"contain {low_text} to {high_text}."
-    )
+    gaps = words.count(curve.n, "known gap")
+    interval = f"{words.percent(level)} {kind} interval"
+    if share_in_interval is None:
+        text = (
+            f"**{share_text}** of {gaps} fall in their {interval}; by chance alone calibrated "
+            f"intervals would contain {low_text} to {high_text}."
+        )
+    else:
+        text = (
+            f"**{words.percent(share_in_interval)}** of {gaps} fall in their {interval}. With "
+            "metals an interval that begins at zero may contain more than its level, so the curve "
+            f"counts central intervals of the PIT: {share_text} at this level, where chance alone "
+            f"gives {low_text} to {high_text}."
+        )
     if kind == "credible":
         return (
             f"{text} A credible interval is that of the mean: single gaps scatter more and need "

@@ -13,7 +13,6 @@ from bandgap.foundation.quantities import Quantity
 
 def metal_view(heldout: HeldOut) -> None:
     """Draw the calibration of the probability of a metal and the confusion of both classes."""
-    st.subheader("Metals", anchor=False)
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         st.markdown(
@@ -29,5 +28,12 @@ def metal_view(heldout: HeldOut) -> None:
         )
     with right_column:
         st.markdown("**Metals and semiconductors, known and predicted**")
-        tables.show(confusion_table(heldout), alt="Metals and semiconductors, known and predicted")
+        tables.show(
+            confusion_table(heldout),
+            alt="Metals and semiconductors, known and predicted",
+            columns={
+                "predicted_metal": st.column_config.Column("predicted metal"),
+                "predicted_semiconductor": st.column_config.Column("predicted semiconductor"),
+            },
+        )
         st.caption("A structure with a probability of 0.5 or more counts as predicted metal.")

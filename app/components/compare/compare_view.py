@@ -66,9 +66,9 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
 
 
 def figure_columns(level: float) -> dict[str, Any]:
-    """Return headers with units, help texts, and widths that fit a window of 1280 pixels."""
+    """Return headers with units, help texts, and widths: all but the memory fit 1280 pixels."""
     percent = words.percent(level)
-    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=224, pinned=True)}
+    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=290)}
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
         settings[quantity.column] = st.column_config.NumberColumn(
             quantity.axis, help=quantity.help, format="%.3f", width=width
@@ -108,12 +108,13 @@ def difference_view(pairs: Differences, *, figure: Figure, baseline: str) -> Non
         help=_PAIRED_HELP
         + help_link("explanation/which-source-and-method", "Check it on your data"),
     )
-    left_column, right_column = st.columns([2, 3], gap="large")
+    table = difference_table(pairs)
+    has_figure = bool(table["difference_eV"].notna().any())
+    left_column, right_column = st.columns([2, 3] if has_figure else [4, 1], gap="large")
     with left_column:
         for run, _, text in pairs:
             st.markdown(f"**{words.escaped(run.label)}**: {words.escaped(text)}")
-    table = difference_table(pairs)
-    if table["difference_eV"].notna().any():
+    if has_figure:
         quantity = QUANTITIES[figure]
         with right_column:
             figure_with_table(
@@ -140,7 +141,6 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
     if table.empty:
         st.caption("The runs have the same settings, as far as they share any.")
         return
-    st.subheader("Settings that differ", anchor=False)
     tables.show(table, alt="Settings in which the chosen runs differ", rows=100)
     st.caption(
         "Settings that only one of the methods has are left out; each run's manifest.json has them."
@@ -149,12 +149,8 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     """Draw predicted against known gaps of every run with the same axes."""
-    st.subheader("Predicted against known gaps", anchor=False)
-    values = np.concatenate(
-        [v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)]
-    )
-    pad = 0.06 * float(np.ptp(values)) or 0.5
-    ends = (float(values.min()) - pad, float(values.max()) + pad)
+    all_rows = pd.concat([heldout_frame(run.heldout, level) for run in runs])
+    ends = plots.parity_ends(*parity_columns(all_rows))
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
         for column, run in zip(
@@ -181,9 +177,12 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
     """Draw error against the number of labelled structures, if it differs between the runs."""
     table = learning_table(learning_points(runs, baseline), figure)
     if table.empty:
+        st.caption(
+            "No method has been trained on these data with two numbers of labelled structures yet. "
+            "Train again with another number to see whether more labels would help."
+        )
         return
     quantity = QUANTITIES[figure]
-    st.subheader("More labelled structures", anchor=False)
     figure_with_table(
         plots.learning_figure,
         table,

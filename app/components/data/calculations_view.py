@@ -19,6 +19,7 @@ from bandgap.jobs.store import Job
 
 FORM = "calculations"
 EXPANDER = "read-calculations"
+MOST_REASONS = 3  # listed below the table, where they are not cut
 ACCEPTED = (
     "vasprun.xml of VASP and XML files of Quantum ESPRESSO 6 or later (data-file-schema.xml), as "
     "they are, as .gz or in a .zip"
@@ -134,6 +135,8 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
         | COLUMNS,
         rows=8,
     )
+    if reasons := reasons_without_gap(rows):
+        st.caption("\n".join(f"- {words.escaped_sentence(reason)}" for reason in reasons))
     n_usable = len(table.usable_rows)
     name = st.text_input(
         "Name of the data set", calculations.name, key="calculations-name", max_chars=120
@@ -149,6 +152,18 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
             _make_dataset(calculations, table, name=name.strip() or calculations.name)
         downloads.csv_button("Download the table (CSV)", lambda: rows, "calculations.csv")
         _discard_button(calculations)
+
+
+def reasons_without_gap(rows: pd.DataFrame) -> list[str]:
+    """Return the first calculations without a gap, each with the whole reason."""
+    failed = rows[rows["gap_eV"].isna()]
+    reasons = [
+        f"{id}: {problem}" for id, problem in zip(failed["id"], failed["problem"], strict=True)
+    ]
+    if len(reasons) > MOST_REASONS:
+        n_more = len(reasons) - MOST_REASONS
+        return [*reasons[:MOST_REASONS], f"{n_more:,} more are in the table."]
+    return reasons
 
 
 def _make_dataset(calculations: Dataset, table: CalculationTable, *, name: str) -> None:

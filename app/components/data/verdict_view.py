@@ -49,7 +49,7 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
     conditions = choose_ranges(
         StructureFilter(FILTERS[filter_name or "all"], search, elements),
         key=dataset.id,
-        has_gaps=bool(dataset.labels),
+        has_gaps=stores.library().counts(dataset.id)["labelled"] > 0,
     )
     # a new filter starts on the first page
     page_key = f"page-{dataset.id}{'' if conditions == StructureFilter() else f'-{conditions}'}"
@@ -64,7 +64,7 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         return
     rows = [row for row, _ in numbered_verdicts]
     table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
-    table = _without_empty_columns(table)
+    table = _shown_columns(table)
     table = tables.with_pictures(table, _pictures(dataset, numbered_verdicts))
     position = tables.pick(
         table,
@@ -89,8 +89,9 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
     _structure(dataset, numbered_verdicts, is_filtered=is_filtered)
 
 
-def _without_empty_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without the gaps and the reasons if it has none."""
+def _shown_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without gaps and reasons if it has none, and with the file as the last."""
+    table = table[[*table.columns.drop("file"), "file"]]
     empty = [] if table["gap_eV"].notna().any() else ["gap_eV"]
     empty += [] if table["problem"].any() else ["problem"]
     return table.drop(columns=empty)

@@ -48,9 +48,8 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
     count = 0 if sigma is None else sigma.size
     if count == 1:
         return (
-            "gives one best answer: it has no posterior of layer weights. Its interval is one "
-            "noise sigma, the same for every crystal, so that it is not wider for an unfamiliar "
-            "crystal. Bayesian transfer has a posterior."
+            "gives one best answer: it has no posterior of layer weights. "
+            f"{_one_sigma_sentence(files)} Bayesian transfer has a posterior."
         )
     if family == "one trained network":
         return (
@@ -82,6 +81,20 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
     return (
         "has a posterior of all weights, but no prior that shares the change out among layers, "
         "hence no c."
+    )
+
+
+def _one_sigma_sentence(files: RunFiles) -> str:
+    """Return what makes an interval wide where there is one noise sigma."""
+    if "metals" in posterior_kinds(files.manifest):
+        return (
+            "For a semiconductor its spread is one noise sigma, the same for every crystal. The "
+            "interval differs from crystal to crystal only by the predicted gap and by the "
+            "probability of a metal."
+        )
+    return (
+        "Its interval is one noise sigma, the same for every crystal, so that it is not wider for "
+        "an unfamiliar crystal."
     )
 
 

@@ -52,11 +52,11 @@ def pool_sentence(weights: Mapping[str, float], *, spread: float) -> str:
     )
     text = f"{words.escaped(first)} carries {words.percent(largest)} of the answer; {smaller_text}."
     if spread == 1.0:
-        return f"{text} Their spread is left as it is."
+        return f"{text} The combined interval is not scaled."
     change = "narrower" if spread < 1 else "wider"
     return (
-        f"{text} Together they were made {words.percent(abs(spread - 1.0))} {change}, as crystals "
-        "left out ask for."
+        f"{text} The combined interval was made {words.percent(abs(spread - 1.0))} {change}, which "
+        "fits the gaps of left-out crystals better."
     )
 
 

@@ -64,9 +64,10 @@ def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> 
     """Return the share of each layer in the freedom to change the gap, from draws (draw, layer)."""
     mean = kappa.mean(axis=0)
     sd = kappa.std(axis=0)
+    names = [*layer_names(len(mean))[:-1], "the output layer"]
     shares = [
-        f"{name} {100 * m:.0f} +/- {100 * s:.0f} %"
-        for name, m, s in zip(layer_names(len(mean)), mean, sd, strict=True)
+        f"{100 * m:.0f} +/- {100 * s:.0f} % is in {name}"
+        for name, m, s in zip(names, mean, sd, strict=True)
     ]
     text = f"Of the freedom to change the predicted gap, {', '.join(shares[:-1])} and {shares[-1]}"
     before = (

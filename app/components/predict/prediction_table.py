@@ -31,13 +31,13 @@ Positions = NDArray[np.int64]
 
 SHOWN = [
     "id",
-    "status",
     "mean_eV",
     "lower_eV",
     "upper_eV",
     "p_metal",
     "domain_p",
     "p_window",
+    "status",
     "note",
     "nearest_known",
     "nearest_percentile",
@@ -235,16 +235,16 @@ def page_row(rows: Positions, *, key: str) -> None:
             )
 
 
-def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
+def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str, is_wide: bool) -> int | None:
     """Draw the table with pictures and return the position of the selected row in the input.
 
-    The index of the frame contains the rows of the data set.
+    The index of the frame contains the rows of the data set. A wide table has the page's width.
     """
     usable = frame["status"] != "refused"
     rows = [int(row) if usable[row] else None for row in frame.index]
     frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
     position = tables.pick(
-        frame, alt="Predicted structures", columns=column_settings(), key=key, rows=8
+        frame, alt="Predicted structures", columns=column_settings(is_wide=is_wide), key=key, rows=8
     )
     return None if position is None else int(frame.index[position])
 
@@ -263,8 +263,9 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
         draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="chosen")
 
 
-def column_settings() -> dict[str, Any]:
+def column_settings(*, is_wide: bool = False) -> dict[str, Any]:
     """Return headers with units, help texts and widths of the columns."""
+    id_width = 160 if is_wide else 130
     return tables.columns(SHOWN) | {
         "mean_eV": st.column_config.NumberColumn(
             "gap (eV)", help=Quantity.MEAN.help, format="%.2f"
@@ -285,7 +286,7 @@ def column_settings() -> dict[str, Any]:
         "p_window": st.column_config.NumberColumn(
             "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110
         ),
-        "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
+        "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=id_width),
         "note": st.column_config.Column("notes", width="medium"),
         "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
         "nearest_percentile": st.column_config.NumberColumn(

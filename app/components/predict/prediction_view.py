@@ -96,7 +96,11 @@ def _predictions(
     if window is not None and (sentence := window_sentence(predictions, window)):
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
-    left_column, right_column = st.columns([3, 2], gap="medium")
+    is_wide = bool({"p_metal", "p_window"} & set(table.columns))
+    if is_wide:  # a figure at the side would hide the last columns of the table
+        left_column, right_column = st.container(), st.container()
+    else:
+        left_column, right_column = st.columns([3, 2], gap="medium")
     with left_column:
         rows = table.rows(selection)
         key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
@@ -106,7 +110,7 @@ def _predictions(
             key += f"-{window}"
         page, page_key = prediction_table.shown_page(rows, key=key)
         row = prediction_table.chosen_row(
-            table.frame(page), dataset=prediction.dataset, key=page_key
+            table.frame(page), dataset=prediction.dataset, key=page_key, is_wide=is_wide
         )
         prediction_table.page_row(rows, key=key)
         _downloads(prediction, level=level, kind=kind, window=window)
@@ -156,9 +160,9 @@ def _downloads(
     name = f"predictions-{prediction.run.id[:8]}"
     path = prediction.extxyz
     with st.container(horizontal=True):
-        downloads.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
+        downloads.file_button("Predictions (CSV)", as_csv, f"{name}.csv")
         downloads.file_button(
-            "About them (JSON)",
+            "Run and settings (JSON)",
             about,
             f"{name}.json",
             help=_ABOUT_HELP + help_link("reference/file-formats", "Written files"),

@@ -5,7 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.calibration.calibrator_form import coverage_sentence, worse_sentence
+from app.components.calibration.calibrator_form import (
+    coverage_sentence,
+    share_besides_curve,
+    worse_sentence,
+)
 from app.components.posterior import posterior_words
 from app.components.posterior.chain_view import advice
 from app.components.posterior.more_draws import more_draws
@@ -80,7 +84,8 @@ def calibration_view(result: RunResult) -> None:
     """Draw the verdict on the intervals, and the link to the page Calibration."""
     with st.expander("Do the intervals hold?"):
         curve = coverage_of(result.heldout, "prediction")
-        text = coverage_sentence(curve, 0.95, "prediction")
+        share = share_besides_curve(result.heldout, 0.95, "prediction")
+        text = coverage_sentence(curve, 0.95, "prediction", share_in_interval=share)
         st.markdown(text.replace("A calibrator below may correct this.", ""), width=720)
         if result.calibrator_problem:
             st.error(words.escaped_sentence(result.calibrator_problem), icon=":material/error:")

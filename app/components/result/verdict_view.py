@@ -48,8 +48,8 @@ def verdict_view(result: RunResult) -> None:
     )
 
 
-def next_step_view(result: RunResult) -> None:
-    """Draw the one primary button of the page, and why it is the next step."""
+def next_step_view(result: RunResult) -> NextStep:
+    """Draw the one primary button of the page, and why it is the next step; return the step."""
     refit = existing_refit(result.run)
     is_refit = "refit" in result.files.manifest
     can_refit = not is_refit and refit is None
@@ -66,12 +66,12 @@ def next_step_view(result: RunResult) -> None:
     if step == "refit":
         _refit_button(result, kind="primary")
         _predict_link()
-        return
+        return step
     if step == "more draws":
         more_draws(result.files, result.run, kind="primary")
         st.caption(NEXT_REASONS[step], width=720)
         _predict_link()
-        return
+        return step
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
             NEXT_LABELS[step], type="primary", icon=NEXT_ICONS[step], key=f"next-{result.run.id}"
@@ -91,6 +91,7 @@ def next_step_view(result: RunResult) -> None:
     st.caption(reason, width=720)
     if step != "predict":
         _predict_link()
+    return step
 
 
 def _predict_link() -> None:

@@ -12,11 +12,11 @@ from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
-ROWS = 8
+ROWS = 6
 COLUMNS = tables.columns(["id", "formula"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
-    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f"),
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
+    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
     "note": st.column_config.Column("note"),
 }
 
@@ -39,6 +39,8 @@ def worst_view(result: RunResult) -> None:
     )
     st.caption(f"{far if n_far else ''}Mark a row to see its structure.")
     row = int(table.index[position or 0])
+    title = f"{result.heldout.predictions.ids[row]}, {result.heldout.predictions.formulas[row]}"
+    st.markdown(f"**{words.escaped(title)}**")
     structure_picture(result.run.dataset, result.heldout.predictions, row)
 
 

@@ -31,6 +31,15 @@ ACCESS_CSS = """
   top: 0.15rem !important; right: 0.15rem !important;
 }
 """
+# In a narrow window the columns of a row are below each other, and need no wide gap between them.
+NARROW_CSS = """
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] {
+    padding-top: 4rem !important; padding-bottom: 1.5rem !important;
+  }
+  [data-testid="stHorizontalBlock"] { row-gap: 1rem !important; }
+}
+"""
 _WHY = (
     "It was deleted, or it belongs to another workspace, which opens by the whole address that you "
     "were given, with its ws=... part."
@@ -41,7 +50,7 @@ def sidebar() -> None:
     """Show below the navigation whether a worker runs, and why to keep the address."""
     st.html(
         f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
-        f"}}\n{hiding_css()}\n{ACCESS_CSS}</style>"
+        f"}}\n{hiding_css()}\n{ACCESS_CSS}{NARROW_CSS}</style>"
     )
     st.logo(WORDMARK, size="large")
     with st.sidebar:

@@ -14,7 +14,7 @@ def choose_ranges(conditions: StructureFilter, *, key: str, has_gaps: bool) -> S
     """
     names = ["gap-from", "gap-to", "atoms-from", "atoms-to"]
     present = [st.session_state.get(f"{name}-{key}") for name in names]
-    label = range_label((present[0], present[1]), (present[2], present[3]))
+    label = range_label((present[0], present[1]), (present[2], present[3]), has_gaps=has_gaps)
     with st.popover(label, icon=":material/filter_alt:"):
         gap_eV: tuple[float | None, float | None] = (None, None)
         if has_gaps:
@@ -34,9 +34,12 @@ def choose_ranges(conditions: StructureFilter, *, key: str, has_gaps: bool) -> S
 
 
 def range_label(
-    gap_eV: tuple[float | None, float | None], n_atoms: tuple[int | None, int | None]
+    gap_eV: tuple[float | None, float | None],
+    n_atoms: tuple[int | None, int | None],
+    *,
+    has_gaps: bool = True,
 ) -> str:
-    """Return which ranges are set.
+    """Return which ranges are set; without gaps there is only that of the size.
 
     >>> range_label((1.0, None), (None, 40))
     'Gap from 1 eV, up to 40 atoms'
@@ -50,5 +53,5 @@ def range_label(
             parts.append(f"{name}from {lower:g} {unit}")
         elif upper is not None:
             parts.append(f"{name}up to {upper:g} {unit}")
-    text = ", ".join(parts) or "gap and size: all"
+    text = ", ".join(parts) or ("gap and size: all" if has_gaps else "size: all")
     return text[0].upper() + text[1:]

@@ -95,7 +95,7 @@ def choose_run(purpose: str, *, refits_first: bool = False) -> RunRow | None:
     )
     run = finished[picked]
     name = words.escaped(names.get(run.dataset, DELETED_DATA))
-    st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.request.seed}.")
+    st.caption(f"Data set: {name}. Seed: {run.request.seed}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")

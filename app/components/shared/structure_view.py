@@ -15,10 +15,10 @@ from bandgap.jobs.rows import Verdict
 from bandgap.plots.elements import symbol_of
 from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
 
-CAPTION = (
-    "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent "
-    "radii. Contacts between metals of an ionic crystal are not drawn, nor those of large cations "
-    "such as K and Ba next to polyhedra."
+CAPTION = "Drag to turn, scroll to zoom."
+BONDS_HELP = (
+    "Bonds are contacts below 1.25 times the sum of the covalent radii. Contacts between metals of "
+    "an ionic crystal are not drawn, nor those of large cations such as K and Ba next to polyhedra."
 )
 
 
@@ -59,7 +59,7 @@ def _draw(shape: Shape, *, formula: str, key: str) -> None:
     draw_shape(
         shape, label=f"Structure {formula} in three dimensions", file=formula, key=f"viewer-{key}"
     )
-    st.caption(CAPTION)
+    st.caption(CAPTION, help=BONDS_HELP)
 
 
 def _shape(path: Path, row: int) -> Shape | None:

@@ -40,7 +40,7 @@ HTML = """
       <button type="button" data-do="svg" aria-label="Save as SVG">SVG</button>
     </span>
   </div>
-  <div class="box" role="img" tabindex="0"></div>
+  <div class="box" role="img" aria-label="Structure, not drawn yet" tabindex="0"></div>
   <div class="legend"></div>
   <div class="note" role="status"></div>
 </div>

@@ -202,11 +202,12 @@ def split_sentence(request: TransferRequest, *, total: int) -> str:
             f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal "
             "intervals"
         )
+    device = "chosen by the worker" if request.device == "auto" else request.device
     levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
     return (
         f"Of {words.count(total, 'labelled structure')} the run learns from {n:,}; {n_test:,} are "
         f"held out for the test, by {unit}; {unused}. {words.sentence(conformal)};{levels} device "
-        f"{request.device}."
+        f"{device}."
     )
 
 

@@ -92,6 +92,33 @@ def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     assert f"--structures {waters}" in text and "--method freeze" in text
 
 
+def test_refit_of_a_zip_is_that_of_its_folder(run: Run, transferred: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "moved.zip"
+    archive.write_bytes(run_archive(transferred))
+    out = tmp_path / "all"
+    done = run("refit", archive, "--out", out)
+    assert done.exit_code == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    before = json.loads((transferred / "manifest.json").read_text())
+    assert manifest["n"] == 8
+    assert manifest["refit"]["parent"] == "moved"
+    assert manifest["metrics"] == before["metrics"]
+    held_out = [folder / "predictions.csv" for folder in (out, transferred)]
+    assert held_out[0].read_bytes() == held_out[1].read_bytes()
+
+
+def test_error_of_a_zipped_run_names_the_zip(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "moved.zip"
+    archive.write_bytes(run_archive(transferred))
+    waters.unlink()
+    failed = run("refit", archive, "--out", tmp_path / "all")
+    assert failed.exit_code == 1
+    assert f"which {archive} was made from, does not exist here" in failed.stderr
+    assert "bandgap-run-" not in failed.stderr
+
+
 def test_transfer_without_a_test_does_not_propose_a_refit(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:

@@ -266,6 +266,17 @@ def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -
     )
 
 
+def test_parity_shows_intervals_whole_up_to_a_quarter_of_the_range_beyond_the_points() -> None:
+    points = np.array([0.0, 1.0, 4.0])
+    fig = plots.parity(points, points, points - 0.5, points + 0.9, ids=["a", "b", "c"])
+    low, high = fig.layout.yaxis.range
+    assert low < -0.5 and high > 4.9
+    wide = plots.parity(points, points, points - 90.0, points + 90.0, ids=["a", "b", "c"])
+    low, high = wide.layout.yaxis.range
+    assert (low, high) == pytest.approx((-1.36, 5.36))
+    assert fig.layout.legend.y >= 1.0  # above the bars
+
+
 def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
     fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
     assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)

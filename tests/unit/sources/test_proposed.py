@@ -78,7 +78,8 @@ def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_ins
         assert "the posterior of c" in proposal.alternative_shows
     tight_binding = propose(Target(ORGANIC, XTB, n=100), transfers=True, levels_installed=True)
     assert tight_binding.sentence.startswith(
-        f"The gaps are of {XTB}: GFN1-xTB levels would nearly be the answer"
+        f"The gaps were computed with {XTB}: GFN1-xTB electron levels as features would nearly "
+        "give the answer, and are not used."
     )
 
 
