@@ -12,7 +12,7 @@ from gemmi import cif
 
 from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.formats.cif_elements import site_element
+from bandgap.structures.formats.cif_elements import is_vacant, site_element
 from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
 from bandgap.structures.formats.cif_values import (
     column,
@@ -220,7 +220,7 @@ def _sites(block: cif.Block, formula: dict[str, float]) -> tuple[list[Site], lis
     empty = []
     for i in range(n):
         name = labels[i] or f"{types[i]}{i + 1}"
-        if calc_flags[i].lower() == "dum":
+        if calc_flags[i].lower() == "dum" or is_vacant(types[i], labels[i]):
             dummies.append(name)
             continue
         occupancy = 1.0
