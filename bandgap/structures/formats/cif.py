@@ -24,6 +24,7 @@ from bandgap.structures.formats.cif_values import (
 from bandgap.structures.formula import (
     check_formula,
     formula_units,
+    is_number_of_units,
     mass_density,
     parse_formula,
 )
@@ -43,6 +44,7 @@ _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2013", "-"))
 _TRIPLE_QUOTES = ("'''", '"""')
 _DENSITY_TAGS = ("_exptl_crystal_density_diffrn", "_exptl_crystal_density_meas")
 _DENSITY_TOLERANCE = 0.1  # largest relative error of a density that decides between two origins
+_DENSITY_WARNING = 0.2  # relative error without a warning; hydrogen atoms may be missing
 
 
 def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
@@ -133,6 +135,7 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
         draft.warn(note)
     _warn_of_attached_hydrogens(draft, block, sites)
     check_formula(draft, formula)
+    _check_units_and_density(draft, block, formula)
     return draft
 
 
@@ -181,17 +184,59 @@ def _unit_cell(block: cif.Block, place: str) -> tuple[UnitCell, str]:
 
 def _contradicts(draft: Draft, block: cif.Block, formula: dict[str, float]) -> bool:
     """Return whether the file's formula, Z or density differ from those of a filled cell."""
+    if formula and formula_units(draft.symbols, formula) is None:
+        return True
+    if _misfit_of_units(draft, block, formula):
+        return True
+    stated, density = _densities(draft, block)
+    return stated > 0 and abs(density - stated) > _DENSITY_TOLERANCE * stated
+
+
+def _check_units_and_density(draft: Draft, block: cif.Block, formula: dict[str, float]) -> None:
+    """Refuse or warn if the file's Z or density are not those of the filled cell.
+
+    A wrong Z is refused if symmetry fills the cell and no density confirms its content: operators
+    or atoms may be missing. It is a warning if the file lists all atoms, because exports of a
+    primitive cell often keep the Z of the conventional one.
+    """
+    if not draft.symbols or draft.content_problem:
+        return
+    stated, density = _densities(draft, block)
+    has_density = stated > 0
+    is_confirmed = has_density and abs(density - stated) <= _DENSITY_TOLERANCE * stated
+    misfit = _misfit_of_units(draft, block, formula)
+    if misfit and not is_confirmed and len(draft.symbols) > len(column(block, "fract_x")):
+        draft.content_problem = (
+            f"{misfit}. Atoms or symmetry operators are missing or too many; export all atoms of"
+            " the cell in P 1, or correct Z."
+        )
+    elif misfit:
+        draft.warn(misfit)
+    if has_density and abs(density - stated) > _DENSITY_WARNING * stated:
+        draft.warn(
+            f"the file states a density of {stated:g} g/cm3, and its atoms give {density:.3g};"
+            " are atoms missing or doubled?"
+        )
+
+
+def _misfit_of_units(draft: Draft, block: cif.Block, formula: dict[str, float]) -> str:
+    """Return the sentence that the cell has another number of formula units than Z, or ""."""
     units = formula_units(draft.symbols, formula) if formula else None
-    if formula and units is None:
-        return True
-    stated_units = _optional_number(block, "_cell_formula_units_Z")
-    if units is not None and stated_units and abs(units - stated_units) > 0.01 * stated_units:
-        return True
+    stated = _optional_number(block, "_cell_formula_units_Z")
+    if units is None or not stated or is_number_of_units(stated, units, formula):
+        return ""
+    noun = "formula unit" if units == 1 else "formula units"
+    return f"the cell has {units:g} {noun}, and the file states Z = {stated:g}"
+
+
+def _densities(draft: Draft, block: cif.Block) -> tuple[float, float]:
+    """Return the density that the file states, 0 for none, and that of the atoms, in g/cm3."""
     stated = next(filter(None, (_optional_number(block, tag) for tag in _DENSITY_TAGS)), None)
     if stated is None or draft.cell is None:
-        return False
+        return 0.0, 0.0
     density = mass_density(draft.symbols, draft.cell)
-    return abs(density - stated) > _DENSITY_TOLERANCE * stated
+    is_in_kg_per_m3 = abs(density - stated / 1000) < _DENSITY_WARNING * density
+    return stated / 1000 if is_in_kg_per_m3 else stated, density
 
 
 def _optional_number(block: cif.Block, tag: str) -> float | None:
