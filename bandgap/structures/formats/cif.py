@@ -42,6 +42,9 @@ _LENGTHS = ["_cell_length_a", "_cell_length_b", "_cell_length_c"]
 _ANGLES = ["_cell_angle_alpha", "_cell_angle_beta", "_cell_angle_gamma"]
 _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2013", "-"))
 _TRIPLE_QUOTES = ("'''", '"""')
+_CIF1_ONLY = "which is not supported; export as CIF 1.1."
+_CIF2_HEADER = re.compile(r"#\\#CIF_2\.0", re.IGNORECASE)
+_CIF2_VALUE = re.compile(r"^[ \t]*(?:_\S+[ \t]+)?[\[{]", re.MULTILINE)  # a list or a table
 _DENSITY_TAGS = ("_exptl_crystal_density_diffrn", "_exptl_crystal_density_meas")
 _DENSITY_TOLERANCE = 0.1  # largest relative error of a density that decides between two origins
 _DENSITY_WARNING = 0.2  # relative error without a warning; hydrogen atoms may be missing
@@ -301,6 +304,7 @@ def _warn_of_attached_hydrogens(draft: Draft, block: cif.Block, sites: list[Site
 def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:
     """Read the blocks of a file with a syntax error one by one, to keep those without errors."""
     blocks: list[cif.Block | Draft] = []
+    is_cif2 = _CIF2_HEADER.match(text) is not None
     pieces = _pieces(text.split("\n"))
     if not pieces:
         return [refused_draft(f"not a CIF: {_located_message(error, 0)}")]
@@ -310,7 +314,8 @@ def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[
         except (ValueError, RuntimeError) as block_error:
             header = _HEADER.match(lines[0].strip())
             name = header.group()[5:] if header else ""
-            sentence = f"block {name} is not valid CIF: {_syntax_reason(block_error, first, lines)}"
+            reason = _syntax_reason(block_error, first, lines, is_cif2=is_cif2)
+            sentence = f"block {name} is not valid CIF: {reason}"
             draft = refused_draft(sentence)
             draft.id = name
             blocks.append(draft)
@@ -333,15 +338,41 @@ def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
     return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def _syntax_reason(error: Exception, n_lines_before: int, lines: list[str]) -> str:
+def _syntax_reason(
+    error: Exception, n_lines_before: int, lines: list[str], *, is_cif2: bool
+) -> str:
     """Return what is wrong with the lines of a block, with the most probable cause."""
     message = _located_message(error, n_lines_before)
     text = "\n".join(lines)
     if any(quotes in text for quotes in _TRIPLE_QUOTES):
-        return f"{message}. Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1."
+        return f"{message}. Triple quotes are CIF 2.0, {_CIF1_ONLY}"
+    if is_cif2 or _CIF2_VALUE.search(text):
+        return f"{message}. The file is CIF 2.0, with lists or tables as values, {_CIF1_ONLY}"
     if glued := glued_numbers(text):
         return f"{message}. {quoted(glued)} is two numbers without a space."
+    if uneven := _uneven_row(error, lines):
+        return f"{message}. Line {uneven + n_lines_before} has another number of values than tags."
     return f"{message}. Is the file cut off?" if _is_at_end(error, lines) else f"{message}."
+
+
+def _uneven_row(error: Exception, lines: list[str]) -> int:
+    """Return the number, from 1, of the first row that does not fit the last loop, 0 if none.
+
+    A last row that is too short is not counted: there the file may end early. Nor are loops with
+    quotes or texts of several lines.
+    """
+    starts = [at for at, line in enumerate(lines) if line.strip().lower() == "loop_"]
+    if "Wrong number of values" not in str(error) or not starts:
+        return 0
+    body = [(at, line.split()) for at, line in enumerate(lines) if at > starts[-1] and line.strip()]
+    n_tags = sum(words[0].startswith("_") for _, words in body)
+    rows = [(at, words) for at, words in body if not words[0].startswith("_")]
+    if any(mark in word for _, words in rows for word in words for mark in ("'", '"', ";", "#")):
+        return 0
+    for at, words in rows:
+        if len(words) > n_tags or (len(words) < n_tags and at != rows[-1][0]):
+            return at + 1
+    return 0
 
 
 def _is_at_end(error: Exception, lines: list[str]) -> bool:

@@ -375,6 +375,29 @@ def test_triple_quotes_are_named_as_cif_2():
     assert "Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1." in record.problem
 
 
+@pytest.mark.parametrize("value", ["_my.list [1 2 3]", "_my.table {'a':1 'b':2}"])
+@pytest.mark.parametrize("header", ["#\\#CIF_2.0\n", ""])
+def test_lists_and_tables_are_named_as_cif_2(header: str, value: str):
+    problem = read_one(header + salt(extra=value)).problem
+    assert problem.endswith(
+        "The file is CIF 2.0, with lists or tables as values, which is not supported; export as"
+        " CIF 1.1."
+    )
+
+
+@pytest.mark.parametrize("row", ["Cl1 Cl 0.5 0.5 0.5 7", "Cl1 Cl 0.5 0.5"])
+def test_row_with_another_number_of_values_than_tags_is_named(row: str):
+    text = salt().replace("Cl1 Cl 0.5 0.5 0.5", f"{row}\nBr1 Br 0.2 0.2 0.2")
+    line = text.split("\n").index(row) + 1
+    problem = read_one(text).problem
+    assert problem.endswith(f"Line {line} has another number of values than tags.")
+
+
+def test_decimal_comma_is_named():
+    record = read_one(salt().replace("Cl 0.5 0.5 0.5", "Cl 0,5 0.5 0.5"))
+    assert record.problem.endswith("is '0,5', a number with a decimal comma; write a point")
+
+
 def test_missing_angles_are_right_angles_with_a_warning():
     text = "\n".join(line for line in salt().split("\n") if "_cell_angle" not in line)
     assert read_one(text).verdict == (
