@@ -10,7 +10,6 @@ An entry has these keys itself, or under `structure` or `atoms`, such as the ent
 Materials Project and of JARVIS. Its other numbers and short texts become keys of the structure.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import quoted
-from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
-from bandgap.structures.formats.json_values import short_values
+from bandgap.structures.formats.json_values import parse_json, short_values
 from bandgap.structures.records import InfoValue, Limits
 
 Floats = NDArray[np.float64]
@@ -36,17 +34,7 @@ _FULL = 0.999  # smallest occupancy of a full site
 
 def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every structure. Raises Unreadable if the text is no such JSON."""
-    if nesting_depth(text) > MAX_NESTING:
-        raise Unreadable(
-            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
-        )
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise Unreadable(
-            f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
-        ) from None
-    for number, (name, entry) in enumerate(_entries(content), start=1):
+    for number, (name, entry) in enumerate(_entries(parse_json(text)), start=1):
         try:
             draft = _draft(entry, limits=limits)
         except Unreadable as error:
