@@ -81,9 +81,7 @@ def _responses(content: Any, *, depth: int = 0) -> list[Mapping[str, Any]]:
     if depth == _DEEPEST:
         return []
     return [
-        response
-        for value in content.values()
-        for response in _responses(value, depth=depth + 1)
+        response for value in content.values() for response in _responses(value, depth=depth + 1)
     ]
 
 
