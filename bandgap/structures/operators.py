@@ -152,7 +152,7 @@ def check_group(operations: Operations, *, origin: str) -> None:
             )
         n_generated = 0
         while n_generated < np.count_nonzero(is_generated):
-            n_generated = np.count_nonzero(is_generated)
+            n_generated = int(np.count_nonzero(is_generated))
             for place in places:
                 is_generated[place[is_generated]] = True
 
