@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from bandgap.calculations.band_edges import BandGap, band_gap
 from bandgap.structures.draft import Draft
 
+_SMALLEST_WEIGHT = 1e-6  # of the largest; pw.x needs weights above zero, and 1e-10 is usual
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -57,7 +59,7 @@ class Outcome:
         """Return notes on k-points without weight and on a single k-point."""
         if self.energies_eV.shape[1] == 1:
             return ["there is one k-point; the gap is that at this point"]
-        has_weight = self.weights > 0
+        has_weight = self.weights > _SMALLEST_WEIGHT * self.weights.max()
         n_without = int((~has_weight).sum())
         if not n_without or not has_weight.any():
             return []

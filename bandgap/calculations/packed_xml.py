@@ -15,6 +15,7 @@ from bandgap.structures.contents import GZIP_MAGIC, Content, Stream
 from bandgap.structures.draft import Unreadable
 
 CHUNK_BYTES = 2**16
+_PIECE_BYTES = 256  # read at a time at the beginning of a file
 MAX_BYTES = 20_000_000_000  # after decompression
 MAX_RATIO = 50  # unpacked by packed size; real files have 10 to 25
 _ROOT = re.compile(rb"<(?:\w+:)?(\w+)[\s/>]")
@@ -84,23 +85,29 @@ def parse_xml(content: Content, handler: Handler, *, program: str) -> None:
 
 
 def root_element(content: Content) -> str:
-    """Return the name of the first element without its prefix, "" if it cannot be read."""
+    """Return the name of the first element without its prefix, "" if it cannot be read.
+
+    A packed file may end early: what comes before its end is searched.
+    """
+    head = b""
     try:
         with content.opened() as stream:
-            head = _unpacked(stream).read(CHUNK_BYTES)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
-        return ""
+            unpacked = _unpacked(stream)
+            while len(head) < CHUNK_BYTES and (piece := unpacked.read(_PIECE_BYTES)):
+                head += piece
+    except (Unreadable, OSError, EOFError, zlib.error, zipfile.BadZipFile):
+        pass
     match = _ROOT.search(_COMMENT.sub(b"", head))
     return match.group(1).decode() if match else ""
 
 
 def is_packed_badly(content: Content) -> bool:
-    """Return whether a file is gzipped but damaged at its beginning, or gzipped twice."""
+    """Return whether a file is gzipped but damaged, gzipped twice, or packed in another way."""
     try:
         with content.opened() as stream:
-            head = stream.read(len(GZIP_MAGIC))
-        if head != GZIP_MAGIC:
-            return False
+            head = stream.read(6)
+        if not head.startswith(GZIP_MAGIC):
+            return head.startswith(tuple(_PACKED))
         with content.opened() as stream:
             return _unpacked(stream).read(len(GZIP_MAGIC)) == GZIP_MAGIC
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile):

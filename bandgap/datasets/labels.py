@@ -36,6 +36,7 @@ _ID_HEADERS = (
     "name",
     "key",
     "jid",
+    "taskid",
     "mpid",
     "codid",
     "csdid",
@@ -47,10 +48,20 @@ _ID_HEADERS = (
 )
 _FILE_HEADERS = ("file", "filename", "path", "filepath", "structurefile", "cif", "ciffile")
 _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
-# Texts of cells without a value, those of Excel and pandas among them.
-_EMPTY = {
-    "", "nan", "na", "n/a", "n.a.", "none", "null", "-", "--", "?", "#n/a", "<na>", "#null!",
+# Words of columns that say how good a gap is.
+_ERROR_WORDS = {
+    "error", "err", "std", "stdev", "sd", "sigma", "uncertainty", "unc", "mae", "rmse", "variance",
 }  # fmt: skip
+# Texts of cells without a value, those of Excel, pandas and Windows among them.
+_EMPTY = {
+    "", "nan", "-nan", "na", "n/a", "n.a.", "none", "null", "nat", "-", "--", "\u2013", "\u2014",
+    "?", "<na>", "#na", "#n/a", "#n/a n/a", "#null!", "#num!", "#div/0!", "#value!", "#ref!",
+    "#name?", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
+}  # fmt: skip
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_DECIMAL_COMMA = re.compile(r"\d*,\d+")
+_SMALL_UNITS = ("meV", "cm-1")  # units in which gaps are thousands
+_SMALLEST_USUAL_GAP_EV = 0.02
 _EXCEL_SEPARATOR = re.compile(r"sep=[,;]?", re.IGNORECASE)  # a first line that Excel writes
 _ON_THE_PAGE = "on the page Data, the selections above the button"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
@@ -146,7 +157,10 @@ def read_labels(
         [row[layout.level] for _, row in usable_rows] if layout.level is not None else []
     )
     levels = distinct_levels([level_of_theory, *stated_levels])
-    warning = mixed_levels_warning(levels)
+    warnings = [
+        mixed_levels_warning(levels),
+        _small_gaps_warning(gaps, table_unit, column=header[layout.gap]),
+    ]
     return Labels(
         source=where,
         ids=tuple(ids[i] for i in unique_rows) if ids else (),
@@ -155,7 +169,7 @@ def read_labels(
         unit=table_unit,
         column=header[layout.gap],
         level_of_theory="; ".join(levels),
-        problems=(*problems, *([warning] if warning else [])),
+        problems=(*problems, *filter(None, warnings)),
     )
 
 
@@ -269,7 +283,7 @@ def _layout(
             return f"{where}: no column {id_column!r}. Found: {found_headers}."
         by_role = [header.index(id_column), by_role[1]]
     if by_role == [None, None]:
-        if any(TABLE_NUMBER.fullmatch(cell) for cell in header):
+        if any(TABLE_NUMBER.fullmatch(cell) or (cell and _is_empty(cell)) for cell in header):
             first_line = printable(separator.join(header[:12]))
             return (
                 f"{where}: the first line ({first_line}) holds values and no headers. Add a line of"
@@ -291,7 +305,8 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
     """Return the index of the gap column, or a message if it is missing or not unique."""
     if column is not None:
         return header.index(column) if column in header else f"no column {column!r}."
-    gap_columns = [i for i, cell in enumerate(header) if _GAP_WORDS & set(words_of_name(cell))]
+    words = [set(words_of_name(cell)) for cell in header]
+    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & _ERROR_WORDS]
     plain_columns = [
         i for i in gap_columns if set(words_of_name(header[i])) <= _PLAIN_WORDS | set(UNIT_WORDS)
     ]
@@ -311,6 +326,10 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
             f" ({_ON_THE_PAGE})."
         )
     return candidates[0]
+
+
+def _is_empty(cell: str) -> bool:
+    return cell.casefold() in _EMPTY
 
 
 def _usable_rows(
@@ -334,7 +353,7 @@ def _usable_rows(
     for line, row in rows:
         cells = row + [""] * (width - len(row))
         names = [cells[i] for i in (layout.id, layout.file) if i is not None]
-        if cells[layout.gap].casefold() in _EMPTY:
+        if _is_empty(cells[layout.gap]):
             without_gap.append(f"{line} ({printable(names[0] or names[-1])})")
         elif not any(names):
             without_name.append(str(line))
@@ -356,6 +375,12 @@ def _numbers(
     """Return the gaps in eV. Raises one InputError with all rows that are not valid."""
     has_decimal_commas = layout.separator != "," and any("," in cell for _, cell in cells)
     is_mixed = has_decimal_commas and any("." in cell for _, cell in cells)
+    texts = [cell for _, cell in cells]
+    if has_decimal_commas and unit in _SMALL_UNITS and _are_thousands(texts):
+        raise InputError(
+            f"{where}: the comma in gaps such as {quoted(texts[0])} {unit} may separate thousands"
+            " or decimals. Write plain numbers, such as 1500 or 1500.0."
+        )
     values = []
     invalid = []
     for line, cell in cells:
@@ -367,11 +392,29 @@ def _numbers(
         values.append(value)
     if invalid:
         hint = " Decimal points and decimal commas are mixed; write points." if is_mixed else ""
+        if not has_decimal_commas and any(map(_DECIMAL_COMMA.fullmatch, texts)):
+            hint = " Write decimal points, or separate the columns by semicolons."
         raise InputError(
             f"{where}: {_row_list(invalid)}: not a band gap. Accepted: plain numbers such as 2.68, "
             f"from 0 to {LARGEST_GAP_EV:g} eV.{hint}{_unit_hint(values, unit)}"
         )
     return np.array(values)
+
+
+def _are_thousands(texts: Sequence[str]) -> bool:
+    """Return whether every comma in the texts may separate thousands."""
+    return all(_THOUSANDS.fullmatch(text) for text in texts if "," in text)
+
+
+def _small_gaps_warning(gaps_eV: NDArray[np.float64], unit: Unit, *, column: str) -> str:
+    """Return a question for another unit if all gaps are too small for gaps in this one."""
+    largest = float(gaps_eV.max(initial=0.0))
+    if unit == "eV" or not 0 < largest < _SMALLEST_USUAL_GAP_EV:
+        return ""
+    return (
+        f"The largest gap of {printable(column)} is {largest:.2g} eV, read as {unit}. Is the unit"
+        " in the header right?"
+    )
 
 
 def _unit_hint(values_eV: Sequence[float], unit: Unit) -> str:

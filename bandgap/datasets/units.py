@@ -36,7 +36,7 @@ UNIT_WORDS: dict[str, Unit] = {
     "kcalmol": "kcal/mol",
     "cm1": "cm-1",
 }
-_OTHER_UNITS = {"kev", "mha", "nm", "au", "thz", "j", "k"}
+_OTHER_UNITS = {"kev", "mha", "nm", "au", "thz", "j", "k", "atom"}
 _GAP_WITH_UNIT = re.compile(r"(gap)(ev|ha|hartree|mev|ry|cm1|nm)\b")
 # cm-1, cm^-1, cm**(-1)
 _WAVENUMBER = re.compile(r"(?<![a-z])cm\s*(?:\^|\*\*)?[({]?\s*[-\u2212]\s*1[)}]?")

@@ -43,6 +43,18 @@ def formula_units(symbols: Iterable[str], formula: dict[str, float]) -> float | 
     return ratios[0] if max(ratios) - min(ratios) <= 1e-3 * max(ratios) else None
 
 
+def is_number_of_units(number: float, units: float, formula: dict[str, float]) -> bool:
+    """Return whether a file's Z is the number of formula units in the cell.
+
+    `units` counts the file's formula. pymatgen and ASE write the atoms of the whole cell as the
+    formula; their Z counts the formula divided by its greatest common divisor.
+    """
+    counts = [round(count) for count in formula.values()]
+    is_whole = all(abs(count - n) < 1e-3 for count, n in zip(counts, formula.values(), strict=True))
+    of_cell = [float(math.gcd(*counts))] if is_whole and abs(units - 1) < 0.01 else []
+    return any(abs(n - number) <= 0.01 * number for n in (units, *of_cell))
+
+
 def check_formula(draft: Draft, formula: dict[str, float]) -> None:
     """Let a draft be refused if its atoms are not a multiple of the formula that the file states.
 

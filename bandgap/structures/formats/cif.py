@@ -12,7 +12,7 @@ from gemmi import cif
 
 from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.formats.cif_elements import site_element
+from bandgap.structures.formats.cif_elements import is_vacant, site_element
 from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
 from bandgap.structures.formats.cif_values import (
     column,
@@ -24,6 +24,7 @@ from bandgap.structures.formats.cif_values import (
 from bandgap.structures.formula import (
     check_formula,
     formula_units,
+    is_number_of_units,
     mass_density,
     parse_formula,
 )
@@ -41,8 +42,12 @@ _LENGTHS = ["_cell_length_a", "_cell_length_b", "_cell_length_c"]
 _ANGLES = ["_cell_angle_alpha", "_cell_angle_beta", "_cell_angle_gamma"]
 _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2013", "-"))
 _TRIPLE_QUOTES = ("'''", '"""')
+_CIF1_ONLY = "which is not supported; export as CIF 1.1."
+_CIF2_HEADER = re.compile(r"#\\#CIF_2\.0", re.IGNORECASE)
+_CIF2_VALUE = re.compile(r"^[ \t]*(?:_\S+[ \t]+)?[\[{]", re.MULTILINE)  # a list or a table
 _DENSITY_TAGS = ("_exptl_crystal_density_diffrn", "_exptl_crystal_density_meas")
 _DENSITY_TOLERANCE = 0.1  # largest relative error of a density that decides between two origins
+_DENSITY_WARNING = 0.2  # relative error without a warning; hydrogen atoms may be missing
 
 
 def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
@@ -133,6 +138,7 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
         draft.warn(note)
     _warn_of_attached_hydrogens(draft, block, sites)
     check_formula(draft, formula)
+    _check_units_and_density(draft, block, formula)
     return draft
 
 
@@ -181,17 +187,59 @@ def _unit_cell(block: cif.Block, place: str) -> tuple[UnitCell, str]:
 
 def _contradicts(draft: Draft, block: cif.Block, formula: dict[str, float]) -> bool:
     """Return whether the file's formula, Z or density differ from those of a filled cell."""
+    if formula and formula_units(draft.symbols, formula) is None:
+        return True
+    if _misfit_of_units(draft, block, formula):
+        return True
+    stated, density = _densities(draft, block)
+    return stated > 0 and abs(density - stated) > _DENSITY_TOLERANCE * stated
+
+
+def _check_units_and_density(draft: Draft, block: cif.Block, formula: dict[str, float]) -> None:
+    """Refuse or warn if the file's Z or density are not those of the filled cell.
+
+    A wrong Z is refused if symmetry fills the cell and no density confirms its content: operators
+    or atoms may be missing. It is a warning if the file lists all atoms, because exports of a
+    primitive cell often keep the Z of the conventional one.
+    """
+    if not draft.symbols or draft.content_problem:
+        return
+    stated, density = _densities(draft, block)
+    has_density = stated > 0
+    is_confirmed = has_density and abs(density - stated) <= _DENSITY_TOLERANCE * stated
+    misfit = _misfit_of_units(draft, block, formula)
+    if misfit and not is_confirmed and len(draft.symbols) > len(column(block, "fract_x")):
+        draft.content_problem = (
+            f"{misfit}. Atoms or symmetry operators are missing or too many; export all atoms of"
+            " the cell in P 1, or correct Z."
+        )
+    elif misfit:
+        draft.warn(misfit)
+    if has_density and abs(density - stated) > _DENSITY_WARNING * stated:
+        draft.warn(
+            f"the file states a density of {stated:g} g/cm3, and its atoms give {density:.3g};"
+            " are atoms missing or doubled?"
+        )
+
+
+def _misfit_of_units(draft: Draft, block: cif.Block, formula: dict[str, float]) -> str:
+    """Return the sentence that the cell has another number of formula units than Z, or ""."""
     units = formula_units(draft.symbols, formula) if formula else None
-    if formula and units is None:
-        return True
-    stated_units = _optional_number(block, "_cell_formula_units_Z")
-    if units is not None and stated_units and abs(units - stated_units) > 0.01 * stated_units:
-        return True
+    stated = _optional_number(block, "_cell_formula_units_Z")
+    if units is None or not stated or is_number_of_units(stated, units, formula):
+        return ""
+    noun = "formula unit" if units == 1 else "formula units"
+    return f"the cell has {units:g} {noun}, and the file states Z = {stated:g}"
+
+
+def _densities(draft: Draft, block: cif.Block) -> tuple[float, float]:
+    """Return the density that the file states, 0 for none, and that of the atoms, in g/cm3."""
     stated = next(filter(None, (_optional_number(block, tag) for tag in _DENSITY_TAGS)), None)
     if stated is None or draft.cell is None:
-        return False
+        return 0.0, 0.0
     density = mass_density(draft.symbols, draft.cell)
-    return abs(density - stated) > _DENSITY_TOLERANCE * stated
+    is_in_kg_per_m3 = abs(density - stated / 1000) < _DENSITY_WARNING * density
+    return stated / 1000 if is_in_kg_per_m3 else stated, density
 
 
 def _optional_number(block: cif.Block, tag: str) -> float | None:
@@ -220,7 +268,7 @@ def _sites(block: cif.Block, formula: dict[str, float]) -> tuple[list[Site], lis
     empty = []
     for i in range(n):
         name = labels[i] or f"{types[i]}{i + 1}"
-        if calc_flags[i].lower() == "dum":
+        if calc_flags[i].lower() == "dum" or is_vacant(types[i], labels[i]):
             dummies.append(name)
             continue
         occupancy = 1.0
@@ -256,6 +304,7 @@ def _warn_of_attached_hydrogens(draft: Draft, block: cif.Block, sites: list[Site
 def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:
     """Read the blocks of a file with a syntax error one by one, to keep those without errors."""
     blocks: list[cif.Block | Draft] = []
+    is_cif2 = _CIF2_HEADER.match(text) is not None
     pieces = _pieces(text.split("\n"))
     if not pieces:
         return [refused_draft(f"not a CIF: {_located_message(error, 0)}")]
@@ -265,7 +314,8 @@ def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[
         except (ValueError, RuntimeError) as block_error:
             header = _HEADER.match(lines[0].strip())
             name = header.group()[5:] if header else ""
-            sentence = f"block {name} is not valid CIF: {_syntax_reason(block_error, first, lines)}"
+            reason = _syntax_reason(block_error, first, lines, is_cif2=is_cif2)
+            sentence = f"block {name} is not valid CIF: {reason}"
             draft = refused_draft(sentence)
             draft.id = name
             blocks.append(draft)
@@ -288,15 +338,41 @@ def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
     return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def _syntax_reason(error: Exception, n_lines_before: int, lines: list[str]) -> str:
+def _syntax_reason(
+    error: Exception, n_lines_before: int, lines: list[str], *, is_cif2: bool
+) -> str:
     """Return what is wrong with the lines of a block, with the most probable cause."""
     message = _located_message(error, n_lines_before)
     text = "\n".join(lines)
     if any(quotes in text for quotes in _TRIPLE_QUOTES):
-        return f"{message}. Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1."
+        return f"{message}. Triple quotes are CIF 2.0, {_CIF1_ONLY}"
+    if is_cif2 or _CIF2_VALUE.search(text):
+        return f"{message}. The file is CIF 2.0, with lists or tables as values, {_CIF1_ONLY}"
     if glued := glued_numbers(text):
         return f"{message}. {quoted(glued)} is two numbers without a space."
+    if uneven := _uneven_row(error, lines):
+        return f"{message}. Line {uneven + n_lines_before} has another number of values than tags."
     return f"{message}. Is the file cut off?" if _is_at_end(error, lines) else f"{message}."
+
+
+def _uneven_row(error: Exception, lines: list[str]) -> int:
+    """Return the number, from 1, of the first row that does not fit the last loop, 0 if none.
+
+    A last row that is too short is not counted: there the file may end early. Nor are loops with
+    quotes or texts of several lines.
+    """
+    starts = [at for at, line in enumerate(lines) if line.strip().lower() == "loop_"]
+    if "Wrong number of values" not in str(error) or not starts:
+        return 0
+    body = [(at, line.split()) for at, line in enumerate(lines) if at > starts[-1] and line.strip()]
+    n_tags = sum(words[0].startswith("_") for _, words in body)
+    rows = [(at, words) for at, words in body if not words[0].startswith("_")]
+    if any(mark in word for _, words in rows for word in words for mark in ("'", '"', ";", "#")):
+        return 0
+    for at, words in rows:
+        if len(words) > n_tags or (len(words) < n_tags and at != rows[-1][0]):
+            return at + 1
+    return 0
 
 
 def _is_at_end(error: Exception, lines: list[str]) -> bool:

@@ -17,6 +17,7 @@ from bandgap.structures.draft import Unreadable
 from bandgap.structures.formats.cif_values import first_value
 from bandgap.structures.operators import (
     Operations,
+    check_group,
     operations_from_hall,
     operations_from_symbol,
     parse_operations,
@@ -60,9 +61,17 @@ _NUMBERS = (
     "_space_group.IT_number",
     "_symmetry.Int_Tables_number",
 )
-_MAGNETIC_TAGS = ("_space_group_magn", "_space_group_symop_magn", "_magn_space_group")
-# Tags of modulated structures, whose operators act on more than three coordinates.
-_MODULATED_TAGS = ("_space_group_symop_ssg", "_space_group_ssg", "_cell_modulation_dimension")
+# Tags of modulated and composite structures, whose operators act on more than three coordinates.
+_MODULATED_TAGS = (
+    *("_space_group_symop_ssg", "_space_group_ssg", "_cell_modulation_dimension"),
+    *("_cell_wave_vector", "_cell_subsystem", "_atom_site_fourier_wave_vector"),
+    *("_atom_site_displace_", "_atom_site_occ_fourier", "_atom_site_moment_fourier"),
+)
+# Tags, with underscores for dots, that state the symmetry in whatever dictionary.
+_SYMMETRY_TAG = re.compile(r"space_?group|symop|symmetry", re.IGNORECASE)
+# Tags that state no operators.
+_WITHOUT_OPERATORS = re.compile(r"crystal_system|cell_setting|bravais|(?:^|_)id$", re.IGNORECASE)
+_TRIVIAL = {"p1", "1", "0", "x,y,z", "p1.1", "1.1"}  # values that mean P 1
 _TIME_REVERSAL = re.compile(r"\s*,\s*[+-]?1\s*$")
 
 
@@ -98,10 +107,13 @@ def symmetries_of(block: cif.Block, place: str, *, cell: UnitCell) -> list[Symme
     triplets = _triplets(block, _OPERATORS)
     if triplets:
         operations = parse_operations(triplets)
+        check_group(operations, origin=f"listed in {place}")
         notes = _disagreement(operations, by_symbol, symbol, place)
         return [Symmetry(operations, f"listed in {place}", notes)]
     if magnetic := _magnetic_triplets(block):
-        return [Symmetry(parse_operations(magnetic), f"of the magnetic group of {place}")]
+        operations = parse_operations(magnetic)
+        check_group(operations, origin=f"of the magnetic group of {place}")
+        return [Symmetry(operations, f"of the magnetic group of {place}")]
     hall = first_value(block, _HALL)
     by_hall = operations_from_hall(hall) if hall else None
     if by_hall is not None:
@@ -126,11 +138,16 @@ def ambiguous_origin(block: cif.Block, place: str) -> Unreadable:
 def _without_symbol(block: cif.Block, place: str, *, symbol: str) -> Symmetry:
     """Return P 1 for a block without a space group. Raises Unreadable for an unknown one."""
     number = first_value(block, _NUMBERS)
-    is_magnetic = any(_has_tag(block, beginning) for beginning in _MAGNETIC_TAGS)
-    if is_magnetic and number != "1":
+    unread_tag = "" if number == "1" else _unread_symmetry(block)
+    if unread_tag and "magn" in unread_tag.lower():
         raise Unreadable(
             f"{place} states a magnetic space group and lists no operators"
             " (_space_group_symop_magn_operation.xyz). Export with them, or in P 1."
+        )
+    if unread_tag and not symbol:
+        raise Unreadable(
+            f"{place} states its symmetry by {unread_tag}, which is not read. Export with"
+            " _space_group_symop_operation_xyz, or in P 1."
         )
     if number == "1" or (not symbol and number in ("", "0")):
         identity = parse_operations(["x,y,z"])
@@ -141,6 +158,21 @@ def _without_symbol(block: cif.Block, place: str, *, symbol: str) -> Symmetry:
         f"{place} lists no symmetry operators, and its space group's {space_group} does not say"
         " which they are. Export with _space_group_symop_operation_xyz, or in P 1."
     )
+
+
+def _unread_symmetry(block: cif.Block) -> str:
+    """Return a tag that states a symmetry other than P 1 and is none of those that are read."""
+    tags_read = {tag.lower() for tag in (*_SYMBOLS, *_HALL, *_NUMBERS, *_CODES)}
+    for tag in _tags(block):
+        plain_tag = tag.replace(".", "_")
+        is_unread = _SYMMETRY_TAG.search(plain_tag) and not _WITHOUT_OPERATORS.search(plain_tag)
+        if not is_unread or tag.lower() in tags_read:
+            continue
+        texts = [str(cif.as_string(raw)) for raw in block.find_values(tag) if not cif.is_null(raw)]
+        plain_texts = {re.sub(r"[\s_]", "", text).lower() for text in texts}
+        if plain_texts - {"", *_TRIVIAL}:
+            return tag
+    return ""
 
 
 def _disagreement(

@@ -9,6 +9,7 @@ from bandgap.structures.draft import NUMBER, Unreadable, number
 
 _UNCERTAINTY = re.compile(r"\(\d*\)$")
 _GLUED_NUMBERS = re.compile(rf"{NUMBER}(?:\(\d*\))?[+-]{NUMBER}(?:\(\d*\))?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:\(\d*\))?")
 _CATEGORIES = ("_cell", "_atom_site", "_exptl_crystal", "_chemical_formula")
 
 
@@ -65,7 +66,11 @@ def glued_numbers(text: str) -> str:
 
 
 def _kind_of_text(text: str) -> str:
-    return "two numbers without a space" if glued_numbers(text) else "not a number"
+    if glued_numbers(text):
+        return "two numbers without a space"
+    if _DECIMAL_COMMA.fullmatch(text):
+        return "a number with a decimal comma; write a point"
+    return "not a number"
 
 
 def _dotted(tag: str) -> str:

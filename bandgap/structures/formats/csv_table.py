@@ -16,29 +16,52 @@ from bandgap.structures.records import InfoValue, Limits
 _COLUMNS = ("cif", "poscar", "optimade")
 _IDS = ("id", "name", "material_id", "refcode", "jid", "mp_id", "cod_id")
 _SEPARATORS = (",", ";", "\t")
+_EXCEL_LINE = re.compile(r"\A\"?sep=[,;\t]\"?\r?\n", re.IGNORECASE)  # that Excel writes
 _LONGEST = 2_000  # characters of a text that becomes a key
 
 
 def read_csv(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable if the table is damaged."""
+    text = _EXCEL_LINE.sub("", text)
     header_line = text.partition("\n")[0]
     separator = max(_SEPARATORS, key=header_line.count)
+    ends_in_quotes = _ends_in_quotes(text, separator=separator)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [cell.strip() for cell in next(rows, [])]
     names = [name.lower() for name in header]
     column = next(name for name in _COLUMNS if name in names)
     n_rows = 0
+    last_line = text.count("\n") + (not text.endswith("\n"))
     try:
         for row in rows:
             if not any(cell.strip() for cell in row):
                 continue
             n_rows += 1
-            yield _draft(row, header, column=column, number=n_rows, limits=limits)
+            draft = _draft(row, header, column=column, number=n_rows, limits=limits)
+            if ends_in_quotes and rows.line_num >= last_line:
+                draft = refused_draft(
+                    f"row {n_rows + 1:,} of the table has quotes that are not closed. Is the file"
+                    " cut off?",
+                    suffix=str(n_rows),
+                )
+            yield draft
     except csv.Error as error:
         raise Unreadable(
             f"the table cannot be read after row {n_rows + 1:,} ({error}). Write it again, or as"
             " Parquet"
         ) from None
+
+
+def _ends_in_quotes(text: str, *, separator: str) -> bool:
+    """Return whether the last cell of a table is quoted and not closed."""
+    if text.count('"') % 2 == 0:
+        return False
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True):
+            pass
+    except csv.Error as error:
+        return "unexpected end" in str(error)
+    return False
 
 
 def _draft(row: list[str], header: list[str], *, column: str, number: int, limits: Limits) -> Draft:
@@ -79,7 +102,7 @@ FORMAT = Format(
     patterns=(
         # The length of the header is limited first, because the time grows with its square.
         re.compile(
-            rf"\A(?=[^\n]{{0,5000}}+\n)(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n",
+            rf"\A(?:\"?sep=[,;\t]\"?\r?\n)?(?=[^\n]{{0,5000}}+\n)(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n",
             re.IGNORECASE,
         ),
         re.compile(r'"[^"\n]*\n'),

@@ -10,7 +10,6 @@ An entry has these keys itself, or under `structure` or `atoms`, such as the ent
 Materials Project and of JARVIS. Its other numbers and short texts become keys of the structure.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import quoted
-from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
-from bandgap.structures.formats.json_values import short_values
+from bandgap.structures.formats.cif_elements import is_vacant
+from bandgap.structures.formats.json_values import parse_json, short_values
 from bandgap.structures.records import InfoValue, Limits
+from bandgap.structures.symmetry import left_out
 
 Floats = NDArray[np.float64]
 
@@ -31,22 +31,15 @@ MARKS = ('"sites"', '"lattice_mat"', '"positions"')  # keys of every structure
 _IDS = ("id", "material_id", "jid", "name", "refcode", "task_id", "unique_id")
 _CONTAINERS = ("structure", "final_structure", "atoms")
 _LISTS = ("data", "structures", "entries")
+_SAME_ANGSTROM = 0.01
+_SMALLEST_VOLUME = 1e-6  # cubic Angstrom
+_LARGEST_FRACTION = 1.5  # of coordinates that may be fractional
 _FULL = 0.999  # smallest occupancy of a full site
 
 
 def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every structure. Raises Unreadable if the text is no such JSON."""
-    if nesting_depth(text) > MAX_NESTING:
-        raise Unreadable(
-            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
-        )
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise Unreadable(
-            f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
-        ) from None
-    for number, (name, entry) in enumerate(_entries(content), start=1):
+    for number, (name, entry) in enumerate(_entries(parse_json(text)), start=1):
         try:
             draft = _draft(entry, limits=limits)
         except Unreadable as error:
@@ -122,25 +115,52 @@ def _of_pymatgen(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
     elif lattice is not None:
         raise Unreadable("the lattice must be an object with a matrix")
     points = []
+    vacancies = []
+    n_differing = 0
     for number, site in enumerate(sites, start=1):
         where = f"site {number}"
         if not isinstance(site, dict):
             raise Unreadable(f"{where} is no object with species and coordinates")
-        draft.symbols.append(_element_of_site(site, where))
-        if draft.cell is None or "xyz" in site:
-            points.append(_array(site.get("xyz"), f"xyz of {where}", (3,)))
+        element = _element_of_site(site, where)
+        if not element:
+            vacancies.append(where)
+            continue
+        draft.symbols.append(element)
+        xyz = _array(site["xyz"], f"xyz of {where}", (3,)) if "xyz" in site else None
+        abc = _array(site["abc"], f"abc of {where}", (3,)) if "abc" in site else None
+        if draft.cell is None or abc is None:
+            point = _array(site.get("xyz"), f"xyz of {where}", (3,)) if xyz is None else xyz
         else:
-            points.append(_array(site.get("abc"), f"abc of {where}", (3,)) @ draft.cell)
+            point = abc @ draft.cell
+            n_differing += xyz is not None and not _is_same_point(point, xyz, draft.cell)
+        points.append(point)
     draft.positions = np.array(points, dtype=np.float64).reshape(-1, 3)
+    for note in left_out(vacancies, "vacancies"):
+        draft.warn(note)
+    if n_differing:
+        draft.warn(
+            f"{n_differing:,} of {len(points):,} sites have other Cartesian coordinates (xyz) than"
+            " their fractional ones (abc); abc was used, as pymatgen does"
+        )
     return draft
 
 
+def _is_same_point(point: Floats, other: Floats, cell: Floats) -> bool:
+    """Return whether two Cartesian positions are equal up to a lattice vector."""
+    if abs(np.linalg.det(cell)) < _SMALLEST_VOLUME:
+        return True  # refused later
+    shift = np.linalg.solve(cell.T, other - point)
+    return bool(np.abs((shift - np.round(shift)) @ cell).max() < _SAME_ANGSTROM)
+
+
 def _element_of_site(site: Mapping[str, Any], where: str) -> str:
-    """Return the element of a site. Raises Unreadable if it is disordered."""
+    """Return the element of a site, "" for a vacancy. Raises Unreadable if it is disordered."""
     species = site.get("species")
     if not isinstance(species, list) or not species:
         raise Unreadable(f"{where} must have a list species with at least one element")
     parts = [part if isinstance(part, dict) else {} for part in species]
+    if all(part.get("occu") == 0 or is_vacant(str(part.get("element")), "") for part in parts):
+        return ""
     share = parts[0].get("occu", 1)
     is_full = isinstance(share, (int, float)) and abs(share - 1) <= 1 - _FULL
     if len(parts) > 1 or not is_full:
@@ -158,9 +178,26 @@ def _element_of_site(site: Mapping[str, Any], where: str) -> str:
 def _of_jarvis(fields: Mapping[str, Any], elements: list[Any]) -> Draft:
     cell = _array(fields["lattice_mat"], "lattice_mat", (3, 3))
     positions = _array(fields.get("coords"), "coords", (len(elements), 3))
-    if not fields.get("cartesian", False):
+    if not _is_cartesian(fields.get("cartesian"), positions):
         positions = positions @ cell
     return Draft([str(e).strip() for e in elements], positions, cell=cell, pbc=(True, True, True))
+
+
+def _is_cartesian(value: Any, coordinates: Floats) -> bool:
+    """Return whether the coordinates of JARVIS are Cartesian.
+
+    Raises Unreadable if the value is neither true nor false, or if it is missing and coordinates
+    are outside of the cell as fractions.
+    """
+    text = str(value).strip().lower()
+    if value is None and coordinates.size and np.abs(coordinates).max() > _LARGEST_FRACTION:
+        raise Unreadable(
+            "the structure does not say whether its coords are Cartesian. Add cartesian, true or"
+            " false"
+        )
+    if value is not None and text not in ("true", "false"):
+        raise Unreadable(f"cartesian is {quoted(str(value))}. Accepted: true or false")
+    return text == "true"
 
 
 def _of_ase(fields: Mapping[str, Any], atoms: list[Any]) -> Draft:

@@ -1,12 +1,56 @@
-"""Values of JSON objects that become keys of a structure."""
+"""Parse JSON and JSON lines, and take the values of objects that become keys of a structure."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from bandgap.foundation.errors import quoted
+from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
+from bandgap.structures.draft import Unreadable
 from bandgap.structures.records import InfoValue
 
 _LONGEST = 2_000  # characters of a text
 _LARGEST = 2**63  # limit of an integer
+
+
+def parse_json(text: str) -> Any:
+    """Return the content of JSON, or the list of the values of JSON lines, one on each line.
+
+    Raises Unreadable if the text is neither, or is nested too deep.
+    """
+    if nesting_depth(text) > MAX_NESTING:
+        raise Unreadable(
+            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
+        )
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        lines = [line for line in text.split("\n") if line.strip()]
+        try:
+            json.loads(lines[0] if len(lines) > 1 else "")
+        except ValueError:
+            question = " Is the file cut off?" if _ends_early(error, text) else ""
+            raise Unreadable(
+                f"not JSON that can be read ({quoted(str(error))}).{question}"
+            ) from None
+    values = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values.append(json.loads(line))
+        except ValueError as error:
+            raise Unreadable(
+                f"line {number:,} of the JSON lines cannot be read ({quoted(str(error))}). Is the"
+                " file cut off?"
+            ) from None
+    return values
+
+
+def _ends_early(error: ValueError, text: str) -> bool:
+    """Return whether the parser stopped in the last word of the text."""
+    if not isinstance(error, json.JSONDecodeError) or error.msg == "Extra data":
+        return False
+    is_open = error.msg.startswith("Unterminated")
+    return is_open or len(text[error.pos :].strip()) <= len("false")
 
 
 def short_values(fields: Mapping[str, Any]) -> dict[str, InfoValue]:

@@ -5,7 +5,6 @@ OPTIMADE 1.2. Sites with more than one element or with less than one atom are di
 refused.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import quoted
-from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.formats.json_values import short_values
+from bandgap.structures.formats.json_values import parse_json, short_values
+from bandgap.structures.formula import check_formula, parse_formula
 from bandgap.structures.records import InfoValue, Limits
+from bandgap.structures.symmetry import ADVICE, left_out
 
 MARK = "cartesian_site_positions"  # key of every structure with coordinates
 _STRUCTURAL = {
@@ -30,7 +30,9 @@ _STRUCTURAL = {
     "elements",
     "type",
 }
+_DEEPEST = 3  # levels above a response: structures, filter, address
 _FULL = 0.999  # smallest concentration of a fully occupied site
+_VACANCY = "vacancy"  # symbol of a site without an atom
 _MORE = (
     "the server has more structures than this response (more_data_available). Fetch the next pages"
     " too, by links.next or a larger page_limit, if you need them"
@@ -39,20 +41,11 @@ _MORE = (
 
 def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every entry of a response. Raises Unreadable if it is not a response."""
-    if nesting_depth(text) > MAX_NESTING:
-        raise Unreadable(
-            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
-        )
-    try:
-        response = json.loads(text)
-        entries = response["data"]
-    except ValueError as error:
-        raise Unreadable(
-            f"not JSON that can be read ({quoted(str(error))}). Is the file cut off?"
-        ) from None
-    except (KeyError, TypeError):
-        raise Unreadable("JSON without the key data at its top: no response of OPTIMADE") from None
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+    responses = _responses(parse_json(text))
+    if not responses:
+        raise Unreadable("JSON without the key data at its top: no response of OPTIMADE")
+    entries = [entry for response in responses for entry in _entries(response)]
+    for number, entry in enumerate(entries, start=1):
         fields = entry if isinstance(entry, dict) else {}
         name = fields.get("id")
         attributes = fields.get("attributes")
@@ -65,8 +58,41 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
         draft.id = name if isinstance(name, str) else ""
         draft.suffix = str(number)
         yield draft
-    if _has_more(response):
+    if any(map(_has_more, responses)):
         yield refused_draft(_MORE, suffix="more")
+
+
+def _responses(content: Any, *, depth: int = 0) -> list[Mapping[str, Any]]:
+    """Return the responses in JSON: one, entries alone, or those that optimade-client saves.
+
+    The client saves them by filter and by address of the provider, under the key structures.
+    """
+    if isinstance(content, list):
+        entries = [entry for entry in content if not _is_of_another_kind(entry)]
+        return [{"data": entries}] if any(map(_is_entry, entries)) else []
+    if not isinstance(content, dict):
+        return []
+    if "data" in content:
+        return [content]
+    if _is_entry(content):
+        return [{"data": content}]
+    if MARK in content:
+        return [{"data": {"attributes": content, "id": content.get("id")}}]
+    if depth == _DEEPEST:
+        return []
+    return [
+        response for value in content.values() for response in _responses(value, depth=depth + 1)
+    ]
+
+
+def _entries(response: Mapping[str, Any]) -> list[Any]:
+    data = response["data"]
+    return data if isinstance(data, list) else [data]
+
+
+def _is_entry(value: Any) -> bool:
+    """Return whether a value is a structure of a response."""
+    return isinstance(value, dict) and isinstance(value.get("attributes"), dict)
 
 
 def _has_more(response: Mapping[str, Any]) -> bool:
@@ -84,19 +110,34 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
         raise Unreadable(
             f"the structure has {len(sites):,} atoms; the limit is {limits.max_atoms:,}"
         )
+    n_sites = attributes.get("nsites")
+    if isinstance(n_sites, int) and n_sites != len(sites):
+        raise Unreadable(f"the entry has nsites {n_sites:,} and lists {len(sites):,} sites")
+    _refuse_features(attributes.get("structure_features"))
     symbols, attached = _symbols(attributes.get("species"))
     positions = _numbers(attributes.get(MARK), MARK)
     if positions.shape != (len(sites), 3):
         raise Unreadable(f"{MARK} must be three coordinates for each of {len(sites)} sites")
+    elements = [symbols.get(site, site if not symbols else "") for site in sites]
+    if "" in elements:
+        raise Unreadable(f"the site {quoted(sites[elements.index('')])} has no entry in species")
+    is_vacant = [element == _VACANCY for element in elements]
     draft = Draft(
-        [symbols.get(str(site), str(site)) for site in sites], positions, info=_info(attributes)
+        [element for element in elements if element != _VACANCY],
+        positions[~np.array(is_vacant, dtype=bool)],
+        info=_info(attributes),
     )
-    n_attached = sum(attached.get(str(site), 0) for site in sites)
+    vacancies = [f"{n} ({site})" for n, site in enumerate(sites, start=1) if is_vacant[n - 1]]
+    for note in left_out(vacancies, "vacancies"):
+        draft.warn(note)
+    n_attached = sum(attached.get(site, 0) for site in sites)
     if n_attached:
         draft.warn(
             f"the species state {n_attached:,} attached atoms, mostly hydrogen, which have"
             " no positions and are missing here"
         )
+    else:
+        check_formula(draft, parse_formula(str(attributes.get("chemical_formula_reduced") or "")))
     vectors = attributes.get("lattice_vectors")
     if vectors is not None:
         draft.cell = np.nan_to_num(_numbers(vectors, "lattice_vectors"))
@@ -108,6 +149,26 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
             )
         draft.pbc = bool(periodic[0]), bool(periodic[1]), bool(periodic[2])
     return draft
+
+
+def _is_of_another_kind(value: Any) -> bool:
+    """Return whether a value is the header of JSON lines, or an entry of another type."""
+    if not isinstance(value, dict):
+        return False
+    return "x-optimade" in value or value.get("type", "structures") != "structures"
+
+
+def _refuse_features(features: object) -> None:
+    """Raise Unreadable if the features of a structure say that its sites are not all its atoms."""
+    stated = {str(feature) for feature in features} if isinstance(features, list) else set()
+    if "implicit_atoms" in stated:
+        raise Unreadable(
+            "the entry has atoms without positions (implicit_atoms). Export the structure with the"
+            " positions of all atoms"
+        )
+    disorder = sorted(stated & {"disorder", "assemblies"})
+    if disorder:
+        raise Unreadable(f"the entry has the feature {disorder[0]}. {ADVICE}")
 
 
 def _symbols(species: object) -> tuple[dict[str, str], dict[str, int]]:
@@ -153,6 +214,6 @@ FORMAT = Format(
     "OPTIMADE",
     label="OPTIMADE .json",
     read=read_optimade,
-    patterns=(re.compile(r'"data"\s*+:'), re.compile(f'"{MARK}"')),
+    patterns=(re.compile(f'"{MARK}"'),),
     suffixes=("json",),
 )

@@ -180,6 +180,8 @@ def draft_of_text(text: object, column: str, *, limits: Limits) -> Draft:
         raise Unreadable(f"nothing in the column {column}")
     if len(text) > limits.max_file_bytes:
         raise Unreadable(f"a text of {len(text):,} characters in the column {column}")
+    if "\n" not in text and column != "optimade":
+        text = text.replace("\\n", "\n")  # as some programs write the ends of lines
     form = TEXTS[column]
     assert form.read is not None  # all formats of TEXTS are texts
     drafts = iter(form.read(text.replace("\r\n", "\n").replace("\r", "\n"), limits=limits))

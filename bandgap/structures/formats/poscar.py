@@ -28,7 +28,7 @@ from bandgap.structures.records import Limits
 _COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
 
 
-_CONFIGURATION = re.compile(r"\s*Direct configuration=\s*(\d*)", re.IGNORECASE)
+_CONFIGURATION = re.compile(r"\s*(?:Direct|Cartesian) configuration=\s*(\d*)", re.IGNORECASE)
 _HEADER_LINES = 7  # comment, scale, three lattice vectors, elements, counts
 
 

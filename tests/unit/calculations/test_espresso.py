@@ -1,5 +1,6 @@
 """Gaps, levels of theory and reasons from small XML files of Quantum ESPRESSO."""
 
+import bz2
 import gzip
 import math
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 
 from bandgap.calculations import Calculation, read_calculations
 from bandgap.calculations.espresso import element_of_label
-from tests.unit.calculations.espresso_text import espresso
+from tests.unit.calculations.espresso_text import INSULATOR, espresso
 from tests.unit.calculations.vasprun_text import vasprun
 
 
@@ -243,6 +244,29 @@ def test_tree_of_both_programs_is_read_and_copies_and_other_files_are_left_out(
     }
     (alone,) = [r for r in results if r.record.id == "outcar-only"]
     assert "has an OUTCAR and no vasprun.xml" in alone.record.problem
+
+
+def test_file_packed_in_another_way_or_cut_off_early_has_one_line_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.xml").write_text(espresso())
+    (tmp_path / "b.xml").write_bytes(bz2.compress(espresso().encode()))
+    (tmp_path / "c.xml.gz").write_bytes(gzip.compress(espresso().encode())[:-100])
+    results = read_calculations([tmp_path])
+    assert [(r.record.id, r.is_usable) for r in results] == [
+        ("a", True),
+        ("b", False),
+        ("c", False),
+    ]
+    assert "packed with bzip2" in results[1].record.problem
+    assert "compressed file is damaged or was cut off" in results[2].record.problem
+
+
+def test_point_of_a_tiny_weight_is_one_of_a_band_structure(tmp_path: Path) -> None:
+    bands = [[*INSULATOR[0], [-4.0, -0.5, 1.0, 4.0]]]
+    result = read(tmp_path, espresso(bands, weights=[1.0, 1.0, 1e-10]))
+    assert result.gap_eV == pytest.approx(1.0)
+    assert "1 of 3 k-points have no weight" in result.record.problem
 
 
 def test_zip_archive_is_read_with_packed_members(tmp_path: Path) -> None:

@@ -304,3 +304,61 @@ def test_read_labels_texts_for_no_value_are_empty_cells(cell: str):
     labels = read_labels(f"id,gap_eV\na,1\nb,{cell}\n".encode())
     assert labels.ids == ("a",)
     assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "-nan",
+        "#N/A N/A",
+        "NaT",
+        "\u2013",
+        "\u2014",
+        "#NUM!",
+        "#DIV/0!",
+        "#VALUE!",
+        "#REF!",
+        "1.#IND",
+    ],
+)
+def test_read_labels_texts_of_programs_for_no_value_are_empty_cells(cell: str):
+    labels = read_labels(f"id,gap_eV\na,1.5\nb,{cell}\n".encode())
+    assert labels.ids == ("a",)
+    assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
+
+
+@pytest.mark.parametrize("header", ["gap_std_eV", "gap error (eV)", "gap_eV_MAE"])
+def test_read_labels_column_of_errors_is_no_gap(header: str):
+    assert read_labels(f"id,{header},gap_pbe_eV\na,0.1,1.5\n".encode()).gaps_eV[0] == 1.5
+    with pytest.raises(InputError, match="no gap column"):
+        read_labels(f"id,{header}\na,0.1\n".encode())
+
+
+def test_read_labels_energy_per_atom_is_no_gap():
+    with pytest.raises(InputError, match="states the unit atom"):
+        read_labels(b"id,gap (eV/atom)\na,0.1\n")
+
+
+def test_read_labels_comma_that_may_separate_thousands_is_refused():
+    with pytest.raises(InputError, match="may separate thousands or decimals"):
+        read_labels(b"id;gap_meV\na;1,500\nb;2,684\n")
+    assert read_labels(b"id;gap_meV\na;1500,25\n").gaps_eV[0] == pytest.approx(1.50025)
+    assert read_labels(b"id;gap_eV\na;1,500\n").gaps_eV[0] == 1.5
+
+
+def test_read_labels_small_gaps_in_another_unit_ask_for_the_unit():
+    (problem,) = read_labels(b"id,gap_meV\na,1.5\nb,2.5\n").problems
+    assert problem == (
+        "The largest gap of gap_meV is 0.0025 eV, read as meV. Is the unit in the header right?"
+    )
+    assert read_labels(b"id,gap_meV\na,1.5\nb,2500\n").problems == ()
+
+
+def test_read_labels_first_line_with_an_empty_value_is_no_header():
+    with pytest.raises(InputError, match="holds values and no headers"):
+        read_labels(b"mp-1,nan\nmp-2,1.5\n")
+
+
+def test_read_labels_quoted_decimal_commas_have_a_remedy():
+    with pytest.raises(InputError, match="Write decimal points, or separate the columns by semi"):
+        read_labels(b'id,gap_eV\na,"1,5"\n')

@@ -375,6 +375,29 @@ def test_triple_quotes_are_named_as_cif_2():
     assert "Triple quotes are CIF 2.0, which is not supported; export as CIF 1.1." in record.problem
 
 
+@pytest.mark.parametrize("value", ["_my.list [1 2 3]", "_my.table {'a':1 'b':2}"])
+@pytest.mark.parametrize("header", ["#\\#CIF_2.0\n", ""])
+def test_lists_and_tables_are_named_as_cif_2(header: str, value: str):
+    problem = read_one(header + salt(extra=value)).problem
+    assert problem.endswith(
+        "The file is CIF 2.0, with lists or tables as values, which is not supported; export as"
+        " CIF 1.1."
+    )
+
+
+@pytest.mark.parametrize("row", ["Cl1 Cl 0.5 0.5 0.5 7", "Cl1 Cl 0.5 0.5"])
+def test_row_with_another_number_of_values_than_tags_is_named(row: str):
+    text = salt().replace("Cl1 Cl 0.5 0.5 0.5", f"{row}\nBr1 Br 0.2 0.2 0.2")
+    line = text.split("\n").index(row) + 1
+    problem = read_one(text).problem
+    assert problem.endswith(f"Line {line} has another number of values than tags.")
+
+
+def test_decimal_comma_is_named():
+    record = read_one(salt().replace("Cl 0.5 0.5 0.5", "Cl 0,5 0.5 0.5"))
+    assert record.problem.endswith("is '0,5', a number with a decimal comma; write a point")
+
+
 def test_missing_angles_are_right_angles_with_a_warning():
     text = "\n".join(line for line in salt().split("\n") if "_cell_angle" not in line)
     assert read_one(text).verdict == (
@@ -391,3 +414,55 @@ def test_one_missing_angle_is_refused():
 def test_cartesian_coordinates_alone_are_refused_with_a_remedy():
     problem = read_one(salt().replace("_fract_", "_Cartn_")).problem
     assert "Export with fractional coordinates (_atom_site_fract_x)" in problem
+
+
+SALT_CELL = (5.64, 5.64, 5.64, 90, 90, 90)
+SALT_SITES = [("Na1", "Na", 0, 0, 0), ("Cl1", "Cl", 0.5, 0.5, 0.5)]
+SALT_P1 = [
+    (f"{element}{n}", element, x + shift, y, z)
+    for element, shift in (("Na", 0.0), ("Cl", 0.5))
+    for n, (x, y, z) in enumerate([(0, 0, 0), (0, 0.5, 0.5), (0.5, 0, 0.5), (0.5, 0.5, 0)])
+]
+
+
+def rock_salt(extra: str, *, symbol: str = "F m -3 m", sites=SALT_SITES):
+    return read_one(cif(symbol=symbol, operators=None, cell=SALT_CELL, sites=sites, extra=extra))
+
+
+def test_z_that_differs_from_the_filled_cell_is_refused():
+    record = rock_salt("_chemical_formula_sum 'Na Cl'\n_cell_formula_units_Z 8")
+    assert record.status == "refused"
+    expected = "the cell has 4 formula units, and the file states Z = 8. Atoms or symmetry"
+    assert record.problem.startswith(expected)
+
+
+def test_z_of_another_cell_is_a_warning_if_the_density_or_all_atoms_are_in_the_file():
+    wrong_z = "_chemical_formula_sum 'Na Cl'\n_cell_formula_units_Z 8"
+    confirmed = rock_salt(f"{wrong_z}\n_exptl_crystal_density_diffrn 2.16")
+    listed = rock_salt(wrong_z, symbol="P 1", sites=SALT_P1)
+    for record in (confirmed, listed):
+        assert (record.formula, record.status) == ("Cl4Na4", "warning")
+        assert record.problem == "the cell has 4 formula units, and the file states Z = 8"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "_chemical_formula_sum 'Na Cl'\n_cell_formula_units_Z 4",
+        "_chemical_formula_sum 'Na4 Cl4'\n_cell_formula_units_Z 4",  # as pymatgen and ASE write it
+        "_chemical_formula_sum 'Na4 Cl4'\n_cell_formula_units_Z 1",
+        "_chemical_formula_sum 'Na Cl'\n_cell_formula_units_Z ?",
+        "_exptl_crystal_density_diffrn 2.165(3)",
+        "_exptl_crystal_density_diffrn 2165",
+    ],
+)
+def test_z_and_density_of_the_cell_are_ready(extra: str):
+    assert rock_salt(extra).verdict == "ready"
+
+
+def test_density_that_the_atoms_do_not_have_is_a_warning():
+    record = rock_salt("_exptl_crystal_density_diffrn 4.33")
+    assert record.verdict == (
+        "usable: the file states a density of 4.33 g/cm3, and its atoms give 2.16; are atoms"
+        " missing or doubled?"
+    )

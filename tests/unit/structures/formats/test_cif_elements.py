@@ -17,6 +17,7 @@ def one_site(label: str, type_symbol: str = "?", *, extra: str = ""):
     [
         ("Wat", "O"), ("Wat1", "O"), ("Ow", "O"), ("OW2", "O"), ("Hw1", "H"), ("Oh", "O"),
         ("Fe1", "Fe"), ("FeA", "Fe"), ("Si_oct", "Si"), ("O1a", "O"), ("C12A", "C"), ("Cl1", "Cl"),
+        ("CL1", "Cl"), ("CuB1", "Cu"), ("AlT1", "Al"), ("OSi", "O"), ("D1", "H"),
     ],
 )  # fmt: skip
 def test_label_without_a_type_symbol_gives_its_element(label: str, element: str):
@@ -25,13 +26,52 @@ def test_label_without_a_type_symbol_gives_its_element(label: str, element: str)
     assert record.atoms.get_chemical_symbols() == [element]
 
 
-@pytest.mark.parametrize("label", ["T1", "D1", "Xyl", "M1", "Hol", "Nat", "A1"])
+@pytest.mark.parametrize(
+    "label", ["T1", "Da1", "Xyl", "M1", "Hol", "Nat", "A1", "Q1", "Cn1", "No1"]
+)
 def test_label_that_names_no_element_is_refused(label: str):
     record = one_site(label)
     assert record.problem == (
         f"the label '{label}' names no element. Add the element of every atom as"
         " _atom_site_type_symbol."
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "elements"),
+    [
+        ("FE1", "F or Fe"), ("NA1", "N or Na"), ("CA1", "C or Ca"), ("HG1", "H or Hg"),
+        ("SR1", "S or Sr"), ("NaK", "Na or K"), ("NaK1", "Na or K"), ("KNa1", "K or Na"),
+        ("FeCo1", "Fe or Co"), ("SiAl1", "Si or Al"), ("YBa1", "Y or Ba"), ("ClBr", "Cl or Br"), ("Na_K1", "Na or K"),
+    ],
+)  # fmt: skip
+def test_label_that_may_mean_two_elements_is_refused(label: str, elements: str):
+    assert one_site(label).problem == (
+        f"the label '{label}' may mean {elements}. Add the element of every atom as"
+        " _atom_site_type_symbol."
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "formula", "element"),
+    [
+        ("FE1", "Fe", "Fe"), ("CA1", "Ca", "Ca"), ("CA1", "C", "C"), ("NaK", "Na", "Na"),
+        ("D1", "D", "H"), ("Cn1", "C", "C"), ("No1", "No", "No"),
+    ],
+)  # fmt: skip
+def test_formula_decides_between_the_elements_of_a_label(label: str, formula: str, element: str):
+    record = one_site(label, extra=f"_chemical_formula_sum '{formula}'")
+    assert record.formula == element, record.problem
+
+
+@pytest.mark.parametrize(
+    ("label", "type_symbol"),
+    [("Vac1", "?"), ("Bq1", "?"), ("Z1", "Vac"), ("Z1", "Bq"), ("Z1", "Vac0"), ("Du1", "?")],
+)
+def test_vacancy_or_ghost_atom_is_left_out_and_named(label: str, type_symbol: str):
+    sites = [("Fe1", "Fe", 0.0, 0.0, 0.0), (label, type_symbol, 0.5, 0.5, 0.5)]
+    record = read_one(cif(symbol="P 1", operators=None, cell=CELL, sites=sites))
+    assert (record.formula, record.problem) == ("Fe", f"dummy atoms were left out: {label}")
 
 
 def test_word_counts_if_the_formula_has_its_element():
@@ -56,6 +96,7 @@ def test_type_symbol_with_a_charge_is_its_element(type_symbol: str):
         ("T1", "0.75Si + 0.25Al", "0.75Si + 0.25Al", "Si and Al"),
         ("M1", "Fe0.5Co0.5", "Fe0.5Co0.5", "Fe and Co"),
         ("M1", "(Mg,Fe)", "(Mg,Fe)", "Mg and Fe"),
+        ("M1", "NaK", "NaK", "Na and K"),
     ],
 )
 def test_site_of_several_elements_is_refused_as_disorder(label, type_symbol, text, elements):

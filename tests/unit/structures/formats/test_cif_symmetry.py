@@ -102,3 +102,84 @@ def test_modulated_structure_is_refused(extra: str):
 
 def test_modulation_dimension_of_zero_is_an_ordinary_structure():
     assert read_one(cif(extra="_cell_modulation_dimension 0")).status == "ready"
+
+
+CUBE = (8, 8, 8, 90, 90, 90)
+ONE_SITE = [("Mn1", "Mn", 0.1, 0.2, 0.3)]
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "_magnetic_space_group_name_BNS \"P42'/mnm'\"",
+        "_space_group_magn.number_BNS 136.499",
+        "loop_\n_magnetic_space_group_symop_operation_xyz\n'x,y,z,+1'\n'-x,-y,-z,+1'",
+    ],
+    ids=["symbol", "number", "operators"],
+)
+def test_magnetic_symmetry_in_an_unknown_form_is_refused(extra: str):
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=extra))
+    assert record.problem.startswith("block shelx states a magnetic space group and lists no")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "_symmetry_space_group_name 'P 42/m n m'",
+        "_parent_space_group.name_H-M_alt 'P 42/m n m'",
+        "loop_\n_symmetry_equiv_pos_xyz\n'x,y,z'\n'-x,-y,-z'",
+    ],
+    ids=["symbol", "parent", "operators"],
+)
+def test_symmetry_by_a_tag_that_is_not_read_is_refused(extra: str):
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=extra))
+    assert "states its symmetry by _" in record.problem
+    assert record.status == "refused"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "_symmetry_cell_setting cubic",
+        "_space_group_crystal_system cubic",
+        "_symmetry_space_group_name 'P 1'",
+        "_parent_space_group.name_H-M_alt ?",
+        "_space_group_IT_number 1\n_parent_space_group.name_H-M_alt 'P 42/m n m'",
+    ],
+)
+def test_tag_that_states_no_symmetry_leaves_all_atoms_as_listed(extra: str):
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=extra))
+    assert (record.status, record.formula) != ("refused", ""), record.problem
+    assert record.formula == "Mn"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "_cell_subsystems_number 2",
+        "_cell_wave_vector_x 0.3",
+        "_atom_site_displace_Fourier_id 1",
+        "_atom_site_Fourier_wave_vector_x 0.3",
+    ],
+)
+def test_structure_with_modulation_tags_is_refused(tag: str):
+    record = read_one(cif(symbol="P 1", operators=None, cell=CUBE, sites=ONE_SITE, extra=tag))
+    assert "is a modulated structure" in record.problem
+
+
+@pytest.mark.parametrize(
+    ("operators", "words"),
+    [
+        (
+            ["x,y,z", "-y,x,z"],
+            "are no group: -y,x,z after -y,x,z gives an operator that is missing",
+        ),
+        (["x,y,z", "-x+1/2,-y,z+1/2", "-x,y,-z"], "are no group"),
+        (["-x,-y,-z"], "lack the identity x,y,z"),
+    ],
+    ids=["rotation", "centring", "identity"],
+)
+def test_operators_that_are_no_group_are_refused(operators: list[str], words: str):
+    record = read_one(cif(symbol=None, operators=operators, cell=CUBE, sites=ONE_SITE))
+    assert record.status == "refused"
+    assert words in record.problem

@@ -86,6 +86,12 @@ def test_json_that_ase_writes_is_read(tmp_path: Path) -> None:
         (ASE | {"numbers": [31, 500]}, "an atom of number 500, which is no element"),
         (ASE | {"pbc": [True]}, "pbc must be one or three"),
         (ASE | {"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}}, "wrong shape"),
+        (JARVIS | {"cartesian": "yes"}, "cartesian is 'yes'. Accepted: true or false"),
+        (
+            {k: v for k, v in JARVIS.items() if k != "cartesian"}
+            | {"coords": [[0, 0, 0], [2.5, 2.5, 3]]},
+            "does not say whether its coords are Cartesian",
+        ),
         ([{"positions": []}, 5], "an entry without a structure"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -94,6 +100,47 @@ def test_invalid_structure_is_refused_with_the_reason(structure: Any, words: str
     record = read(structure)[-1]
     assert record.status == "refused"
     assert words in record.problem
+
+
+@pytest.mark.parametrize("written", [False, "False", "false"])
+def test_fractional_coordinates_of_jarvis_in_any_notation_are_fractional(written: Any) -> None:
+    (record,) = read(JARVIS | {"cartesian": written})
+    assert record.atoms is not None
+    assert record.atoms.positions[1] == pytest.approx([2.5, 2.5, 3.0])
+
+
+def test_fractional_coordinates_of_pymatgen_count_if_both_are_there() -> None:
+    both = [site("Ga", [0, 0, 0]), site("As", [0.5, 0.5, 0.5]) | {"xyz": [2.5, 2.5, 3.0]}]
+    wrong = [site("Ga", [0, 0, 0]), site("As", [0.5, 0.5, 0.5]) | {"xyz": [0.5, 0.5, 0.5]}]
+    (record,) = read(PYMATGEN | {"sites": both})
+    assert record.status == "ready"
+    (record,) = read(PYMATGEN | {"sites": wrong})
+    assert record.atoms is not None
+    assert record.atoms.positions[1] == pytest.approx([2.5, 2.5, 3.0])
+    assert record.problem.startswith("1 of 2 sites have other Cartesian coordinates (xyz)")
+
+
+@pytest.mark.parametrize(
+    "vacancy", [site("K", [0.2, 0.2, 0.2], 0), site("Vac0+", [0.2, 0.2, 0.2])], ids=["0", "Vac"]
+)
+def test_vacant_sites_of_pymatgen_are_left_out_and_named(vacancy: Any) -> None:
+    (record,) = read(PYMATGEN | {"sites": [*PYMATGEN["sites"], vacancy]})
+    assert (record.formula, record.problem) == ("AsGa", "vacancies were left out: site 3")
+
+
+def test_json_lines_are_read_and_a_line_that_is_cut_off_is_named() -> None:
+    lines = [json.dumps({"material_id": f"mp-{k}", "structure": PYMATGEN}) for k in (1, 2)]
+    for name in ("a.jsonl", "a.json"):
+        records = read_structures("\n".join(lines).encode(), name)
+        assert [(r.id, r.status) for r in records] == [("mp-1", "ready"), ("mp-2", "ready")]
+    (record,) = read_structures("\n".join(lines)[:-9].encode(), "a.jsonl")
+    assert record.problem.startswith("line 2 of the JSON lines cannot be read")
+
+
+def test_error_in_the_middle_of_json_does_not_ask_whether_the_file_is_cut_off() -> None:
+    (record,) = read_structures(json.dumps(PYMATGEN).replace(":", "=", 1).encode(), "a.json")
+    assert record.problem.startswith("not JSON that can be read")
+    assert "cut off" not in record.problem
 
 
 def test_nested_json_is_refused() -> None:
@@ -140,6 +187,23 @@ def test_row_of_a_csv_table_without_a_structure_is_refused_alone() -> None:
     assert [record.status for record in records] == ["warning", "refused", "refused"]
     assert "nothing in the column cif" in records[1].problem
     assert "row 4 of the table has 1 cells, and the header 2" in records[2].problem
+
+
+def test_row_of_a_csv_table_that_is_cut_off_is_refused() -> None:
+    text = f'id,cif\na,"{CIF}"\nb,"{CIF}'
+    for cut in (text, text.removesuffix("Cl 0.5 0.5 0.5\n")):
+        records = read_structures(cut.encode(), "table.csv")
+        assert [record.status for record in records] == ["warning", "refused"]
+        assert records[1].problem == (
+            "row 3 of the table has quotes that are not closed. Is the file cut off?"
+        )
+
+
+def test_csv_table_with_the_line_of_excel_and_escaped_line_ends_is_read() -> None:
+    escaped = CIF.replace("\n", "\\n")
+    text = f'sep=;\nid;cif\na;"{CIF}"\nb;"{escaped}"\n'
+    records = read_structures(text.encode(), "table.csv")
+    assert [(r.id, r.formula) for r in records] == [("a", "ClCs"), ("b", "ClCs")]
 
 
 def test_table_of_gaps_is_no_structure_file() -> None:

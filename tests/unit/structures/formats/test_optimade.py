@@ -59,7 +59,12 @@ def kind(name="Na", symbols=("Na",), shares=(1.0,)):
 REFUSED = {
     "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "contain 'Na 0.5, K 0.5'."),
     "part of an atom": ({"species": [kind(shares=(0.7,))]}, "Disordered structures are not supported"),
-    "vacancy": ({"species": [kind(symbols=("vacancy",))]}, "vacancy"),
+    "no species of a site": ({"species": [kind()]}, "the site 'Cl' has no entry in species"),
+    "number of sites": ({"nsites": 8}, "the entry has nsites 8 and lists 2 sites"),
+    "formula": ({"chemical_formula_reduced": "Cl2Na"}, "the file's own formula is Cl2Na"),
+    "implicit atoms": ({"structure_features": ["implicit_atoms"]}, "atoms without positions"),
+    "disorder": ({"structure_features": ["disorder"]}, "has the feature disorder. Disordered"),
+    "assemblies": ({"structure_features": ["assemblies"]}, "has the feature assemblies"),
     "species of nothing": ({"species": [{}]}, "species must have name, chemical_symbols and concentration"),
     "no sites": ({"species_at_sites": None}, "species_at_sites must be a list of names"),
     "too few positions": ({"cartesian_site_positions": [[0, 0, 0]]}, "three coordinates for each of 2 sites"),
@@ -100,3 +105,50 @@ def test_limits_of_atoms_and_structures_hold():
     assert read(optimade(), max_structures=1)[1].problem.startswith(
         "the remaining structures were not read: the limit is 1 structures. Split"
     )
+
+
+def test_vacancies_are_left_out_and_named():
+    _, salt = read(
+        optimade(
+            species_at_sites=["Na", "Cl", "v"],
+            cartesian_site_positions=[[0, 0, 0], [2.82] * 3, [1.41] * 3],
+            species=[kind(), kind("Cl", ("Cl",)), kind("v", ("vacancy",))],
+            chemical_formula_reduced="ClNa",
+        )
+    )
+    assert (salt.formula, salt.problem) == ("ClNa", "vacancies were left out: 3 (v)")
+
+
+def test_species_of_a_site_counts_and_not_its_name():
+    _, salt = read(
+        optimade(species_at_sites=["Fe", "Cl"], species=[kind("Fe"), kind("Cl", ("Cl",))])
+    )
+    assert (salt.formula, salt.status) == ("ClNa", "ready")
+
+
+HEADER = {"x-optimade": {"meta": {"api_version": "1.2.0"}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"structures": {"nelements=2": {"https://x.org": json.loads(optimade())}}}),
+        json.dumps(json.loads(optimade())["data"]),
+        "\n".join(map(json.dumps, [HEADER, *json.loads(optimade())["data"]])) + "\n",
+    ],
+    ids=["optimade-client", "entries", "JSON lines"],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_entries_in_other_containers_are_read(text: str, name: str):
+    records = read(text, name)
+    assert [(r.id, r.formula, r.status) for r in records] == [
+        ("w/1", "H2O", "ready"),
+        ("n/2", "ClNa", "ready"),
+    ]
+
+
+def test_entry_alone_and_its_attributes_alone_are_read():
+    entry = json.loads(optimade())["data"][1]
+    for content in (entry, entry["attributes"]):
+        (record,) = read(json.dumps(content))
+        assert (record.format, record.formula, record.status) == ("OPTIMADE", "ClNa", "ready")

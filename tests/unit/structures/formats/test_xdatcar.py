@@ -38,3 +38,12 @@ def test_configuration_that_is_cut_off_is_refused_and_the_others_are_read():
 def test_one_configuration_has_the_name_of_its_file():
     (record,) = read(HEADER + step(1), "relaxed.vasp")
     assert record.id == "relaxed"
+
+
+def test_cartesian_configurations_are_all_read():
+    cartesian = POSITIONS.replace("0.5", "2.82")
+    steps = [step(n, cartesian).replace("Direct", "Cartesian") for n in (1, 2)]
+    records = read(HEADER + "".join(steps), "XDATCAR")
+    assert [record.formula for record in records] == ["Cl4Na4"] * 2
+    for record in records:
+        assert record.atoms.get_scaled_positions()[1].tolist() == [0.5, 0.5, 0.0]
