@@ -6,6 +6,7 @@ from bandgap.cli.commands import PlainErrors
 from benchmarks.commands import (
     accuracy,
     crystals,
+    early_stopping,
     last_layer,
     metals,
     networks,
@@ -42,6 +43,7 @@ for _command, _options in (
     (accuracy.accuracy, "--data DATA --out accuracy --n 100 --seeds 1"),
     (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (metals.metals, "--data DATA --seeds 1 --json metals.json"),
+    (early_stopping.early_stopping, "--splits 2 --json early_stopping.json"),
     (oe62.oe62, "--data DATA --no-size --json oe62.json"),
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (posterior.posterior, "--repeats 3 --json posterior.json"),
