@@ -85,7 +85,13 @@ def fit(
         figures=figures,
         warnings=warnings,
         traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
-        prior_draws={"tau": draw_global_scale(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
+        prior_draws={
+            "tau": draw_global_scale(
+                PRIOR_DRAWS,
+                np.random.default_rng([seed, 0x7A0]),
+                log_range=sampler.log_range(problem.n_changes),
+            )
+        },
         kept_share=info.kept_share,
     )
 
