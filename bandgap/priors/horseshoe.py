@@ -1,7 +1,7 @@
 """The horseshoe prior (Carvalho, Polson and Scott, 2010): normal with half-Cauchy scales.
 
-delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy. With lambda integrated out, m = delta^2
-/ (2 s2 tau^2) and E1 the exponential integral,
+delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy, tau optionally truncated. With lambda
+integrated out, m = delta^2 / (2 s2 tau^2) and E1 the exponential integral,
 
     p(delta | s, tau) = (2 pi^3)^(-1/2) / (s tau) exp(m) E1(m);
 
@@ -27,6 +27,8 @@ _CELLS = int(2 * _REACH * _STEPS)
 _TRIES = 4  # proposals drawn together where the first one was rejected
 
 Floats = NDArray[np.float64]
+# Smallest and largest log tau; None for any.
+LogRange = tuple[float, float] | None
 
 
 def log_marginal(log_m: Floats) -> Floats:
@@ -120,16 +122,32 @@ def _propose(
     return tail, cost <= level
 
 
-def draw_global_scale(n: int, rng: np.random.Generator) -> Floats:
-    """Draw tau (n,) from its prior, the half-Cauchy distribution C+(0, 1)."""
-    result: Floats = np.tan(0.5 * np.pi * rng.random(n))
-    return result
+def truncated_log_range(p: int) -> tuple[float, float]:
+    """Return the logarithms of 1 / p and 1, the range of a truncated tau for p coefficients.
+
+    Van der Pas, Szabo and van der Vaart (2017): tau is about the share of the coefficients that are
+    not 0, and the range is from one coefficient to all.
+    """
+    return -math.log(p), 0.0
 
 
-def log_prior_log_tau(log_tau: Floats) -> Floats:
+def draw_global_scale(n: int, rng: np.random.Generator, *, log_range: LogRange = None) -> Floats:
+    """Draw tau (n,) from its prior, the half-Cauchy distribution C+(0, 1) or a part of it."""
+    if log_range is None:
+        result: Floats = np.tan(0.5 * np.pi * rng.random(n))
+        return result
+    low, high = np.arctan(np.exp(log_range))
+    truncated: Floats = np.tan(low + (high - low) * rng.random(n))
+    return truncated
+
+
+def log_prior_log_tau(log_tau: Floats, *, log_range: LogRange = None) -> Floats:
     """Return the log density of log tau for tau ~ C+(0, 1), up to a constant.
 
-    The result has the shape of `log_tau`, which may be at most 350.
+    The result has the shape of `log_tau`, which may be at most 350. It is -inf outside of
+    `log_range`.
     """
     result: Floats = log_tau - np.log1p(np.exp(2.0 * log_tau))
+    if log_range is not None:
+        result = np.where((log_range[0] <= log_tau) & (log_tau <= log_range[1]), result, -np.inf)
     return result

@@ -62,8 +62,14 @@ FALLBACK_RATE: Final = 1.0  # where no rate gives the correlation
 class BtlPcpViConfig(Scales):
     """Prior, scales (`recalibration`), noise and sampler; `corr` and `c0` as in `btl_pcp_pe`.
 
-    `lam` is a rate, or "corr" for the rate at which the network's output has the correlation `corr`
-    with a label. "auto" is "corr" where such a rate exists, else 1.
+    Parameters
+    ----------
+    lam
+        A rate, or "corr" for the rate at which the network's output has the correlation `corr`
+        with a label. The paper has "corr"; "auto" because such a rate need not exist: "auto" is
+        "corr" where it does, else 1.
+    corr
+        Correlation of the rule "corr".
     """
 
     lam: VariationalRate = "auto"

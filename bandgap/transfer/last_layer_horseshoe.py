@@ -27,7 +27,20 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class LastLayerHorseshoeConfig(Scales):
-    """Scales (`recalibration`), mode, smallest sum of squares of a feature, and sampler."""
+    """Scales (`recalibration`), mode, smallest sum of squares of a feature, and sampler.
+
+    Parameters
+    ----------
+    mode
+        Form of the prediction. The paper has "delta"; "joint" because "delta" ignores the error of
+        the source.
+    min_ss
+        Smallest sum of squares of a feature over the training rows at which its weight may change.
+        The paper does not state it; 5 because the posterior mean of a weight that the rows hardly
+        determine does not exist.
+    sampler
+        Settings of the chains, and of the prior's global scale.
+    """
 
     mode: Mode = "joint"
     min_ss: float = 5.0
@@ -72,7 +85,13 @@ def fit(
         figures=figures,
         warnings=warnings,
         traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
-        prior_draws={"tau": draw_global_scale(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
+        prior_draws={
+            "tau": draw_global_scale(
+                PRIOR_DRAWS,
+                np.random.default_rng([seed, 0x7A0]),
+                log_range=sampler.log_range(problem.n_changes),
+            )
+        },
         kept_share=info.kept_share,
     )
 

@@ -47,8 +47,23 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 class LastLayerPcpConfig(Scales):
     """Scales (`recalibration`), mode of prediction, prior of the change, and draws.
 
-    `structure` is the shape of the change and `lam` the rate of its prior. There are `chains`
-    chains of `draws` draws. The random walk has `warmup` steps first, and keeps one step in `thin`.
+    There are `chains` chains of `draws` draws. The random walk has `warmup` steps first, and keeps
+    one step in `thin`.
+
+    Parameters
+    ----------
+    mode
+        Form of the prediction. The paper has "delta"; "joint" because "delta" ignores the error of
+        the source.
+    structure
+        Shape of the change. The paper has "source"; "isotropic" because the paper gives no form for
+        regression, and for its normal means both are the same up to the unit.
+    lam
+        Rate of the prior. The paper does not state it; None because the prior median of the change
+        is then one noise variance.
+    algorithm
+        How the scale is drawn. The paper has "metropolis"; "exact" because its draws are
+        independent.
     """
 
     mode: Mode = "joint"

@@ -45,16 +45,22 @@ Floats = NDArray[np.float64]
 class StackTraining:
     """Training of every network of a stack; there is no early stopping.
 
+    The paper is Lee and others (2024), with its settings of the small network of images.
+
     Parameters
     ----------
     optimiser
-        "adam" or "sgd".
+        "adam" or "sgd". The paper has "sgd"; "adam" because SGD diverges on these features at the
+        paper's learning rates from 0.03, and Adam's steps do not depend on the scale.
     learning_rate
-        Start of a cosine schedule that ends at 0.
+        Start of a cosine schedule that ends at 0. The paper has 0.1, 0.03 or 0.01; 0.0003 because
+        the optimiser is Adam, for which the paper has 0.0001 with a larger network.
     momentum
         Momentum of SGD and of SGHMC.
-    epochs, batch_size
-        Passes over the rows, and rows of a mini-batch.
+    epochs
+        Passes over the rows. The paper has 10; 40 because a few hundred rows make few steps a pass.
+    batch_size
+        Rows of a mini-batch. The paper has 80; 32 because a few hundred rows make few batches.
     clip
         Largest norm of a sample's gradient; 0 for no clipping.
     coordinates

@@ -26,6 +26,7 @@ from bandgap.inference.last_layer.noise_variance import Response
 from bandgap.priors.horseshoe import (
     LARGEST,
     SMALLEST,
+    LogRange,
     draw_local_variances,
     log_marginal,
     log_prior_log_tau,
@@ -78,35 +79,49 @@ def sweep(
     *,
     line: Line | None,
     rng: np.random.Generator,
+    log_range: LogRange = None,
 ) -> HorseshoeState:
-    """Make one sweep; `line` None omits the move along it."""
+    """Make one sweep; `line` None omits the move along it, `log_range` truncates log tau."""
     coefficients = update.update(state.delta, state.variances, response, rng)
     state = HorseshoeState(coefficients.delta, coefficients.sigma2, state.log_tau, state.local)
     if line is not None:
-        state = move_along_line(state, line, moment, fitted=coefficients.fitted, rng=rng)
-    return draw_scales(state, rng)
+        state = move_along_line(
+            state, line, moment, fitted=coefficients.fitted, rng=rng, log_range=log_range
+        )
+    return draw_scales(state, rng, log_range=log_range)
 
 
 def move_along_line(
-    state: HorseshoeState, line: Line, moment: Floats, *, fitted: float, rng: np.random.Generator
+    state: HorseshoeState,
+    line: Line,
+    moment: Floats,
+    *,
+    fitted: float,
+    rng: np.random.Generator,
+    log_range: LogRange = None,
 ) -> HorseshoeState:
     """Slice-sample log tau along the line; `fitted` is delta'G delta.
 
     Centred coefficients keep delta and tau lambda, the others delta / tau and lambda.
     """
-    log_density = log_density_along_line(state, line, moment, fitted=fitted)
+    log_density = log_density_along_line(state, line, moment, fitted=fitted, log_range=log_range)
     shift = slice_step(log_density, width=LINE_WIDTH, rng=rng)
     k = math.exp(shift)
     uncentred = state.delta.copy()
     uncentred[line.centred] = 0.0
     local = state.local.copy()
     local[line.centred] *= 1.0 / k**2
-    log_tau = _bounded(state.log_tau + shift)
+    log_tau = _bounded(state.log_tau + shift, log_range)
     return HorseshoeState(state.delta + (k - 1.0) * uncentred, state.sigma2, log_tau, local)
 
 
 def log_density_along_line(
-    state: HorseshoeState, line: Line, moment: Floats, *, fitted: float
+    state: HorseshoeState,
+    line: Line,
+    moment: Floats,
+    *,
+    fitted: float,
+    log_range: LogRange = None,
 ) -> Callable[[Floats], Floats]:
     r"""Return the log density, up to a constant, of shifts (m,) of log tau along the line.
 
@@ -131,24 +146,29 @@ def log_density_along_line(
     def log_density(shift: Floats) -> Floats:
         k = np.exp(shift)
         half_cauchy = np.log1p(np.outer(k**-2, local)).sum(axis=1) + local.size * shift
-        prior = log_prior_log_tau(state.log_tau + shift)
+        prior = log_prior_log_tau(state.log_tau + shift, log_range=log_range)
         result: Floats = prior - k * (k * square + linear) - half_cauchy
         return result
 
     return log_density
 
 
-def draw_scales(state: HorseshoeState, rng: np.random.Generator) -> HorseshoeState:
+def draw_scales(
+    state: HorseshoeState, rng: np.random.Generator, *, log_range: LogRange = None
+) -> HorseshoeState:
     """Slice-sample log tau given delta and sigma^2 with lambda integrated out; then draw lambda."""
     width = SCALE_WIDTH / math.sqrt(max(state.delta.size, 1))
-    shift = slice_step(log_density_of_scale(state), width=width, rng=rng)
-    log_tau = _bounded(state.log_tau + shift)
+    log_density = log_density_of_scale(state, log_range=log_range)
+    shift = slice_step(log_density, width=width, rng=rng)
+    log_tau = _bounded(state.log_tau + shift, log_range)
     log_m = np.minimum(np.maximum(_log_squares(state) - 2.0 * log_tau, -690.0), 690.0)
     local = draw_local_variances(np.exp(log_m), rng)
     return HorseshoeState(state.delta, state.sigma2, log_tau, local)
 
 
-def log_density_of_scale(state: HorseshoeState) -> Callable[[Floats], Floats]:
+def log_density_of_scale(
+    state: HorseshoeState, *, log_range: LogRange = None
+) -> Callable[[Floats], Floats]:
     """Return the log density, up to a constant, of shifts (m,) of log tau given delta and sigma^2.
 
     The local scales are integrated out.
@@ -158,7 +178,8 @@ def log_density_of_scale(state: HorseshoeState) -> Callable[[Floats], Floats]:
     def log_density(shift: Floats) -> Floats:
         log_tau = state.log_tau + shift
         likelihood = log_marginal(log_squares - 2.0 * log_tau[:, None]).sum(axis=1)
-        result: Floats = likelihood - log_squares.size * shift + log_prior_log_tau(log_tau)
+        prior = log_prior_log_tau(log_tau, log_range=log_range)
+        result: Floats = likelihood - log_squares.size * shift + prior
         return result
 
     return log_density
@@ -212,5 +233,7 @@ def slice_step(
         values = log_density(points).tolist()
 
 
-def _bounded(log_tau: float) -> float:
-    return min(max(log_tau, -LARGEST_LOG_TAU), LARGEST_LOG_TAU)
+def _bounded(log_tau: float, log_range: LogRange) -> float:
+    """Return log tau inside its range, which a slice of length 0 can miss by rounding."""
+    low, high = log_range or (-LARGEST_LOG_TAU, LARGEST_LOG_TAU)
+    return min(max(log_tau, low), high)

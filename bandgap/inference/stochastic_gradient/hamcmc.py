@@ -48,11 +48,12 @@ class HamcmcConfig:
     inverse_temperature
         tau; the target is exp(tau L).
     walkers
-        Number M of walkers of each chain.
+        Number M of walkers of each chain, as in section 5.1 of Wang, Deng and Lin (2021).
     regularise, damp_below, least_curvature
         lambda, r and delta of the pairs (`lbfgs`).
     tame
-        Whether the drift is tamed.
+        Whether the drift is tamed. The paper has False; True because otherwise chains diverge where
+        pairs join walkers that are far apart (study `hamcmc-1`).
     """
 
     step: float

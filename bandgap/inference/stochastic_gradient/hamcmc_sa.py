@@ -7,15 +7,16 @@ with omega_k = c1 (k + c2)^(-alpha). It is frozen when warm-up ends, so that onl
 step length remains. A new matrix is added every `every` steps. J matrices are stored; the oldest
 one passes its weight to the next. The drift is tamed, the noise is not.
 
-`normalise="as published, not the posterior"` is Algorithm 2, steps 7 to 9: v / |v| and S z / |S z|.
-Its law does not depend on the scale of the posterior: with G = I every spherical unimodal target
-gives a radius ~ Gamma(dim, tau dim). The authors average factors and vectors where the matrix must
-be averaged, and print y with the wrong sign; both are corrected here.
+`normalise="normalised steps, not the posterior"` is Algorithm 2, steps 7 to 9: v / |v| and
+S z / |S z|. Its law does not depend on the scale of the posterior: with G = I every spherical
+unimodal target gives a radius ~ Gamma(dim, tau dim). The other steps of Algorithm 2 are not as
+printed: the authors average factors and vectors where the matrix must be averaged, and print y with
+the wrong sign. Both are corrected here, whatever `normalise` is.
 """
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -35,7 +36,9 @@ from bandgap.inference.stochastic_gradient.protocol import (
     step_figures,
 )
 
-Normalise = Literal["", "as published, not the posterior"]
+Normalise = Literal["", "normalised steps, not the posterior"]
+# The value of normalised steps before it was renamed; it is refused with a hint.
+OLD_NORMALISE = "as published, not the posterior"
 
 BIASED = SamplerWarning(
     "biased",
@@ -44,7 +47,7 @@ BIASED = SamplerWarning(
 )
 NOT_A_POSTERIOR = SamplerWarning(
     "not a posterior",
-    "HAMCMC-SA with normalised steps, as it was published, does not sample the posterior: it is "
+    "HAMCMC-SA with normalised steps, as in the publication, does not sample the posterior: it is "
     "an optimiser with noise. Its draws say nothing of uncertainty.",
 )
 
@@ -60,19 +63,29 @@ class HamcmcSaConfig:
     inverse_temperature
         tau; the target is exp(tau L).
     memory
-        Number M of pairs of each matrix.
+        Number M of pairs of each matrix, as in section 5.1 of the paper.
     snapshots
-        Number J of stored matrices.
+        Number J of stored matrices. The paper does not state it; 8 because the matrices themselves
+        are averaged, which needs memory for 2 J M dim numbers.
     every
-        Steps from one new matrix to the next.
+        Steps from one new matrix to the next. The paper has 1; 50 because with 1 all stored
+        matrices would come from the last 10 steps.
     omega
-        c1, c2 and alpha of omega_k.
-    regularise, damp_below, least_curvature
-        lambda, r and delta of the pairs (`lbfgs`).
+        c1, c2 and alpha of omega_k, as in section 5.1 of the paper.
+    regularise
+        lambda of the pairs (`lbfgs`). The paper has 0; 1 because without it, and without a tamed
+        drift, chains on the density of section 5.1 diverge (study `hamcmc-1`).
+    damp_below
+        r of the pairs. The paper does not state it; 0.25 because Wang, Ma, Goldfarb and Liu (2017),
+        whose damping it takes, have this value.
+    least_curvature
+        delta of the pairs.
     freeze_after_warmup
-        Whether the metric is constant after warm-up.
+        Whether the metric is constant after warm-up. The paper has False; True because a metric
+        that adapts leaves a bias of the order of omega.
     normalise
-        Whether steps are normalised as in the publication, which samples no posterior.
+        Whether steps are normalised. The paper has normalised steps; "" because normalised steps
+        do not sample the posterior.
     """
 
     walkers: ClassVar[int] = 1
@@ -92,6 +105,12 @@ class HamcmcSaConfig:
     def __post_init__(self) -> None:
         check_step("hamcmc_sa", step=self.step, inverse_temperature=self.inverse_temperature)
         check_pairs("hamcmc_sa", self.regularise, self.damp_below, self.least_curvature)
+        if self.normalise not in get_args(Normalise):
+            hint = " It has been renamed." if self.normalise == OLD_NORMALISE else ""
+            accepted = ", ".join(repr(value) for value in get_args(Normalise))
+            raise ConfigError(
+                f"hamcmc_sa: normalise {self.normalise!r}.{hint} Accepted: {accepted}."
+            )
         if min(self.memory, self.snapshots, self.every) < 1:
             raise ConfigError(
                 f"hamcmc_sa: memory {self.memory}, {self.snapshots} snapshots, every {self.every}. "

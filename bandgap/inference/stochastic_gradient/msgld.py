@@ -47,7 +47,8 @@ class MsgldConfig:
     memory
         Memory b of the momentum, in [0, 1).
     corrected
-        Whether the noise has the variance that the added momentum requires.
+        Whether the noise has the variance that the added momentum requires. The paper has False;
+        True because otherwise the variance is 1 / (1 + a) of the posterior's.
     """
 
     walkers: ClassVar[int] = 1

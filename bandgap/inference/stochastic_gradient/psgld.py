@@ -51,7 +51,8 @@ class PsgldConfig:
     damping
         lambda.
     freeze_after_warmup
-        Whether V stays constant after warm-up. False is the published form, which is biased.
+        Whether V stays constant after warm-up. The paper has False; True because a V that follows
+        the recent path makes pSGLD sample another density.
     """
 
     walkers: ClassVar[int] = 1

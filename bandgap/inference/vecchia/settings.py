@@ -27,20 +27,23 @@ class GPConfig:
     ----------
     nu
         Smoothness: a number up to 4; "auto": the most probable of 0.5, 1.5 and 2.5; "free":
-        sampled, up to 250. A free smoothness is slower and nearly confounded with the range.
+        sampled, up to 250. The paper has "free"; "auto" because a free smoothness is slower and
+        nearly confounded with the range.
     likelihood
         "exact", "vecchia", or "auto": exact up to 1,000 rows.
     neighbours
-        Neighbours of each site in Vecchia's likelihood.
+        Neighbours of each site in Vecchia's likelihood. The paper has 15; 60 because sites of the
+        paper have two coordinates and features of a network have dozens, where few neighbours do
+        not screen the others (methods, `vecchia_gp`).
     predict_from
         Nearest rows that a prediction uses; 0: all. Up to 2,000 rows, all are used.
     sampler
         "auto" is the recommendation: "metropolis" with the exact likelihood, "sgrld" with
         Vecchia's. With "none" the scales are fixed at the mode, and intervals contain the
         uncertainty of the trend only. The others are for comparison, with Vecchia's likelihood
-        only: "sgrld_published" with a metric that moves; "sgfs", scoring by batches, which fixes
-        the scales at the maximum of the likelihood; and the first-order samplers "sgld", "psgld",
-        "msgld", "asgld", "sghmc", "hamcmc" and "hamcmc_sa".
+        only: "sgrld_published" with a metric that moves, in log theta; "sgfs", scoring by batches,
+        which fixes the scales at the maximum of the likelihood; and the first-order samplers
+        "sgld", "psgld", "msgld", "asgld", "sghmc", "hamcmc" and "hamcmc_sa".
     metropolis, sgrld, sgrld_published, sgfs, first_order
         Settings of the samplers.
     keep

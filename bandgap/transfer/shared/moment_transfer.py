@@ -39,9 +39,17 @@ QUANTILES: Final = 201  # of the weights' inclusion probabilities in the record
 class MomentTransferConfig(Scales):
     """Scales (`recalibration`), candidates for the prior variance v0, and the passes.
 
-    `output_alone` adds one candidate: fixed hidden layers and a free output layer. `likelihood`
-    "sep" counts no row twice; "adf" counts all rows in every pass. The first pass takes single
-    rows, later passes `batch_size` rows together.
+    `output_alone` adds one candidate: fixed hidden layers and a free output layer. The first pass
+    takes single rows, later passes `batch_size` rows together.
+
+    Parameters
+    ----------
+    likelihood
+        "sep" counts no row twice; "adf" counts all rows in every pass. The paper has "adf"; "sep"
+        because counting rows again makes the uncertainty of the weights collapse.
+    passes
+        Passes over the rows. The paper has 40; 1 because more passes are not more accurate from a
+        source (methods, `pbp`: 0.369 eV with one pass, 0.371 with six).
     """
 
     variances: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)

@@ -27,13 +27,22 @@ Rate = float | Literal["corr"]
 class PointPriorConfig(Scales):
     """Prior around the source's weights, scales (`recalibration`) and noise.
 
-    `lam` is the rate of the prior on the distance. "corr" takes the rate at which the network's
-    output has the correlation `corr` with a label (`priors.correlation`). `c0` is the Dirichlet
-    parameter of the layer weights. `centre` is the source's point estimate or the mean of its
-    variational posterior.
+    Parameters
+    ----------
+    lam
+        Rate of the prior on the distance. "corr" takes the rate at which the network's output has
+        the correlation `corr` with a label (`priors.correlation`). The paper has "corr"; 1 because
+        it is as accurate and covers better where the source fit has an error.
+    corr
+        Correlation of the rule "corr".
+    c0
+        Dirichlet parameter of the layer weights.
+    centre
+        The source's point estimate or the mean of its variational posterior.
+    noise_share
+        Mean of the noise variance's prior, as a share of the variance of the training gaps.
     """
 
-    # As accurate as the correlation rule, with better coverage where the source fit has an error.
     lam: Rate = 1.0
     corr: float = 0.5
     c0: float = 1.0

@@ -9,6 +9,7 @@ from bandgap.priors.horseshoe import (
     draw_local_variances,
     log_marginal,
     log_prior_log_tau,
+    truncated_log_range,
 )
 from tests.unit.inference.last_layer.regressions import rank
 
@@ -119,3 +120,19 @@ def test_global_scales_are_the_half_cauchy_quantiles_of_uniform_numbers():
     tau = draw_global_scale(100, np.random.default_rng(14))
     uniform = np.random.default_rng(14).random(100)
     np.testing.assert_allclose(stats.halfcauchy.cdf(tau), uniform, rtol=1e-12)
+
+
+def test_truncated_global_scales_are_the_half_cauchy_between_one_over_p_and_one():
+    log_range = truncated_log_range(20)
+    tau = draw_global_scale(4000, np.random.default_rng(15), log_range=log_range)
+    assert tau.min() >= 1 / 20 and tau.max() <= 1.0
+    below, above = stats.halfcauchy.cdf([1 / 20, 1.0])
+    uniform = (stats.halfcauchy.cdf(tau) - below) / (above - below)
+    assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
+
+
+def test_truncated_log_tau_has_no_density_outside_its_range():
+    grid = np.array([-4.0, -3.0, -1.0, 0.0, 1e-9])
+    values = log_prior_log_tau(grid, log_range=(-3.0, 0.0))
+    assert np.isneginf(values[[0, 4]]).all()
+    np.testing.assert_array_equal(values[1:4], log_prior_log_tau(grid[1:4]))

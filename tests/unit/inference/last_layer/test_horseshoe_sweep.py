@@ -103,6 +103,36 @@ def test_tau_follows_the_joint_density_with_the_local_scales_integrated_out(stat
 
 
 @every_state
+def test_truncated_tau_follows_the_part_of_the_density_in_its_range(state):
+    """Ranks under the density on a grid of the range alone."""
+    rng, log_taus, at = np.random.default_rng(2), [], state
+    at = HorseshoeState(state.delta, state.sigma2, -0.3, state.local)
+    for _ in range(4000):
+        at = draw_scales(at, rng, log_range=(-1.0, 0.0))
+        log_taus.append(at.log_tau)
+    grid = np.linspace(-1.0, 0.0, 401)
+    t = np.linspace(-30, 30, 601)
+    log_density = np.log(1 / np.cosh(grid))
+    for d in state.delta:
+        sd = np.sqrt(state.sigma2) * np.exp(grid[:, None] + t)
+        log_density += np.log((stats.norm.pdf(d, 0, sd) / np.cosh(t)).sum(axis=1))
+    assert ranks_are_uniform(np.array(log_taus)[::4], grid, log_density)
+
+
+def test_a_state_at_the_end_of_its_range_stays_inside(problem):
+    """A slice of length 0 by rounding does not leave the range."""
+    rng, log_range = np.random.default_rng(3), (-0.7, -0.7)
+    state = STATES["middle"]
+    at = HorseshoeState(state.delta, state.sigma2, -0.7, state.local)
+    line = line_of(form_of(problem), np.array([True, False, True]))
+    for _ in range(50):
+        fitted = at.delta @ problem.gram @ at.delta
+        at = move_along_line(at, line, problem.moment, fitted=fitted, rng=rng, log_range=log_range)
+        at = draw_scales(at, rng, log_range=log_range)
+        assert at.log_tau == -0.7
+
+
+@every_state
 def test_local_scales_follow_the_joint_density_given_tau(state):
     rng = np.random.default_rng(3)
     draws = [draw_scales(state, rng) for _ in range(300)]
@@ -238,9 +268,11 @@ def test_centred_are_the_active_coefficients_with_the_least_information():
     assert best == 2 and centred.tolist() == [True, False, True]
 
 
-def simulate_prior(rng, p):
+def simulate_prior(rng, p, *, log_range=None):
     sigma2 = PRIOR.scale / rng.standard_gamma(PRIOR.shape)
     log_tau, local = np.log(abs(rng.standard_cauchy())), rng.standard_cauchy(p) ** 2
+    while log_range is not None and not log_range[0] <= log_tau <= log_range[1]:
+        log_tau = np.log(abs(rng.standard_cauchy()))
     delta = np.sqrt(sigma2 * local) * np.exp(log_tau) * rng.standard_normal(p)
     return HorseshoeState(delta, sigma2, log_tau, local)
 
@@ -267,7 +299,7 @@ def summary(state):
     )
 
 
-@pytest.mark.parametrize("kind", ["row", "gram", "gram, no line", "halves", "plain"])
+@pytest.mark.parametrize("kind", ["row", "gram", "gram, no line", "truncated", "halves", "plain"])
 def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
     """A draw from the prior, responses given it, two sweeps: again a draw from the prior.
 
@@ -278,9 +310,10 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
     x, _, s1 = make_regression(n, p, seed=8)
     root, rng = np.linalg.cholesky(s1), np.random.default_rng(9)
     centred = None if kind == "gram, no line" else np.arange(p) % 2 == 0
+    log_range = (-np.log(p), 0.0) if kind == "truncated" else None
     gains = []
     for _ in range(1200):
-        start = state = simulate_prior(rng, p)
+        start = state = simulate_prior(rng, p, log_range=log_range)
         z = simulate_response(x, state, root, rng)
         problem = reduce_regression(x, z, source_covariance=s1)
         form, response = form_of(problem), Response(problem.square, problem.n, PRIOR)
@@ -297,8 +330,16 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
             state = HorseshoeState(plain.delta, plain.sigma2, 0.5 * np.log(plain.tau2), plain.local)
         else:
             for _ in range(2):
-                state = sweep(state, update, problem.moment, response, line=line, rng=rng)
+                state = sweep(
+                    state,
+                    update,
+                    problem.moment,
+                    response,
+                    line=line,
+                    rng=rng,
+                    log_range=log_range,
+                )
         gains.append(summary(state) - summary(start))
     gains = np.array(gains)
-    assert (gains.std(0) > 0.1).all()
+    assert (gains.std(0) > (0.05 if kind == "truncated" else 0.1)).all()
     assert (np.abs(gains.mean(0)) < SIGMAS * gains.std(0) / np.sqrt(len(gains))).all()

@@ -177,8 +177,8 @@ def test_twice_the_inverse_temperature_gives_the_moments_of_that_temperature(
 
 
 @pytest.mark.slow
-def test_hamcmc_sa_as_published_does_not_sample_the_density():
-    config = HamcmcSaConfig(0.01, normalise="as published, not the posterior", **PAIRS)
+def test_hamcmc_sa_with_normalised_steps_does_not_sample_the_density():
+    config = HamcmcSaConfig(0.01, normalise="normalised steps, not the posterior", **PAIRS)
     z, _ = scores(run(config, draws=500, warmup=300)[0])
     assert max(map(abs, z.values())) > 10
 

@@ -95,7 +95,7 @@ def test_gradient_of_the_surrogate_is_that_of_its_errors(small):
 def test_published_form_learns_the_surrogate_and_stays_sparse(small):
     """Normalised steps, M = 1, a cold posterior, and repeated pruning of half of the weights."""
     config = HamcmcSaConfig(
-        0.05, 1e4, memory=1, every=10, normalise="as published, not the posterior"
+        0.05, 1e4, memory=1, every=10, normalise="normalised steps, not the posterior"
     )
     pruning = Pruning(small.matrices(), every=10, share=0.5, decay=0.5, slowness=1.0)
     before = float(small.relative_errors(small.start, torch.arange(60)).mean())
