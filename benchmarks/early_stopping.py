@@ -72,7 +72,7 @@ def run_benchmark(
         n_jobs=1,
         progress=progress,
     )
-    x = np.asarray(table.features)
+    x = np.asarray(table.features, dtype=np.float64)
     sides: dict[str, list[dict[str, float]]] = {name: [] for name in SETTINGS}
     for number in range(config.splits):
         order = np.random.default_rng([config.seed, number]).permutation(len(table))
