@@ -28,7 +28,7 @@ from bandgap.predictions.acquisition import (
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
-from bandgap.predictions.window_ranking import WindowRanking, rank_for_window
+from bandgap.predictions.window_ranking import WindowRanking, rank_for_window, scaled_to
 from bandgap.structures.ids import without_renaming
 
 Floats = NDArray[np.float64]
@@ -204,9 +204,15 @@ def next_structures(
         )[candidates]
         is_normal = predictions.p_metal is None
         if spread and details.means_eV.shape[0] >= MIN_DRAWS:
+            means = details.means_eV[:, ~has_warning]
+            noise_variance = details.noise_variance[~has_warning]
+            if is_normal:  # otherwise the quantiles below have the calibrated spread
+                means, noise_variance = scaled_to(
+                    means, noise_variance, predictions.sd_new_eV[candidates]
+                )
             window_ranking = rank_for_window(
-                details.means_eV[:, ~has_warning],
-                details.noise_variance[~has_warning],
+                means,
+                noise_variance,
                 window,
                 goal="chance" if criterion == CHANCE else "improvement",
                 single_scores=single_scores,

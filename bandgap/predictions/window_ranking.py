@@ -117,6 +117,27 @@ def rank_for_window(
     return WindowRanking(np.array(rows, dtype=np.int64), np.array(totals))
 
 
+def scaled_to(
+    means_eV: NDArray[np.floating], noise_variance: Floats, sds_eV: Floats
+) -> tuple[Floats, Floats]:
+    """Return draws (draw, n) and noise variances (n,) whose gaps have given standard deviations.
+
+    A calibrator changes the standard deviations of gaps and keeps their means. Deviations of the
+    draws from their mean and noise are scaled alike, so that correlations stay.
+
+    Parameters
+    ----------
+    means_eV, noise_variance
+        As in `rank_for_window`, without a calibrator.
+    sds_eV
+        Standard deviations of the gaps, (n,), in eV.
+    """
+    means = means_eV.astype(np.float64)
+    average = means.mean(axis=0)
+    factor = sds_eV / np.sqrt(means.var(axis=0) + noise_variance)
+    return average + factor * (means - average), factor**2 * noise_variance
+
+
 def chances_by_copula(
     window: Window,
     means_eV: NDArray[np.floating],

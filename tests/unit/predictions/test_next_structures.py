@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.csv_tables import csv_of_columns
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.next_structures import (
+    CHANCE,
     CRITERIA,
     DISTANCE,
     MOST,
@@ -15,6 +17,7 @@ from bandgap.predictions.next_structures import (
     next_structures,
 )
 from bandgap.predictions.table import Predictions, predictions_from_draws
+from bandgap.predictions.window import Window
 from bandgap.structures.ids import with_new_id, without_renaming
 from bandgap.structures.records import Problem, StructureRecord
 
@@ -112,3 +115,14 @@ def test_few_draws_allow_only_the_distance_criterion():
     assert criteria(details) == [DISTANCE]
     with pytest.raises(InputError, match="this run has 1 draws, at least 8 are needed"):
         next_structures(predictions, details, criterion=REDUCTION)
+
+
+def test_chance_of_a_batch_follows_the_calibrated_spread():
+    predictions, details = predicted(["", "", ""], draws=400)
+    wider = Calibrator("variance", ("a",), ("a.cif",), 0, 10, factor=3.0).apply(predictions)
+    window = Window(2.5, 3.0)
+    for given in (predictions, wider):
+        table = next_structures(given, details, criterion=CHANCE, count=3, window=window)
+        alone = given.window_probability(window)[table.rows[0]]
+        # The gaps are normal up to 400 draws of their means.
+        assert table.window_ranking.totals[0] == pytest.approx(alone, abs=0.01)
