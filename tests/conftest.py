@@ -11,8 +11,6 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 MAX_WORKERS = 4  # Each needs about 1 GB of memory.
-# Failures of a browser test that a busy machine can cause.
-WAITED_IN_VAIN = ["TimeoutError", "(Locator|Page) expected"]
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
@@ -65,11 +63,11 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Remove the time limit of soak tests, and repeat a browser test once that waited in vain."""
+    """Remove the time limit of soak tests, and repeat a browser test that fails once."""
     if item.get_closest_marker("soak"):
         item.add_marker(pytest.mark.timeout(0))
     elif item.get_closest_marker("browser"):
-        item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=WAITED_IN_VAIN))
+        item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,9 +2,10 @@
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from PIL import Image, ImageChops
@@ -84,7 +85,8 @@ def folder() -> Path:
     return path
 
 
-LOOKS = 5  # at the focus, before it counts as invisible
+LOOKS = 5  # at a page, before it counts as wrong
+T = TypeVar("T")
 
 
 def expect_ready(page: Page, title: str) -> None:
@@ -94,6 +96,21 @@ def expect_ready(page: Page, title: str) -> None:
     expect(error).to_have_count(0)
     page.wait_for_function(_READY, polling=100)
     expect(error).to_have_count(0)
+
+
+def expect_soon(page: Page, look: Callable[[], T], condition: Callable[[T], bool]) -> None:
+    """Look at a page until a condition holds; a busy machine draws late."""
+    for _ in range(LOOKS):
+        value = look()
+        if condition(value):
+            return
+        page.wait_for_timeout(500)
+    raise AssertionError(f"after {LOOKS} looks at {page.url}: {value}")
+
+
+def expect_no_faint_texts(page: Page) -> None:
+    """Wait until every text has enough contrast."""
+    expect_soon(page, lambda: faint_texts(page), lambda texts: texts == [])
 
 
 def page_height(page: Page) -> int:

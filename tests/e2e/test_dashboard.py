@@ -14,8 +14,9 @@ from tests.e2e.browsing import (
     PAGES,
     TOUR_KB,
     Stop,
+    expect_no_faint_texts,
     expect_ready,
-    faint_texts,
+    expect_soon,
     page_height,
     picture,
     tab_to,
@@ -71,21 +72,22 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_them
         "Three steps",
     ):
         expect(page.get_by_text(text)).to_be_visible()
-    assert page.get_by_test_id("stBaseButton-primary").count() == 1
+    expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
     expect_to_fit(page, "home-empty")
 
 
 def expect_to_fit(page: Page, name: str) -> None:
     """Take pictures of the page; it fits the window, and its texts are legible in both themes."""
     picture(page, f"{name}-{WIDE}", width=WIDE)
-    assert faint_texts(page) == []
+    expect_no_faint_texts(page)
     page.emulate_media(color_scheme="dark")
     picture(page, f"{name}-{WIDE}-dark", width=WIDE)
-    assert faint_texts(page) == [], "in the dark theme"
+    expect_no_faint_texts(page)
     page.emulate_media(color_scheme="light")
     picture(page, f"{name}-{PHONE}", width=PHONE)
-    assert page.evaluate(_WIDER) == [0, 0], "pixels that the page is wider than the window"
-    assert page_height(page) <= TALLEST_ON_PHONE, "pixels"
+    # Pixels that the page is wider than the window, and its height.
+    expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
+    expect_soon(page, lambda: page_height(page), lambda height: height <= TALLEST_ON_PHONE)
 
 
 def follow_link(page: Page, title: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browsing import expect_ready
+from tests.e2e.browsing import expect_ready, expect_soon
 from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser
@@ -33,10 +33,9 @@ def test_document_with_tables_formulas_and_code_fits_both_widths(
     for width in (WIDE, PHONE):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)  # the layout follows the new size
-        assert page.evaluate(_WIDER) == [0, 0], f"at {width} pixels"
-    assert page.locator(".katex-error").count() == 0
-    scrolling = page.evaluate(_SCROLLS)
-    assert scrolling and set(scrolling) == {"auto"}
+        expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
+    expect(page.locator(".katex-error")).to_have_count(0)
+    expect_soon(page, lambda: page.evaluate(_SCROLLS), lambda styles: set(styles) == {"auto"})
 
 
 def test_links_of_the_guide_lead_to_a_heading_and_back(page: Page, server: Server) -> None:
@@ -48,6 +47,6 @@ def test_links_of_the_guide_lead_to_a_heading_and_back(page: Page, server: Serve
     page.get_by_role("link", name="domain", exact=True).click()
     expect_ready(page, "CSV columns")
     expect(page.locator("#domain")).to_be_in_viewport()
-    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop") > 500
+    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 500")
     page.go_back()
     expect_ready(page, "Three kinds of intervals")

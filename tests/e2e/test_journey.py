@@ -161,11 +161,11 @@ def test_page_opened_before_the_worker_has_registered_continues_by_itself(
     library.register_sources({})
     page.goto(server.at("train", ws=workspace))
     expect(page.get_by_text("this page then continues by itself")).to_be_visible(timeout=SOON_MS)
-    assert page.get_by_role("button", name="Start the transfer").count() == 0
+    expect(page.get_by_role("button", name="Start the transfer")).to_have_count(0)
     library.register_methods(methods)
     library.register_sources(sources)
     expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
-    assert page.get_by_text("this page then continues by itself").count() == 0
+    expect(page.get_by_text("this page then continues by itself")).to_have_count(0)
 
 
 def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
@@ -229,7 +229,7 @@ def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
     stranger = browser.new_page()
     stranger.goto(server.address, timeout=2 * SOON_MS)
     expect(stranger.get_by_text("Start with the demo data")).to_be_visible(timeout=SOON_MS)
-    assert stranger.get_by_text("urea.cif").count() == 0
+    expect(stranger.get_by_text("urea.cif")).to_have_count(0)
     stranger.close()
 
 
@@ -237,7 +237,7 @@ def test_page_at_phone_width_does_not_scroll_sideways(page: Page, server: Server
     page.set_viewport_size({"width": 400, "height": 800})
     page.goto(server.address)
     expect(page.get_by_role("button", name="Use the demo data")).to_be_visible(timeout=SOON_MS)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.wait_for_function("document.documentElement.scrollWidth <= 400")
     icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
     assert icon.startswith(("data:", "/", "./", server.address)), (
         f"{icon} is asked of another server"

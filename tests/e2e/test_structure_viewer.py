@@ -1,5 +1,6 @@
 """The viewer of structures in a browser with WebGL and in one without it."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -60,7 +61,7 @@ def test_atom_that_is_clicked_shows_its_site_and_bonds(with_webgl: Browser, serv
         box.click(position={"x": x * size["width"], "y": y * size["height"]})
         if "bonds to" in note.inner_text():
             break
-    assert "Å" in note.inner_text()
+    expect(note).to_contain_text("Å")
 
 
 def test_next_structure_and_more_cells_are_drawn_in_the_same_canvas(
@@ -75,12 +76,12 @@ def test_next_structure_and_more_cells_are_drawn_in_the_same_canvas(
     second = drawn_id(page)
     page.get_by_label("Cells").select_option("2")
     expect(page.locator(".box")).not_to_have_attribute("data-drawn", second)
-    assert drawn_id(page).endswith("-2")
+    expect(page.locator(".box")).to_have_attribute("data-drawn", re.compile("-2$"))
     for title in ("Train", "Data") * 9:
         page.get_by_role("link", name=title, exact=True).click()
         expect_ready(page, title)
     expect(page.locator(".box[data-drawn]")).to_be_visible()
-    assert page.locator(".box canvas").count() == 1
+    expect(page.locator(".box canvas")).to_have_count(1)
     assert [text for text in warnings if "Too many active WebGL" in text] == []
 
 

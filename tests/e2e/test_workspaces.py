@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browsing import PAGES, expect_ready, faint_texts, picture
+from tests.e2e.browsing import PAGES, expect_no_faint_texts, expect_ready, picture
 from tests.e2e.conftest import Dashboard, Server
 
 pytestmark = pytest.mark.browser
@@ -40,7 +40,7 @@ def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
         for title in reversed(titles[:-1]):
             page.go_back()
             expect_ready(page, title)
-            assert f"ws={dashboard.sample.id}" in page.url
+            page.wait_for_function("ws => location.search.includes(ws)", arg=dashboard.sample.id)
 
 
 def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashboard) -> None:
@@ -71,9 +71,9 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(
         page.goto(dashboard.at())
         offers = page.get_by_role("button", name="Continue: 1 data set, 0 runs")
         expect(offers).to_have_count(1)
-        assert page.get_by_test_id("stBaseButton-primary").count() == 1
+        expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
         picture(page, f"home-continue-{WIDE}", width=WIDE)
-        assert faint_texts(page) == []
+        expect_no_faint_texts(page)
         picture(page, f"home-continue-{PHONE}", width=PHONE)
         offers.click()
         page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
@@ -127,7 +127,7 @@ def test_unknown_workspace_shows_a_message_and_creates_none(
         page.get_by_role("button", name="Start a new workspace").click()
         expect_ready(page, "Train")
         page.wait_for_function("location.search.includes('ws=')")
-        assert workspace_id not in page.url
+        page.wait_for_function("id => !location.href.includes(id)", arg=workspace_id)
         page.reload()
         expect_ready(page, "Train")
 
