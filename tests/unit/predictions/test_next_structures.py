@@ -121,8 +121,8 @@ def test_chance_of_a_batch_follows_the_calibrated_spread():
     predictions, details = predicted(["", "", ""], draws=400)
     wider = Calibrator("variance", ("a",), ("a.cif",), 0, 10, factor=3.0).apply(predictions)
     window = Window(2.5, 3.0)
-    for given in (predictions, wider):
-        table = next_structures(given, details, criterion=CHANCE, count=3, window=window)
-        alone = given.window_probability(window)[table.rows[0]]
+    for gaps in (predictions, wider):
+        table = next_structures(gaps, details, criterion=CHANCE, count=3, window=window)
+        alone = gaps.window_probability(window)[table.rows[0]]
         # The gaps are normal up to 400 draws of their means.
         assert table.window_ranking.totals[0] == pytest.approx(alone, abs=0.01)
