@@ -31,6 +31,7 @@ NAMES = (
     "nptl",
     "nptl_head",
     "nptl_soup",
+    "nptl_greedy_soup",
     "last_layer_horseshoe",
     "last_layer_pcp",
     "last_layer_ridge",

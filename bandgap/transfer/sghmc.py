@@ -1,4 +1,4 @@
-"""Stochastic-gradient Hamiltonian Monte Carlo around the source, with the L2SP prior.
+"""Stochastic-gradient Hamiltonian Monte Carlo from the source, with an isotropic prior.
 
 Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020). Chains start
 at the source's hidden layers and the linear probe. Every cycle follows a cosine from
@@ -6,23 +6,27 @@ at the source's hidden layers and the linear probe. Every cycle follows a cosine
 
     U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2
 
-at temperature T, with s^2 the probe's residual variance. `inference/batch/updates.py` has the
-update, whose learning rate is that of the mean loss.
+at temperature T, with s^2 the probe's residual variance and phi the hidden layers, whose prior is
+N(phi*, I / (w n)): L2SP, around the source phi*, or with zero mean (phi* = 0), which knows the
+source by the start alone. `inference/batch/updates.py` has the update, whose learning rate is that
+of the mean loss.
 
-The prior and the noise are isotropic, so the row space of the training rows is exact. The component
-orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance at the end
-of each cycle is computed here.
+With L2SP the row space of the training rows is exact, because prior and noise are isotropic. The
+component orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance
+at the end of each cycle is computed here. With zero mean it also moves towards zero, from a
+different place for each weight, so that chains run in full coordinates.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
+from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.penalties import L2SP, Penalty, ZeroMean
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
@@ -30,7 +34,7 @@ from bandgap.inference.stochastic_gradient.sghmc import velocity_noise_variance
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.folds import HeldOut, Start
+from bandgap.transfer.shared.folds import HeldOut, Start, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
@@ -41,12 +45,15 @@ DIVERGED: Final = (
 )
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
+Prior = Literal["l2sp", "zero_mean"]
+
 
 @dataclass(frozen=True)
 class SghmcConfig(Scales):
     """Chains and cycles (one draw each), settings of the update, prior, held-out rows, scales.
 
-    `epochs` are those of a cycle; `strength` is w of the prior.
+    `epochs` are those of a cycle; `strength` is w of the prior, and `prior` "l2sp" or "zero_mean"
+    says where its mean is: at the source's hidden layers or at zero.
     """
 
     chains: int = 5
@@ -58,6 +65,7 @@ class SghmcConfig(Scales):
     temperature: float = 1e-4
     strength: float = 1e-2
     sigma: HeldOut = "auto"
+    prior: Prior = "l2sp"
 
     def __post_init__(self) -> None:
         if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
@@ -65,6 +73,10 @@ class SghmcConfig(Scales):
                 f"sghmc: {self.chains} chains, {self.cycles} cycles, temperature "
                 f"{self.temperature}, strength {self.strength}. Accepted: whole numbers from 1, "
                 "numbers from 0."
+            )
+        if self.prior not in get_args(Prior):
+            raise ConfigError(
+                f"sghmc: prior {self.prior!r}. Accepted: {', '.join(get_args(Prior))}."
             )
         training_of(self)
 
@@ -85,6 +97,8 @@ def fit(
     """
     setting = Setting("strength", (config.strength,), config.strength)
     cycles = Cycles(config.cycles, config.temperature)
+    is_around_zero = config.prior == "zero_mean"
+    recipe = SghmcRecipe(first_weights(source).T if is_around_zero else None)
 
     def attempt(number: int) -> NetworkPosterior:
         rate = config.learning_rate / 4**number
@@ -93,12 +107,14 @@ def fit(
             config.chains, 1, setting, config.sigma, config.scales, training_of(slower), cycles
         )
         trained = fit_stacked(
-            source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress
+            source, data, recipe, plan, seed=seed, device=device, progress=progress
         )
         start = trained.start
-        outside = outside_sd(
-            slower, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
-        )
+        outside = np.zeros(config.cycles)  # full coordinates have no outside
+        if not is_around_zero:
+            outside = outside_sd(
+                slower, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
+            )
         restarted = DIVERGED.format(rate=config.learning_rate, last_rate=rate)
         return stacked_posterior(
             source,
@@ -119,16 +135,24 @@ def fit(
 
 @dataclass(frozen=True)
 class SghmcRecipe:
-    """All rows with the noise variance of the probe, and the pull of the prior."""
+    """All rows with the noise variance of the probe, and the pull of the prior.
+
+    `first` is theta_hat_1 (p + 1, width) for the prior around zero, None for L2SP.
+    """
+
+    first: Tensor | None = None
 
     def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
         """Return the rows of a chain."""
         y = start.y[start.trained]
         return Sample(np.full(y.size, 2.0), y, start.probe.head, noise_variance(start))
 
-    def penalty(self, members: Members) -> L2SP:
-        """Return the pull to the source's hidden layers, on the scale of the mean loss."""
-        return L2SP(members.values * members.variances, members.between)
+    def penalty(self, members: Members) -> Penalty:
+        """Return the pull to the source or to zero, on the scale of the mean loss."""
+        strength = members.values * members.variances
+        if self.first is None:
+            return L2SP(strength, members.between)
+        return ZeroMean(strength, self.first.to(strength))
 
 
 def noise_variance(start: Start) -> float:
@@ -170,6 +194,7 @@ def training_of(config: SghmcConfig) -> StackTraining:
         epochs=config.epochs,
         batch_size=config.batch_size,
         clip=0.0,
+        coordinates="full" if config.prior == "zero_mean" else "row_space",
     )
 
 

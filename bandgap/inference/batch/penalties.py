@@ -2,14 +2,16 @@
 
 With half the squared error per row as loss and phi* the start, the added gradients are
 
-    L2SP (Li, Grandvalet and Davoine, 2018)          w (phi - phi*) PTYL (Shwartz-Ziv and others,
-    2022)              (1 / n) S^-1 (phi - mu),  S = gamma S_swag + eps I
+    L2SP (Li, Grandvalet and Davoine, 2018)      w (phi - phi*)
+    zero mean                                    w phi
+    PTYL (Shwartz-Ziv and others, 2022)          (1 / n) S^-1 (phi - mu),  S = gamma S_swag + eps I
 
 S_swag and mu come from snapshots of the source's training, and S^-1 = A^-1 - W W' with K columns
 (`swag.py`).
 
-An isotropic prior has the same form in the row space of the first layer's inputs. The prior of PTYL
-does not, and needs full coordinates.
+An isotropic prior around the start has the same form in the row space of the first layer's inputs,
+where the weights outside of it do not move. The prior of PTYL does not, and around zero the weights
+outside move too: both need full coordinates.
 """
 
 from collections.abc import Sequence
@@ -51,6 +53,25 @@ class L2SP:
             stack.gradients[level].addcmul_(by, stack.weights[level] - start)
 
     def of(self, samples: Tensor) -> "L2SP":
+        """Return the penalty of these samples alone."""
+        return replace(self, strength=self.strength[samples])
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroMean:
+    """Pull of the hidden layers to zero, in full coordinates."""
+
+    strength: Tensor  # w, (S,)
+    first: Tensor  # theta_hat_1, at which the first layer's weights are 0, (in + 1, out)
+
+    def add_gradient(self, stack: Stack) -> None:
+        """Add w phi."""
+        by = self.strength[:, None, None]
+        stack.gradients[0].addcmul_(by, stack.weights[0] + self.first)
+        for level in range(1, len(stack.weights) - 1):
+            stack.gradients[level].addcmul_(by, stack.weights[level])
+
+    def of(self, samples: Tensor) -> "ZeroMean":
         """Return the penalty of these samples alone."""
         return replace(self, strength=self.strength[samples])
 

@@ -14,6 +14,7 @@ QUICK = {
     "sghmc": {},
     "nptl": {"samples": 10},
     "nptl_soup": {"samples": 10},
+    "nptl_greedy_soup": {"samples": 10},
 }
 
 

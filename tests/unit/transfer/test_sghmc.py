@@ -1,13 +1,14 @@
 """SGHMC: chains and cycles become chains and draws; variance outside the row space."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.penalties import L2SP, ZeroMean
 from bandgap.inference.batch.rows import Samples, first_layer
 from bandgap.inference.batch.training import Cycles, train_stack
 from bandgap.transfer import sghmc
@@ -108,6 +109,81 @@ def test_part_outside_the_row_space_has_the_spread_of_full_chains():
         outside = first - small.basis @ (small.basis.T @ first)
         count = chains * (41 - small.basis.shape[1]) * 4
         assert abs(float((outside**2).sum()) / count / sd**2 - 1) < 4 * np.sqrt(2 / count)
+
+
+def test_zero_mean_prior_pulls_weights_that_no_row_moves_to_zero():
+    """12 rows, 40 inputs, 60 chains: outside the row space the law is exactly normal.
+
+    Its mean is a factor times the source's weights, its spread that of the prior around the source:
+    both within 4 standard errors.
+    """
+    config = SghmcConfig(
+        cycles=2,
+        epochs=5,
+        batch_size=4,
+        learning_rate=0.01,
+        temperature=0.02,
+        strength=3.0,
+        prior="zero_mean",
+    )
+    rng, chains, variance = np.random.default_rng(0), 60, 0.7
+    x, theta = rng.normal(size=(12, 40)), torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
+    every = np.ones(12, dtype=bool)
+    full = first_layer(theta, x, trained=every, coordinates="full")
+    basis = first_layer(theta, x, trained=every, coordinates="row_space").basis
+    samples = Samples(
+        layer=np.zeros(chains, dtype=int),
+        omega=np.full((chains, 12), 2.0),
+        labels=np.tile(rng.normal(size=12), (chains, 1)),
+        heads=np.tile(0.3 * rng.normal(size=5), (chains, 1)),
+        numbers=np.arange(chains),
+        folds=np.full(chains, -1),
+        n_rows=np.full(chains, 12),
+        variances=np.full(chains, variance),
+    )
+    ends = train_stack(
+        [full],
+        [],
+        samples,
+        config=training_of(config),
+        seed=0,
+        device=torch.device("cpu"),
+        penalty=ZeroMean(torch.full((chains,), variance * config.strength), theta.T.float()),
+        cycles=Cycles(config.cycles, config.temperature),
+    )
+    sds = outside_sd(config, n_rows=12, n_all=12, variance=variance)
+    steps, factor, velocity = 15, 1.0, 0.0
+    start = theta.T - basis @ (basis.T @ theta.T)
+    for weights, sd in zip(ends, sds, strict=True):
+        for step in range(steps):
+            rate = 0.5 * config.learning_rate * (1 + math.cos(math.pi * step / steps))
+            velocity = config.momentum * velocity - rate * config.strength * variance * factor
+            factor += velocity
+        moved = weights[0].double() + theta.T
+        outside = moved - basis @ (basis.T @ moved)
+        along = float((outside * start).sum()) / float((start**2).sum()) / chains
+        assert abs(along - factor) < 4 * sd / float(start.norm()) / math.sqrt(chains)
+        spread = outside - factor * start
+        count = chains * (41 - basis.shape[1]) * 4
+        assert abs(float((spread**2).sum()) / count / sd**2 - 1) < 4 * np.sqrt(2 / count)
+    assert abs(factor) < 0.7  # the prior has moved them
+
+
+def test_a_stronger_prior_around_zero_makes_smaller_hidden_weights(source_of, target):
+    norms = []
+    for strength in (0.0, 50.0):
+        config = dataclasses.replace(QUICK, strength=strength, prior="zero_mean")
+        posterior = sghmc.fit(source_of(), target, config, seed=0, device="cpu")
+        assert (posterior.scale_1 == 0).all()  # all weights are coordinates
+        first = posterior.theta_hat_1 + posterior.coordinates
+        norms.append([first.norm(), *(layer.norm() for layer in posterior.upper[:-1])])
+    weak, strong = np.array(norms)
+    assert (strong < 0.9 * weak).all()
+
+
+def test_an_unknown_prior_is_refused():
+    with pytest.raises(ConfigError, match="sghmc: prior 'flat'. Accepted: l2sp, zero_mean"):
+        SghmcConfig(prior="flat")
 
 
 def test_temperature_of_zero_leaves_nothing_outside():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bandgap.inference.batch.kernels import make_stack
-from bandgap.inference.batch.penalties import L2SP, PTYL
+from bandgap.inference.batch.penalties import L2SP, PTYL, ZeroMean
 from bandgap.networks.swag import Snapshots, snapshot_prior
 from tests.unit.inference.batch.stacks import EXACT, problem, trained_stack
 
@@ -122,3 +122,19 @@ def test_strong_l2sp_keeps_hidden_layers_at_the_source(strength, farthest):
     weights = trained_stack([layer], between, samples, config, penalty=penalty)
     moved = max(float(weights[0].abs().max()), float((weights[1] - between[0]).abs().max()))
     assert 0 < moved < farthest
+
+
+def test_zero_mean_is_the_gradient_of_half_the_squared_hidden_weights():
+    stack, _, first = random_stack(3)
+    strength = torch.tensor([0.0, 0.5, 2.0], dtype=torch.float64)
+    hidden = [stack.weights[0].clone(), stack.weights[1].clone()]
+    for layer in hidden:
+        layer.requires_grad_(True)
+    squares = ((hidden[0] + first) ** 2).sum((1, 2)) + (hidden[1] ** 2).sum((1, 2))
+    (0.5 * strength * squares).sum().backward()
+    penalty = ZeroMean(strength, first)
+    penalty.add_gradient(stack)
+    for level, layer in enumerate(hidden):
+        np.testing.assert_allclose(stack.gradients[level], layer.grad, rtol=1e-12)
+    assert (stack.gradients[2] == 0).all()  # the output layer is free
+    assert penalty.of(torch.tensor([2])).strength.tolist() == [2.0]
