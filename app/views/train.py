@@ -72,6 +72,12 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
     row = tables.pick(
         table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
     )
+    if any(job.state == "finished" for job in jobs.values()):
+        st.page_link(
+            "views/compare.py",
+            label="Errors, notes and tags of finished runs",
+            icon=":material/compare_arrows:",
+        )
     cancel_all(jobs)
     manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:

@@ -66,6 +66,13 @@ CREATE TABLE IF NOT EXISTS deleted_dataset (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL) WITHOUT ROWID
 """
 
+# Notes on runs. Made in files that lack it too.
+RUN_NOTES = """
+CREATE TABLE IF NOT EXISTS run_note (
+  run TEXT PRIMARY KEY, workspace TEXT NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL)
+  WITHOUT ROWID
+"""
+
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
@@ -114,6 +121,7 @@ class Database:
                     "or set BANDGAP_HOME to another folder."
                 )
             connection.execute(DELETED_DATASETS)
+            connection.execute(RUN_NOTES)
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""

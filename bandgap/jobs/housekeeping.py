@@ -216,6 +216,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
         connection.execute(
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
+        connection.execute("DELETE FROM run_note WHERE run = ?", (run.id,))
         jobs.forget(run.workspace, [*transfers, *predictions])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
