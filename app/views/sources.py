@@ -1,4 +1,4 @@
-"""Source models: the list, their training data and errors, and forms that train or add one."""
+"""Source models: list, training data, errors, forms that train or add one or add a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +13,7 @@ from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
+from app.components.sources.run_upload import run_upload
 from app.components.sources.source_setup import source_form
 from app.components.sources.source_upload import source_upload
 from bandgap import plots
@@ -48,6 +49,7 @@ def page() -> None:
         source_form(datasets, usable, primary=True)
     with st.expander("Add a source model that was trained in a shell"):
         source_upload()
+    run_upload()
 
 
 def unfinished_job(jobs: list[Job]) -> None:

@@ -23,7 +23,7 @@ def page() -> None:
     library = stores.library()
     workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
-    jobs = stores.jobs_of("transfer")
+    jobs = stores.run_jobs()
     runs = active_first(library.runs(workspace), lambda run: jobs.get(run.job))
     if runs:
         run_list(runs, jobs, stores.dataset_names(workspace))
@@ -65,7 +65,8 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
         job_panel(jobs[runs[0].job], noun="transfer")
     if run.job in jobs:
         run_now(run, jobs[run.job])
-    follow(jobs)
+    transfers = stores.jobs_of("transfer")
+    follow(transfers)
     st.subheader("Runs", anchor=False)
     table = tables.run_frame(runs, jobs, names)
     key = f"runs-{len(runs)}"
@@ -78,7 +79,7 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
             label="Errors, notes and tags of finished runs",
             icon=":material/compare_arrows:",
         )
-    cancel_all(jobs)
+    cancel_all(transfers)
     manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:
         session.choose("run", runs[row].id)

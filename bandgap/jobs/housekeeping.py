@@ -191,7 +191,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
         return
     all_predictions = _predictions(jobs, run.workspace)
     predictions = [job for job in all_predictions if _is_of_run(job, run)]
-    all_transfers = jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
+    all_transfers = jobs.jobs(run.workspace, kinds=["transfer", "add_run"], limit=10_000)
     transfers = [job for job in all_transfers if job.subject == run.id]
     refits = [job for job in all_transfers if job.payload.get(PARENT) == run.id]
     for job in (*transfers, *refits, *predictions):

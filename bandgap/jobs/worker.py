@@ -21,6 +21,7 @@ from types import FrameType
 from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
+from bandgap.jobs.added_runs import drop_unfinished_runs
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import (
@@ -49,6 +50,7 @@ TIME_LIMITS_S = {
     "label_calculations": 1800.0,
     "shapes": 1800.0,
     "add_source": 1800.0,
+    "add_run": 1800.0,
 }
 
 
@@ -118,6 +120,7 @@ class Worker:
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             drop_unused_uploads(Library(self._home))
             drop_unfinished_sources(Library(self._home))
+            drop_unfinished_runs(self._home, Library(self._home))
             drop_unused_workspaces(Library(self._home))
             drop_unfinished_writes(self._home)
             while not self._stopping and not until():

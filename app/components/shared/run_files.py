@@ -210,7 +210,7 @@ def _calibrated(path: Path, calibrator: str, _calibrator: Calibrator) -> Predict
 
 def finished_runs() -> dict[str, RunRow]:
     """Return the finished runs of the workspace by id, newest first."""
-    jobs = stores.jobs_of("transfer")
+    jobs = stores.run_jobs()
     runs = stores.library().runs(session.workspace())
     return {run.id: run for run in runs if run.job in jobs and jobs[run.job].state == "finished"}
 

@@ -29,7 +29,7 @@ def run_now(run: RunRow, job: Job) -> None:
     """
     if not job.active:  # the panel of an active job has the title
         st.subheader(words.escaped(run.title), anchor=False)
-    job_panel(job, noun="transfer")
+    job_panel(job, noun="transfer" if job.kind == "transfer" else "check of the run")
     if job.active:
         st.session_state[WATCHED] = job.id
     elif _has_just_finished(run, job):
