@@ -7,6 +7,7 @@ import streamlit as st
 from app.components.result.run_result import RunResult
 from app.components.shared import stores, tables, words
 from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import pictures_of_ids
 from bandgap.evaluation.result_verdict import far_rows
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import row_of
@@ -26,8 +27,9 @@ def worst_view(result: RunResult) -> None:
     table = worst_frame(result)
     n_far = far_rows(result.heldout).size
     st.markdown("**The largest errors**")
+    pictures = pictures_of_ids(result.run.dataset, table["id"].tolist())
     position = tables.pick(
-        table,
+        tables.with_pictures(table, pictures),
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
