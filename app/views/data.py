@@ -50,6 +50,7 @@ def page() -> None:
             dataset,
             counts,
             stamp=f"{job.id if job else ''}-{dataset.labels}-{stores.home().folder}",
+            primary=not is_reading,
         )
     with st.expander("Add another data set"):
         upload_form()
@@ -72,11 +73,16 @@ def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
     return by_id[picked]
 
 
-def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
+def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: bool) -> None:
     advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + advice)
-    if counts["usable"] >= stores.MIN_LABELLED:
-        st.page_link("views/train.py", label="Train on these", icon=":material/arrow_forward:")
+    if counts["usable"] >= stores.MIN_LABELLED and st.button(
+        "Train on these",
+        type="primary" if primary else "secondary",
+        icon=":material/model_training:",
+        key=f"train-on-{dataset.id}",
+    ):
+        st.switch_page("views/train.py")
     view = st.segmented_control(
         "View",
         VIEWS,
