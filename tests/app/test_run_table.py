@@ -170,3 +170,12 @@ def test_note_is_deleted_with_its_run_and_is_of_its_workspace_alone(
     assert run_notes(workspace.library, workspace.id) == {}
     stranger = "00000000-0000-4000-8000-000000000000"
     assert not visit("compare", ws=stranger, runs=",".join(runs)).data_editor
+
+
+def test_columns_up_to_the_tags_fit_beside_the_navigation_at_1280_pixels() -> None:
+    from app.components.compare.run_table import _columns
+
+    columns = _columns([])
+    names = list(columns)
+    widths = [columns[name]["width"] for name in names[: names.index("data") + 1]]
+    assert names[:2] == ["compare", "run"] and sum(widths) <= 848 and min(widths) >= 50

@@ -71,6 +71,7 @@ def run_table(
         height=tables.height(table, ROWS),
         column_config=_columns(tag_options),
         disabled=[name for name in table.columns if name not in (TICK, "note", "tags")],
+        placeholder="",
         alt="Finished runs of this workspace with their errors, notes and tags",
     )
     st.caption(
@@ -197,8 +198,8 @@ def _store_note(run_id: str, values: Mapping[str, Any], note: RunNote) -> None:
 def _columns(tags: Sequence[str]) -> dict[str, Any]:
     coverage = words.sentence(Quantity.COVERAGE.help)
     return {
-        TICK: st.column_config.CheckboxColumn("✓", width=36, help="Compare this run.", pinned=True),
-        "run": st.column_config.TextColumn("run", width=170, pinned=True),
+        TICK: st.column_config.CheckboxColumn("tick", width=62, help=_TICK_HELP, pinned=True),
+        "run": st.column_config.TextColumn("run", width=228, pinned=True),
         "rmse_eV": st.column_config.NumberColumn(
             "RMSE (eV)", help=Quantity.RMSE.help, format="%.3f", width=76
         ),
@@ -215,18 +216,21 @@ def _columns(tags: Sequence[str]) -> dict[str, Any]:
             "n", help="Number of labelled structures that it learned from.", width=50
         ),
         "note": st.column_config.TextColumn(
-            "note", help="Yours; double-click to write.", width=130, max_chars=MAX_NOTE
+            "note", help="Yours; double-click to write.", width=120, max_chars=MAX_NOTE
         ),
         "tags": st.column_config.MultiselectColumn(
             "tags",
             help="Yours; double-click to choose or write. A tag can be found above.",
-            width=96,
+            width=90,
             options=list(tags),
             accept_new_options=True,
         ),
-        "data": st.column_config.TextColumn("data set", width=110),
+        "data": st.column_config.TextColumn("data set", width=84),
         "time": st.column_config.TextColumn(
             "time", help="Of the whole transfer on the machine that ran it.", width=74
         ),
         "method": st.column_config.TextColumn("method", width=150),
     }
+
+
+_TICK_HELP = "Compare this run with the others that are ticked."

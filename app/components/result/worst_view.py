@@ -14,6 +14,7 @@ from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
 ROWS = 6
+SHOWN_ROWS = 4  # the others scroll, as rows with pictures are high
 COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -33,7 +34,7 @@ def worst_view(result: RunResult) -> None:
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
-        rows=ROWS,
+        rows=SHOWN_ROWS,
     )
     far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
