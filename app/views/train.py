@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables
+from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
 from app.components.train.run_now import cancel_all, follow, manage_expander, run_now
@@ -17,6 +18,12 @@ from bandgap.jobs.store import Job
 
 
 def page() -> None:
+    sections()
+    bin_expander()
+
+
+def sections() -> None:
+    """Draw all of the page but the bin."""
     frame.heading(
         "Train", "Transfer a source model to your crystals, and learn how far to trust it."
     )

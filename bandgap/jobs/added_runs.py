@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.jobs.deletions import make_room
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, owner_only
 from bandgap.jobs.housekeeping import checked_name
@@ -58,6 +59,7 @@ def add_run_archive(
     if earlier is not None and (earlier.active or earlier.state == "finished"):
         return earlier
     check_quota(library, workspace, adding=n_bytes)
+    make_room(jobs, library, "run", run_id)
     folder = library.home.run_folder(run_id)
     shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled while it waited
     with owner_only():

@@ -73,6 +73,14 @@ CREATE TABLE IF NOT EXISTS run_note (
   WITHOUT ROWID
 """
 
+# What is in the bins of workspaces. Made in files that lack it too.
+DELETIONS = """
+CREATE TABLE IF NOT EXISTS deletion (
+  kind TEXT NOT NULL, id TEXT NOT NULL, workspace TEXT NOT NULL, name TEXT NOT NULL,
+  time REAL NOT NULL, jobs TEXT NOT NULL, datasets TEXT NOT NULL, PRIMARY KEY (kind, id))
+  WITHOUT ROWID
+"""
+
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
@@ -122,6 +130,7 @@ class Database:
                 )
             connection.execute(DELETED_DATASETS)
             connection.execute(RUN_NOTES)
+            connection.execute(DELETIONS)
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""

@@ -22,6 +22,7 @@ from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.added_runs import drop_unfinished_runs
+from bandgap.jobs.deletions import drop_old_deletions
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import (
@@ -118,6 +119,7 @@ class Worker:
                 begin(self._home)
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
+            drop_old_deletions(self._home)
             drop_unused_uploads(Library(self._home))
             drop_unfinished_sources(Library(self._home))
             drop_unfinished_runs(self._home, Library(self._home))

@@ -22,7 +22,7 @@ def demo_crystals_button(run: RunRow) -> bool:
     datasets = stores.library().datasets(session.workspace())
     if not any(d.id == run.dataset and d.origin == "demo" for d in datasets):
         return False
-    dataset_id = str(uuid.uuid5(uuid.UUID(session.workspace()), NAME))
+    dataset_id = str(uuid.uuid5(uuid.UUID(session.workspace()), f"{NAME} {run.id}"))
     jobs = stores.jobs_of("predict").values()
     if any((job.payload["run"], job.payload["dataset"]) == (run.id, dataset_id) for job in jobs):
         return False

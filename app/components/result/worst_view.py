@@ -34,7 +34,7 @@ def worst_view(result: RunResult) -> None:
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
-        rows=SHOWN_ROWS,
+        rows=SHOWN_ROWS if any(pictures) else ROWS,
     )
     far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
