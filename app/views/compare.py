@@ -4,13 +4,13 @@ import streamlit as st
 
 from app import session
 from app.components.compare import compare_view
+from app.components.compare.run_table import run_table
 from app.components.shared import frame, stores, words
 from app.components.shared.run_choice import DELETED_DATA, choose_level, run_labels
 from app.components.shared.run_files import finished_runs, stored_run
 from bandgap.evaluation.paired import Figure
 from bandgap.evaluation.run_tables import (
     FEWEST_RUNS,
-    MOST_RUNS,
     StoredRun,
     figures_table,
 )
@@ -75,29 +75,35 @@ def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:
 
 
 def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
-    """Return all finished runs, and the selected runs that can be read, in their order."""
+    """Draw the table of runs; return those that can be compared, and the ticked ones that are read.
+
+    The second list has the order of the ticks, and is empty where there are too few.
+    """
+    finished = finished_runs()
     jobs = stores.jobs_of("transfer")
     # the error of a refit is that of its parent
-    runs = {id: run for id, run in finished_runs().items() if not parent_of(jobs.get(run.job))}
+    refits = {run.id for run in finished.values() if parent_of(jobs.get(run.job))}
+    runs = {run_id: run for run_id, run in finished.items() if run_id not in refits}
+    names = stores.dataset_names(session.workspace())
+    labels = run_labels(finished, names, stores.sources())
+    ticked = (
+        run_table(
+            finished,
+            labels=labels,
+            datasets=names,
+            proposed=_same_data(runs),
+            refits=refits,
+        )
+        if finished
+        else []
+    )
     if len(runs) < FEWEST_RUNS:
         _too_few(len(runs))
         return runs, []
-    labels = run_labels(runs, stores.dataset_names(session.workspace()), stores.sources())
-    in_address = [run for run in session.selected_id("runs").split(",") if run in runs][:MOST_RUNS]
-    picked = st.multiselect(
-        f"Runs to compare ({FEWEST_RUNS} to {MOST_RUNS})",
-        list(runs),
-        default=in_address or _same_data(runs),
-        max_selections=MOST_RUNS,
-        format_func=labels.__getitem__,
-        key=f"compare-{len(runs)}",
-        placeholder="Choose finished runs",
-    )
-    session.choose("runs", ",".join(picked))
-    if len(picked) < FEWEST_RUNS:
-        st.info(f"Choose at least {FEWEST_RUNS} runs.", icon=":material/compare_arrows:")
+    if len(ticked) < FEWEST_RUNS:
+        st.info(f"Tick at least {FEWEST_RUNS} runs.", icon=":material/compare_arrows:")
         return runs, []
-    return runs, _read([runs[run] for run in picked], labels)
+    return runs, _read([runs[run] for run in ticked], labels)
 
 
 def _read(rows: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
@@ -120,6 +126,8 @@ def _read(rows: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
 
 def _same_data(runs: dict[str, RunRow]) -> list[str]:
     """Return the initial selection: runs on the newest run's data set, else the newest runs."""
+    if not runs:
+        return []
     newest = next(iter(runs.values())).dataset
     same = [run.id for run in runs.values() if run.dataset == newest]
     return (same if len(same) >= FEWEST_RUNS else list(runs))[:_DEFAULT]

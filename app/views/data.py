@@ -16,10 +16,12 @@ from app.components.data.labels import labels_view
 from app.components.data.verdict_view import verdict_view
 from app.components.shared import frame, stores, tables, uploads, words
 from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose
+from bandgap.jobs.deletions import KEPT_DAYS, bin_dataset
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
-from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
+from bandgap.jobs.housekeeping import Losses, losses, rename_dataset
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
@@ -29,6 +31,12 @@ VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 
 
 def page() -> None:
+    sections()
+    bin_expander()
+
+
+def sections() -> None:
+    """Draw all of the page but the bin."""
     frame.heading("Data", "Crystal structures and the band gaps that are known for some of them.")
     datasets = stores.library().datasets(session.workspace())
     is_reading = calculations_view()
@@ -50,6 +58,7 @@ def page() -> None:
             dataset,
             counts,
             stamp=f"{job.id if job else ''}-{dataset.labels}-{stores.home().folder}",
+            primary=not is_reading,
         )
     with st.expander("Add another data set"):
         upload_form()
@@ -72,11 +81,16 @@ def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
     return by_id[picked]
 
 
-def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
+def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: bool) -> None:
     advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + advice)
-    if counts["usable"] >= stores.MIN_LABELLED:
-        st.page_link("views/train.py", label="Train on these", icon=":material/arrow_forward:")
+    if counts["usable"] >= stores.MIN_LABELLED and st.button(
+        "Train on these",
+        type="primary" if primary else "secondary",
+        icon=":material/model_training:",
+        key=f"train-on-{dataset.id}",
+    ):
+        st.switch_page("views/train.py")
     view = st.segmented_control(
         "View",
         VIEWS,
@@ -125,7 +139,7 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             delete_button(
                 dataset.id,
                 dataset.name,
-                lambda: delete_dataset(library, workspace, dataset.id),
+                lambda: bin_dataset(library, workspace, dataset.id),
                 label="Delete the data set",
                 sure="Yes, delete this data set",
                 forget="data",
@@ -145,7 +159,8 @@ def losses_sentence(removed: Losses) -> str:
     return (
         f"Deleting removes {words.count(removed.structures, 'structure')} with "
         f"{words.count(removed.gaps, 'gap')} and {words.count(removed.files, 'uploaded file')} "
-        f"({words.size(removed.n_bytes)}). {stay}. This cannot be undone."
+        f"({words.size(removed.n_bytes)}). {stay}. The bin keeps it for {KEPT_DAYS} "
+        "days."
     )
 
 
@@ -153,8 +168,11 @@ def _space(datasets: list[Dataset]) -> None:
     usage = workspace_usage(stores.library(), session.workspace())
     quota = quota_bytes()
     limit = f" of at most {words.size(quota)}" if quota else ""
-    runs = f", {words.size(usage.runs)} of it in runs" if usage.runs else ""
-    st.write(f"This workspace takes **{words.size(usage.total)}**{limit}{runs}.")
+    shares = (("runs", usage.runs), ("the bin", usage.bin))
+    parts = "".join(
+        f", {words.size(n_bytes)} of it in {name}" for name, n_bytes in shares if n_bytes
+    )
+    st.write(f"This workspace takes **{words.size(usage.total)}**{limit}{parts}.")
     st.caption(
         f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be "
         "stored."

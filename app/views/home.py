@@ -14,6 +14,7 @@ from app.components.shared.run_files import finished_runs
 from app.components.shared.stores import MIN_LABELLED
 from app.components.workspaces.browser import other_workspaces
 from app.components.workspaces.workspace_list import continue_section, workspaces_section
+from bandgap.jobs.added_runs import ADD_RUN
 from bandgap.jobs.store import Job
 
 LEAD = (
@@ -45,6 +46,7 @@ NOUNS = {
     "shapes": "reading",
     "domain": "comparison",
     "add_source": "check of the source model",
+    "add_run": "check of the run",
     "predict": "prediction",
     "train_source": "training of the source model",
 }
@@ -110,7 +112,7 @@ def contents_of_workspace(jobs: list[Job]) -> Contents:
         structures=sum(count["all"] for count in counts),
         labelled=max((count["usable"] for count in counts), default=0),
         active=sum(job.active for job in jobs),
-        finished=ended.count("transfer"),
+        finished=ended.count("transfer") + ended.count(ADD_RUN),
         predictions=ended.count("predict"),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app import session
+from app.components.predict.demo_crystals import demo_crystals_button
 from app.components.predict.prediction_view import StoredPrediction, prediction_view
 from app.components.shared import frame, stores, uploads, words
 from app.components.shared.actions import carry_out
@@ -39,11 +40,12 @@ def page() -> None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
     predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
+    offers_demo = demo_crystals_button(run)
     if not predictions:
-        predict_form(run)
+        predict_form(run, primary=not offers_demo)
         return
     with st.expander("Predict other structures"):
-        predict_form(run)
+        predict_form(run, primary=not offers_demo)
     result(run, predictions)
 
 
@@ -104,8 +106,11 @@ def resume(job: Job) -> None:
     session.choose("prediction", resuming.resume_prediction(stores.jobs(), job).id)
 
 
-def predict_form(run: RunRow) -> None:
-    """Draw the form; its button stores the files, submits the job and selects the prediction."""
+def predict_form(run: RunRow, *, primary: bool) -> None:
+    """Draw the form; its button stores the files, submits the job and selects the prediction.
+
+    `primary` is whether the button is the primary one of the page.
+    """
     datasets = stores.library().datasets(session.workspace())
     origin = UPLOAD
     if datasets:
@@ -117,7 +122,7 @@ def predict_form(run: RunRow) -> None:
         files = [] if origin == DATASET else _files()
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
-        if not st.form_submit_button("Predict", type="primary"):
+        if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
             return
         if dataset is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")

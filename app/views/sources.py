@@ -1,4 +1,4 @@
-"""Source models: the list, their training data and errors, and forms that train or add one."""
+"""Source models: list, training data, errors, forms that train or add one or add a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,17 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, tables, words
 from app.components.shared.actions import delete_button
+from app.components.shared.bin_view import bin_expander
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
+from app.components.sources.run_upload import run_upload
 from app.components.sources.source_setup import source_form
 from app.components.sources.source_upload import source_upload
 from bandgap import plots
-from bandgap.jobs.sources import Source, delete_source
+from bandgap.jobs.deletions import KEPT_DAYS, bin_source
+from bandgap.jobs.sources import Source
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import extras_sentence
 
@@ -48,6 +51,8 @@ def page() -> None:
         source_form(datasets, usable, primary=True)
     with st.expander("Add a source model that was trained in a shell"):
         source_upload()
+    run_upload()
+    bin_expander()
 
 
 def unfinished_job(jobs: list[Job]) -> None:
@@ -175,14 +180,20 @@ def delete_expander(source: Source) -> None:
     """Draw the form that deletes a source model of the workspace, with what it removes."""
     with st.expander("Delete this source model"):
         st.markdown(
-            "Deleting it removes its weights for good. Runs that started from it stay and can "
+            f"The bin keeps it for {KEPT_DAYS} days. Runs that started from it stay and can "
             "still predict, but no transfer can start from it any more, and an interrupted one "
             "cannot be resumed."
         )
         delete_button(
             source.id,
             source.title,
-            lambda: delete_source(stores.jobs(), stores.library(), session.workspace(), source.id),
+            lambda: bin_source(
+                stores.jobs(),
+                stores.library(),
+                session.workspace(),
+                source.id,
+                name=source.title,
+            ),
             label="Delete this source model",
             sure="I do not need it any more",
             forget="source",

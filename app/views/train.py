@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, tables
+from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
 from app.components.train.run_now import cancel_all, follow, manage_expander, run_now
@@ -17,13 +18,19 @@ from bandgap.jobs.store import Job
 
 
 def page() -> None:
+    sections()
+    bin_expander()
+
+
+def sections() -> None:
+    """Draw all of the page but the bin."""
     frame.heading(
         "Train", "Transfer a source model to your crystals, and learn how far to trust it."
     )
     library = stores.library()
     workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
-    jobs = stores.jobs_of("transfer")
+    jobs = stores.run_jobs()
     runs = active_first(library.runs(workspace), lambda run: jobs.get(run.job))
     if runs:
         run_list(runs, jobs, stores.dataset_names(workspace))
@@ -65,14 +72,21 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
         job_panel(jobs[runs[0].job], noun="transfer")
     if run.job in jobs:
         run_now(run, jobs[run.job])
-    follow(jobs)
+    transfers = stores.jobs_of("transfer")
+    follow(transfers)
     st.subheader("Runs", anchor=False)
     table = tables.run_frame(runs, jobs, names)
     key = f"runs-{len(runs)}"
     row = tables.pick(
         table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
     )
-    cancel_all(jobs)
+    if any(job.state == "finished" for job in jobs.values()):
+        st.page_link(
+            "views/compare.py",
+            label="Errors, notes and tags of finished runs",
+            icon=":material/compare_arrows:",
+        )
+    cancel_all(transfers)
     manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:
         session.choose("run", runs[row].id)

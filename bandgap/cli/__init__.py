@@ -75,6 +75,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "app": ("dashboard", "--port 8501"),
         "add-data": ("data", "crystals/ --workspace ADDRESS"),
         "add-source": ("data", "source --workspace ADDRESS"),
+        "add-run": ("data", "run.zip --workspace ADDRESS"),
         "worker": ("dashboard", ""),
         "serve": ("service", "--model run --port 8600"),
         "doctor": ("doctor", ""),

@@ -1,4 +1,4 @@
-"""`bandgap add-data`, `add-source` and `data fetch`: add files to a workspace, fetch data sets."""
+"""`bandgap add-data`, `add-source`, `add-run` and `data fetch`: add to a workspace, fetch data."""
 
 from __future__ import annotations
 
@@ -91,6 +91,35 @@ def add_source(
         f"The source model {job.payload['name']!r} {state}; open the page Source "
         "models to see its card."
     )
+
+
+def add_run(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A zip or the folder of a run.")],
+    workspace: Workspace,
+    name: Annotated[
+        str, typer.Option(help="Name of the run; default: that of the file or folder.")
+    ] = "",
+) -> None:
+    """Add a run that was made elsewhere to a workspace of the dashboard on this machine.
+
+    The run is loaded and the predictions that it was stored with are recomputed. Then it is copied
+    into the data directory (BANDGAP_HOME), where it counts towards the quota of the workspace, and
+    the worker adds it to the list of runs. The data set that it learned from is not added.
+    """
+    from bandgap.foundation.machine import set_threads
+    from bandgap.jobs.added_runs import add_run_archive, check_run
+    from bandgap.jobs.housekeeping import MAX_NAME
+    from bandgap.storage.run_archives import opened_run, run_archive
+
+    set_threads()
+    jobs, library, id = _opened(workspace, path)
+    with opened_run(path) as folder:
+        check_run(folder)
+    data = path.read_bytes() if path.is_file() else run_archive(path)
+    title = name or path.resolve().name.removesuffix(".zip")[:MAX_NAME]
+    job = add_run_archive(jobs, library, id, data, name=title)
+    state = "is there already" if job.state == "finished" else "is stored"
+    print_note(f"The run {job.payload['name']!r} {state}; open the page Result to see it.")
 
 
 def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:

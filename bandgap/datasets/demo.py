@@ -7,7 +7,6 @@ how.
 
 import gzip
 import hashlib
-import importlib.resources
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,6 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from bandgap.datasets.demo_files import data_folder as data_folder  # noqa: PLC0414 (re-export)
+from bandgap.datasets.demo_files import unlabelled_cifs as unlabelled_cifs  # noqa: PLC0414
 from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.damage import parse_json
@@ -39,23 +40,6 @@ class DemoSet(LabelledSet):
 
     name: str = field(kw_only=True)
     table: pd.DataFrame = field(kw_only=True)
-
-
-def data_folder() -> Path:
-    """Return the folder of the demo data, in the installed package or in the checkout.
-
-    Raises ArtifactError if neither exists.
-    """
-    installed = Path(str(importlib.resources.files("bandgap"))) / "_data"
-    checkout = Path(__file__).resolve().parents[2] / "data"
-    for folder in (installed, checkout):
-        if (folder / "manifest.json").is_file():
-            return folder
-    raise ArtifactError(
-        f"The demo data are missing: neither {installed} nor {checkout} contains a manifest.json."
-        " Install bandgap again, or make them in a checkout with `python -m data.making molecular"
-        " --out data`."
-    )
 
 
 def load_demo(name: DemoName) -> DemoSet:
@@ -134,11 +118,6 @@ def folder_of_source(source: Path | str | None) -> Path | None:
     if folder.exists() or str(folder) not in (*shipped, "none"):
         return folder
     return None if str(folder) == "none" else shipped[str(folder)]()
-
-
-def unlabelled_cifs() -> list[Path]:
-    """Return the sample CIF files, sorted: crystals without gaps, the last four with faults."""
-    return sorted((data_folder() / "new_crystals").glob("*.cif"))
 
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from bandgap.foundation.damage import JsonError, parse_json
 from bandgap.foundation.errors import InputError
+from bandgap.jobs.deletions import make_room
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import owner_only
 from bandgap.jobs.library import Library
@@ -96,6 +97,7 @@ def _added(
     if earlier is not None and (earlier.active or earlier.state == "finished"):
         return earlier
     check_quota(library, workspace, adding=n_bytes)
+    make_room(jobs, library, "source model", source)
     folder = library.home.source_folder(source)
     shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled while it waited
     with owner_only():

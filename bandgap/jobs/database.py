@@ -66,6 +66,21 @@ CREATE TABLE IF NOT EXISTS deleted_dataset (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL) WITHOUT ROWID
 """
 
+# Notes on runs. Made in files that lack it too.
+RUN_NOTES = """
+CREATE TABLE IF NOT EXISTS run_note (
+  run TEXT PRIMARY KEY, workspace TEXT NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL)
+  WITHOUT ROWID
+"""
+
+# What is in the bins of workspaces. Made in files that lack it too.
+DELETIONS = """
+CREATE TABLE IF NOT EXISTS deletion (
+  kind TEXT NOT NULL, id TEXT NOT NULL, workspace TEXT NOT NULL, name TEXT NOT NULL,
+  time REAL NOT NULL, jobs TEXT NOT NULL, datasets TEXT NOT NULL, PRIMARY KEY (kind, id))
+  WITHOUT ROWID
+"""
+
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
@@ -114,6 +129,8 @@ class Database:
                     "or set BANDGAP_HOME to another folder."
                 )
             connection.execute(DELETED_DATASETS)
+            connection.execute(RUN_NOTES)
+            connection.execute(DELETIONS)
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""

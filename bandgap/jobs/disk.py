@@ -11,6 +11,7 @@ from typing import Protocol
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
+from bandgap.jobs.rows import bin_of
 
 QUOTA_VARIABLE = "BANDGAP_QUOTA_GB"
 QUOTA_OPTION = "--quota-gb"
@@ -30,12 +31,14 @@ class WorkspaceUsage:
     """Bytes on the disk.
 
     `datasets` has the bytes of every data set by its id: uploaded files, and files computed from
-    them. `runs` are the folders of the workspace's runs and source models. `cache` is the
-    descriptor cache, which all workspaces share. `free` is the free space of the disk.
+    them. `runs` are the folders of the workspace's runs and source models. `bin` is what was
+    deleted and can be restored. `cache` is the descriptor cache, which all workspaces share. `free`
+    is the free space of the disk.
     """
 
     datasets: Mapping[str, int]
     runs: int
+    bin: int
     cache: int
     free: int
 
@@ -47,11 +50,23 @@ class WorkspaceUsage:
     @property
     def total(self) -> int:
         """Bytes that count against the quota of the workspace."""
-        return self.uploads + self.runs
+        return self.uploads + self.runs + self.bin
 
 
 def workspace_usage(store: Store, workspace: str) -> WorkspaceUsage:
     """Return the disk space of a workspace; files that two data sets share count in both."""
+    deleted = bin_of(workspace)
+    return WorkspaceUsage(
+        datasets=dataset_sizes(store, workspace),
+        runs=_models_bytes(store, workspace),
+        bin=sum(dataset_sizes(store, deleted).values()) + _models_bytes(store, deleted),
+        cache=folder_bytes(store.home.cache),
+        free=shutil.disk_usage(store.home.cache).free,
+    )
+
+
+def _models_bytes(store: Store, workspace: str) -> int:
+    """Return the bytes of the folders of the runs and source models of a workspace."""
     sources = store.database.rows(
         "SELECT DISTINCT subject FROM job"
         " WHERE workspace = ? AND kind IN ('train_source', 'add_source')",
@@ -60,12 +75,7 @@ def workspace_usage(store: Store, workspace: str) -> WorkspaceUsage:
     runs = store.database.rows("SELECT id FROM run WHERE workspace = ?", workspace)
     folders = [store.home.source_folder(row["subject"]) for row in sources]
     folders += [store.home.run_folder(row["id"]) for row in runs]
-    return WorkspaceUsage(
-        datasets=dataset_sizes(store, workspace),
-        runs=sum(map(folder_bytes, folders)),
-        cache=folder_bytes(store.home.cache),
-        free=shutil.disk_usage(store.home.cache).free,
-    )
+    return sum(map(folder_bytes, folders))
 
 
 def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:
@@ -117,8 +127,8 @@ def check_quota(store: Store, workspace: str, *, adding: int = 0) -> None:
     more = f", and this adds {adding / GIGABYTE:.2f} GB" if adding else ""
     raise InputError(
         f"This workspace takes {used / GIGABYTE:.2f} GB of at most {quota / GIGABYTE:g} GB{more}. "
-        "Delete data sets that are no longer needed (page Data), or ask who runs this server to "
-        f"raise {QUOTA_VARIABLE}."
+        "Delete data sets that are no longer needed and empty the bin (page Data), or ask who runs "
+        f"this server to raise {QUOTA_VARIABLE}."
     )
 
 

@@ -13,9 +13,8 @@ from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.rows import RunRow
+from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS
-from bandgap.jobs.starting import PARENT
 from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
@@ -70,17 +69,7 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
     """
     dataset = library.dataset(workspace, dataset_id)
     with library.database.writing() as connection:
-        marks = ", ".join("?" * len(ACTIVE))
-        job = connection.execute(
-            f"SELECT title FROM job WHERE workspace = ? AND state IN ({marks})"
-            " AND json_extract(payload, '$.dataset') = ?",
-            (workspace, *ACTIVE, dataset_id),
-        ).fetchone()
-        if job is not None:
-            raise InputError(
-                f"{dataset.name} is in use by a job ({job['title']}). "
-                "Cancel it or wait for its end, then delete."
-            )
+        check_dataset_unused(library, dataset)
         unused = connection.execute(
             "SELECT content FROM dataset_file WHERE dataset = ? EXCEPT"
             " SELECT content FROM dataset_file WHERE dataset != ?",
@@ -89,12 +78,29 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset = ?", (dataset_id,))
         connection.execute(
-            "INSERT OR REPLACE INTO deleted_dataset VALUES (?, ?, ?)",
+            "INSERT OR IGNORE INTO deleted_dataset VALUES (?, ?, ?)",
             (dataset_id, workspace, dataset.name),
         )
         connection.execute("DELETE FROM dataset WHERE id = ?", (dataset_id,))
     library.home.drop_uploads([row["content"] for row in unused], older_than_s=SHARED_S)
     shutil.rmtree(library.home.dataset_folder(dataset_id), ignore_errors=True)
+
+
+def check_dataset_unused(library: Library, dataset: Dataset) -> None:
+    """Raise InputError while a job uses a data set."""
+    marks = ", ".join("?" * len(ACTIVE))
+    job = library.database.row(
+        f"SELECT title FROM job WHERE workspace = ? AND state IN ({marks})"
+        " AND json_extract(payload, '$.dataset') = ?",
+        dataset.workspace,
+        *ACTIVE,
+        dataset.id,
+    )
+    if job is not None:
+        raise InputError(
+            f"{dataset.name} is in use by a job ({job['title']}). "
+            "Cancel it or wait for its end, then delete."
+        )
 
 
 def drop_unused_uploads(library: Library) -> None:
@@ -189,25 +195,14 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     """
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
-    all_predictions = _predictions(jobs, run.workspace)
-    predictions = [job for job in all_predictions if _is_of_run(job, run)]
-    all_transfers = jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
-    transfers = [job for job in all_transfers if job.subject == run.id]
-    refits = [job for job in all_transfers if job.payload.get(PARENT) == run.id]
-    for job in (*transfers, *refits, *predictions):
-        if job.active:
-            raise InputError(
-                f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
-            )
-    for job in transfers:
+    parts = parts_of_run(jobs, run)
+    for job in parts.transfers:
         resuming.drop_checkpoints(library.home, job.payload)
-    for job in predictions:
+    for job in parts.predictions:
         folder = resuming.unfinished_prediction_folder(library.home, job.payload)
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
-    datasets = {str(job.payload["dataset"]) for job in predictions}
-    datasets -= {str(job.payload["dataset"]) for job in all_predictions if not _is_of_run(job, run)}
-    dataset_values = (json.dumps(sorted(datasets)), run.workspace)
+    dataset_values = (json.dumps(parts.datasets), run.workspace)
     sets = (
         "(SELECT id FROM dataset WHERE id IN (SELECT value FROM json_each(?))"
         " AND workspace = ? AND purpose = 'prediction')"
@@ -216,10 +211,46 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
         connection.execute(
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
-        jobs.forget(run.workspace, [*transfers, *predictions])
+        connection.execute("DELETE FROM run_note WHERE run = ?", (run.id,))
+        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted."""
+
+    transfers: tuple[Job, ...]
+    predictions: tuple[Job, ...]
+    datasets: tuple[str, ...]
+
+
+def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
+    """Return what is deleted with a run.
+
+    Raises InputError while a job of the run, or its refit, is queued or running.
+    """
+    all_predictions = _predictions(jobs, run.workspace)
+    predictions = [job for job in all_predictions if _is_of_run(job, run)]
+    all_transfers = jobs.jobs(run.workspace, kinds=["transfer", "add_run"], limit=10_000)
+    transfers = [job for job in all_transfers if job.subject == run.id]
+    refits = [job for job in all_transfers if job.payload.get(resuming.PARENT) == run.id]
+    for job in (*transfers, *refits, *predictions):
+        if job.active:
+            raise InputError(
+                f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
+            )
+    datasets = {str(job.payload["dataset"]) for job in predictions}
+    datasets -= {str(job.payload["dataset"]) for job in all_predictions if not _is_of_run(job, run)}
+    rows = jobs.database.rows(
+        "SELECT id FROM dataset WHERE id IN (SELECT value FROM json_each(?))"
+        " AND workspace = ? AND purpose = 'prediction' ORDER BY id",
+        json.dumps(sorted(datasets)),
+        run.workspace,
+    )
+    return RunParts(tuple(transfers), tuple(predictions), tuple(row["id"] for row in rows))
 
 
 def _predictions(jobs: JobStore, workspace: str) -> list[Job]:

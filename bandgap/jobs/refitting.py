@@ -5,8 +5,9 @@ from pathlib import Path
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.library import Library
+from bandgap.jobs.resuming import PARENT
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.starting import PARENT, Started, start_transfer
+from bandgap.jobs.starting import Started, start_transfer
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 

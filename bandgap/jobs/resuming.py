@@ -23,6 +23,7 @@ from bandgap.predictions.growing import rows_in
 from bandgap.predictions.store import PREDICTIONS_CSV
 
 STOPPED = ("interrupted", "failed", "cancelled")
+PARENT = "parent"  # in the payload of a refit: the id of the run that it repeats with all labels
 CONTINUES = "continues"  # in the payload of a prediction: the id of the job that it resumes
 
 

@@ -88,6 +88,11 @@ class RunRow:
     created: float
 
 
+def bin_of(workspace: str) -> str:
+    """Return the workspace of what was deleted in a workspace and can be restored."""
+    return f"bin {workspace}"
+
+
 def check_upload(files: Sequence[tuple[str, bytes]]) -> None:
     """Raise InputError when an upload is over a limit; the message says what to do instead."""
     if len(files) > MAX_FILES:

@@ -85,12 +85,8 @@ def source_path(library: Library, workspace: str, source_id: str) -> str:
     return str(sources[source_id].folder)
 
 
-def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: str) -> None:
-    """Remove a source model that was trained in this workspace or added to it.
-
-    Runs that started from it stay usable. Raises InputError for one that does not belong to the
-    workspace, and while a job trains it or starts from it.
-    """
+def jobs_of_deletable_source(jobs: JobStore, workspace: str, source_id: str) -> list[Job]:
+    """Return the jobs that made or added a source model; raises InputError as `delete_source`."""
     source_jobs = [
         job
         for job in jobs.jobs(workspace, kinds=list(JOB_ORIGINS), limit=500)
@@ -105,6 +101,16 @@ def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: s
             f"{active[0].title} is {active[0].state}. "
             "Cancel it first, then delete the source model."
         )
+    return source_jobs
+
+
+def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: str) -> None:
+    """Remove a source model that was trained in this workspace or added to it.
+
+    Runs that started from it stay usable. Raises InputError for one that does not belong to the
+    workspace, and while a job trains it or starts from it.
+    """
+    source_jobs = jobs_of_deletable_source(jobs, workspace, source_id)
     shutil.rmtree(library.home.source_folder(source_id), ignore_errors=True)
     jobs.forget(workspace, source_jobs)
 

@@ -10,13 +10,14 @@ import uuid
 from dataclasses import dataclass
 
 from bandgap.foundation.config import fingerprint
+from bandgap.jobs.deletions import make_room
 from bandgap.jobs.library import Library
+from bandgap.jobs.resuming import PARENT
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
 EXTENDS = "extends"  # in the payload: the id of the finished run of fewer draws
-PARENT = "parent"  # in the payload of a refit: the id of the run that it repeats with all labels
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def start_transfer(
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
+    make_room(jobs, library, "run", run_id)
     # one transaction: no job without its run, whenever the process of the page ends
     with jobs.database.writing():
         job = jobs.submit(

@@ -34,6 +34,7 @@ _LANES: Mapping[str, Lane] = {
     "shapes": "short",
     "domain": "short",
     "add_source": "short",
+    "add_run": "short",
     "predict": "short",
     "transfer": "long",
     "train_source": "long",

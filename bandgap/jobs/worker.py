@@ -21,6 +21,8 @@ from types import FrameType
 from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
+from bandgap.jobs.added_runs import drop_unfinished_runs
+from bandgap.jobs.deletions import drop_old_deletions
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import (
@@ -49,6 +51,7 @@ TIME_LIMITS_S = {
     "label_calculations": 1800.0,
     "shapes": 1800.0,
     "add_source": 1800.0,
+    "add_run": 1800.0,
 }
 
 
@@ -116,8 +119,10 @@ class Worker:
                 begin(self._home)
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
+            drop_old_deletions(self._home)
             drop_unused_uploads(Library(self._home))
             drop_unfinished_sources(Library(self._home))
+            drop_unfinished_runs(self._home, Library(self._home))
             drop_unused_workspaces(Library(self._home))
             drop_unfinished_writes(self._home)
             while not self._stopping and not until():

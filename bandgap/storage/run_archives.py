@@ -19,6 +19,10 @@ from bandgap.storage.manifests import CALIBRATOR, MANIFEST, manifest_kind
 PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR)
 MAX_BYTES = 4_000_000_000  # of all files together
 _STORED = (".safetensors",)  # float tensors shrink little and take long
+_ACCEPTED = (
+    "Accepted: the zip of a run that the page Result offers, or of a folder that `bandgap "
+    "transfer` wrote."
+)
 
 
 def run_archive(folder: Path, *, name: str = "run") -> bytes:
@@ -75,25 +79,47 @@ def unpack_run(source: Path | io.BytesIO, folder: Path) -> None:
             _unpack(archive, folder, name=name)
     except (zipfile.BadZipFile, *DAMAGE) as error:
         raise InputError(
-            f"{name}: not a zip archive that can be unpacked ({error}). Accepted: the zip of a run "
-            "that the page Result offers, or of a folder that `bandgap transfer` wrote."
+            f"{name}: not a zip archive that can be unpacked ({error}). {_ACCEPTED}"
         ) from error
     kind = manifest_kind(folder)
     if kind != "run":
         content = f"a {kind}" if kind else f"no readable {MANIFEST}"
+        raise InputError(f"{name}: contains {content}, not a run. {_ACCEPTED}")
+
+
+def unpacked_bytes(source: io.BytesIO, *, name: str) -> int:
+    """Return how many bytes the run in a zip archive takes, without unpacking it.
+
+    Raises InputError where the archive is damaged or too large, and where it has no manifest.
+    """
+    try:
+        with zipfile.ZipFile(source) as archive:
+            members = _members(archive, name=name)
+    except (zipfile.BadZipFile, *DAMAGE) as error:
         raise InputError(
-            f"{name}: contains {content}, not a run. Accepted: the zip of a run that the page "
-            "Result offers, or of a folder that `bandgap transfer` wrote."
-        )
+            f"{name}: not a zip archive that can be read ({error}). {_ACCEPTED}"
+        ) from error
+    if not members:
+        raise InputError(f"{name}: contains no {MANIFEST}, so it is not a run. {_ACCEPTED}")
+    return sum(entry.file_size for entry in members)
 
 
 def _unpack(archive: zipfile.ZipFile, folder: Path, *, name: str) -> None:
+    for entry in _members(archive, name=name):
+        target = folder / PurePosixPath(entry.filename).name
+        with archive.open(entry) as source, target.open("wb") as file:
+            while block := source.read(1 << 20):  # zipfile stops at the stated size
+                file.write(block)
+
+
+def _members(archive: zipfile.ZipFile, *, name: str) -> list[zipfile.ZipInfo]:
+    """Return the files of the run with the outermost manifest, none where there is no manifest."""
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     manifests = [
         entry.filename for entry in entries if PurePosixPath(entry.filename).name == MANIFEST
     ]
     if not manifests:
-        return
+        return []
     top = PurePosixPath(min(manifests, key=lambda text: text.count("/"))).parent
     members = [
         entry
@@ -107,11 +133,7 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, *, name: str) -> None:
             f"{name}: unpacked it would have {total / 1e9:.1f} GB; at most {MAX_BYTES / 1e9:.0f} "
             "GB are accepted."
         )
-    for entry in members:
-        target = folder / PurePosixPath(entry.filename).name
-        with archive.open(entry) as source, target.open("wb") as file:
-            while block := source.read(1 << 20):  # zipfile stops at the stated size
-                file.write(block)
+    return members
 
 
 def _belongs(name: str) -> bool:

@@ -129,8 +129,7 @@ def test_upload_without_files_says_what_is_accepted(visit: Visit, workspace: Wor
 
 def test_labelled_data_set_offers_to_train_on_it(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled(30)
-    links = [link.proto.label for link in visit("data").get("page_link")]
-    assert "Train on these" in links
+    assert "Train on these" in [button.label for button in visit("data").button]
 
 
 def test_data_set_whose_labelling_was_stopped_can_be_checked_again(

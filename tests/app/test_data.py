@@ -168,6 +168,60 @@ def gaps_after_matching(
     return at, [v.gap_eV for v in workspace.library.verdicts(dataset)]
 
 
+def test_chosen_table_shows_what_would_be_matched_before_it_is(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_checked([("a.xyz", WATER), ("b.xyz", WATER), ("broken.cif", BROKEN)])
+    at = open_view(visit, "Known gaps")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap_eV\nb,9\na,7\nz,1\n", "text/csv")])
+    at.run()
+    assert "2 of 3 structures would get a gap from the column gap" in texts(at)
+    preview = at.dataframe[0].value
+    assert preview["id"].tolist() == ["a", "b"] and preview["gap_eV"].tolist() == [7.0, 9.0]
+    assert preview["picture"].str.startswith(f"pictures/{dataset}/").all()
+    assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [None, None, None]
+    next(box for box in at.selectbox if box.label == "Unit of the gap column").set_value("meV")
+    at.run()
+    assert "states eV, but the unit was given as meV" in at.error[0].value
+    assert not at.dataframe
+
+
+def test_table_of_other_names_shows_both_kinds_of_names(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("a.xyz", WATER), ("b.xyz", WATER)])
+    at = open_view(visit, "Known gaps")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap_eV\nx1,9\nx2,7\n", "text/csv")])
+    at.run()
+    (warning,) = [w.value for w in at.warning if "No name of" in w.value]
+    assert "The table has x1, x2; the structures are a, b." in warning.replace("\\", "")
+
+
+def test_after_the_match_the_next_step_is_the_training(visit: Visit, workspace: Workspace) -> None:
+    text = b"".join(WATER.replace(b"0.763", f"{0.7 + 0.01 * k:.3f}".encode()) for k in range(24))
+    dataset = workspace.add_checked([("w.xyz", text)])
+    at = open_view(visit, "Known gaps")
+    assert "Train on these" not in [button.label for button in at.button]
+    ids = [v.id for v in workspace.library.verdicts(dataset)]
+    table = "id,gap_eV\n" + "".join(f"{id},{5 + 0.1 * k:.1f}\n" for k, id in enumerate(ids))
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", table.encode(), "text/csv")])
+    click(at, "Match the gaps")
+    primary = [button.label for button in at.button if button.proto.type == "primary"]
+    assert primary == ["Train on these"]
+    click(at, "Train on these")
+    assert at.title[0].value == "Train" and at.query_params["data"] == dataset
+
+
+def test_structures_without_a_row_in_the_table_have_pictures(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_checked([("a.xyz", WATER), ("b.xyz", WATER)])
+    at = open_view(visit, "Known gaps")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap_eV\na,7\n", "text/csv")])
+    click(at, "Match the gaps")
+    table = at.dataframe[0].value
+    assert table["id"].tolist() == ["b"]
+    assert table["picture"].str.startswith(f"pictures/{dataset}/").all()
+
+
 TWO_GAP_COLUMNS = b"id,gap_direct_eV,gap_indirect_eV\na,7.0,6.0\nb,9.0,8.0\n"
 
 
@@ -277,6 +331,7 @@ def test_domain_of_a_source_is_compared_by_a_job(
     table = at.dataframe[0].value
     assert len(table) == 6 and table["nearest"].str.startswith("molecules-").all()
     assert table["percentile"].is_monotonic_decreasing and table["percentile"].between(0, 100).all()
+    assert table["picture"].str.startswith(f"pictures/{dataset}/").all()
     assert sum(figures(at)[0]["data"][0]["y"]) == 6
     _, companion = domain_paths(workspace.home, dataset, "demo")
     companion.write_text("{", encoding="utf-8")

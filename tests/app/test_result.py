@@ -54,6 +54,7 @@ def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> No
     assert "bandgap transfer" in at.code[0].value
     worst = at.dataframe[0].value
     assert len(worst) == 6
+    assert worst["picture"].str.startswith("pictures/").all() and worst["picture"].is_unique
     assert f"**{worst['id'].iloc[0]}, {worst['formula'].iloc[0]}**" in text.replace("\\", "")
     assert list(worst["error_eV"].abs()) == sorted(worst["error_eV"].abs(), reverse=True)
     assert len([b for b in at.button if b.proto.type == "primary"]) == 1

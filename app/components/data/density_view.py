@@ -9,6 +9,7 @@ from app.components.shared import stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import run_labels
 from app.components.shared.run_files import finished_runs, read_predictions
+from app.components.structures.pictures import pictures_of_ids
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset
@@ -68,8 +69,9 @@ def density_view(dataset: Dataset) -> None:
     st.markdown(unusual_counts_sentence(counts_of(predictions)))
     st.caption(discovery_sentence(predictions.domain_p[0]))
     frame = unusual_frame(predictions)
+    table = frame.head(SHOWN)
     tables.show(
-        frame.head(SHOWN),
+        tables.with_pictures(table, pictures_of_ids(dataset.id, table["id"].tolist())),
         alt="Structures by their p-value, the most unusual first",
         columns=tables.columns(list(frame.columns)),
     )

@@ -11,6 +11,7 @@ from app.components.shared import downloads, stores, tables, words
 from app.components.shared.drawing import figure
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
+from app.components.structures.pictures import pictures_of_ids
 from bandgap import plots
 from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
@@ -95,7 +96,7 @@ def domain_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         names = names_of(stores.library(), dataset.id, StructureFilter(elements=elements))
         passes = [name in names for name in zip(table["file"], table["id"], strict=True)]
         table = table[passes].reset_index(drop=True)
-    _result(summary, table, csv)
+    _result(summary, table, csv, dataset=dataset.id)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
@@ -140,14 +141,16 @@ def domain_sentence(summary: dict[str, Any]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
+def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path, *, dataset: str) -> None:
     st.markdown(domain_sentence(summary))
     left_column, right_column = st.columns([3, 2], gap="medium")
     with left_column:
         names = ["id", "percentile", "distance", "nearest", "judgement", "file"]
         columns = tables.columns(["id", "file"]) | COLUMNS
+        shown_rows = table.head(SHOWN)[names]
+        pictures = pictures_of_ids(dataset, shown_rows["id"].tolist())
         tables.show(
-            table.head(SHOWN)[names],
+            tables.with_pictures(shown_rows, pictures),
             alt="Structures by their distance to the source",
             columns=columns,
         )

@@ -1,6 +1,7 @@
 """Gaps of a data set: their origin, what did not match, and the forms that set new ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from app import session
 from app.components.shared import frame, stores, tables, uploads, words
 from app.components.shared.guide_links import help_link
+from app.components.structures.pictures import picture_addresses, pictures_of_ids
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
-from bandgap.datasets.labels import match_labels, other_gaps, read_labels
+from bandgap.datasets.labels import Labels, match_labels, other_gaps, read_labels
+from bandgap.datasets.matching import Matched
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
@@ -20,6 +23,7 @@ from bandgap.jobs.rows import Dataset, Verdict
 
 _UNITS: tuple[Unit, ...] = get_args(Unit)
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
+PREVIEW_ROWS = 5
 _MAX_NAMES = 1_000  # names of unmatched rows that are stored
 _LEVEL_HELP = (
     "How the gaps were computed. It travels with the run and its predictions; mixing levels gives "
@@ -60,7 +64,7 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
             )
     else:
         st.write("No gap is known yet. A transfer learns from structures with a known gap.")
-    _unmatched(labels)
+    _unmatched(labels, dataset.id)
     table, files = st.tabs(["From a CSV table", "From the structure files"])
     with table:
         _csv_form(dataset)
@@ -68,7 +72,7 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         _number_form(dataset, numbers)
 
 
-def _unmatched(labels: Mapping[str, Any]) -> None:
+def _unmatched(labels: Mapping[str, Any], dataset_id: str) -> None:
     for text in labels.get("problems", []):
         st.warning(words.escaped(text), icon=":material/warning:")
     left_column, right_column = st.columns(2)
@@ -87,13 +91,15 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
             table = pd.DataFrame({"id" if gaps is None else "name in the table": names})
             if gaps is not None:
                 table[Quantity.GAP.axis] = np.round(gaps, 3)
+            if key == "unmatched_structures":
+                table = tables.with_pictures(table, pictures_of_ids(dataset_id, names))
             tables.show(table, alt=title, rows=5)
             if total > len(names):
                 st.caption(f"The first {len(names):,} are shown.")
 
 
 def _csv_form(dataset: Dataset) -> None:
-    # outside the form, so that a new file removes the error of the last one
+    # no form: every change of the file or a setting shows what would be matched
     file = st.file_uploader(
         "Table of gaps (CSV)",
         type=["csv", "tsv", "txt"],
@@ -102,71 +108,157 @@ def _csv_form(dataset: Dataset) -> None:
         "such as gap_eV. A column level_of_theory may state the level row by row."
         + help_link("how-to/labels-and-units", "A table of gaps"),
     )
-    with st.form(f"labels-{session.form_key('labels')}", border=False):
-        left_column, right_column = st.columns(2)
-        gap_column = left_column.text_input(
-            "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP
-        ).strip()
-        id_column = right_column.text_input(
-            "Id column", placeholder=_BY_HEADER, help=_ID_COLUMN_HELP
-        ).strip()
-        unit = left_column.selectbox("Unit of the gap column", list(_STATED))
-        level = right_column.text_input(
-            "Level of theory",
-            placeholder=_LEVEL_SHOWN,
-            help=_LEVEL_HELP
-            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
-        )
-        keep = _keep_box(dataset)
-        if not st.form_submit_button(
-            "Match the gaps", type="secondary" if dataset.labels else "primary"
-        ):
-            return
+    key = session.form_key("labels")
+    left_column, right_column = st.columns(2)
+    gap_column = left_column.text_input(
+        "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP, key=f"labels-gap-{key}"
+    ).strip()
+    id_column = right_column.text_input(
+        "Id column", placeholder=_BY_HEADER, help=_ID_COLUMN_HELP, key=f"labels-id-{key}"
+    ).strip()
+    unit = left_column.selectbox("Unit of the gap column", list(_STATED), key=f"labels-unit-{key}")
+    level = right_column.text_input(
+        "Level of theory",
+        placeholder=_LEVEL_SHOWN,
+        help=_LEVEL_HELP
+        + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
+        key=f"labels-level-{key}",
+    )
+    table = None
+    if file is not None:
         try:
-            if file is None:
-                raise InputError(
-                    "No table was chosen. Choose a CSV file with a column id or file and a gap "
-                    "column."
-                )
-            read = read_labels(
-                file.getvalue(),
+            table = _match_table(
+                dataset,
+                file,
                 unit=_STATED[unit],
-                column=gap_column or None,
+                gap_column=gap_column or None,
                 id_column=id_column or None,
-                name=file.name,
-                level_of_theory=level,
+                level=level,
             )
-            verdicts = stores.library().verdicts(dataset.id)
-            ids = [v.id for v in verdicts]
-            files = [v.file for v in verdicts]
-            match = match_labels(ids, files, read)
-            other_labels = other_gaps(
-                file.getvalue(),
-                gap_column=read.column,
-                id_column=id_column or None,
-                name=file.name,
-            )
-            other_matches = {
-                name: match_labels(ids, files, other) for name, other in other_labels.items()
-            }
         except BandgapError as error:
             frame.problem(error)
-            return
-        unmatched = match.unmatched_labels[:_MAX_NAMES]
-        for name, other in other_matches.items():
-            stores.library().save_numbers(dataset.id, name, other.gaps)
-        facts = {
-            "source": file.name,
-            "beside": {name: other.n_matched for name, other in other_matches.items()},
-            "problems": [*read.problems, *match.problems],
-            "n_unmatched_labels": len(match.unmatched_labels),
-            "unmatched_labels": list(unmatched),
-            "unmatched_gaps_eV": _gaps_of(unmatched, read.ids or read.files, read.gaps_eV),
-            "n_unmatched_structures": len(match.unmatched_structures),
-            "unmatched_structures": list(match.unmatched_structures[:_MAX_NAMES]),
+        else:
+            _preview(dataset, table)
+    keep = _keep_box(dataset)
+    if not st.button("Match the gaps", type="secondary" if dataset.labels else "primary"):
+        return
+    if file is None:
+        frame.problem(
+            InputError(
+                "No table was chosen. Choose a CSV file with a column id or file and a gap column."
+            )
+        )
+    if file is None or table is None:
+        return
+    match, read = table.match, table.labels
+    unmatched = match.unmatched_labels[:_MAX_NAMES]
+    for name, other in table.other_matches.items():
+        stores.library().save_numbers(dataset.id, name, other.gaps)
+    facts = {
+        "source": file.name,
+        "beside": {name: other.n_matched for name, other in table.other_matches.items()},
+        "problems": [*read.problems, *match.problems],
+        "n_unmatched_labels": len(match.unmatched_labels),
+        "unmatched_labels": list(unmatched),
+        "unmatched_gaps_eV": _gaps_of(unmatched, read.ids or read.files, read.gaps_eV),
+        "n_unmatched_structures": len(match.unmatched_structures),
+        "unmatched_structures": list(match.unmatched_structures[:_MAX_NAMES]),
+    }
+    uploads.release(file)
+    _store(dataset, table.verdicts, match.gaps, level=read.level_of_theory, facts=facts, keep=keep)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedTable:
+    """A table of gaps and what of it matches the structures of a data set.
+
+    `other_matches` are those of its other gap columns, by header.
+    """
+
+    labels: Labels
+    match: Matched
+    other_matches: dict[str, Matched]
+    verdicts: list[Verdict]
+
+
+def _match_table(
+    dataset: Dataset,
+    file: Any,
+    *,
+    unit: Unit | None,
+    gap_column: str | None,
+    id_column: str | None,
+    level: str,
+) -> MatchedTable:
+    """Read a table of gaps and match it to the structures; raises InputError if it is invalid."""
+    content = file.getvalue()
+    labels = read_labels(
+        content,
+        unit=unit,
+        column=gap_column,
+        id_column=id_column,
+        name=file.name,
+        level_of_theory=level,
+    )
+    verdicts = stores.library().verdicts(dataset.id)
+    ids = [v.id for v in verdicts]
+    files = [v.file for v in verdicts]
+    other_labels = other_gaps(
+        content, gap_column=labels.column, id_column=id_column, name=file.name
+    )
+    return MatchedTable(
+        labels,
+        match_labels(ids, files, labels),
+        {name: match_labels(ids, files, other) for name, other in other_labels.items()},
+        verdicts,
+    )
+
+
+def _preview(dataset: Dataset, table: MatchedTable) -> None:
+    """Show what a match would store: how many structures get a gap, and the first of them."""
+    labels, match = table.labels, table.match
+    if not match.n_matched:
+        names = [", ".join(texts[:3]) for texts in (labels.ids or labels.files, _names(table))]
+        st.warning(
+            words.escaped_sentence(
+                f"No name of {labels.source} is that of a structure. The table has {names[0]}; the "
+                f"structures are {names[1]}. Name another id column, or change the names."
+            ),
+            icon=":material/warning:",
+        )
+        return
+    level = labels.level_of_theory or "no level of theory stated"
+    st.markdown(
+        words.escaped_sentence(
+            f"{match.n_matched:,} of {words.count(match.gaps.size, 'structure')} would get a gap "
+            f"from the column {labels.column}, read as {labels.unit}; {level}. The first ones:"
+        )
+    )
+    rows = np.flatnonzero(np.isfinite(match.gaps))[:PREVIEW_ROWS].tolist()
+    preview = preview_frame(table, rows)
+    tables.show(
+        tables.with_pictures(preview, picture_addresses(dataset.id, rows)),
+        alt="The first structures that would get a gap",
+        columns=tables.columns(["id", "formula"])
+        | {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.3f")},
+    )
+
+
+def preview_frame(table: MatchedTable, rows: Sequence[int]) -> pd.DataFrame:
+    """Return id, new gap in eV, formula and file of some structures."""
+    verdicts = [table.verdicts[row] for row in rows]
+    return pd.DataFrame(
+        {
+            "id": [verdict.id for verdict in verdicts],
+            "gap_eV": table.match.gaps[list(rows)],
+            "formula": [verdict.formula for verdict in verdicts],
+            "file": [verdict.file for verdict in verdicts],
         }
-        uploads.release(file)
-        _store(dataset, verdicts, match.gaps, level=read.level_of_theory, facts=facts, keep=keep)
+    )
+
+
+def _names(table: MatchedTable) -> list[str]:
+    return [verdict.id if table.labels.ids else verdict.file for verdict in table.verdicts]
 
 
 def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:

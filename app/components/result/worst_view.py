@@ -7,12 +7,14 @@ import streamlit as st
 from app.components.result.run_result import RunResult
 from app.components.shared import stores, tables, words
 from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import pictures_of_ids
 from bandgap.evaluation.result_verdict import far_rows
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
 ROWS = 6
+SHOWN_ROWS = 4  # the others scroll, as rows with pictures are high
 COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -26,12 +28,13 @@ def worst_view(result: RunResult) -> None:
     table = worst_frame(result)
     n_far = far_rows(result.heldout).size
     st.markdown("**The largest errors**")
+    pictures = pictures_of_ids(result.run.dataset, table["id"].tolist())
     position = tables.pick(
-        table,
+        tables.with_pictures(table, pictures),
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
-        rows=ROWS,
+        rows=SHOWN_ROWS if any(pictures) else ROWS,
     )
     far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "

@@ -7,6 +7,7 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, words
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.deletions import KEPT_DAYS
 
 
 def carry_out(
@@ -55,7 +56,10 @@ def delete_button(
     sure: str,
     forget: session.Choice,
 ) -> None:
-    """Draw the button that deletes an object; it is enabled when the checkbox above is ticked."""
+    """Draw the button that moves an object to the bin; a ticked checkbox enables it."""
     ticked = st.checkbox(sure, key=f"sure-{key}")
     if st.button(label, disabled=not ticked, icon=":material/delete:", key=f"delete-{key}"):
-        carry_out(delete, f"{name} is deleted.", forget=forget)
+        message = (
+            f"{name} is deleted. The bin at the end of this page keeps it for {KEPT_DAYS} days."
+        )
+        carry_out(delete, message, forget=forget)

@@ -80,7 +80,7 @@ def choose_run(purpose: str, *, refits_first: bool = False) -> RunRow | None:
     present = session.selected_id("run")
     if not finished:
         newest = stores.library().runs(session.workspace(), limit=1)
-        jobs = stores.jobs_of("transfer")
+        jobs = stores.run_jobs()
         states = [words.STANDING[jobs[run.job].state] for run in newest if run.job in jobs]
         text = (
             f"There is no finished run yet; the newest one {states[0]}."

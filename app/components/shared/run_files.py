@@ -1,5 +1,6 @@
 """Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,7 +210,7 @@ def _calibrated(path: Path, calibrator: str, _calibrator: Calibrator) -> Predict
 
 def finished_runs() -> dict[str, RunRow]:
     """Return the finished runs of the workspace by id, newest first."""
-    jobs = stores.jobs_of("transfer")
+    jobs = stores.run_jobs()
     runs = stores.library().runs(session.workspace())
     return {run.id: run for run in runs if run.job in jobs and jobs[run.job].state == "finished"}
 
@@ -251,6 +252,45 @@ def run_figures(run_id: str) -> LearningPoint | None:
     """Return the errors of a finished run on its held-out structures, None where there are none."""
     point = _point(str(stores.home().folder), run_id)
     return None if point is None else point[0]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The figures of a run in the list of runs; NaN where the run has none.
+
+    Coverage and width are those of 95 % prediction intervals without a calibrator, `n` is the
+    number of labels that it learned from and `time_s` the duration of the whole transfer.
+    """
+
+    rmse_eV: float = math.nan
+    coverage: float = math.nan
+    width_eV: float = math.nan
+    n: int | None = None
+    time_s: float = math.nan
+
+
+def run_summary(run_id: str) -> RunSummary:
+    """Return the figures of a finished run for the list of runs, empty ones where it is damaged."""
+    return _summary(str(stores.home().run_folder(run_id)))
+
+
+@st.cache_resource(max_entries=2000, show_spinner=False)
+def _summary(folder: str) -> RunSummary:
+    try:
+        manifest = read_json(Path(folder) / "manifest.json")
+        time_s = _finite(manifest.get("elapsed_s", {}).get("all"))
+        n = len(manifest["split"]["train"])
+        if "refit" in manifest:  # its error is that of its parent
+            return RunSummary(n=n, time_s=time_s)
+        metrics = manifest["metrics"]
+        figures = (_finite(metrics.get(k)) for k in ("rmse_eV", "coverage_95", "width_95_eV"))
+        return RunSummary(*figures, n=n, time_s=time_s)
+    except DAMAGE:
+        return RunSummary()
+
+
+def _finite(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

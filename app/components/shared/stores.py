@@ -12,6 +12,7 @@ from app import session
 from app.components.shared import words
 from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.jobs import workspaces
+from bandgap.jobs.added_runs import ADD_RUN, data_names
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
@@ -68,6 +69,12 @@ def jobs_of(kind: str) -> dict[str, Job]:
     return {job.id: job for job in jobs().jobs(session.workspace(), kinds=[kind], limit=500)}
 
 
+def run_jobs() -> dict[str, Job]:
+    """Return the jobs that made or added a run of the visitor's workspace by id, newest first."""
+    jobs_by_time = jobs().jobs(session.workspace(), kinds=["transfer", ADD_RUN], limit=500)
+    return {job.id: job for job in jobs_by_time}
+
+
 def source_jobs() -> list[Job]:
     """Return the jobs of the visitor's workspace that train or add a source model."""
     return [job for kind in JOB_ORIGINS for job in jobs_of(kind).values()]
@@ -79,9 +86,13 @@ def sources() -> dict[str, Source]:
 
 
 def dataset_names(workspace: str) -> dict[str, str]:
-    """Return distinct names of a workspace's data sets by id, also of those that were deleted."""
+    """Return distinct names of a workspace's data sets by id.
+
+    Also of those that were deleted, and of those that an added run learned from elsewhere.
+    """
     deleted = {i: f"{name} (deleted)" for i, name in library().deleted_datasets(workspace).items()}
-    return deleted | dataset_labels(library().datasets(workspace))
+    elsewhere = data_names(jobs().jobs(workspace, kinds=[ADD_RUN]))
+    return elsewhere | deleted | dataset_labels(library().datasets(workspace))
 
 
 def dataset_labels(datasets: Sequence[Dataset]) -> dict[str, str]:

@@ -45,10 +45,11 @@ def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 def run_frame(
     runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return one row per run: title, state, data set, seed and start."""
+    """Return one row per run: title, number of labels, state, data set, seed and start."""
     return pd.DataFrame(
         {
-            "run": [run.title for run in runs],
+            "run": [without_n(run.title, run) for run in runs],
+            "n": pd.array([run.request.n for run in runs], dtype="Int64"),
             "state": [
                 words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs
             ],
@@ -62,7 +63,12 @@ def run_frame(
     )
 
 
-_RUN_WIDTHS = {"run": 320, "state": 80, "data set": 130, "seed": 55, "started": 105}
+def without_n(label: str, run: RunRow) -> str:
+    """Return the name of a run without its number of labels, which has a column."""
+    return label.replace(f", n = {run.request.n}", "", 1)
+
+
+_RUN_WIDTHS = {"run": 280, "n": 55, "state": 80, "data set": 130, "seed": 55, "started": 105}
 RUN_COLUMNS = {
     name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()
 }
@@ -80,7 +86,7 @@ def show(
     """Draw a table; one with more than `rows` rows gets a scrolling window of that height."""
     st.dataframe(
         table,
-        height=_height(table, rows),
+        height=height(table, rows),
         row_height=_row_height(table),
         column_config=_with_picture_column(table, columns),
         alt=alt,
@@ -95,7 +101,7 @@ def pick(
     """Draw a table in which one row can be marked, and return the position of the marked row."""
     event = st.dataframe(
         table,
-        height=_height(table, rows),
+        height=height(table, rows),
         row_height=_row_height(table),
         column_config=_with_picture_column(table, columns),
         alt=alt,
@@ -108,7 +114,8 @@ def pick(
     return next((position for position in event.selection.rows if position < len(table)), None)
 
 
-def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
+def height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
+    """Return the height of a table in which more than `rows` rows scroll."""
     return (
         "content" if len(table) <= rows else (_row_height(table) or ROW_HEIGHT) * rows + ROW_HEIGHT
     )

@@ -14,7 +14,8 @@ from app.components.shared.run_files import read_run
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
-from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, delete_run, rename_run, run_losses
+from bandgap.jobs.deletions import KEPT_DAYS, bin_run
+from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, rename_run, run_losses
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 from bandgap.storage.manifests import MANIFEST
@@ -29,7 +30,7 @@ def run_now(run: RunRow, job: Job) -> None:
     """
     if not job.active:  # the panel of an active job has the title
         st.subheader(words.escaped(run.title), anchor=False)
-    job_panel(job, noun="transfer")
+    job_panel(job, noun="transfer" if job.kind == "transfer" else "check of the run")
     if job.active:
         st.session_state[WATCHED] = job.id
     elif _has_just_finished(run, job):
@@ -121,7 +122,7 @@ def manage_expander(run: RunRow, job: Job | None) -> None:
         delete_button(
             run.id,
             run.title,
-            lambda: delete_run(stores.jobs(), stores.library(), run),
+            lambda: bin_run(stores.jobs(), stores.library(), run),
             label="Delete this run",
             sure="I do not need them any more",
             forget="run",
@@ -139,5 +140,6 @@ def loss_sentence(losses: RunLosses) -> str:
         predictions = f", {count} made with it ({names}{more})"
     return (
         f"Deleting it removes its posterior, its figures on held-out structures{predictions}: "
-        f"{words.size(losses.n_bytes)} for good. The data set and the source model stay."
+        f"{words.size(losses.n_bytes)}. The bin keeps them for {KEPT_DAYS} days. The data set and "
+        "the source model stay."
     )

@@ -11,7 +11,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
 from bandgap.jobs.refitting import parent_folder
 from bandgap.jobs.sources import source_path
-from bandgap.jobs.starting import EXTENDS, PARENT
+from bandgap.jobs.starting import EXTENDS
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import dataset_of, labelled_set
 from bandgap.runs.requests import TransferRequest
@@ -50,7 +50,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     }
 
     def run() -> Path:
-        if PARENT in job.payload:
+        if resuming.PARENT in job.payload:
             parent = parent_folder(library, job)
             return refit_run(parent, source_folder, data, **options)
         return transfer_run(source_folder, data, request, keeps_checkpoints=True, **options)

@@ -1,4 +1,4 @@
-"""`bandgap add-data` and `add-source`: add files to a workspace as a data set or a source model."""
+"""`bandgap add-data`, `add-source`, `add-run`: add data, a source model or a run to a workspace."""
 
 import uuid
 from pathlib import Path
@@ -8,6 +8,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.sources import sources_of
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
+from bandgap.storage.run_archives import run_archive
 from tests.unit.cli.conftest import Run
 
 WS = str(uuid.uuid4())
@@ -81,3 +82,24 @@ def test_add_source_refuses_another_folder_before_it_is_copied(
         and "has no readable manifest.json, not of a source model. Give the" in result.stderr
     )
     assert not (home / "sources").exists()
+
+
+def test_add_run_takes_a_zip_or_a_folder_and_refuses_what_is_no_run(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    data = ("--structures", waters, "--label", "gap_eV", "--unit", "eV", "--source", "none")
+    sizes = ("--n", "6", "--n-test", "2", "--method", "gaussian_process")
+    result = run("transfer", *data, *sizes, "--out", folder)
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "run of waters.zip"
+    file.write_bytes(run_archive(folder))
+    result = run("add-run", file, "--workspace", WS)
+    assert "The run 'run of waters' is stored; open the page Result" in result.stderr
+    home = open_home()
+    work_all(home)
+    (row,) = Library(home).runs(WS)
+    assert (row.title, row.method, row.request.n) == ("run of waters", "gaussian_process", 6)
+    assert "is there already" in run("add-run", file, "--workspace", WS).stderr
+    result = run("add-run", waters.parent, "--workspace", WS)
+    assert result.exit_code == 1 and "has no manifest.json" in result.stderr

@@ -1,0 +1,49 @@
+"""The bin of the workspace: what was deleted, with a button that restores it."""
+
+from functools import partial
+
+import streamlit as st
+
+from app import session
+from app.components.shared import stores, words
+from app.components.shared.actions import carry_out
+from bandgap.jobs.deletions import KEPT_DAYS, Deletion, deletions, empty_bin, restore
+
+SHOWN = 20
+
+
+def bin_expander() -> None:
+    """Draw the folded bin; nothing where it is empty."""
+    deleted_items = deletions(stores.library(), session.workspace())
+    if not deleted_items:
+        return
+    with st.expander(f"Bin ({words.count(len(deleted_items), 'deleted object')})"):
+        st.caption(
+            f"What is deleted can be restored for {KEPT_DAYS} days. Until then it counts in the "
+            "disk use of the workspace."
+        )
+        for deletion in deleted_items[:SHOWN]:
+            _row(deletion)
+        if len(deleted_items) > SHOWN:
+            st.caption(f"The last {SHOWN} of {len(deleted_items):,} are shown.")
+        ticked = st.checkbox("I need none of this any more", key="sure-bin")
+        if st.button("Empty the bin", disabled=not ticked, icon=":material/delete_forever:"):
+            carry_out(
+                lambda: empty_bin(stores.jobs(), stores.library(), session.workspace()),
+                "The bin is empty.",
+            )
+
+
+def _row(deletion: Deletion) -> None:
+    left_column, right_column = st.columns([5, 1], vertical_alignment="center")
+    left_column.markdown(
+        f"{words.sentence(deletion.kind)} **{words.escaped(deletion.name)}**, deleted "
+        f"{words.moment(deletion.time)}"
+    )
+    if right_column.button(
+        "Restore", key=f"restore-{deletion.kind}-{deletion.id}", width="stretch"
+    ):
+        carry_out(
+            partial(restore, stores.library(), session.workspace(), deletion.kind, deletion.id),
+            f"{deletion.name} is restored.",
+        )
