@@ -42,14 +42,15 @@ def test_labels_have_charge_and_valence_with_hydrogens() -> None:
     assert graph.free_valences.tolist() == [3, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_bonds_from_geometries_are_those_of_the_demo_molecules() -> None:
-    """At least 93 % of the molecules that are used have the SMILES that they were made from."""
+    """At least 95 % of the molecules that are used have the SMILES that they were made from."""
     demo = load_demo("molecules")
-    known = known_molecules(demo.records[:120])
-    expected = {canonical_smiles(smiles) for smiles in demo.table["smiles"][:120]}
-    assert len(known.graphs) > 95
-    assert len(expected & set(known.smiles)) >= 0.93 * len(known.graphs)
-    assert len(known.graphs) + sum(known.refused.values()) == 120
+    known_set = known_molecules(demo.records[:1_000])
+    expected = {canonical_smiles(smiles) for smiles in demo.table["smiles"][:1_000]}
+    assert len(known_set.graphs) > 800
+    assert len(expected & set(known_set.smiles)) >= 0.95 * len(known_set.graphs)
+    assert len(known_set.graphs) + sum(known_set.refused.values()) == 1_000
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,14 @@ def test_expected_nodes_follow_the_recursion(alpha: float, sigma: float) -> None
     assert HollywoodProcess(alpha, sigma).expected_nodes(20) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("n_edges", [10, 50, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_edges",
+    [
+        10,
+        pytest.param(50, marks=pytest.mark.slow),
+        pytest.param(200, marks=pytest.mark.slow),
+    ],
+)
 def test_simulated_numbers_of_nodes_have_the_exact_mean(n_edges: int) -> None:
     """400 graphs, 4 standard errors: a false alarm once in 16,000 seeds."""
     process = HollywoodProcess(alpha=1.0, sigma=0.7)

@@ -111,17 +111,17 @@ def test_settings_that_are_not_accepted_are_refused() -> None:
 @pytest.mark.slow
 def test_trained_generator_makes_valid_new_molecules() -> None:
     """After 300 steps on demo molecules: at least 99 % sanitised, most complete, unique and new."""
-    known = known_molecules(load_demo("molecules").records[:2_000])
+    known_set = known_molecules(load_demo("molecules").records[:2_000])
     settings = MoleculeTraining(n_steps=300)
-    generator = train_generator(known.graphs, known.smiles, settings, seed=0)
+    generator = train_generator(known_set.graphs, known_set.smiles, settings, seed=0)
     graphs = generator.sample(500, seed=0)
     _, counts = usable_candidates(
-        graphs, known.smiles, max_atoms=generator.network.config.max_atoms
+        graphs, known_set.smiles, max_atoms=generator.network.config.max_atoms
     )
     assert counts.valid >= 0.99 * counts.complete
     assert counts.complete >= 0.7 * counts.sampled
     assert counts.unique >= 0.9 * counts.neutral
     assert counts.novel >= 0.9 * counts.unique
     rings = np.mean([len(graph.edges) - len(graph.labels) + 1 for graph in graphs])
-    rings_of_known = np.mean([len(g.edges) - len(g.labels) + 1 for g in known.graphs])
+    rings_of_known = np.mean([len(g.edges) - len(g.labels) + 1 for g in known_set.graphs])
     assert abs(rings - rings_of_known) < 0.5 * rings_of_known
