@@ -159,7 +159,7 @@ def embedded_records(
 
     The SMILES is in `info`, and ids are numbered.
     """
-    records = []
+    records: list[StructureRecord] = []
     for number, text in enumerate(smiles):
         progress(Update("embedding molecules", number, len(smiles)))
         atoms = embedded_atoms(text, seed=seed)

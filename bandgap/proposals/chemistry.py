@@ -158,4 +158,13 @@ def embedded_atoms(smiles: str, *, seed: int) -> "Atoms | None":
         else:
             return None
     positions = np.asarray(molecule.GetConformer().GetPositions(), dtype=np.float64)
-    return Atoms([atom.GetSymbol() for atom in molecule.GetAtoms()], positions)
+    symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
+    return Atoms(symbols, positions)  # type: ignore[no-untyped-call]
+
+
+def drawing_svg(smiles: str, *, width: int = 260, height: int = 180) -> str:
+    """Return the structural formula of a molecule as SVG, on white."""
+    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(width, height)
+    drawer.DrawMolecule(rdkit_module().MolFromSmiles(smiles))
+    drawer.FinishDrawing()
+    return str(drawer.GetDrawingText())

@@ -106,7 +106,8 @@ class NodeUpdates(nn.Module):
     def embed_graph(self, nodes: Tensor, n_nodes: Tensor) -> Tensor:
         """Return graph embeddings (B, 2 width) of nodes (B, K, width), of which the first exist."""
         gated = torch.sigmoid(self.gate(nodes)) * self.projection(nodes)
-        return (gated * exists(nodes, n_nodes)[:, :, None]).sum(1)
+        embedded: Tensor = (gated * exists(nodes, n_nodes)[:, :, None]).sum(1)
+        return embedded
 
     def forward(
         self,

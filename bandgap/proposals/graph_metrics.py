@@ -72,7 +72,8 @@ def clustering_coefficients(matrix: Floats) -> Floats:
     degrees = matrix.sum(axis=1)
     triangles = np.einsum("ij,jk,ki->i", matrix, matrix, matrix)
     pairs = degrees * (degrees - 1)
-    return np.divide(triangles, pairs, out=np.zeros_like(degrees), where=pairs > 0)
+    shares: Floats = np.divide(triangles, pairs, out=np.zeros_like(degrees), where=pairs > 0)
+    return shares
 
 
 def laplacian_spectrum(matrix: Floats) -> Floats:

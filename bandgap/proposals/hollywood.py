@@ -49,7 +49,8 @@ class HollywoodProcess:
         total = self.alpha + counts.sum()
         if len(counts) == 0:
             return np.ones(1)
-        return np.append(old, new) / total
+        probabilities: Floats = np.append(old, new) / total
+        return probabilities
 
     def log_probability(self, graph: EdgeSequence) -> float:
         """Return the log-probability of a sequence of edges in nats."""

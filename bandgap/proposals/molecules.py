@@ -5,7 +5,7 @@ the valence of every atom is completed by hydrogens. Bonds are kekulised. Needs 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,8 @@ from bandgap.foundation.errors import InputError
 from bandgap.proposals.sequences import breadth_first
 
 Ints = NDArray[np.int64]
+
+Change = Callable[["MoleculeGraph", "Vocabulary", np.random.Generator], "MoleculeGraph | None"]
 
 HIGHEST_ORDER: Final = 3  # of a bond
 MOST_HEAVY_ATOMS: Final = 30
@@ -127,7 +129,7 @@ def mutated(
     One of: another label for an atom, a new atom on a hydrogen's place, a terminal atom removed.
     New labels are drawn by their number in the training set.
     """
-    changes = [_with_other_label, _with_new_atom, _without_terminal_atom]
+    changes: list[Change] = [_with_other_label, _with_new_atom, _without_terminal_atom]
     for index in rng.permutation(len(changes)):
         changed = changes[index](graph, vocabulary, rng)
         if changed is not None:
