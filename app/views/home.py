@@ -46,6 +46,7 @@ NOUNS = {
     "domain": "comparison",
     "add_source": "check of the source model",
     "predict": "prediction",
+    "propose": "proposal of molecules",
     "train_source": "training of the source model",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from bandgap.foundation.progress import Progress
     from bandgap.proposals.candidates import KnownMolecules
     from bandgap.proposals.molecule_training import MoleculeGenerator
-    from bandgap.runs.molecule_proposals import ProposedMolecules
 
 GenerateBy = Literal["mutation", "network"]
 
@@ -98,12 +97,9 @@ def propose(
     from bandgap.predictions.window import Window
     from bandgap.proposals.candidates import known_molecules
     from bandgap.proposals.chemistry import rdkit_module
-    from bandgap.runs.molecule_proposals import (
-        PACKING_NOTE,
-        ProposalSettings,
-        check_model,
-        propose_molecules,
-    )
+    from bandgap.runs.companion import write_companion
+    from bandgap.runs.molecule_proposals import ProposalSettings, check_model, propose_molecules
+    from bandgap.runs.proposal_files import description, extxyz_text, notes
 
     settings = ProposalSettings(
         Window.parse(window),
@@ -135,25 +131,19 @@ def propose(
             progress=progress,
         )
     write_whole(out, csv_of_columns(proposed.columns()))
-    body = _description(model, proposed, generate_by, seed=seed)
-    _write_description(out, body)
+    body = description(model, proposed, generate_by, seed=seed)
+    write_companion(out, body)
     if extxyz is not None:
-        _write_extxyz(extxyz, proposed)
-        _write_description(extxyz, body)
+        write_whole(extxyz, extxyz_text(proposed))
+        write_companion(extxyz, body)
     n_new = sum(not is_known for is_known in proposed.is_known)
     typer.echo(
         f"{n_new:,} new and {len(proposed.rows) - n_new:,} known molecules written to {out}; "
         f"{proposed.p_window.sum():.1f} of them are expected to have a gap of "
         f"{settings.window.label}"
     )
-    for sentence in (
-        proposed.counts.sentence,
-        proposed.counts.warning,
-        proposed.geometry_sentence,
-        PACKING_NOTE,
-    ):
-        if sentence:
-            print_note(sentence)
+    for sentence in notes(proposed):
+        print_note(sentence)
 
 
 def _generator(
@@ -183,61 +173,3 @@ def _generator(
     if folder is not None:
         save_generator(network, folder)
     return network
-
-
-def _description(
-    model: Path, proposed: ProposedMolecules, generate_by: GenerateBy, *, seed: int
-) -> dict[str, Any]:
-    """Return the content of the JSON file next to the table."""
-    import dataclasses
-
-    from bandgap.runs.companion import UNITS, companion
-    from bandgap.runs.molecule_proposals import PACKING_NOTE
-    from bandgap.runs.requests import PredictRequest
-    from bandgap.storage.manifests import read_manifest
-
-    body = companion(
-        read_manifest(model, kind="run"),
-        PredictRequest(window=str(proposed.window)),
-        columns=UNITS,
-        rows={"proposed": len(proposed.rows), "known": sum(proposed.is_known)},
-    )
-    return body | {
-        "kind": "bandgap proposals",
-        "generated_by": generate_by,
-        "seed_of_proposals": seed,
-        "counts": dataclasses.asdict(proposed.counts),
-        "geometry_rms_eV": proposed.geometry_rms_eV,
-        "notes": [PACKING_NOTE, proposed.geometry_sentence],
-    }
-
-
-def _write_description(output: Path, body: dict[str, Any]) -> None:
-    from bandgap.runs.companion import write_companion
-
-    write_companion(output, body)
-
-
-def _write_extxyz(path: Path, proposed: ProposedMolecules) -> None:
-    from bandgap.foundation.replacement import write_whole
-    from bandgap.predictions.extxyz import interval_numbers, usable_rows
-    from bandgap.structures.formats.xyz import extxyz_blocks
-
-    numbers = dict(
-        zip(
-            usable_rows(proposed.predictions),
-            interval_numbers(proposed.predictions, level=0.95, kind="prediction"),
-            strict=True,
-        )
-    )
-    comments = [
-        {
-            "id": record.id,
-            "smiles": record.info["smiles"],
-            **numbers[row],
-            "p_window": round(float(p), 6),
-            "warning": proposed.predictions.warning(row),
-        }
-        for record, row, p in zip(proposed.records, proposed.rows, proposed.p_window, strict=True)
-    ]
-    write_whole(path, "".join(extxyz_blocks(proposed.records, comments)))

@@ -35,6 +35,7 @@ _LANES: Mapping[str, Lane] = {
     "domain": "short",
     "add_source": "short",
     "predict": "short",
+    "propose": "long",
     "transfer": "long",
     "train_source": "long",
 }

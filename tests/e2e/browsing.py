@@ -20,6 +20,7 @@ PAGES = {
     "Posterior": "posterior",
     "Calibration": "calibration",
     "Predict": "predict",
+    "Propose": "propose",
     "Guide": "guide",
     "About": "about",
 }
