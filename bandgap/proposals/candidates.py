@@ -15,7 +15,7 @@ from bandgap.proposals.chemistry import (
     graph_of_atoms,
     smiles_of_graph,
 )
-from bandgap.proposals.molecules import MOST_HEAVY_ATOMS, MoleculeGraph
+from bandgap.proposals.molecules import MOST_HEAVY_ATOMS, MoleculeGraph, Vocabulary
 from bandgap.structures import StructureRecord
 
 LEAST_USABLE_SHARE: Final = 0.2  # of the samples, below which a warning is given
@@ -36,9 +36,9 @@ class KnownMolecules:
     @property
     def sentence(self) -> str:
         """Return how many structures are used, and why others are not."""
-        reasons = "; ".join(f"{n:,} {reason}" for reason, n in self.refused.most_common())
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in self.refused.most_common())
         text = f"{len(self.graphs):,} different molecules to learn from."
-        return text + (f" Not used: {reasons}." if reasons else "")
+        return text + (f" Reasons for not using others: {reasons}." if reasons else "")
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,16 @@ class CandidateCounts:
     """How many samples there are, and how many remain after each condition in turn.
 
     `complete` samples ended by themselves within the largest number of atoms, `valid` ones are
-    sanitised by RDKit, `neutral` ones have no net charge, `unique` ones are no repeats, and `novel`
-    ones are not among the training molecules. `embedded` ones have a 3D geometry.
+    sanitised by RDKit, `neutral` ones have no net charge, `usual` ones have no atom with more
+    hydrogens than in the training set, `unique` ones are no repeats, and `novel` ones are not among
+    the training molecules. `embedded` ones have a 3D geometry.
     """
 
     sampled: int
     complete: int
     valid: int
     neutral: int
+    usual: int
     unique: int
     novel: int
     embedded: int = 0
@@ -61,7 +63,7 @@ class CandidateCounts:
     @property
     def sentence(self) -> str:
         """Return the counts as shares of the samples."""
-        names = ("complete", "valid", "neutral", "unique", "novel", "embedded")
+        names = ("complete", "valid", "neutral", "usual", "unique", "novel", "embedded")
         shares = ", ".join(f"{getattr(self, name) / self.sampled:.1%} {name}" for name in names)
         return f"{self.sampled:,} molecules generated: {shares}."
 
@@ -111,7 +113,7 @@ def known_molecules(
             usable_records.append(record)
     progress(Update("perceiving bonds", len(records), len(records)))
     if not graphs:
-        reasons = "; ".join(f"{n:,} {reason}" for reason, n in refused.most_common())
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in refused.most_common())
         raise InputError(
             f"None of {len(records):,} structures is a molecule to learn from: {reasons or 'none'}."
             " Give isolated neutral molecules with all hydrogens, such as those of the source."
@@ -120,9 +122,13 @@ def known_molecules(
 
 
 def usable_candidates(
-    graphs: Iterable[MoleculeGraph], training_smiles: Iterable[str], *, max_atoms: int
+    graphs: Iterable[MoleculeGraph],
+    training_smiles: Iterable[str],
+    *,
+    vocabulary: Vocabulary,
+    max_atoms: int,
 ) -> tuple[dict[str, bool], CandidateCounts]:
-    """Return the valid, neutral, unique molecules by SMILES, and how many there are of each.
+    """Return the valid, neutral, usual, unique molecules by SMILES, and how many there are of each.
 
     The value is whether the molecule is one of the training molecules.
     """
@@ -141,12 +147,16 @@ def usable_candidates(
         if graph.charge:
             continue
         counts["neutral"] += 1
+        if not vocabulary.has_usual_hydrogens(graph):
+            continue
+        counts["usual"] += 1
         candidates[smiles] = smiles in training
     return candidates, CandidateCounts(
         counts["sampled"],
         counts["complete"],
         counts["valid"],
         counts["neutral"],
+        counts["usual"],
         unique=len(candidates),
         novel=sum(not is_known for is_known in candidates.values()),
     )

@@ -167,6 +167,7 @@ def train_generator(
         "network": dataclasses.asdict(config),
         "vocabulary": [dataclasses.astuple(label) for label in vocabulary.labels],
         "counts": list(vocabulary.counts),
+        "most_hydrogens": list(vocabulary.most_hydrogens),
         "training": dataclasses.asdict(settings),
         "seed": seed,
         "n_molecules": len(usable),
@@ -196,7 +197,9 @@ def load_generator(folder: Path) -> MoleculeGenerator:
     manifest = read_manifest(folder, kind=KIND)
     with damage_reported(folder):
         labels = tuple(AtomLabel(*label) for label in manifest["vocabulary"])
-        vocabulary = Vocabulary(labels, tuple(manifest["counts"]))
+        vocabulary = Vocabulary(
+            labels, tuple(manifest["counts"]), tuple(manifest["most_hydrogens"])
+        )
         config = MoleculeNetworkConfig(**manifest["network"])
         network = MoleculeNetwork(config, vocabulary.labels)
         smiles = (folder / _MOLECULES).read_text(encoding="utf-8").split()

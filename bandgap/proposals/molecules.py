@@ -79,17 +79,39 @@ class MoleculeWalk:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The atom labels of a training set, sorted, with the number of atoms of each."""
+    """The atom labels of a training set, sorted.
+
+    `counts` has the number of atoms of each, `most_hydrogens` the largest number of hydrogens at
+    one of them, such as none for sulfur of valence 6.
+    """
 
     labels: tuple[AtomLabel, ...]
     counts: tuple[int, ...]
+    most_hydrogens: tuple[int, ...]
 
     @classmethod
     def of(cls, graphs: Iterable[MoleculeGraph]) -> "Vocabulary":
         """Return the labels of graphs."""
-        counter = Counter(label for graph in graphs for label in graph.labels)
+        counter: Counter[AtomLabel] = Counter()
+        most: dict[AtomLabel, int] = {}
+        for graph in graphs:
+            counter.update(graph.labels)
+            for label, n_hydrogens in zip(graph.labels, graph.free_valences.tolist(), strict=True):
+                most[label] = max(n_hydrogens, most.get(label, 0))
         labels = tuple(sorted(counter))
-        return cls(labels, tuple(counter[label] for label in labels))
+        return cls(
+            labels,
+            tuple(counter[label] for label in labels),
+            tuple(most[label] for label in labels),
+        )
+
+    def has_usual_hydrogens(self, graph: MoleculeGraph) -> bool:
+        """Return whether no atom has more hydrogens than those of its label in the training set."""
+        most = dict(zip(self.labels, self.most_hydrogens, strict=True))
+        return all(
+            n_hydrogens <= most[label]
+            for label, n_hydrogens in zip(graph.labels, graph.free_valences.tolist(), strict=True)
+        )
 
     @property
     def valences(self) -> Ints:
@@ -131,8 +153,8 @@ def mutated(
     """
     changes: list[Change] = [_with_other_label, _with_new_atom, _without_terminal_atom]
     for index in rng.permutation(len(changes)):
-        changed = changes[index](graph, vocabulary, rng)
-        if changed is not None:
+        changed: MoleculeGraph | None = changes[index](graph, vocabulary, rng)
+        if changed is not None and vocabulary.has_usual_hydrogens(changed):
             return changed
     return graph
 

@@ -144,17 +144,18 @@ def generated_molecules(
     generator: MoleculeGenerator | None,
     seed: int,
     progress: Progress = no_progress,
-) -> tuple[list[MoleculeGraph], int]:
-    """Return molecules and the most heavy atoms that a complete one has.
+) -> tuple[list[MoleculeGraph], Vocabulary, int]:
+    """Return molecules, their atom labels, and the most heavy atoms that a complete one has.
 
     They are samples of a generator or, without one, random changes of known molecules.
     """
     if generator is not None:
         graphs = generator.sample(count, seed=seed, progress=progress)
-        return graphs, generator.network.config.max_atoms
+        return graphs, generator.vocabulary, generator.network.config.max_atoms
     vocabulary = Vocabulary.of(known_set.graphs)
     rng = np.random.default_rng(seed)
-    return mutated_molecules(known_set.graphs, vocabulary, count, rng), MOST_HEAVY_ATOMS
+    graphs = mutated_molecules(known_set.graphs, vocabulary, count, rng)
+    return graphs, vocabulary, MOST_HEAVY_ATOMS
 
 
 def propose_molecules(
@@ -191,11 +192,13 @@ def propose_molecules(
         Where no generated molecule is usable.
     """
     check_model(model_folder)
-    graphs, max_atoms = generated_molecules(
+    graphs, vocabulary, max_atoms = generated_molecules(
         known_set, settings.n_generated, generator=generator, seed=settings.seed, progress=progress
     )
     training_smiles = [*known_set.smiles, *(generator.training_smiles if generator else ())]
-    candidates, counts = usable_candidates(graphs, training_smiles, max_atoms=max_atoms)
+    candidates, counts = usable_candidates(
+        graphs, training_smiles, vocabulary=vocabulary, max_atoms=max_atoms
+    )
     records = embedded_records(list(candidates), seed=settings.seed, progress=progress)
     counts = dataclasses.replace(counts, embedded=len(records))
     if not records:

@@ -9,6 +9,7 @@ from app.components.shared import downloads, frame, tables, words
 from app.components.shared.structure_view import draw_structure
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
+from bandgap.predictions.window import Window
 
 _COLUMNS = ("rank", "smiles", "known", "p_window", "mean_eV", "lower_eV", "upper_eV", "domain")
 
@@ -17,10 +18,11 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
     """Draw a list; `name` begins the names of the downloaded files."""
     table = proposals.table
     n_new = int((table["known"] == "no").sum())
+    window = Window.parse(str(table["window"].iloc[0]))
     expected = float(table["p_window"].sum())
     st.markdown(
         f"**{words.count(n_new, 'new molecule')}** and {len(table) - n_new:,} known; "
-        f"{expected:.1f} of them are expected to have a gap of {table['window'].iloc[0]} eV.",
+        f"{expected:.1f} of them are expected to have a gap of {window.label}.",
         width=720,
     )
     for note in proposals.description.get("notes", ()):
@@ -63,7 +65,7 @@ def _molecule(proposals: StoredProposals, row: int) -> None:
 
 
 def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
-    """Return the columns columns after the structural formulas; probabilities in per cent."""
+    """Return the columns of the table after the structural formulas; probabilities in per cent."""
     columns = proposals.table[list(_COLUMNS)].copy()
     columns["p_window"] *= 100.0
     addresses = [

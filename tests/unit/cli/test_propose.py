@@ -141,5 +141,5 @@ def test_structures_without_molecules_are_refused_with_the_reasons(
         *("--out", tmp_path / "proposed.csv"),
     )
     assert result.exit_code == 1
-    assert "None of 8 structures is a molecule to learn from: 8 has less than two" in result.stderr
+    assert "None of 8 structures is a molecule to learn from: has less than two" in result.stderr
     assert not (tmp_path / "proposed.csv").exists()

@@ -20,7 +20,7 @@ from bandgap.proposals.chemistry import (
     graph_of_smiles,
     smiles_of_graph,
 )
-from bandgap.proposals.molecules import AtomLabel, MoleculeGraph
+from bandgap.proposals.molecules import AtomLabel, MoleculeGraph, Vocabulary
 from bandgap.structures import as_records
 from tests.unit.proposals.conftest import SMILES
 
@@ -76,7 +76,7 @@ def test_structures_that_are_no_molecules_are_refused(atoms: Atoms, reason: str)
 
 
 def test_structures_without_any_molecule_are_an_error_with_the_reasons() -> None:
-    with pytest.raises(InputError, match="None of 1 structures .* 1 is periodic"):
+    with pytest.raises(InputError, match="None of 1 structures .* is periodic .1."):
         known_molecules(as_records([bulk("Si")]))
 
 
@@ -95,13 +95,17 @@ def test_candidates_are_counted_by_condition() -> None:
     bonds = np.array([[0, 1]]), np.array([1])
     charged = MoleculeGraph((AtomLabel("C", 0, 4), AtomLabel("N", 1, 4)), *bonds)
     impossible = MoleculeGraph((AtomLabel("C", 0, 4), AtomLabel("O", 0, 5)), *bonds)
+    sulfane = MoleculeGraph((AtomLabel("C", 0, 4), AtomLabel("S", 0, 6)), *bonds)
     graphs = [ethane, ethane, propane, charged, impossible, graph_of_smiles("c1ccccc1")]
-    candidates, counts = usable_candidates(graphs, ["CC"], max_atoms=5)
+    vocabulary = Vocabulary.of([*graphs, graph_of_smiles("CS(C)(=O)=O")])
+    graphs.append(sulfane)
+    candidates, counts = usable_candidates(graphs, ["CC"], vocabulary=vocabulary, max_atoms=5)
     assert candidates == {"CC": True, "CCC": False}
-    values = (counts.sampled, counts.complete, counts.valid, counts.neutral, counts.unique)
-    assert values == (6, 5, 4, 3, 2)
+    values = (counts.sampled, counts.complete, counts.valid, counts.neutral, counts.usual)
+    assert values == (7, 6, 5, 4, 3)
+    assert counts.unique == 2
     assert counts.novel == 1
-    assert "Only 0 of 6 generated molecules are usable" in counts.warning
+    assert "Only 0 of 7 generated molecules are usable" in counts.warning
 
 
 def test_missing_rdkit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,10 @@ def test_trained_generator_makes_valid_new_molecules() -> None:
     generator = train_generator(known_set.graphs, known_set.smiles, settings, seed=0)
     graphs = generator.sample(500, seed=0)
     _, counts = usable_candidates(
-        graphs, known_set.smiles, max_atoms=generator.network.config.max_atoms
+        graphs,
+        known_set.smiles,
+        vocabulary=generator.vocabulary,
+        max_atoms=generator.network.config.max_atoms,
     )
     assert counts.valid >= 0.99 * counts.complete
     assert counts.complete >= 0.7 * counts.sampled

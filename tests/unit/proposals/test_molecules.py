@@ -45,6 +45,7 @@ def test_mutations_are_valid_connected_and_different(molecules: list[MoleculeGra
     smiles = [smiles_of_graph(graph) for graph in changed]
     assert sum(text is not None for text in smiles) >= 297
     assert not any("." in (text or "") for text in smiles)
+    assert all(vocabulary.has_usual_hydrogens(graph) for graph in changed)
     assert len(set(smiles)) > 100
     assert {len(graph.labels) for graph in changed} >= {2, 3, 8, 9, 10, 11}
 
