@@ -143,8 +143,9 @@ def drop_unfinished_writes(home: Home) -> None:
     """
     for parent in ("runs", "sources"):
         recover_all(home.folder / parent)
-    for folder in (home.folder / "runs").glob("*/predictions"):
-        recover_all(folder)
+    for name in ("predictions", "proposals"):
+        for folder in (home.folder / "runs").glob(f"*/{name}"):
+            recover_all(folder)
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,8 @@ def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     """Remove a run, its predictions with their uploaded structures, its folder and checkpoints.
 
+    Its lists of proposed molecules are in its folder.
+
     The data set, the source model and finished refits stay. Raises InputError while a job of the
     run, or its refit, is queued or running.
     """
@@ -194,7 +197,12 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     all_transfers = jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
     transfers = [job for job in all_transfers if job.subject == run.id]
     refits = [job for job in all_transfers if job.payload.get(PARENT) == run.id]
-    for job in (*transfers, *refits, *predictions):
+    proposals = [
+        job
+        for job in jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
+        if _is_of_run(job, run)
+    ]
+    for job in (*transfers, *refits, *predictions, *proposals):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
@@ -216,7 +224,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
         connection.execute(
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
-        jobs.forget(run.workspace, [*transfers, *predictions])
+        jobs.forget(run.workspace, [*transfers, *predictions, *proposals])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
