@@ -31,6 +31,7 @@ page = st.navigation(
             st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
             st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
             st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
+            st.Page("views/propose.py", title="Propose", icon=":material/lightbulb:"),
         ],
         "Help": [st.Page("views/guide.py", title="Guide", icon=":material/menu_book:")],
         "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],

@@ -23,7 +23,7 @@ LAYERS = (
     ("foundation",),
     ("structures", "networks", "priors"),
     ("descriptors", "storage", "predictions", "inference", "plots", "calculations"),
-    ("datasets",),
+    ("datasets", "proposals"),
     ("sources", "evaluation"),
     ("posterior",),
     ("transfer",),

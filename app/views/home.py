@@ -48,6 +48,7 @@ NOUNS = {
     "add_source": "check of the source model",
     "add_run": "check of the run",
     "predict": "prediction",
+    "propose": "proposal of molecules",
     "train_source": "training of the source model",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]

@@ -60,6 +60,10 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "prediction",
             "--model run --structures candidates/ --count 10 --out next.csv",
         ),
+        "propose": (
+            "proposing",
+            "--model run --structures molecules.extxyz --window 2.0:2.5 --out proposed.csv",
+        ),
         "evaluate": (
             "prediction",
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",

@@ -149,8 +149,9 @@ def drop_unfinished_writes(home: Home) -> None:
     """
     for parent in ("runs", "sources"):
         recover_all(home.folder / parent)
-    for folder in (home.folder / "runs").glob("*/predictions"):
-        recover_all(folder)
+    for name in ("predictions", "proposals"):
+        for folder in (home.folder / "runs").glob(f"*/{name}"):
+            recover_all(folder)
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,8 @@ def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     """Remove a run, its predictions with their uploaded structures, its folder and checkpoints.
 
+    Its lists of proposed molecules are in its folder.
+
     The data set, the source model and finished refits stay. Raises InputError while a job of the
     run, or its refit, is queued or running.
     """
@@ -212,7 +215,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
         connection.execute("DELETE FROM run_note WHERE run = ?", (run.id,))
-        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions])
+        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions, *parts.proposals])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
@@ -224,6 +227,7 @@ class RunParts:
 
     transfers: tuple[Job, ...]
     predictions: tuple[Job, ...]
+    proposals: tuple[Job, ...]
     datasets: tuple[str, ...]
 
 
@@ -237,7 +241,9 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
     all_transfers = jobs.jobs(run.workspace, kinds=["transfer", "add_run"], limit=10_000)
     transfers = [job for job in all_transfers if job.subject == run.id]
     refits = [job for job in all_transfers if job.payload.get(resuming.PARENT) == run.id]
-    for job in (*transfers, *refits, *predictions):
+    all_proposals = jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
+    proposals = [job for job in all_proposals if _is_of_run(job, run)]
+    for job in (*transfers, *refits, *predictions, *proposals):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
@@ -250,15 +256,20 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
         json.dumps(sorted(datasets)),
         run.workspace,
     )
-    return RunParts(tuple(transfers), tuple(predictions), tuple(row["id"] for row in rows))
+    return RunParts(
+        tuple(transfers),
+        tuple(predictions),
+        tuple(proposals),
+        tuple(row["id"] for row in rows),
+    )
 
 
 def _predictions(jobs: JobStore, workspace: str) -> list[Job]:
     return jobs.jobs(workspace, kinds=["predict"], limit=10_000)
 
 
-def _is_of_run(prediction: Job, run: RunRow) -> bool:
-    return bool(prediction.payload.get("run") == run.id)
+def _is_of_run(job: Job, run: RunRow) -> bool:
+    return bool(job.payload.get("run") == run.id)
 
 
 def checked_name(name: str) -> str:

@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300  # characters
-QUOTA_KINDS = ("transfer", "predict", "train_source")  # not started where the quota is reached
+# Not started where the quota is reached.
+QUOTA_KINDS = ("transfer", "predict", "propose", "train_source")
 CANCEL_S = 0.25  # seconds between two looks for a request to cancel
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

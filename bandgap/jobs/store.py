@@ -36,6 +36,7 @@ _LANES: Mapping[str, Lane] = {
     "add_source": "short",
     "add_run": "short",
     "predict": "short",
+    "propose": "long",
     "transfer": "long",
     "train_source": "long",
 }

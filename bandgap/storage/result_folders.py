@@ -18,6 +18,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "run": ("*.safetensors", MANIFEST, "predictions.csv", "calibrator.json", "checkpoint"),
     "source": ("*.safetensors", MANIFEST),
     "sources": ("*.safetensors", MANIFEST, "member-*"),
+    "generator": ("*.safetensors", MANIFEST, "molecules.txt"),
 }
 """Names of what a folder of each kind contains; another result of this kind replaces all of it."""
 
@@ -26,6 +27,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "run": "a run",
     "source": "a source model",
     "sources": "a source model of several sets",
+    "generator": "a generator of molecules",
 }
 
 

@@ -21,6 +21,7 @@ PAGES = {
     "Posterior": "posterior",
     "Calibration": "calibration",
     "Predict": "predict",
+    "Propose": "propose",
     "Guide": "guide",
     "About": "about",
 }

@@ -49,6 +49,7 @@ GROUPS = MappingProxyType(
             "explanation/calibration",
             "explanation/applicability",
             "explanation/density",
+            "explanation/proposals",
             "explanation/descriptors",
             "explanation/limits",
             "explanation/methods/index",

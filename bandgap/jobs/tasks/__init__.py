@@ -11,7 +11,15 @@ from typing import Any
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks import calculations, data, prediction, runs, sources, transfer
+from bandgap.jobs.tasks import (
+    calculations,
+    data,
+    prediction,
+    proposing,
+    runs,
+    sources,
+    transfer,
+)
 
 Task = Callable[[Job, Home, Progress], dict[str, Any]]
 
@@ -25,6 +33,7 @@ TASKS: Mapping[str, Task] = {
     "domain": data.domain,
     "transfer": transfer.transfer,
     "predict": prediction.predict,
+    "propose": proposing.propose,
     "train_source": sources.train_source,
     "add_source": sources.add_source,
     "add_run": runs.add_run,

@@ -1,0 +1,1 @@
+"""The page Propose: its form and the list of molecules."""

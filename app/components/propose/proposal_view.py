@@ -1,0 +1,91 @@
+"""A list of proposed molecules: table with structural formulas, one molecule in 3D, downloads."""
+
+import base64
+
+import pandas as pd
+import streamlit as st
+
+from app.components.shared import downloads, frame, tables, words
+from app.components.shared.structure_view import draw_structure
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
+from bandgap.predictions.window import Window
+
+_COLUMNS = ("rank", "smiles", "known", "p_window", "mean_eV", "lower_eV", "upper_eV", "domain")
+
+
+def proposal_view(proposals: StoredProposals, *, name: str) -> None:
+    """Draw a list; `name` begins the names of the downloaded files."""
+    table = proposals.table
+    n_new = int((table["known"] == "no").sum())
+    window = Window.parse(str(table["window"].iloc[0]))
+    expected = float(table["p_window"].sum())
+    st.markdown(
+        f"**{words.count(n_new, 'new molecule')}** and {len(table) - n_new:,} known; "
+        f"{expected:.1f} of them are expected to have a gap of {window.label}.",
+        width=720,
+    )
+    for note in proposals.description.get("notes", ()):
+        st.caption(words.escaped(str(note)), width=720)
+    row = tables.pick(
+        _with_drawings(proposals),
+        alt="Proposed molecules, best first",
+        columns=_column_settings(),
+        key=f"proposed-{proposals.folder.name}",
+        rows=8,
+    )
+    with st.container(horizontal=True):
+        downloads.csv_button("Download this list (CSV)", lambda: table, f"{name}.csv")
+        downloads.file_button(
+            "Molecules (extXYZ)",
+            (proposals.folder / MOLECULES).read_bytes,
+            f"{name}.extxyz",
+        )
+    st.caption(
+        "Mark a row to see the molecule in three dimensions. Upload the extXYZ file on the page "
+        "Predict to rank the molecules for what to compute next."
+    )
+    if row is not None:
+        _molecule(proposals, row)
+
+
+def _molecule(proposals: StoredProposals, row: int) -> None:
+    """Draw one molecule."""
+    line = proposals.table.iloc[row]
+    st.markdown(f"**{words.escaped(str(line['smiles']))}**")
+    try:
+        draw_structure(
+            proposals.folder / SHAPES,
+            row,
+            formula=str(line["formula"]),
+            key=f"proposed-{proposals.folder.name}-{row}",
+        )
+    except BandgapError as error:
+        frame.problem(error)
+
+
+def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
+    """Return the columns of the table after the structural formulas; probabilities in per cent."""
+    columns = proposals.table[list(_COLUMNS)].copy()
+    columns["p_window"] *= 100.0
+    addresses = [
+        "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+        for svg in proposals.drawings
+    ]
+    return tables.with_pictures(columns, addresses)
+
+
+def _column_settings() -> dict[str, object]:
+    config = st.column_config
+    return tables.columns(["mean_eV", "lower_eV", "upper_eV"]) | {
+        tables.PICTURE: config.ImageColumn(
+            "formula", width=92, help="Double-click a formula to enlarge it."
+        ),
+        "rank": config.NumberColumn("rank", width=50),
+        "smiles": config.TextColumn("SMILES", width=240),
+        "known": config.TextColumn("known", width=60, help="Among the molecules learned from."),
+        "p_window": config.NumberColumn(
+            "in the window", format="%.0f %%", help="Probability that the gap lies in the window."
+        ),
+        "domain": config.TextColumn("domain", help="Similarity to what the run learned from."),
+    }

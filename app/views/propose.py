@@ -1,0 +1,140 @@
+"""Propose: molecules whose gap probably lies in a window. Experimental."""
+
+from functools import partial
+
+import streamlit as st
+
+from app import session
+from app.components.predict.window_choice import choose_window
+from app.components.propose.proposal_view import proposal_view
+from app.components.shared import frame, stores
+from app.components.shared.actions import carry_out
+from app.components.shared.guide_links import help_link
+from app.components.shared.job_panel import job_panel
+from app.components.shared.run_choice import choose_run
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.proposals import GenerateBy, load_proposals, submit_proposals
+from bandgap.jobs.queueing import active_first
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.store import Job
+from bandgap.predictions.window import Window
+
+DEMO = "The demo molecules"
+MOST_LISTED = 200
+MOST_GENERATED = 5_000
+_BY: dict[str, GenerateBy] = {"Random changes": "mutation", "Network": "network"}
+
+
+def page() -> None:
+    frame.heading(
+        "Propose", "Molecules that are not in your data, for a band gap in a window. Experimental."
+    )
+    run = choose_run("Proposing needs a finished transfer.", refits_first=True)
+    if run is None:
+        return
+    if run.request.baseline:
+        st.info(
+            f"This run corrects {run.request.baseline} of every structure, which a proposed "
+            "molecule does not have. Choose a run without a baseline."
+        )
+        return
+    jobs = [job for job in stores.jobs_of("propose").values() if job.payload["run"] == run.id]
+    lists = active_first(jobs, lambda job: job)
+    if not lists:
+        proposal_form(run)
+        return
+    with st.expander("Propose others"):
+        proposal_form(run)
+    result(run, lists)
+
+
+def proposal_form(run: RunRow) -> None:
+    """Draw the form; its button submits the job."""
+    window = choose_window()
+    datasets = stores.library().datasets(session.workspace())
+    names = {"": DEMO} | stores.dataset_labels(datasets)
+    dataset = st.selectbox(
+        "Molecules to learn from",
+        list(names),
+        format_func=names.__getitem__,
+        key=f"propose-data-{run.id}",
+        width=520,
+        help="Isolated neutral molecules with all hydrogens, such as those of the source. Bonds "
+        "are perceived from the geometries. Crystals are left out."
+        + help_link("explanation/proposals", "Molecules"),
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        count = st.number_input("New molecules", 1, MOST_LISTED, 20, width=140)
+        generated = st.number_input(
+            "Generated",
+            1,
+            MOST_GENERATED,
+            1_000,
+            step=100,
+            width=140,
+            help="Molecules that are generated; the best of them are listed. 1,000 take a few "
+            "minutes.",
+        )
+        by = st.segmented_control(
+            "By",
+            list(_BY),
+            default="Random changes",
+            required=True,
+            help="One to three random changes of a known molecule, or the edge-by-edge graph "
+            "network, which is trained first (some minutes)."
+            + help_link("explanation/proposals", "Proposals for a gap window"),
+        )
+    is_started = st.button("Propose", type="primary", disabled=window is None)
+    if is_started and window is not None:
+        submit = partial(
+            _submit, run, dataset, window, int(count), int(generated), _BY[by or "Random changes"]
+        )
+        carry_out(submit)
+
+
+def _submit(
+    run: RunRow, dataset: str, window: Window, count: int, generated: int, generate_by: GenerateBy
+) -> None:
+    """Submit the job; the same form instance gives the same job."""
+    key = f"propose-{run.id}-{session.form_key('propose')}"
+    submit_proposals(
+        stores.jobs(),
+        session.workspace(),
+        run=run.id,
+        dataset=dataset,
+        window=window,
+        count=count,
+        generated=generated,
+        generate_by=generate_by,
+        seed=run.request.seed,
+        key=key,
+    )
+    session.renew("propose")
+
+
+def result(run: RunRow, lists: list[Job]) -> None:
+    """Draw the newest list, or the one that is selected."""
+    by_id = {job.id: job for job in lists}
+    picked = next(iter(by_id))
+    if len(by_id) > 1:
+        titles = {id: f"{k}: {job.title}" for k, (id, job) in enumerate(by_id.items(), start=1)}
+        picked = st.selectbox(
+            "List",
+            list(titles),
+            format_func=titles.__getitem__,
+            key=f"propose-list-{picked}",
+            width=520,
+        )
+    job = by_id[picked]
+    if job.state != "finished":
+        job_panel(job, noun="proposal of molecules")
+        return
+    try:
+        proposals = load_proposals(stores.home(), run.id, job.id)
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    proposal_view(proposals, name=f"proposed-{run.id[:8]}")
+
+
+frame.show(page)

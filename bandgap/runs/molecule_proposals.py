@@ -1,0 +1,271 @@
+"""Molecules to try next: generated, embedded in 3D, predicted by a run, ranked for a window.
+
+Experimental. The predicted gap is that which the run gives an isolated molecule with a force-field
+geometry. No packing is proposed, and nothing here knows stability or synthesis.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.predictions.table import Predictions
+from bandgap.predictions.window import Window
+from bandgap.proposals.candidates import (
+    CandidateCounts,
+    KnownMolecules,
+    embedded_records,
+    random_rows,
+    usable_candidates,
+)
+from bandgap.proposals.chemistry import embedded_atoms
+from bandgap.proposals.molecule_training import MoleculeGenerator
+from bandgap.proposals.molecules import (
+    MOST_HEAVY_ATOMS,
+    MoleculeGraph,
+    Vocabulary,
+    mutated_molecules,
+)
+from bandgap.runs.prediction import predict_run
+from bandgap.storage.manifests import read_manifest
+from bandgap.structures import StructureRecord
+
+Floats = NDArray[np.float64]
+
+PACKING_NOTE: Final = (
+    "The gaps are predicted for isolated molecules with force-field geometries. The crystal "
+    "packing is unknown, as are stability and synthesis: confirm the first of the list by a "
+    "calculation. The best of a ranked list tend to be predicted too well."
+)
+
+
+@dataclass(frozen=True)
+class ProposalSettings:
+    """What is proposed.
+
+    Parameters
+    ----------
+    window
+        Target window of the gap.
+    count
+        Number of new molecules in the list. Known molecules that rank as high are listed too.
+    n_generated
+        Number of molecules that are generated, of which the best are listed.
+    n_compared
+        Known molecules whose geometries are made again, to measure the error of the geometry.
+    seed
+        Seed of samples and geometries.
+    """
+
+    window: Window
+    count: int = 20
+    n_generated: int = 1_000
+    n_compared: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.n_generated) < 1 or self.n_compared < 0:
+            raise ConfigError(
+                f"count {self.count}, n_generated {self.n_generated}, n_compared "
+                f"{self.n_compared}. Accepted: from 1, from 1 and from 0."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ProposedMolecules:
+    """Ranked molecules, best first.
+
+    Those outside of the run's domain, or with another warning, are at the end.
+    """
+
+    records: tuple[StructureRecord, ...]  # (k,)
+    predictions: Predictions  # of all embedded candidates
+    rows: tuple[int, ...]  # (k,) of the predictions
+    is_known: tuple[bool, ...]  # (k,)
+    p_window: Floats  # (k,)
+    counts: CandidateCounts
+    geometry_rms_eV: float | None  # None without compared molecules
+    window: Window
+
+    @property
+    def geometry_sentence(self) -> str:
+        """Return the error by force-field geometries, with a warning where the ranking is noise."""
+        if self.geometry_rms_eV is None:
+            return "The error by force-field geometries was not measured."
+        sd = float(np.nanmedian(self.predictions.sd_new_eV))
+        text = (
+            f"Geometries made from SMILES change the predictions for known molecules by "
+            f"{self.geometry_rms_eV:.2f} eV (root mean square)."
+        )
+        if self.geometry_rms_eV > sd / 2:
+            text += (
+                f" This is more than half of the standard deviation of the predictions, {sd:.2f} "
+                "eV: the order of the list is uncertain."
+            )
+        return text
+
+    def columns(self, *, level: float = 0.95) -> dict[str, list[object]]:
+        """Return the columns of the table by name."""
+        all_rows = self.predictions.to_columns(level, "prediction", window=self.window)
+        columns: dict[str, list[object]] = {
+            "rank": list(range(1, len(self.rows) + 1)),
+            "id": [self.predictions.ids[row] for row in self.rows],
+            "smiles": [record.info["smiles"] for record in self.records],
+            "known": ["yes" if is_known else "no" for is_known in self.is_known],
+        }
+        for name, values in all_rows.items():
+            if name not in ("id", "file"):
+                columns[name] = [values[row] for row in self.rows]
+        columns["geometry_rms_eV"] = [self.geometry_rms_eV] * len(self.rows)
+        return columns
+
+
+def check_model(model_folder: Path | str) -> None:
+    """Raise ConfigError where a run cannot predict a molecule from its geometry alone."""
+    name = str(read_manifest(Path(model_folder), kind="run")["request"]["baseline"])
+    if name:
+        raise ConfigError(
+            f"This run corrects {name!r} of every structure, which a proposed molecule does not "
+            "have. Use a run without a baseline."
+        )
+
+
+def generated_molecules(
+    known_set: KnownMolecules,
+    count: int,
+    *,
+    generator: MoleculeGenerator | None,
+    seed: int,
+    progress: Progress = no_progress,
+) -> tuple[list[MoleculeGraph], Vocabulary, int]:
+    """Return molecules, their atom labels, and the most heavy atoms that a complete one has.
+
+    They are samples of a generator or, without one, random changes of known molecules.
+    """
+    if generator is not None:
+        graphs = generator.sample(count, seed=seed, progress=progress)
+        return graphs, generator.vocabulary, generator.network.config.max_atoms
+    vocabulary = Vocabulary.of(known_set.graphs)
+    rng = np.random.default_rng(seed)
+    graphs = mutated_molecules(known_set.graphs, vocabulary, count, rng)
+    return graphs, vocabulary, MOST_HEAVY_ATOMS
+
+
+def propose_molecules(
+    model_folder: Path | str,
+    known_set: KnownMolecules,
+    settings: ProposalSettings,
+    *,
+    generator: MoleculeGenerator | None,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
+) -> ProposedMolecules:
+    """Return molecules whose gap lies in a window with the highest probability.
+
+    Parameters
+    ----------
+    model_folder
+        Folder of a run.
+    known_set
+        Known molecules, which are marked in the list.
+    settings
+        Window, numbers and seed.
+    generator
+        Trained generator, or None for random changes of the known molecules.
+    cache
+        Cache of descriptors.
+    progress
+        Called with every step; may raise `Cancelled`.
+
+    Raises
+    ------
+    ConfigError
+        For a run with a baseline, and without RDKit.
+    InputError
+        Where no generated molecule is usable.
+    """
+    check_model(model_folder)
+    graphs, vocabulary, max_atoms = generated_molecules(
+        known_set, settings.n_generated, generator=generator, seed=settings.seed, progress=progress
+    )
+    training_smiles = [*known_set.smiles, *(generator.training_smiles if generator else ())]
+    candidates, counts = usable_candidates(
+        graphs, training_smiles, vocabulary=vocabulary, max_atoms=max_atoms
+    )
+    records = embedded_records(list(candidates), seed=settings.seed, progress=progress)
+    counts = dataclasses.replace(counts, embedded=len(records))
+    if not records:
+        raise InputError(f"No molecule is usable. {counts.sentence} Train the generator longer.")
+    predictions = predict_run(model_folder, records, cache=cache, progress=progress)
+    p_window = predictions.window_probability(settings.window)
+    is_known = [candidates[str(record.info["smiles"])] for record in records]
+    rows = _ranked_rows(predictions, p_window, is_known, count=settings.count)
+    rms = _geometry_rms_eV(model_folder, known_set, settings, cache=cache, progress=progress)
+    return ProposedMolecules(
+        tuple(records[row] for row in rows),
+        predictions,
+        tuple(rows),
+        tuple(is_known[row] for row in rows),
+        p_window[rows],
+        counts,
+        rms,
+        settings.window,
+    )
+
+
+def _ranked_rows(
+    predictions: Predictions, p_window: Floats, is_known: Sequence[bool], *, count: int
+) -> list[int]:
+    """Return rows by the probability of the window, up to `count` new molecules.
+
+    Rows with a warning, such as outside of the domain, follow all others; refused ones are left
+    out. Ties go to the smaller standard deviation.
+    """
+    usable = [i for i, status in enumerate(predictions.status) if status != "refused"]
+    usable.sort(
+        key=lambda i: (
+            predictions.status[i] == "warning",
+            -p_window[i],
+            predictions.sd_new_eV[i],
+        )
+    )
+    rows: list[int] = []
+    n_new = 0
+    for row in usable:
+        if n_new == count:
+            break
+        rows.append(row)
+        n_new += not is_known[row]
+    return rows
+
+
+def _geometry_rms_eV(
+    model_folder: Path | str,
+    known_set: KnownMolecules,
+    settings: ProposalSettings,
+    *,
+    cache: DescriptorCache | None,
+    progress: Progress,
+) -> float | None:
+    """Return the root mean square change of predictions by geometries made from SMILES."""
+    given_records: list[StructureRecord] = []
+    made_from_smiles: list[StructureRecord] = []
+    for row in random_rows(len(known_set.records), settings.n_compared, seed=settings.seed):
+        atoms = embedded_atoms(known_set.smiles[row], seed=settings.seed)
+        if atoms is not None:
+            given_records.append(known_set.records[row])
+            made_from_smiles.append(dataclasses.replace(known_set.records[row], atoms=atoms))
+    if not given_records:
+        return None
+    both = predict_run(
+        model_folder, [*given_records, *made_from_smiles], cache=cache, progress=progress
+    )
+    means = both.mean_eV.reshape(2, -1)
+    return float(np.sqrt(np.nanmean((means[1] - means[0]) ** 2)))

@@ -1,0 +1,145 @@
+"""`bandgap propose`: the table, the molecules, known ones marked, and what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rdkit")
+
+from ase.io import write
+
+from bandgap.datasets.demo import demo_source_folder
+from bandgap.proposals.chemistry import canonical_smiles, embedded_atoms
+from bandgap.structures import read_paths
+from tests.unit.cli.conftest import Run
+
+RINGS = ("c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "c1cc[nH]c1", "c1cnccn1")
+ENDS = ("C", "O", "F", "N#C")
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 aromatic molecules with made-up gaps that fall with the number of atoms."""
+    path = tmp_path_factory.mktemp("molecules") / "molecules.extxyz"
+    frames = []
+    for ring in RINGS:
+        for end in ENDS:
+            atoms = embedded_atoms(f"{end}{ring}", seed=1)
+            assert atoms is not None
+            atoms.info = {"id": f"m{len(frames)}", "gap_eV": 5.0 - 0.1 * len(atoms)}
+            frames.append(atoms)
+    write(path, frames, format="extxyz")
+    return path
+
+
+@pytest.fixture
+def organic_run(run: Run, molecules: Path, tmp_path: Path) -> Path:
+    """A run on these molecules."""
+    folder = tmp_path / "organic"
+    result = run(
+        *("transfer", "--source", demo_source_folder(), "--structures", molecules),
+        *("--label", "gap_eV", "--method", "last_layer_ridge", "--n", "20", "--out", folder),
+    )
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_mutations_are_ranked_written_and_read_back(
+    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
+) -> None:
+    out, structures = tmp_path / "new" / "proposed.csv", tmp_path / "new" / "proposed.extxyz"
+    words = ("propose", "--model", organic_run, "--structures", molecules, "--window", "3.4:3.8")
+    numbers = ("--count", "5", "--generated", "60", "--compared", "6")
+    result = run(*words, *numbers, "--out", out, "--extxyz", structures)
+    assert result.exit_code == 0, result.output
+    assert "5 new and" in result.stdout
+    assert "The crystal packing is unknown" in result.stderr
+    assert "60 molecules generated: 100.0% complete" in result.stderr
+    assert "Geometries made from SMILES change the predictions" in result.stderr
+    rows = rows_of(out)
+    assert [row["rank"] for row in rows] == [str(k) for k in range(1, len(rows) + 1)]
+    assert sum(row["known"] == "no" for row in rows) == 5
+    inside = [row for row in rows if row["status"] == "ok"]
+    assert rows[: len(inside)] == inside
+    chances = [float(row["p_window"]) for row in inside]
+    assert chances == sorted(chances, reverse=True)
+    records = read_paths([structures])
+    assert [record.info["smiles"] for record in records] == [row["smiles"] for row in rows]
+    assert [record.status for record in records] == ["ready"] * len(rows)
+    body = json.loads((tmp_path / "new" / "proposed.csv.json").read_text(encoding="utf-8"))
+    assert body["kind"] == "bandgap proposals"
+    assert body["counts"]["sampled"] == 60
+    again = run(*words, *numbers, "--out", tmp_path / "again.csv")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
+    ranked = run(
+        *("compute-next", "--model", organic_run, "--structures", structures),
+        *("--window", "3.4:3.8", "--out", tmp_path / "next.csv"),
+    )
+    assert ranked.exit_code == 0, ranked.output
+
+
+def test_known_molecules_are_marked(
+    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
+) -> None:
+    """Some changes of toluene and its like give another of these molecules."""
+    out = tmp_path / "proposed.csv"
+    result = run(
+        *("propose", "--model", organic_run, "--structures", molecules, "--window", "0:9"),
+        *("--count", "100", "--generated", "80", "--compared", "0", "--out", out),
+    )
+    assert result.exit_code == 0, result.output
+    marks = {row["smiles"]: row["known"] for row in rows_of(out)}
+    known_smiles = {canonical_smiles(f"{end}{ring}") for ring in RINGS for end in ENDS}
+    assert "yes" in marks.values()
+    assert {smiles for smiles, mark in marks.items() if mark == "yes"} == known_smiles & set(marks)
+    assert "was not measured" in result.stderr
+
+
+def test_network_is_trained_stored_and_used_again(
+    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
+) -> None:
+    generator = tmp_path / "generator"
+    words = ("propose", "--model", organic_run, "--structures", molecules, "--window", "3:4")
+    numbers = ("--by", "network", "--count", "2", "--generated", "30", "--compared", "0")
+    first = run(
+        *words, *numbers, "--steps", "5", "--generator", generator, "--out", tmp_path / "1.csv"
+    )
+    assert first.exit_code == 0, first.output
+    manifest = json.loads((generator / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["training"]["n_steps"] == 5
+    again = run(*words, *numbers, "--generator", generator, "--out", tmp_path / "2.csv")
+    assert again.exit_code == 0, again.output
+    assert "training" not in again.stderr
+    assert rows_of(tmp_path / "1.csv") == rows_of(tmp_path / "2.csv")
+
+
+def test_window_that_is_none_and_unused_generator_are_refused(
+    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
+) -> None:
+    words = ("propose", "--model", organic_run, "--structures", molecules)
+    out = ("--out", tmp_path / "proposed.csv")
+    result = run(*words, "--window", "2:1", *out)
+    assert result.exit_code == 1
+    assert "FROM:TO with 0 <= FROM < TO" in result.stderr
+    result = run(*words, "--window", "1:2", "--generator", tmp_path / "g", *out)
+    assert result.exit_code == 2
+    assert "--generator is for --by network" in result.stderr
+
+
+def test_structures_without_molecules_are_refused_with_the_reasons(
+    run: Run, organic_run: Path, waters: Path, tmp_path: Path
+) -> None:
+    result = run(
+        *("propose", "--model", organic_run, "--structures", waters, "--window", "1:2"),
+        *("--out", tmp_path / "proposed.csv"),
+    )
+    assert result.exit_code == 1
+    assert "None of 8 structures is a molecule to learn from: has less than two" in result.stderr
+    assert not (tmp_path / "proposed.csv").exists()

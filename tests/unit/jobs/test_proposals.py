@@ -1,0 +1,85 @@
+"""Jobs that propose molecules: one for each form, deleted with their run, cancelled, refused."""
+
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.foundation.progress import Update, no_progress
+from bandgap.jobs.home import Home
+from bandgap.jobs.housekeeping import delete_run
+from bandgap.jobs.proposals import proposal_folder, submit_proposals
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks.proposing import propose
+from bandgap.predictions.window import Window
+from tests.unit.jobs.test_starting import WS, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def submitted(store: Store, run: str, *, key: str = "a form") -> Job:
+    return submit_proposals(
+        store.jobs,
+        WS,
+        run=run,
+        dataset=store.dataset.id,
+        window=Window(1.0, 1.5),
+        count=5,
+        generated=10,
+        generate_by="mutation",
+        seed=0,
+        key=key,
+    )
+
+
+def test_same_form_gives_the_same_job(store: Store) -> None:
+    run = store.start().run
+    first = submitted(store, run)
+    assert submitted(store, run).id == first.id
+    assert submitted(store, run, key="another form").id != first.id
+    assert first.title == "Proposing molecules of 1 to 1.5 eV"
+
+
+def test_run_is_deleted_with_its_finished_proposals_but_not_while_one_is_active(
+    store: Store,
+) -> None:
+    started = store.start()
+    store.end(started)
+    job = submitted(store, started.run)
+    run = store.run(started.run)
+    with pytest.raises(InputError, match="Proposing molecules of 1 to 1.5 eV is queued"):
+        delete_run(store.jobs, store.library, run)
+    assert store.jobs.claim("w") is not None
+    store.jobs.end(job.id, "finished")
+    folder = proposal_folder(store.home, run.id, job.id)
+    folder.mkdir(parents=True)
+    delete_run(store.jobs, store.library, run)
+    assert not folder.exists()
+    assert store.jobs.job(WS, job.id) is None
+
+
+def test_run_that_does_not_exist_is_refused(store: Store) -> None:
+    job = submitted(store, "00000000-0000-4000-8000-000000000000")
+    with pytest.raises(InputError, match="no such run"):
+        propose(job, store.home, no_progress)
+
+
+def test_cancelled_job_leaves_no_list(store: Store) -> None:
+    pytest.importorskip("rdkit")
+    started = store.start()
+    job = submitted(store, started.run)
+    folder = store.home.run_folder(started.run)
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(
+        '{"kind": "run", "schema": 1, "request": {"baseline": ""}}', encoding="utf-8"
+    )
+
+    def cancel(update: Update) -> None:
+        raise Cancelled("The job was cancelled.")
+
+    with pytest.raises(Cancelled):
+        propose(job, store.home, cancel)
+    assert not proposal_folder(Home(store.home.folder), started.run, job.id).exists()
