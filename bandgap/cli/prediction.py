@@ -291,7 +291,12 @@ def compute_next(
 
 def evaluate(
     predictions: Annotated[
-        Path, typer.Option(metavar="CSV", help="Table that `bandgap predict` wrote.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Table that `bandgap predict` wrote, CSV or Parquet; also a CSV that a "
+            "spreadsheet saved with semicolons and decimal commas.",
+        ),
     ],
     structures: options.Structures,
     label: options.Label = None,
@@ -313,7 +318,7 @@ def evaluate(
     from bandgap.datasets.gaps import mixed_levels_warning
     from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian
-    from bandgap.predictions.table import read_predictions_csv
+    from bandgap.predictions.reading import read_predictions
     from bandgap.runs.companion import ids_learned_from
 
     choice = LabelChoice(
@@ -324,7 +329,7 @@ def evaluate(
         level_of_theory=level_of_theory,
         id_column=id_column,
     )
-    table = read_predictions_csv(predictions)
+    table = read_predictions(predictions)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,16 +29,29 @@ if TYPE_CHECKING:
     from bandgap.structures.spool import Spool
 
 _PARQUET = ".parquet"
+# Endings of other formats, in which a table would have the wrong content.
+_OTHER_FORMATS = re.compile(
+    r"\.(xlsx?|xlsm|ods|tsv|json|jsonl|feather|arrow|h5|hdf5|db|sqlite|gz|bz2|xz|zst|zip|7z|tar|tgz)",
+    re.IGNORECASE,
+)
 
 
 def check_files(out: Path, extxyz: Path | None) -> None:
     """Raise an error, before any work, where these files cannot be written.
 
-    Raises InputError for a folder, and ConfigError for Parquet without pyarrow.
+    Raises InputError for a folder and for the ending of a format that is not written, and
+    ConfigError for Parquet without pyarrow.
     """
-    for path in (out, extxyz):
-        if path is not None and path.is_dir():
+    for path, accepted in ((out, ".csv or .parquet"), (extxyz, ".extxyz or .xyz")):
+        if path is None:
+            continue
+        if path.is_dir():
             raise InputError(f"{path} is a folder. Name a file to write.")
+        if _OTHER_FORMATS.fullmatch(path.suffix):
+            raise InputError(
+                f"{path}: files that end in {path.suffix} are not written. Accepted: a name that"
+                f" ends in {accepted}. Convert or pack it afterwards."
+            )
     if _is_parquet(out):
         from bandgap.predictions.parquet import check_parquet
 

@@ -75,6 +75,7 @@ P_METAL = "p_metal"
 DOMAIN_P = ("domain_p", "domain_p_lowest", "domain_p_highest")
 """Further columns of runs that know the density of the structures that they learned from."""
 
+_SEPARATORS = (",", ";", "\t")  # between the columns of a CSV
 NUMBER_COLUMNS = (
     "mean_eV",
     "sd_eV",
@@ -377,7 +378,8 @@ def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
     """Read a CSV of predictions as the table of `Predictions.to_frame`.
 
     Texts are those before protection against spreadsheet formulas. Numbers of refused rows are NaN.
-    Unknown columns are read as text; `level_of_theory` may be absent.
+    Unknown columns are read as text; `level_of_theory` may be absent. Between columns are commas,
+    or semicolons or tabs, with which a spreadsheet may have written decimal commas.
 
     Parameters
     ----------
@@ -394,7 +396,12 @@ def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
     name = "predictions" if isinstance(source, bytes) else str(source)
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        text = data.decode("utf-8-sig")
+        if text[:4].lower() == "sep=":  # the first line of an export from Excel
+            text = text.partition("\n")[2]
+        first_line = text.partition("\n")[0]
+        separator = max(_SEPARATORS, key=first_line.count)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         header, *rows = [row for row in reader if row]
     except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
         raise InputError(
@@ -416,12 +423,22 @@ def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
         if rows
         else dict.fromkeys(header, ())
     )
-    return pd.DataFrame({key: _parsed(key, cells, where=name) for key, cells in columns.items()})
+    has_decimal_commas = separator != ","
+    return pd.DataFrame(
+        {
+            key: _parsed(key, cells, where=name, has_decimal_commas=has_decimal_commas)
+            for key, cells in columns.items()
+        }
+    )
 
 
-def _parsed(column: str, cells: Sequence[str], *, where: str) -> "pd.Series[Any]":
+def _parsed(
+    column: str, cells: Sequence[str], *, where: str, has_decimal_commas: bool
+) -> "pd.Series[Any]":
     if column not in NUMBER_COLUMNS:
         return _column([rearm(cell) for cell in cells])
+    if has_decimal_commas:
+        cells = [cell.replace(",", ".") for cell in cells]
     try:
         return _column(np.array([float(cell) if cell.strip() else np.nan for cell in cells]))
     except ValueError as error:

@@ -1,7 +1,7 @@
 """The origin of a run: the networks of a source, stored or with new elements, or no source."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.model import SourceModel
+from bandgap.sources.near_copies import near_copies_in_source
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import (
     descriptor_for_labelled,
@@ -104,7 +105,8 @@ class Origin:
                 "fingerprint": NO_SOURCE,
                 "overlap": None,
             }
-        source_structures = load_keys(self.sources.folder)
+        folder = self.sources.folder
+        source_structures = load_keys(folder)
         source_species = self.stored[0][head].descriptor.species
         new_elements = [
             element for element in self.descriptor.species if element not in source_species
@@ -125,7 +127,12 @@ class Origin:
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
             "overlap": None
             if source_structures is None
-            else to_dict(overlap(source_structures, records)),
+            else to_dict(
+                replace(
+                    overlap(source_structures, records),
+                    near_copies=near_copies_in_source(folder, records),
+                )
+            ),
         } | ({"new_elements": new_elements} if new_elements else {})
 
 

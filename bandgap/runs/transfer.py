@@ -62,6 +62,7 @@ from bandgap.structures.formula import reduced_formula
 from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.metals import metals_warning
+from bandgap.transfer.shared.method import MIN_ROWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +276,38 @@ def split_rows(
         )
         prepared.facts["data"]["n_labelled"] -= len(without_levels)
         prepared.facts["left_out"] += [to_dict(structure) for structure in without_levels]
-    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
+    tables = SplitTables(
+        table.rows(split.train), table.rows(split.held_back), table.rows(split.test)
+    )
+    if prepared.request.n is None or prepared.request.n >= MIN_ROWS:
+        _check_enough_to_learn_from(tables)
+    return tables
+
+
+def _check_enough_to_learn_from(tables: SplitTables) -> None:
+    """Raise InputError if so many rows are held out that too few are left to learn from."""
+    n_test = len(tables.test)
+    n_held_back = len(tables.held_back)
+    n = len(tables.train)
+    n_all = n + n_test + n_held_back
+    if n >= MIN_ROWS or n_all < MIN_ROWS:  # with fewer labels the method itself refuses
+        return
+    parts = [
+        f"{count:,} {purpose}"
+        for count, purpose in (
+            (n_test, "for the test"),
+            (n_held_back, "for conformal intervals"),
+        )
+        if count
+    ]
+    if not parts:
+        return
+    raise InputError(
+        f"{n:,} of {n_all:,} labelled structures are left to learn from, because"
+        f" {' and '.join(parts)} {'was' if n_test + n_held_back == 1 else 'were'} held back. At"
+        f" least {MIN_ROWS} are needed to learn from, better 50. Label more structures, or hold"
+        " back fewer: --n-test 0 tests on none, and --conformal-share 0 keeps none for intervals."
+    )
 
 
 def _split(prepared: Prepared) -> Split:

@@ -21,8 +21,9 @@ from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
 from bandgap.sources.model import SourceModel
+from bandgap.sources.near_copies import distances_of, has_distances
 from bandgap.sources.one_set import with_extras
-from bandgap.sources.overlap import KEYS, keys_of, save_keys
+from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import load_source, save_source
 from bandgap.structures import StructureRecord
@@ -42,8 +43,8 @@ def add_extras_run(
 ) -> Path:
     """Add the extras of a source to its folder; its weights are not changed.
 
-    Extras that its settings already ask for are recomputed. The keys by which an overlap with a
-    target is found, and the directions of its domain, are written if they are missing.
+    Extras that its settings already ask for are recomputed. The keys and distances that show an
+    overlap with a target, and the directions of its domain, are written if they are missing.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ def add_extras_run(
     source = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     with replaced_folder(Path(folder), copy=True) as changed:
         save_source(changed, source, references=table.records)
-        if not (changed / KEYS).is_file():
-            save_keys(changed, keys_of(table.records))
+        if not has_distances(changed):
+            save_keys(changed, keys_of(table.records), distances_of(table.records))
         if not (changed / DOMAIN).is_file():
             save_domain(changed, [table], source.descriptor)
     return Path(folder)

@@ -14,7 +14,9 @@ NO_SOURCE: Final = "none"
 _N_LISTED = 4
 
 
-def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> dict[str, str]:
+def card_rows(
+    card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None
+) -> dict[str, str]:
     """Return the entries of a source's card as text, by name.
 
     Parameters
@@ -101,18 +103,22 @@ def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def overlap_sentence(overlap: Mapping[str, int]) -> str:
-    """Return how many target structures, and how many with a bonded unit, are in the source data.
+def overlap_sentence(overlap: Mapping[str, int | None]) -> str:
+    """Return how many target structures are in the source data, by three definitions.
 
     Examples
     --------
 
     >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
     'of 300 structures, 0 are in the source data and 12 contain a bonded unit of the source data'
+    >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12, "near_copies": 7})[34:]
+    'the source data, 7 have a near-copy in them and 12 contain a bonded unit of the source data'
     """
+    near_copies = overlap.get("near_copies")
+    near = "" if near_copies is None else f", {near_copies:,} have a near-copy in them"
     return (
-        f"of {overlap['n']:,} structures, {overlap['structures']:,} are in the source data and "
-        f"{overlap['molecules']:,} contain a bonded unit of the source data"
+        f"of {overlap['n']:,} structures, {overlap['structures']:,} are in the source data{near}"
+        f" and {overlap['molecules']:,} contain a bonded unit of the source data"
     )
 
 

@@ -71,9 +71,8 @@ def load_domain(
     """
     path = Path(folder) / DOMAIN
     if not path.is_file():
-        for shipped, records in _SHIPPED:
-            if Path(folder).resolve() == shipped().resolve():
-                return _domain_of_shipped(shipped(), records(), cache, progress)
+        if (records := shipped_records(folder)) is not None:
+            return _domain_of_shipped(Path(folder), records, cache, progress)
         raise InputError(
             "This source model was stored without the directions of its training structures, so "
             "that no distance to them is known. Train it again, or, for a source of one set, add "
@@ -143,6 +142,14 @@ _SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureReco
     (demo_source_folder, lambda: load_demo("molecules").records),
     (inorganic_source_folder, _inorganic_training_records),
 )
+
+
+def shipped_records(folder: Path) -> Sequence[StructureRecord] | None:
+    """Return the training structures of a source that is part of the demo data, else None."""
+    for shipped, records in _SHIPPED:
+        if Path(folder).resolve() == shipped().resolve():
+            return records()
+    return None
 
 
 def _domain_of_shipped(

@@ -7,9 +7,10 @@ of covalent radii; bond orders and stereochemistry are ignored. A few different 
 same key, because colour refinement cannot distinguish them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,11 +54,14 @@ class Overlap:
         How many of them the source was trained on.
     molecules
         How many contain at least one molecule of the source data.
+    near_copies
+        How many have a near-copy in the source data, or are in them; None if it is not known.
     """
 
     n: int
     structures: int
     molecules: int
+    near_copies: int | None = None
 
 
 def molecule_keys(atoms: Atoms) -> Keys:
@@ -95,22 +99,34 @@ def structure_key(record: StructureRecord) -> int:
     return int(record.content[:16], 16)
 
 
-def save_keys(folder: Path, keys: SourceKeys) -> None:
-    """Write the keys into the folder of a source model."""
-    arrays = {"structures": keys.structures, "molecules": keys.molecules}
-    save_tensors({k: torch.from_numpy(v.view(np.int64)) for k, v in arrays.items()}, folder / KEYS)
+def save_keys(
+    folder: Path, keys: SourceKeys, distances: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write the keys, and the distances of near-copies, into the folder of a source model."""
+    arrays = {"structures": keys.structures, "molecules": keys.molecules, **(distances or {})}
+    tensors = {
+        name: torch.from_numpy(array.view(np.int64) if array.dtype == np.uint64 else array)
+        for name, array in arrays.items()
+    }
+    save_tensors(tensors, folder / KEYS)
 
 
 def load_keys(folder: Path) -> SourceKeys | None:
     """Return the keys of a source, or None if it has none; raise ArtifactError if damaged."""
+    arrays = load_arrays(folder)
+    if arrays is None:
+        return None
+    return SourceKeys(*(arrays[name].view(np.uint64) for name in ("structures", "molecules")))
+
+
+def load_arrays(folder: Path) -> dict[str, NDArray[Any]] | None:
+    """Return the stored arrays by name, None if there are none; raise ArtifactError if damaged."""
     path = folder / KEYS
     if not path.is_file():
         return None
     try:
-        arrays = load_file(path)
-        return SourceKeys(
-            *(arrays[name].numpy().view(np.uint64) for name in ("structures", "molecules"))
-        )
+        arrays = {name: tensor.numpy() for name, tensor in load_file(path).items()}
+        return {"structures": arrays["structures"], "molecules": arrays["molecules"], **arrays}
     except DAMAGE as error:
         raise ArtifactError(
             f"{path} cannot be read ({error}). The folder is damaged; make it again."

@@ -20,6 +20,7 @@ from bandgap.sources.domain import save_domain
 from bandgap.sources.held_back import rows_to_learn, test_rmse_eV
 from bandgap.sources.joint import SourceSet, train_joint_sources
 from bandgap.sources.model import SourceConfig
+from bandgap.sources.near_copies import distances_of
 from bandgap.sources.one_set import train_source
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import KIND, open_sources, save_sources
@@ -106,7 +107,7 @@ def train_source_folder(
         source = replace(source, card=card)
     with replaced_result(Path(out), kind="source") as folder:
         save_source(folder, source, references=table.records)
-        save_keys(folder, keys_of(table.records))
+        save_keys(folder, keys_of(table.records), distances_of(table.records))
         save_domain(folder, [table], descriptor)
     return Path(out)
 
@@ -201,7 +202,7 @@ def train_sources_run(
     with replaced_result(Path(out), kind=KIND) as folder:
         save_sources(folder, models, references=references, training=training)
         records = [record for table in tables.values() for record in table.records]
-        save_keys(folder, keys_of(records))
+        save_keys(folder, keys_of(records), distances_of(records))
         save_domain(folder, list(tables.values()), descriptor)
     add_to_heads(open_sources(out), tables, device=device, progress=progress)
     return Path(out)

@@ -14,6 +14,7 @@ from bandgap.structures.neighbours import (
     MAX_CLOSE_PAIRS,
     REPEAT_ANGSTROM,
     Pairs,
+    cell_volume,
     check_density,
     check_images,
     check_volume,
@@ -112,7 +113,7 @@ def _check_finite(draft: Draft, cell: Floats) -> None:
 def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
     if not any(pbc):
         return
-    if not np.linalg.norm(cell[np.array(pbc)], axis=1).all():
+    if not cell[np.array(pbc)].any(axis=1).all():
         raise Unreadable(
             "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc"
             " to F."
@@ -127,7 +128,7 @@ def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
     0.13, and a molecule in a large cell of a calculation 0.03.
     """
     density = mass_density(draft.symbols, cell)
-    volume_per_atom = abs(float(np.linalg.det(cell))) / len(draft.symbols)
+    volume_per_atom = cell_volume(cell) / len(draft.symbols)
     facts = f"{density:.2g} g/cm3, {volume_per_atom:.3g} A^3 per atom"
     if density > IMPOSSIBLE_DENSITY:
         raise Unreadable(
@@ -167,6 +168,8 @@ def _drop_border_atoms(draft: Draft, pairs: Pairs) -> str:
     listed twice at the same place stays, and is refused as a doubled one.
     """
     first, second, distances = pairs
+    if not len(first):
+        return ""
     listed_apart = np.linalg.norm(draft.positions[first] - draft.positions[second], axis=1)
     on_borders = (distances <= REPEAT_ANGSTROM) & (listed_apart > BORDER_ANGSTROM)
     is_repeat = repeated_atoms(first[on_borders], second[on_borders], draft.symbols)

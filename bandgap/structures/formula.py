@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 import gemmi
 import numpy as np
@@ -36,7 +37,7 @@ def parse_formula(text: str) -> dict[str, float]:
 
 def formula_units(symbols: Iterable[str], formula: dict[str, float]) -> float | None:
     """Return how many times the formula the atoms are, None if they are no multiple of it."""
-    atoms = Counter(_element_without_isotope(symbol) for symbol in symbols)
+    atoms = _element_counts(symbols)
     if atoms.keys() != formula.keys():
         return None
     ratios = [atoms[element] / formula[element] for element in formula]
@@ -78,13 +79,13 @@ def check_formula(draft: Draft, formula: dict[str, float]) -> None:
 
 def formula_difference(draft: Draft, formula: dict[str, float]) -> str:
     """Return the sentence that atoms and formula differ, "" if they agree or cannot be compared."""
-    has_hydrogen = any(_element_without_isotope(symbol) == "H" for symbol in draft.symbols)
+    has_hydrogen = any(_element_without_isotope(symbol) == "H" for symbol in set(draft.symbols))
     draft.expects_hydrogen = {"H", "C"} <= formula.keys()
     if not draft.symbols or not formula or (draft.expects_hydrogen and not has_hydrogen):
         return ""
     if formula_units(draft.symbols, formula) is not None:
         return ""
-    atoms = Counter(_element_without_isotope(symbol) for symbol in draft.symbols)
+    atoms = _element_counts(draft.symbols)
     return (
         f"the atoms add up to {_hill_formula(dict(atoms))}, the file's own formula is"
         f" {_hill_formula(formula)}"
@@ -93,7 +94,7 @@ def formula_difference(draft: Draft, formula: dict[str, float]) -> str:
 
 def mass_density(symbols: Iterable[str], cell: NDArray[np.float64]) -> float:
     """Return the mass density of atoms in a cell (3, 3) in Angstrom, in g/cm^3."""
-    mass = sum(gemmi.Element(_element_without_isotope(symbol)).weight for symbol in symbols)
+    mass = sum(n * _atomic_mass(symbol) for symbol, n in Counter(symbols).items())
     volume = abs(float(np.linalg.det(cell)))
     return mass * GRAMS_PER_CM3 / volume
 
@@ -107,6 +108,18 @@ def reduced_formula(symbols: Iterable[str]) -> str:
     counts = Counter(symbols)
     divisor = math.gcd(*counts.values())
     return _hill_formula({element: count / divisor for element, count in counts.items()})
+
+
+def _element_counts(symbols: Iterable[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for symbol, n in Counter(symbols).items():
+        counts[_element_without_isotope(symbol)] += n
+    return counts
+
+
+@lru_cache(maxsize=256)
+def _atomic_mass(symbol: str) -> float:
+    return float(gemmi.Element(_element_without_isotope(symbol)).weight)
 
 
 def _element_without_isotope(symbol: str) -> str:

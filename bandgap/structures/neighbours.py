@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +49,15 @@ def _cross(a: list[float], b: list[float]) -> tuple[float, float, float]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
+def cell_volume(cell: Floats) -> float:
+    """Return the volume of a cell (3, 3). For one cell, Python is faster than NumPy."""
+    a, b, c = cell.tolist()
+    return abs(sum(x * y for x, y in zip(a, _cross(b, c), strict=True)))
+
+
 def check_volume(cell: Floats) -> None:
     """Raise Unreadable if a cell (3, 3) has no volume or is thinner than `THINNEST_ANGSTROM`."""
-    thinnest = float(heights(cell).min())
+    thinnest = min(heights(cell).tolist())
     if thinnest < THINNEST_ANGSTROM:
         raise Unreadable(
             f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
@@ -62,7 +69,7 @@ def check_density(n_atoms: int, cell: Floats) -> None:
 
     The positions are not needed, so that this check can bound the cost of a search for pairs.
     """
-    volume = abs(float(np.linalg.det(cell)))
+    volume = cell_volume(cell)
     if n_atoms > DENSEST * volume:
         raise Unreadable(
             f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
@@ -72,11 +79,12 @@ def check_density(n_atoms: int, cell: Floats) -> None:
 
 def check_images(n_atoms: int, cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
     """Raise Unreadable if a thin periodic cell (3, 3) has too many images of atoms around it."""
-    widths = heights(complete_cell(cell, pbc))[np.array(pbc)]
-    n_images = n_atoms * float(np.prod(1 + 2 * IMAGES_ANGSTROM / widths))
+    all_widths = heights(complete_cell(cell, pbc)).tolist()
+    widths = [width for width, is_periodic in zip(all_widths, pbc, strict=True) if is_periodic]
+    n_images = n_atoms * math.prod(1 + 2 * IMAGES_ANGSTROM / width for width in widths)
     if n_images > MAX_IMAGES:
         raise Unreadable(
-            f"the unit cell with {n_atoms:,} atoms is {widths.min():.2g} A thin, so that"
+            f"the unit cell with {n_atoms:,} atoms is {min(widths):.2g} A thin, so that"
             f" {n_images:,.0f} copies of atoms are within {IMAGES_ANGSTROM} A of it; no crystal has"
             " such a cell. Is the unit of the cell right?"
         )
@@ -101,9 +109,9 @@ def complete_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
 
     Vectors that are not periodic are replaced by unit vectors normal to the periodic ones.
     """
-    periodic = np.array(pbc)
     full = np.array(cell, dtype=float)
-    if not periodic.all():
+    if not all(pbc):
+        periodic = np.array(pbc)
         full[~periodic] = (
             np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
         )
@@ -173,6 +181,8 @@ def close_vectors(
     first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms come before images
     i = atom_of_point[first]
     j = atom_of_point[second]
+    if not len(i):
+        return i, j, np.zeros((0, 3))
     is_image: NDArray[np.bool_] = np.any(shifts, axis=1)
     # Each pair with an image is found twice; one of the two is kept.
     keep = ~is_image[first] & (
@@ -187,11 +197,14 @@ def _pairs(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the points i < j (pair,) of every pair within the cutoff.
 
-    The pairs are counted before they are stored.
+    The pairs are counted before they are stored, where there can be too many.
     """
+    n = len(points)
+    if n < 2:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     tree = cKDTree(points)
-    if max_pairs is not None:
-        n_pairs = (int(tree.count_neighbors(tree, cutoff_angstrom)) - len(points)) // 2
+    if max_pairs is not None and n * (n - 1) // 2 > max_pairs:
+        n_pairs = (int(tree.count_neighbors(tree, cutoff_angstrom)) - n) // 2
         if n_pairs > max_pairs:
             raise Unreadable(
                 f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is"
@@ -217,14 +230,28 @@ def _with_images(
     The result is the points (point, 3), the atom of each point (point,), and the cell (point, 3) by
     which it is shifted; the atoms, with shift zero, come first.
     """
+    n = len(positions)
     fractional = np.linalg.solve(full.T, positions.T).T
     fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
     margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
-    reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
-    all_shifts = itertools.product(*(range(-r, r + 1) for r in reach))
-    shifts = np.array(sorted(all_shifts, key=any))  # zero first
-    shifted = fractional + shifts[:, None]  # (shift, atom, 3)
-    shift_of_point, atom_of_point = np.nonzero(
-        ((shifted >= -margin) & (shifted <= 1 + margin)).all(axis=2)
+    shifts = _shifts(
+        *(math.ceil(m) if p else 0 for m, p in zip(margin.tolist(), periodic.tolist(), strict=True))
     )
-    return shifted[shift_of_point, atom_of_point] @ full, atom_of_point, shifts[shift_of_point]
+    # Only atoms near a face have images; the rounding of the sums below is less than 1e-9.
+    is_near_face = (fractional <= margin + 1e-9) | (fractional >= 1 - margin - 1e-9)
+    near_faces = np.flatnonzero((is_near_face & periodic).any(axis=1))
+    shifted = fractional[near_faces] + shifts[:, None]  # (shift, atom, 3)
+    shift_of_image, place = np.nonzero(((shifted >= -margin) & (shifted <= 1 + margin)).all(axis=2))
+    points = np.concatenate((fractional, shifted[shift_of_image, place]))
+    atom_of_point = np.concatenate((np.arange(n), near_faces[place]))
+    shift_of_point = np.concatenate((np.zeros((n, 3), dtype=int), shifts[shift_of_image]))
+    return points @ full, atom_of_point, shift_of_point
+
+
+@lru_cache(maxsize=8)
+def _shifts(*reach: int) -> NDArray[np.int_]:
+    """Return the shifts (shift, 3) of a cell by up to `reach` cells in each direction, not zero."""
+    all_shifts = itertools.product(*(range(-r, r + 1) for r in reach))
+    shifts = np.array([shift for shift in all_shifts if any(shift)], dtype=int).reshape(-1, 3)
+    shifts.setflags(write=False)
+    return shifts

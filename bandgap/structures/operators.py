@@ -6,6 +6,7 @@ R^T G R = G for the metric tensor G (International Tables for Crystallography A,
 """
 
 import re
+from functools import lru_cache
 
 import gemmi
 import numpy as np
@@ -68,30 +69,46 @@ def operations_from_symbol(symbol: str, cell: UnitCell, *, code: str = "") -> li
         says which one is meant. If no setting fits the cell, one that `check_operations` refuses.
         Empty if the symbol is unknown.
     """
+    alpha, _, gamma = cell.angles
+    settings, are_origins = _settings_of_symbol(symbol, code, alpha, gamma)
+    if are_origins or len(settings) == 1:
+        return list(settings)
+    fitting = [operations for operations in settings if _misfit(operations, cell) is None]
+    return (fitting or list(settings))[:1]
+
+
+@lru_cache(maxsize=64)
+def _settings_of_symbol(
+    symbol: str, code: str, alpha: float, gamma: float
+) -> tuple[tuple[Operations, ...], bool]:
+    """Return the operators of the settings of a symbol, and whether they differ by their origin.
+
+    The angles, in degrees, are those by which gemmi chooses between axes. A file may have thousands
+    of blocks with one symbol.
+    """
     plain = symbol.translate(str.maketrans("", "", "()_")).strip()
     if match := _SETTING.fullmatch(plain):
         plain = match["symbol"]
         code = match["code"] or match["letter"]
     setting = _SETTING_OF_CODE.get(code.upper(), "")
-    alpha, _, gamma = cell.angles
     group = gemmi.find_spacegroup_by_name(plain, alpha, gamma) if plain else None
     if group is None:
-        return []
+        return (), False
     same_symbol = [other for other in gemmi.spacegroup_table() if other.hm == group.hm]
     if group.ext in ("1", "2"):
-        return [
+        origins = tuple(
             _matrices(list(origin.operations()))
             for origin in same_symbol
             if setting not in ("1", "2") or origin.ext == setting
-        ]
+        )
+        return origins, True
     groups = [group, *_other_unique_axes(group, plain)]
     if setting in ("H", "R") and group.ext in ("H", "R"):
         groups = [axes for axes in same_symbol if axes.ext == setting]
-    settings = [_matrices(list(candidate.operations())) for candidate in groups]
-    fitting = [operations for operations in settings if _misfit(operations, cell) is None]
-    return (fitting or settings)[:1]
+    return tuple(_matrices(list(candidate.operations())) for candidate in groups), False
 
 
+@lru_cache(maxsize=64)
 def operations_from_hall(symbol: str) -> Operations | None:
     """Return the operators of a Hall symbol such as -P 2ybc; None if it is unknown."""
     try:
@@ -196,7 +213,7 @@ def _misfit(operations: Operations, cell: UnitCell) -> int | None:
 
 def _transformed(rotations: Floats, metric: Floats) -> Floats:
     """Return R^T G R (operation, 3, 3)."""
-    product: Floats = np.einsum("oki,kl,olj->oij", rotations, metric, rotations)
+    product: Floats = rotations.transpose(0, 2, 1) @ metric @ rotations
     return product
 
 
@@ -218,9 +235,9 @@ def _other_unique_axes(group: gemmi.SpaceGroup, symbol: str) -> list[gemmi.Space
 
 
 def _matrices(operations: list[gemmi.Op]) -> Operations:
-    return np.array(
-        [np.array(operation.float_seitz(), dtype=float)[:3] for operation in operations]
-    )
+    matrices = np.array([operation.float_seitz()[:3] for operation in operations], dtype=float)
+    matrices.setflags(write=False)  # they are kept for the next block
+    return matrices
 
 
 def _triplet(operation: Floats) -> str:

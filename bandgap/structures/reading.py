@@ -5,12 +5,14 @@ other files.
 """
 
 import logging
+import math
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from bandgap.foundation.arguments import as_path
 from bandgap.foundation.errors import printable
@@ -32,6 +34,9 @@ from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, Structur
 from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
+# For each MB of a file or archive as given. The smallest useful structures, crystals of two atoms
+# with a gap, have about 150 bytes.
+STRUCTURES_PER_MB = 20_000
 MAX_REFUSED = 1_000  # structures of one file in a row, after which its remainder is not read
 _SPLIT_ADVICE = (
     "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
@@ -183,17 +188,39 @@ class Part:
     is_member: bool = False
 
 
+@dataclass(frozen=True)
+class _Most:
+    """The largest number of structures of a file or archive, and the limit in words."""
+
+    n: int
+    limit: str
+    remedy: str
+
+    @classmethod
+    def of(cls, n_bytes: int, *, limits: Limits, max_records: int) -> Self:
+        """Return the smaller one of the call's limit and that for the size."""
+        by_size = math.ceil(STRUCTURES_PER_MB * max(1.0, n_bytes / 1e6))
+        if max_records <= by_size:
+            return cls(max_records, f"{limits.max_structures:,} structures", _SPLIT_ADVICE)
+        return cls(
+            by_size,
+            f"{by_size:,} structures for a file of {megabytes(n_bytes)}",
+            "Unpack it if it is packed, or split it into files with fewer structures.",
+        )
+
+
 def parts_of(content: Content, name: str, *, limits: Limits, max_records: int) -> Iterator[Part]:
     """Yield the parts of a file or archive, with `max_records` and one more record on the limit.
 
     A part must be read before the next one, or left out.
     """
+    most = _Most.of(content.size, limits=limits, max_records=max_records)
     if max_records < 1:
-        yield Part(name, content.size, iter([_limit_record(name, limits)]))
+        yield Part(name, content.size, iter([_limit_record(name, most)]))
     elif _is_archive(content, name):
-        yield from _from_archive(content, name, limits=limits, max_records=max_records)
+        yield from _from_archive(content, name, limits=limits, most=most)
     else:
-        records = _from_file(content, name, limits=limits, max_records=max_records)
+        records = _from_file(content, name, limits=limits, most=most)
         yield Part(name, content.size, records)
 
 
@@ -201,9 +228,7 @@ def _is_archive(content: Content, name: str) -> bool:
     return content.head(len(ZIP_MAGIC[0])).startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip"
 
 
-def _from_archive(
-    content: Content, name: str, *, limits: Limits, max_records: int
-) -> Iterator[Part]:
+def _from_archive(content: Content, name: str, *, limits: Limits, most: _Most) -> Iterator[Part]:
     from bandgap.structures.archives import unzip
 
     n_records = 0
@@ -223,14 +248,13 @@ def _from_archive(
         for member in unzip(content.path or content.read_all(), limits=limits):
             n_members += 1
             file = f"{name}/{member.name}"
-            if n_records >= max_records:
-                yield Part(name, content.size, iter([_limit_record(file, limits)]))
+            if n_records >= most.n:
+                yield Part(name, content.size, iter([_limit_record(file, most)]))
                 return
             records: Iterable[StructureRecord] = [_refused_record(file, member.refusal)]
             if not member.refusal:
-                records = _from_file(
-                    member.content, file, limits=limits, max_records=max_records - n_records
-                )
+                remainder = replace(most, n=most.n - n_records)
+                records = _from_file(member.content, file, limits=limits, most=remainder)
             yield Part(file, member.packed_size, counted(records), is_member=True)
         failure = "" if n_members else "no files in the archive"
     except Unreadable as error:
@@ -240,7 +264,7 @@ def _from_archive(
 
 
 def _from_file(
-    content: Content, name: str, *, limits: Limits, max_records: int
+    content: Content, name: str, *, limits: Limits, most: _Most
 ) -> Iterator[StructureRecord]:
     try:
         plain_name = name
@@ -269,18 +293,18 @@ def _from_file(
         yield _refused_record(name, f"the file {NO_MEMORY}")
         return
     yield from _from_content(
-        readable, form, name=name, stem=_stem(plain_name), limits=limits, max_records=max_records
+        readable, form, name=name, stem=_stem(plain_name), limits=limits, most=most
     )
 
 
 def _from_content(
-    content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, max_records: int
+    content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, most: _Most
 ) -> Iterator[StructureRecord]:
     drafts = _Drafts(content, form, limits)
     draft = drafts.next()
     n_records = 0
     n_refused = 0  # in a row
-    while draft is not None and n_records < max_records and n_refused < MAX_REFUSED:
+    while draft is not None and n_records < most.n and n_refused < MAX_REFUSED:
         next_draft = drafts.next()
         is_single = n_records == 0 and next_draft is None
         id = draft.id or (stem if is_single else f"{stem}-{draft.suffix}")
@@ -297,8 +321,7 @@ def _from_content(
         )
     elif draft is not None:
         failure = (
-            "the remaining structures were not read: the limit is "
-            f"{limits.max_structures:,} structures. {_SPLIT_ADVICE}"
+            f"the remaining structures were not read: the limit is {most.limit}. {most.remedy}"
         )
     if failure or not n_records:
         yield _refused_record(name, failure or "no structures in the file", form=form.name)
@@ -339,11 +362,8 @@ def _size_failure(n_bytes: int, limits: Limits) -> str:
     return f"the file has {megabytes(n_bytes)}; the limit is {megabytes(limits.max_file_bytes)}"
 
 
-def _limit_record(file: str, limits: Limits) -> StructureRecord:
-    return _refused_record(
-        file,
-        f"not read: the limit of {limits.max_structures:,} structures was reached. {_SPLIT_ADVICE}",
-    )
+def _limit_record(file: str, most: _Most) -> StructureRecord:
+    return _refused_record(file, f"not read: the limit of {most.limit} was reached. {most.remedy}")
 
 
 def _refused_record(file: str, text: str, *, form: str = "") -> StructureRecord:

@@ -328,6 +328,7 @@ def test_domain_of_a_source_is_compared_by_a_job(
         "structures are farther from the source's than 95 % of these are; every element is known"
         in texts(at)
     )
+    assert "6 have a near-copy in the source's data" in texts(at)
     table = at.dataframe[0].value
     assert len(table) == 6 and table["nearest"].str.startswith("molecules-").all()
     assert table["percentile"].is_monotonic_decreasing and table["percentile"].between(0, 100).all()

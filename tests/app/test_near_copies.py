@@ -1,13 +1,16 @@
 """Train names near-copies of a data set before a run, and proposes to keep formulas together."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from ase.build import bulk
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
+from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 GROUPING = "Keep a formula on one side of the split"
@@ -67,6 +70,21 @@ def test_near_copies_are_named_where_no_source_model_is_chosen(
     add_rattled(workspace)
     at = visit("train", source="none")
     assert "20 of 20 structures have a near-copy in this data set" in texts(at)
+
+
+def test_near_copies_in_the_data_of_the_source_are_named_after_a_comparison(
+    visit: Callable[..., AppTest], workspace: Workspace, tmp_path: Path
+) -> None:
+    source = train_source(tmp_path / "source")
+    workspace.library.register_sources({"demo": SourceEntry("waters", str(source))})
+    dataset = workspace.add_labelled(24)
+    sentence = "24 of 24 structures have a near-copy in the data of the source model"
+    assert sentence not in texts(visit("train", source="demo"))
+    facts = {"dataset": dataset, "source": "demo"}
+    subject = f"domain-{dataset}-demo"
+    workspace.jobs.submit(workspace.id, "domain", title="t", payload=facts, subject=subject)
+    work_all(workspace.home)
+    assert sentence in texts(visit("train", source="demo"))
 
 
 def test_near_copies_of_calculations_are_named(

@@ -138,6 +138,9 @@ def domain_sentence(summary: dict[str, Any]) -> str:
         if elements
         else "every element is known to the source"
     )
+    if (n_near := summary.get("near_copies")) is not None:
+        verb = "has" if n_near == 1 else "have"
+        parts.append(f"{n_near:,} {verb} a near-copy in the source's data")
     return f"{'; '.join(parts)}."
 
 

@@ -74,7 +74,7 @@ RUN_COLUMNS = {
 }
 
 
-def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
+def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None) -> None:
     """Draw the card of a source model and its overlap with the structures of a run."""
     for name, text in card_rows(card, overlap).items():
         st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")

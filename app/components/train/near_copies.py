@@ -4,10 +4,32 @@ from app import session
 from app.components.shared import stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.jobs.rows import Dataset
+from bandgap.jobs.sources import Source
 from bandgap.runs.near_copies import ONE_FORMULA, SMALLEST_SHARE
 from bandgap.runs.requests import TransferRequest
 
 CHECKS = ("check", "import_folder", "label_calculations")
+
+
+def source_copies_hint(dataset: Dataset, source: Source) -> str:
+    """Return how many structures have a near-copy in the source's data, "" if it is not known.
+
+    The number is that of the newest comparison on the page Data.
+    """
+    jobs = stores.jobs().jobs(session.workspace(), kinds=("domain",))
+    subject = f"domain-{dataset.id}-{source.id}"
+    results = [job.result for job in jobs if job.subject == subject and job.state == "finished"]
+    result = results[0] if results else {}
+    n_near = result.get("near_copies")
+    if n_near is None:
+        return ""
+    verb = "has" if n_near == 1 else "have"
+    return (
+        f"{n_near:,} of {words.count(result['n'], 'structure')} {verb} a near-copy in the data of"
+        " the source model, or are in them. The error on these says little about other structures."
+        if n_near
+        else "No structure has a near-copy in the data of the source model."
+    )
 
 
 def near_copies_hint(dataset: Dataset, request: TransferRequest) -> str:

@@ -14,7 +14,7 @@ from app.components.shared.run_choice import choose
 from app.components.shared.run_files import finished_runs, run_figures
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
-from app.components.train.near_copies import near_copies_hint
+from app.components.train.near_copies import near_copies_hint, source_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
 from app.components.train.unseen_elements import (
     n_taken,
@@ -127,6 +127,8 @@ def setup_form(
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
+                if text := source_copies_hint(dataset, source):
+                    st.markdown(text)
             if hint := mini_batch_hint(
                 base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
             ):

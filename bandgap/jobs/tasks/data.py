@@ -147,14 +147,21 @@ def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.foundation.machine import set_threads
     from bandgap.foundation.replacement import write_whole
     from bandgap.sources.domain import judge
+    from bandgap.sources.near_copies import near_copies_in_source
 
     set_threads()
     library, dataset = dataset_of(job, home)
     folder = Path(source_path(library, job.workspace, job.payload["source"]))
     records = read_records(library, dataset, progress=progress)
     table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)
+    summary["near_copies"] = near_copies_in_source(folder, records)
     table_path, summary_path = domain_paths(home, dataset.id, job.payload["source"])
     summary_path.unlink(missing_ok=True)  # written last: where it exists, the table is complete
     write_whole(table_path, csv_text(table))
     write_whole(summary_path, json.dumps(summary))
-    return {"n": len(table), "far": summary["far"], "unseen": len(summary["unseen"])}
+    return {
+        "n": len(table),
+        "far": summary["far"],
+        "unseen": len(summary["unseen"]),
+        "near_copies": summary["near_copies"],
+    }

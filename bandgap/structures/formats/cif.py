@@ -17,6 +17,7 @@ from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, 
 from bandgap.structures.formats.cif_values import (
     column,
     glued_numbers,
+    has_column,
     number_of,
     value_of,
     without_uncertainty,
@@ -403,7 +404,7 @@ def _located_message(error: Exception, lines_before: int) -> str:
 
 
 def _has_atoms(block: cif.Block) -> bool:
-    return any(len(column(block, f"fract_{axis}")) for axis in "xyz")
+    return any(has_column(block, f"fract_{axis}") for axis in "xyz")
 
 
 def _has_cell(block: cif.Block) -> bool:

@@ -200,8 +200,9 @@ def _refuse_modulated(block: cif.Block, place: str) -> None:
     dimension = first_value(block, ("_cell_modulation_dimension", "_cell.modulation_dimension"))
     if dimension == "0":
         return
+    tags = [tag.lower().replace(".", "_") for tag in _tags(block)]
     for beginning in _MODULATED_TAGS:
-        if _has_tag(block, beginning):
+        if any(tag.startswith(beginning) for tag in tags):
             raise Unreadable(
                 f"{place} is a modulated structure ({beginning}...), whose symmetry acts on more"
                 " than three coordinates. Export a commensurate supercell in P 1."
@@ -239,12 +240,6 @@ def _operator_text(raw: str) -> str:
     text = str(cif.as_string(raw)).strip()
     first, _, operator = text.partition(" ")
     return operator if first.isdigit() and operator else text
-
-
-def _has_tag(block: cif.Block, beginning: str) -> bool:
-    """Return whether a block has a tag with this beginning, in either style of dictionary."""
-    wanted_start = beginning.lower().replace(".", "_")
-    return any(tag.lower().replace(".", "_").startswith(wanted_start) for tag in _tags(block))
 
 
 def _tags(block: cif.Block) -> list[str]:

@@ -1,6 +1,7 @@
 """Values of a CIF block: tags in the styles of old and new dictionaries, columns and numbers."""
 
 import re
+from functools import lru_cache
 
 from gemmi import cif
 
@@ -42,6 +43,12 @@ def column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
     return values if length is None or len(values) == length else [""] * length
 
 
+def has_column(block: cif.Block, name: str) -> bool:
+    """Return whether a block has values in a column of _atom_site."""
+    tag = f"_atom_site_{name}"
+    return len(block.find_values(tag)) > 0 or len(block.find_values(_dotted(tag))) > 0
+
+
 def without_uncertainty(text: str) -> str:
     """Return a number as text without its standard uncertainty: 5.431 for 5.431(2)."""
     return _UNCERTAINTY.sub("", text)
@@ -73,6 +80,7 @@ def _kind_of_text(text: str) -> str:
     return "not a number"
 
 
+@lru_cache(maxsize=256)
 def _dotted(tag: str) -> str:
     """Return a tag in the style of newer dictionaries: _cell.length_a for _cell_length_a."""
     category = next((c for c in _CATEGORIES if tag.startswith(c + "_")), "")

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from bandgap.predictions.parquet import csv_to_parquet
 from bandgap.predictions.table import Predictions, predictions_from_draws
 from tests.unit.cli.conftest import Run
 
@@ -82,6 +84,49 @@ def test_evaluate_takes_gaps_from_a_table_by_id(
     assert json.loads(out.read_text())["n"] == 5
     assert json.loads(out.read_text())["rmse_eV"] == pytest.approx(0.0, abs=1e-6)
     assert "5 of 8 structures have a label" in result.stderr
+
+
+def figures_of(run: Run, table: Path, waters: Path) -> dict[str, float]:
+    """Return the figures that `evaluate` writes for a table."""
+    out = table.with_name("figures.json")
+    words = f"--predictions {table} --structures {waters} --label gap_eV --json {out}".split()
+    result = run("evaluate", *words)
+    assert result.exit_code == 0, result.stderr
+    figures: dict[str, float] = json.loads(out.read_text())
+    return figures
+
+
+def test_evaluate_reads_parquet_as_the_same_table_in_csv(
+    run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
+    parquet = tmp_path / "predictions.parquet"
+    csv_to_parquet(table, parquet)
+    assert figures_of(run, parquet, waters) == figures_of(run, table, waters)
+
+
+@pytest.mark.parametrize("first_line", ["", "sep=;\n"])
+def test_evaluate_reads_a_table_that_a_spreadsheet_saved_with_decimal_commas(
+    first_line: str, run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
+    header, *rows = table.read_text().splitlines()
+    lines = [header.replace(",", ";")]
+    lines += [row.replace(",", ";").replace(".", ",").replace("waters,", "waters.") for row in rows]
+    saved = tmp_path / "saved.csv"
+    saved.write_text(first_line + "\n".join(lines) + "\n", encoding="utf-8-sig")
+    assert "7,1" in saved.read_text()
+    assert figures_of(run, saved, waters) == figures_of(run, table, waters)
+
+
+def test_evaluate_refuses_a_damaged_or_foreign_parquet_file(
+    run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
+    parquet = tmp_path / "predictions.parquet"
+    csv_to_parquet(table, parquet)
+    words = f"evaluate --predictions {parquet} --structures {waters} --label gap_eV".split()
+    parquet.write_bytes(parquet.read_bytes()[:-20])
+    assert "a damaged Parquet file" in " ".join(run(*words).stderr.split())
+    pd.DataFrame({"id": ["a"], "gap": [1.0]}).to_parquet(parquet)
+    assert "column 'file' is missing" in " ".join(run(*words).stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def test_journey_from_molecules_to_evaluated_predictions(
     assert "source, level of theory: PBE0" in transferred.stdout
     # all are water
     overlap = (
-        "of 50 structures, 0 are in the source data and 50 contain a bonded unit of the source data"
+        "of 50 structures, 0 are in the source data, 50 have a near-copy in them"
+        " and 50 contain a bonded unit of the source data"
     )
     assert f"source, overlap with your structures: {overlap}" in transferred.stdout
 

@@ -114,6 +114,26 @@ def test_output_in_the_folder_of_a_run_that_is_read_is_refused(work_folder: Path
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "accepted"),
+    [
+        ("--out new.xlsx", ".csv or .parquet"),
+        ("--out new.csv.gz", ".csv or .parquet"),
+        ("--out new.tsv", ".csv or .parquet"),
+        ("--out new.csv --extxyz new.extxyz.gz", ".extxyz or .xyz"),
+    ],
+)
+def test_ending_of_a_format_that_predict_does_not_write_is_refused(
+    words: str, accepted: str, run: Run, model: Path, waters: Path, tmp_path: Path
+) -> None:
+    paths = words.replace("new", str(tmp_path / "new")).split()
+    result = run("predict", "--model", model, "--structures", waters, *paths)
+    assert result.exit_code == 1
+    message = " ".join(result.stderr.split())
+    assert "are not written. Accepted: a name that ends in " + accepted in message
+    assert not list(tmp_path.glob("new*"))
+
+
 def test_two_outputs_of_the_same_name_are_refused(work_folder: Path, run: Run) -> None:
     result = run(
         *PREDICT.split(), "crystals", "--out", "new.csv", "--extxyz", "elsewhere/../new.csv"

@@ -19,6 +19,26 @@ def test_too_few_labels_are_refused(source_folder, world, tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({}, "4 of 5 labelled structures are left to learn from, because 1 for the test was held"),
+        (
+            {"conformal_share": 0.5},
+            "2 of 5 .* because 1 for the test and 2 for conformal intervals were held back. At"
+            " least 5 are needed .*: --n-test 0 tests on none",
+        ),
+    ],
+)
+def test_five_labels_of_which_some_are_held_back_are_counted(
+    numbers, message, source_folder, world, tmp_path
+):
+    few = (world.records[:5], world.gaps_eV[:5])
+    with pytest.raises(InputError, match=message):
+        transfer_labelled(source_folder, *few, out=tmp_path, **numbers)
+    assert transfer_labelled(source_folder, *few, out=tmp_path / "run", n_test=0).is_dir()
+
+
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
     with pytest.raises(
         InputError,

@@ -50,6 +50,7 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
         "n": 20,
         "structures": 0,
         "molecules": 20,
+        "near_copies": 20,
     }
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
@@ -66,7 +67,7 @@ def test_source_knows_the_structures_that_it_was_trained_on(source_folder, world
     )
     run = transfer(source_folder, both, tmp_path)
     content = json.loads((run / "manifest.json").read_text())["source"]["overlap"]
-    assert content == {"n": 32, "structures": 8, "molecules": 32}
+    assert content == {"n": 32, "structures": 8, "molecules": 32, "near_copies": 32}
 
 
 def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(

@@ -5,7 +5,14 @@ import pytest
 from ase import Atoms
 from ase.build import molecule
 
+from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.foundation.errors import ArtifactError
+from bandgap.sources.near_copies import (
+    SourceDistances,
+    distances_of,
+    has_distances,
+    near_copies_in_source,
+)
 from bandgap.sources.overlap import (
     KEYS,
     Overlap,
@@ -109,6 +116,50 @@ def test_stored_keys_are_loaded_as_they_were(tmp_path):
     again = load_keys(tmp_path)
     assert (again.structures == keys.structures).all()
     assert (again.molecules == keys.molecules).all()
+
+
+def displaced(atoms, sd_angstrom):
+    """Return a copy with normal noise on every coordinate."""
+    noise = np.random.default_rng(3).normal(0, sd_angstrom, (len(atoms), 3))
+    return Atoms(atoms.numbers, atoms.positions + noise, cell=atoms.cell, pbc=atoms.pbc)
+
+
+def test_near_copies_in_the_source_are_displaced_ones_of_the_same_formula():
+    ethanol = molecule("CH3CH2OH")
+    source = SourceDistances.of([record(molecule("C6H6")), refused(), record(ethanol)])
+    target = [
+        record(displaced(ethanol, 0.03)),
+        record(ethanol),
+        record(displaced(ethanol, 0.4)),
+        record(molecule("CH3OCH3")),  # an isomer
+        record(molecule("CH4")),
+        refused(),
+    ]
+    assert source.n_near_copies(target) == 2
+    assert source.n_near_copies(target[2:]) == 0
+
+
+def test_stored_distances_find_the_near_copies(tmp_path):
+    assert near_copies_in_source(tmp_path, [record(molecule("C6H6"))]) is None
+    source_records = [record(molecule(name)) for name in ("C6H6", "CH4")]
+    save_keys(tmp_path, keys_of(source_records), distances_of(source_records))
+    target = [record(displaced(molecule("C6H6"), 0.02)), record(molecule("H2O"))]
+    assert has_distances(tmp_path)
+    assert near_copies_in_source(tmp_path, target) == 1
+    assert overlap(load_keys(tmp_path), target) == Overlap(2, 0, 1)
+
+
+def test_source_stored_without_distances_says_nothing_on_near_copies(tmp_path):
+    records = [record(molecule("C6H6"))]
+    save_keys(tmp_path, keys_of(records))
+    assert not has_distances(tmp_path)
+    assert near_copies_in_source(tmp_path, records) is None
+
+
+def test_near_copies_of_a_shipped_source_are_those_of_its_structures():
+    records = load_demo("molecules").records
+    shifted = [record(displaced(records[0].atoms, 0.02)), record(molecule("H2O"))]
+    assert near_copies_in_source(demo_source_folder(), shifted) == 1
 
 
 def test_damaged_keys_are_refused(tmp_path):

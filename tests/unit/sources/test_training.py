@@ -76,7 +76,7 @@ def test_run_starts_from_the_output_that_predicts_best_and_names_it(run):
     assert source["head"] == "plain" and source["card"]["level_of_theory"] == "PBE"
     assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["mixed up"]
     assert source["members"] == 2
-    assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20}
+    assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20, "near_copies": 20}
 
 
 def test_posterior_is_the_mixture_of_the_fits_of_all_networks(run, sources_folder, world):

@@ -227,8 +227,7 @@ def test_archive_is_not_unpacked_beyond_its_ratio():
 def test_hostile_input_takes_less_than_5_s_and_500_mb(name: str, tmp_path: Path):
     text, seconds, peak_mb = measure(name, tmp_path)
     assert "Traceback" not in text
-    n_records = int(text.split()[0].replace(",", "")) if text[:1].isdigit() else 0
-    assert seconds < 5.0 + START_S + reader_process.CPU_S_PER_RECORD * n_records, text
+    assert seconds < 5.0 + START_S, text
     assert peak_mb < 500, text
 
 

@@ -9,8 +9,19 @@ import pytest
 
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
-from bandgap.structures import ACCEPTED, Limits, formats, read_paths, read_structures
+from bandgap.structures import (
+    ACCEPTED,
+    DEFAULT_LIMITS,
+    Limits,
+    formats,
+    read_paths,
+    read_structures,
+    reading,
+)
+from bandgap.structures.contents import Content, megabytes
+from bandgap.structures.reading import STRUCTURES_PER_MB
 from tests.mutations import time_limit
+from tests.unit.structures.hostile_inputs import packed_zip
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 
 ADVICE = "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
@@ -283,3 +294,27 @@ def test_suffixes_and_names_in_the_table_of_formats_are_those_of_the_formats() -
     assert names == formats._FILE_NAMES
     binary = {name for name, form in formats.FORMATS.items() if form.read_content is not None}
     assert binary == set(formats._SIGNATURES)
+
+
+def test_small_file_with_very_many_structures_is_read_to_a_limit_for_its_size():
+    frames = b"1\n\nH 0 0 0\n" * (STRUCTURES_PER_MB + 5)
+    records = read_structures(frames, "a.xyz")
+    assert len(records) == STRUCTURES_PER_MB + 1
+    assert records[-1].problem == (
+        "the remaining structures were not read: the limit is 20,000 structures for a file of"
+        f" {megabytes(len(frames))}. Unpack it if it is packed, or split it into files with fewer"
+        " structures."
+    )
+
+
+def test_limit_for_the_size_counts_the_structures_of_all_files_of_an_archive(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(reading, "STRUCTURES_PER_MB", 3)
+    data = packed_zip({f"{name}.xyz": METHANE_XYZ.encode() * 2 for name in "abc"})
+    parts = reading.parts_of(
+        Content.of(data), "a.zip", limits=DEFAULT_LIMITS, max_records=DEFAULT_LIMITS.max_structures
+    )
+    records = [record for part in parts for record in part.records]
+    assert [record.status for record in records] == ["ready"] * 3 + ["refused"] * 2
+    assert "not read: the limit of 3 structures for a file of" in records[-1].problem
