@@ -47,6 +47,7 @@ NOUNS = {
     "add_source": "check of the source model",
     "predict": "prediction",
     "train_source": "training of the source model",
+    "learning_curve": "learning curve",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]
 

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.components.result import details_view, downloads_view
+from app.components.result.learning_view import learning_view
 from app.components.result.run_result import RunResult, read_result
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.result.worst_view import worst_view
@@ -42,6 +43,7 @@ def page() -> None:
     details_view.moved_view(result)
     details_view.chains_view(result)
     details_view.calibration_view(result)
+    learning_view(result)
     details_view.settings_view(result)
     downloads_view.downloads_view(result)
 

@@ -12,6 +12,7 @@ from bandgap.foundation.replacement import recover_all
 from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.home import Home
+from bandgap.jobs.learning_curves import curve_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import JOB_ORIGINS
@@ -194,7 +195,8 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     all_transfers = jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000)
     transfers = [job for job in all_transfers if job.subject == run.id]
     refits = [job for job in all_transfers if job.payload.get(PARENT) == run.id]
-    for job in (*transfers, *refits, *predictions):
+    curves = curve_jobs(jobs, run)
+    for job in (*transfers, *refits, *predictions, *curves):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
@@ -216,7 +218,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
         connection.execute(
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
-        jobs.forget(run.workspace, [*transfers, *predictions])
+        jobs.forget(run.workspace, [*transfers, *predictions, *curves])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)

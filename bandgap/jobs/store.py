@@ -37,6 +37,7 @@ _LANES: Mapping[str, Lane] = {
     "predict": "short",
     "transfer": "long",
     "train_source": "long",
+    "learning_curve": "long",
 }
 
 

@@ -14,6 +14,7 @@ from bandgap.plots.calibration import (
 )
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
+from bandgap.plots.error_by_labels import error_by_labels_figure
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
@@ -53,6 +54,7 @@ __all__ = [
     "draws_density",
     "element_counts",
     "energies",
+    "error_by_labels_figure",
     "feature_changes",
     "figure_file",
     "figure_numbers",

@@ -11,7 +11,7 @@ from typing import Any
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks import calculations, data, prediction, sources, transfer
+from bandgap.jobs.tasks import calculations, data, learning_curve, prediction, sources, transfer
 
 Task = Callable[[Job, Home, Progress], dict[str, Any]]
 
@@ -27,4 +27,5 @@ TASKS: Mapping[str, Task] = {
     "predict": prediction.predict,
     "train_source": sources.train_source,
     "add_source": sources.add_source,
+    "learning_curve": learning_curve.learning_curve,
 }
