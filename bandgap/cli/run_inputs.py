@@ -51,6 +51,7 @@ def inputs_of_run(
 
     Raises InputError where a file that the command read is no longer there.
     """
+    source = stored_source(manifest, run) if source is None else source
     paths = tuple(structures or ())
     if not paths:
         paths = stored_structures(manifest, run)
@@ -67,7 +68,7 @@ def inputs_of_run(
     else:
         choice = stored_labels(manifest, run)
         check_present([] if choice.table is None else [choice.table], run, option="--labels")
-    return RunInputs(stored_source(manifest, run) if source is None else source, paths, choice)
+    return RunInputs(source, paths, choice)
 
 
 def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:
