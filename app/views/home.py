@@ -48,6 +48,7 @@ NOUNS = {
     "predict": "prediction",
     "train_source": "training of the source model",
     "learning_curve": "learning curve",
+    "structure_map": "map of the structures",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]
 

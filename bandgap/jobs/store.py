@@ -38,6 +38,7 @@ _LANES: Mapping[str, Lane] = {
     "transfer": "long",
     "train_source": "long",
     "learning_curve": "long",
+    "structure_map": "short",
 }
 
 

@@ -22,6 +22,7 @@ from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_e
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
+from bandgap.plots.structure_map import structure_map_figure
 from bandgap.plots.structures import (
     distance_percentiles,
     element_counts,
@@ -77,6 +78,7 @@ __all__ = [
     "slices_figure",
     "spread_figure",
     "structure_3d",
+    "structure_map_figure",
     "template",
     "ternary",
     "theme_css",

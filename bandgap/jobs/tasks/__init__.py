@@ -11,7 +11,15 @@ from typing import Any
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks import calculations, data, learning_curve, prediction, sources, transfer
+from bandgap.jobs.tasks import (
+    calculations,
+    data,
+    learning_curve,
+    prediction,
+    sources,
+    structure_map,
+    transfer,
+)
 
 Task = Callable[[Job, Home, Progress], dict[str, Any]]
 
@@ -28,4 +36,5 @@ TASKS: Mapping[str, Task] = {
     "train_source": sources.train_source,
     "add_source": sources.add_source,
     "learning_curve": learning_curve.learning_curve,
+    "structure_map": structure_map.structure_map,
 }
