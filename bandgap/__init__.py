@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.html_report import write_report
+    from bandgap.runs.learning_curve import measure_learning_curve
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
     from bandgap.runs.refit import refit_run
@@ -51,6 +52,7 @@ __all__ = [
     "load_run",
     "load_source",
     "match_labels",
+    "measure_learning_curve",
     "predict_run",
     "propose_for",
     "read_labels",
@@ -83,6 +85,7 @@ _MODULE_OF = {
     "load_run": "bandgap.runs.stored",
     "load_source": "bandgap.sources.stored",
     "match_labels": "bandgap.datasets.labels",
+    "measure_learning_curve": "bandgap.runs.learning_curve",
     "predict_run": "bandgap.runs.prediction",
     "propose_for": "bandgap.runs.proposal",
     "read_labels": "bandgap.datasets.labels",

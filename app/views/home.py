@@ -50,6 +50,8 @@ NOUNS = {
     "predict": "prediction",
     "propose": "proposal of molecules",
     "train_source": "training of the source model",
+    "learning_curve": "learning curve",
+    "structure_map": "map of the structures",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]
 

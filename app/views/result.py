@@ -3,6 +3,8 @@
 import streamlit as st
 
 from app.components.result import details_view, downloads_view
+from app.components.result.learning_view import learning_view
+from app.components.result.map_section import map_section, map_switch
 from app.components.result.run_result import RunResult, read_result
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.result.worst_view import worst_view
@@ -35,21 +37,30 @@ def page() -> None:
     frame.warn(warnings)
     left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
-        parity_view(result)
+        has_map = parity_view(result)
     with right_column:
         worst_view(result)
-    details_view.groups_view(result)
-    details_view.moved_view(result)
-    details_view.chains_view(result)
-    details_view.calibration_view(result)
-    details_view.settings_view(result)
+    if has_map:
+        map_section(result)
+    with st.container(gap="xsmall"):  # of many folded parts; a phone shows them at once
+        details_view.groups_view(result)
+        details_view.moved_view(result)
+        details_view.chains_view(result)
+        details_view.calibration_view(result)
+        learning_view(result)
+        details_view.settings_view(result)
     downloads_view.downloads_view(result)
 
 
-def parity_view(result: RunResult) -> None:
-    """Draw predicted against known gaps of the held-out structures."""
+def parity_view(result: RunResult) -> bool:
+    """Draw predicted against known gaps of the held-out structures, and the switch of the map.
+
+    Returns whether the map is switched on.
+    """
     table = heldout_frame(result.heldout)
-    st.markdown("**Predicted and known**")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown("**Predicted and known**", width="content")
+        has_map = map_switch(result)
     figure(
         plots.parity,
         *parity_columns(table),
@@ -58,6 +69,7 @@ def parity_view(result: RunResult) -> None:
         alt="Predicted against known gaps of the held-out structures",
         caption=CAPTION,
     )
+    return has_map
 
 
 frame.show(page)

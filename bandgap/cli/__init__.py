@@ -69,6 +69,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         ),
         "report": ("run_report", "run --out report.html"),
+        "learning-curve": ("learning_curve", "run --out curve.csv"),
         "compare": (
             "compare",
             "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",

@@ -7,15 +7,9 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_labelled, print_note
+from bandgap.cli.inputs import descriptor_cache, load_labelled, print_note
 from bandgap.cli.report import print_run
-from bandgap.cli.run_inputs import (
-    RunInputs,
-    check_present,
-    stored_labels,
-    stored_source,
-    stored_structures,
-)
+from bandgap.cli.run_inputs import inputs_of_run
 from bandgap.cli.training import source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
@@ -64,35 +58,33 @@ def refit(
     set_threads()
     use_engine(engine, scheduler)
     parent = read_parent(run)
-    if source is None:
-        source = stored_source(parent.manifest, run)
-    paths = structures
-    if not paths:
-        paths = list(stored_structures(parent.manifest, run))
-        check_present(paths, run, option="--structures")
-    if label is not None or labels is not None:
-        choice = LabelChoice(
-            label,
-            labels,
-            unit=unit,
-            column=column,
-            level_of_theory=parent.manifest["level_of_theory"],
-            id_column=id_column,
-        )
-    else:
-        choice = stored_labels(parent.manifest, run)
-        check_present([] if choice.table is None else [choice.table], run, option="--labels")
-    source_folder = source_path(source)
+    inputs = inputs_of_run(
+        parent.manifest,
+        run,
+        source=source,
+        structures=structures,
+        label=label,
+        labels=labels,
+        unit=unit,
+        column=column,
+        id_column=id_column,
+    )
+    source_folder = source_path(inputs.source)
     check_result_folder(out, kind="run", inputs=[source_folder, run])
     with progress_bars() as progress:
-        data = load_labelled(paths, choice, baseline=parent.request.baseline, progress=progress)
+        data = load_labelled(
+            inputs.structures,
+            inputs.labels,
+            baseline=parent.request.baseline,
+            progress=progress,
+        )
         folder = refit_run(
             run,
             source_folder,
             data,
             out=out,
             cache=descriptor_cache(),
-            inputs=RunInputs(source, tuple(paths), choice).to_values(),
+            inputs=inputs.to_values(),
             progress=progress,
         )
     print_run(folder, read_manifest(folder, kind="run"))

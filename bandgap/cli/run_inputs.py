@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bandgap.cli.inputs import LabelChoice
+from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import InputError
 
 
@@ -32,6 +33,42 @@ class RunInputs:
             "column": choice.column,
             "id_column": choice.id_column,
         }
+
+
+def inputs_of_run(
+    manifest: Mapping[str, Any],
+    run: Path,
+    *,
+    source: Path | None,
+    structures: Sequence[Path] | None,
+    label: str | None,
+    labels: Path | None,
+    unit: Unit | None,
+    column: str | None,
+    id_column: str | None,
+) -> RunInputs:
+    """Return the inputs of a run: those that options name, the others as its command named them.
+
+    Raises InputError where a file that the command read is no longer there.
+    """
+    source = stored_source(manifest, run) if source is None else source
+    paths = tuple(structures or ())
+    if not paths:
+        paths = stored_structures(manifest, run)
+        check_present(paths, run, option="--structures")
+    if label is not None or labels is not None:
+        choice = LabelChoice(
+            label,
+            labels,
+            unit=unit,
+            column=column,
+            level_of_theory=manifest["level_of_theory"],
+            id_column=id_column,
+        )
+    else:
+        choice = stored_labels(manifest, run)
+        check_present([] if choice.table is None else [choice.table], run, option="--labels")
+    return RunInputs(source, paths, choice)
 
 
 def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:

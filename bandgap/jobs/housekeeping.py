@@ -12,6 +12,7 @@ from bandgap.foundation.replacement import recover_all
 from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.home import Home
+from bandgap.jobs.learning_curves import curve_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS
@@ -215,7 +216,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
         connection.execute("DELETE FROM run_note WHERE run = ?", (run.id,))
-        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions, *parts.proposals])
+        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions, *parts.other_jobs])
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
@@ -223,11 +224,14 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
 
 @dataclass(frozen=True)
 class RunParts:
-    """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted."""
+    """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted.
+
+    `other_jobs` are its proposals of molecules and its learning curves.
+    """
 
     transfers: tuple[Job, ...]
     predictions: tuple[Job, ...]
-    proposals: tuple[Job, ...]
+    other_jobs: tuple[Job, ...]
     datasets: tuple[str, ...]
 
 
@@ -243,7 +247,8 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
     refits = [job for job in all_transfers if job.payload.get(resuming.PARENT) == run.id]
     all_proposals = jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
     proposals = [job for job in all_proposals if _is_of_run(job, run)]
-    for job in (*transfers, *refits, *predictions, *proposals):
+    other_jobs = [*proposals, *curve_jobs(jobs, run)]
+    for job in (*transfers, *refits, *predictions, *other_jobs):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
@@ -259,7 +264,7 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
     return RunParts(
         tuple(transfers),
         tuple(predictions),
-        tuple(proposals),
+        tuple(other_jobs),
         tuple(row["id"] for row in rows),
     )
 

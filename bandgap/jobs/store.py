@@ -39,6 +39,8 @@ _LANES: Mapping[str, Lane] = {
     "propose": "long",
     "transfer": "long",
     "train_source": "long",
+    "learning_curve": "long",
+    "structure_map": "short",
 }
 
 

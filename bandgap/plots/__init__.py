@@ -14,6 +14,7 @@ from bandgap.plots.calibration import (
 )
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
+from bandgap.plots.error_by_labels import error_by_labels_figure
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import draws_density, layer_weights
@@ -21,6 +22,7 @@ from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_e
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
+from bandgap.plots.structure_map import structure_map_figure
 from bandgap.plots.structures import (
     distance_percentiles,
     element_counts,
@@ -53,6 +55,7 @@ __all__ = [
     "draws_density",
     "element_counts",
     "energies",
+    "error_by_labels_figure",
     "feature_changes",
     "figure_file",
     "figure_numbers",
@@ -75,6 +78,7 @@ __all__ = [
     "slices_figure",
     "spread_figure",
     "structure_3d",
+    "structure_map_figure",
     "template",
     "ternary",
     "theme_css",

@@ -72,7 +72,7 @@ def refit_run(
     source_folder = folder_of_source(source)
     check_result_folder(folder, kind="run", inputs=[source_folder, parent.folder])
     prepared = prepare(source_folder, data, parent.request, cache=cache, progress=progress)
-    _check_content(parent, prepared)
+    check_content(parent, prepared)
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
@@ -91,7 +91,7 @@ def refit_run(
     return folder
 
 
-def _check_content(parent: ParentTest, prepared: Prepared) -> None:
+def check_content(parent: ParentTest, prepared: Prepared) -> None:
     """Raise InputError unless data and source are those of the parent."""
     data = parent.manifest["data"]
     if data["fingerprint"] != prepared.facts["data"]["fingerprint"]:

@@ -15,7 +15,14 @@ from bandgap.foundation.replacement import check_writable, recover, replaced_fol
 from bandgap.storage.manifests import MANIFEST, manifest_kind
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
-    "run": ("*.safetensors", MANIFEST, "predictions.csv", "calibrator.json", "checkpoint"),
+    "run": (
+        "*.safetensors",
+        MANIFEST,
+        "predictions.csv",
+        "calibrator.json",
+        "learning_curve.json",
+        "checkpoint",
+    ),
     "source": ("*.safetensors", MANIFEST),
     "sources": ("*.safetensors", MANIFEST, "member-*"),
     "generator": ("*.safetensors", MANIFEST, "molecules.txt"),

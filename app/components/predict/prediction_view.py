@@ -1,18 +1,22 @@
 """Predictions as a table and a figure; intervals of any level come from the stored quantiles."""
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
 from app.components.predict.window_choice import choose_window, window_sentence
-from app.components.shared import downloads, words
+from app.components.shared import downloads, stores, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
+from app.components.shared.map_view import MapSelection, map_view, points_of
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
@@ -45,7 +49,7 @@ class StoredPrediction:
 
     predictions: Predictions
     details: PredictionDetails | None
-    manifest: dict[str, object]
+    manifest: dict[str, Any]
     run: RunRow
     id: str
     name: str
@@ -96,6 +100,7 @@ def _predictions(
     if window is not None and (sentence := window_sentence(predictions, window)):
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
+    mapped = map_selection(prediction, table)
     is_wide = bool({"p_metal", "p_window"} & set(table.columns))
     if is_wide:  # a figure at the side would hide the last columns of the table
         left_column, right_column = st.container(), st.container()
@@ -103,15 +108,20 @@ def _predictions(
         left_column, right_column = st.columns([3, 2], gap="medium")
     with left_column:
         rows = table.rows(selection)
+        if mapped.rows is not None:
+            rows = rows[np.isin(rows, mapped.rows)]
         key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
         if len(rows) > prediction_table.PAGE:
             key += f"-{selection.order}"
         if window is not None:
             key += f"-{window}"
+        if mapped.rows is not None:
+            key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
         page, page_key = prediction_table.shown_page(rows, key=key)
         row = prediction_table.chosen_row(
             table.frame(page), dataset=prediction.dataset, key=page_key, is_wide=is_wide
         )
+        row = mapped.single if row is None else row
         prediction_table.page_row(rows, key=key)
         _downloads(prediction, level=level, kind=kind, window=window)
     with right_column:
@@ -130,6 +140,37 @@ def _predictions(
         )
     if (values["lower"] == 0.0).any():
         st.caption(ZERO_END_NOTE)
+
+
+def map_selection(prediction: StoredPrediction, table: prediction_table.Table) -> MapSelection:
+    """Draw the switch of the map and the map; return the structures that are selected on it."""
+    library = stores.library()
+    workspace = prediction.run.workspace
+    datasets = [
+        *library.datasets(workspace),
+        *library.datasets(workspace, purpose="prediction"),
+    ]
+    if prediction.dataset not in {stored.id for stored in datasets} or not st.toggle(
+        "Show them on a map", key=f"show-map-{prediction.id}"
+    ):
+        return MapSelection()
+    means = table.numbers("mean_eV").tolist()
+    statuses = list(table.columns["status"])
+    sets = {
+        row: "learned from"
+        if table.columns["id"][row] in prediction.learned
+        else _SETS.get(str(status), str(status))
+        for row, status in enumerate(statuses)
+        if status != "refused"
+    }
+    predicted = {row: means[row] for row in sets}
+    return map_view(
+        points_of(prediction.dataset, predicted, sets),
+        run=prediction.run,
+        dataset=prediction.dataset,
+        manifest=prediction.manifest,
+        key=f"predict-{prediction.id}",
+    )
 
 
 def _downloads(
@@ -189,6 +230,7 @@ def summary(counts: Mapping[str, int]) -> str:
     return "; ".join(parts) + "."
 
 
+_SETS = {"ok": "in domain", "warning": "mind the warning"}
 FIGURE_CAPTION = (
     "Long bars are structures of which the model knows little; diamonds carry a warning in the "
     "table."

@@ -14,10 +14,12 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import (
     calculations,
     data,
+    learning_curve,
     prediction,
     proposing,
     runs,
     sources,
+    structure_map,
     transfer,
 )
 
@@ -37,4 +39,6 @@ TASKS: Mapping[str, Task] = {
     "train_source": sources.train_source,
     "add_source": sources.add_source,
     "add_run": runs.add_run,
+    "learning_curve": learning_curve.learning_curve,
+    "structure_map": structure_map.structure_map,
 }

@@ -170,6 +170,7 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         )  # the default method with its own settings: its chains run in a pool
         endless = begin(request=REQUEST.changed(settings={"sampler": {"draws": 1_000_000}}))
         failing = jobs.submit("transfer", dataset="gone")
+        curve = jobs.submit("learning_curve", dataset="gone", run="gone")
         last = jobs.submit("transfer", dataset="gone")
         waits["train_source"] = jobs.start_after(trained, run.job)
         jobs.wait(run.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
@@ -181,7 +182,8 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         )
         jobs.store.request_cancel(WS, endless.job.id)
         waits["a cancelled transfer"] = jobs.start_after(endless.job, failing)
-        waits["a failed transfer"] = jobs.start_after(failing, last)
+        waits["a failed transfer"] = jobs.start_after(failing, curve)
+        waits["learning_curve"] = jobs.start_after(curve, last)
         assert [state for state, _ in jobs.outcomes(endless.job, failing)] == [
             "cancelled",
             "failed",
@@ -199,6 +201,7 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
             add_folder(jobs.store, jobs.library, WS, folder),
             jobs.submit("import_folder", dataset=offered.id, entry="water.xyz"),
             jobs.submit("import_demo", dataset=demo.id),
+            jobs.submit("structure_map", dataset=dataset.id, run=run.run),
             jobs.submit("shapes", dataset=new.id),
             jobs.submit("shapes", dataset=new.id),
         ]

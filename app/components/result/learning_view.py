@@ -1,0 +1,120 @@
+"""The learning curve of a run: what more labels would give, measured by one button."""
+
+import streamlit as st
+
+from app.components.result.run_result import RunResult
+from app.components.shared import frame, stores, words
+from app.components.shared.drawing import figure_with_table
+from app.components.shared.estimate_words import rounded
+from app.components.shared.guide_links import help_link
+from app.components.shared.job_panel import job_panel
+from bandgap import plots
+from bandgap.evaluation.learning_curve import (
+    N_SEEDS,
+    N_SIZES,
+    LearningCurve,
+    check_numbers,
+    load_curve,
+)
+from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
+from bandgap.jobs.learning_curves import curve_jobs, curve_path, start_curve
+
+SLOW_S = 60.0  # a fit that took longer is repeated twice at each size, not three times
+CAPTION = (
+    "Diamonds are means over random choices of labels (circles). The line is a power law through "
+    "them, dotted beyond the labels of this run, with the range in which the law may lie."
+)
+
+
+def learning_view(result: RunResult) -> None:
+    """Draw the learning curve of a run, or the button that measures it."""
+    run = result.run
+    jobs = curve_jobs(stores.jobs(), run)
+    job = jobs[0] if jobs else None
+    is_active = job is not None and job.active
+    opened_key = f"learning-opened-{run.id}"  # stays open when the job of this session has ended
+    st.session_state[opened_key] = is_active or st.session_state.get(opened_key, False)
+    with st.expander("Would more labels help?", expanded=st.session_state[opened_key]):
+        if reason := refusal(result):
+            st.write(reason)
+            return
+        if job is not None and (job.active or job.state != "finished"):
+            job_panel(job, noun="learning curve")
+        if is_active:
+            return
+        try:
+            curve = load_curve(curve_path(stores.home(), run.id))
+        except ArtifactError as error:
+            frame.problem(error)
+            curve = None
+        if curve is None:
+            _button(result)
+        else:
+            _curve(result, curve)
+
+
+def refusal(result: RunResult) -> str:
+    """Return why the run has no learning curve, "" where it can have one."""
+    if "refit" in result.files.manifest:
+        return (
+            "This run has learned from all labels. The learning curve is on the result of the run "
+            "that it was refitted from."
+        )
+    try:
+        check_numbers(result.files.n, result.files.n_test, what="This run")
+    except InputError as error:
+        return words.escaped_sentence(str(error))
+    datasets = {dataset.id for dataset in stores.library().datasets(result.run.workspace)}
+    if result.run.dataset not in datasets:
+        return "The data set of this run was deleted: its method cannot learn from it again."
+    return ""
+
+
+def _button(result: RunResult) -> None:
+    fit_s = float(result.files.manifest["elapsed_s"]["fit"])
+    n_seeds = N_SEEDS if fit_s <= SLOW_S else 2
+    n_fits = n_seeds * (N_SIZES - 1)
+    st.write(
+        f"The method of this run learns again from a quarter, a half and three quarters of its "
+        f"labels, {n_seeds} times each, and is tested on the same held-out structures. The errors "
+        "show what more labels would give."
+    )
+    if st.button(
+        f"Measure the learning curve (at most about {rounded(n_fits * fit_s + 5)})",
+        icon=":material/trending_down:",
+        key=f"curve-{result.run.id}",
+        help=f"{n_fits} fits in the background; the run itself is not changed."
+        + help_link("explanation/reading-a-result", "Would more labels help?"),
+    ):
+        try:
+            start_curve(stores.jobs(), stores.library(), result.run, n_seeds=n_seeds)
+        except BandgapError as error:
+            frame.problem(error)
+            return
+        st.rerun()
+
+
+def _curve(result: RunResult, curve: LearningCurve) -> None:
+    more = st.slider(
+        "More labels",
+        min_value=1,
+        max_value=curve.n,
+        value=min(curve.usual_more, curve.n),
+        key=f"more-labels-{result.run.id}",
+        help="As many as the run has at most: farther away, the error is a guess.",
+    )
+    st.markdown(
+        f"**{words.escaped_sentence(curve.sentence(more))}**",
+        width=720,
+        help="RMSE on structures like the held-out ones, by a power law through the measured "
+        "errors; in brackets its 95 % range by a bootstrap. More labels are of the same kind, "
+        "drawn at random." + help_link("explanation/reading-a-result", "Would more labels help?"),
+    )
+    figure_with_table(
+        plots.error_by_labels_figure,
+        curve.table(),
+        key="learning-curve",
+        alt="Error against the number of labels, with a power law and its range",
+        caption=CAPTION,
+        n=curve.n,
+    )

@@ -1,0 +1,134 @@
+"""The map of the data set of a run on the page Result."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.components.result.run_result import RunResult
+from app.components.shared import stores, tables, words
+from app.components.shared.guide_links import help_link
+from app.components.shared.map_view import MapPoints, map_view, neighbours_text, points_of
+from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import picture_addresses
+from bandgap.evaluation.heldout import tested_ids
+from bandgap.jobs.home import shapes_path
+from bandgap.jobs.listing import rows_of_ids
+
+COLUMNS = tables.columns(["id", "formula"]) | {
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
+    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
+    "set": st.column_config.Column("set", width=90),
+}
+
+
+def map_switch(result: RunResult) -> bool:
+    """Draw the switch of the map if the data set is still stored; return whether it is on."""
+    datasets = {stored.id for stored in stores.library().datasets(result.run.workspace)}
+    return result.run.dataset in datasets and st.toggle(
+        "Map",
+        key=f"show-map-{result.run.id}",
+        help="The structures as points on a map: click one to see it, draw round some to list "
+        "them." + help_link("explanation/reading-a-result", "The map"),
+    )
+
+
+def map_section(result: RunResult) -> None:
+    """Draw the map, and the structures that are selected on it."""
+    dataset = result.run.dataset
+    points = result_points(result)
+    manifest = result.files.manifest
+    selection = map_view(
+        points, run=result.run, dataset=dataset, manifest=manifest, key=f"result-{result.run.id}"
+    )
+    if selection.rows is None:
+        return
+    members = np.flatnonzero(np.isin(points.structures.rows, selection.rows))
+    if selection.single is not None and members.size:
+        _single(result, points, int(members[0]))
+        return
+    table = selected_frame(points, members)
+    addresses = picture_addresses(dataset, table.index.tolist())
+    tables.show(
+        tables.with_pictures(table, addresses),
+        alt="Structures that are selected on the map",
+        columns=COLUMNS,
+        rows=6,
+    )
+    errors = points.errors_eV[members]
+    errors = errors[np.isfinite(errors)]
+    if errors.size:
+        rmse = float(np.sqrt(np.mean(errors**2)))
+        st.caption(
+            f"{words.count(members.size, 'structure')} selected; RMSE {rmse:.2f} eV on the "
+            f"{errors.size:,} held out among them."
+        )
+
+
+def result_points(result: RunResult) -> MapPoints:
+    """Return the labelled structures of a run's data set with the set that they belong to."""
+    library = stores.library()
+    manifest = result.files.manifest
+    predictions = result.heldout.predictions
+    sets: dict[int, str] = {}
+    test_rows: Mapping[str, int] = rows_of_ids(library, result.run.dataset, predictions.ids)
+    train = list(manifest.get("split", {}).get("train", ()))
+    tested = set(tested_ids(manifest))
+    train_rows = rows_of_ids(library, result.run.dataset, [i for i in train if i not in tested])
+    sets |= dict.fromkeys(train_rows.values(), "learned from")
+    sets |= dict.fromkeys(test_rows.values(), "held out")
+    means = np.asarray(predictions.mean_eV, dtype=np.float64).tolist()
+    predicted = {
+        test_rows[id_]: mean
+        for id_, mean in zip(predictions.ids, means, strict=True)
+        if id_ in test_rows
+    }
+    return points_of(result.run.dataset, predicted, sets)
+
+
+def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:
+    """Return selected points as a table, the largest error first; the index has their rows."""
+    structures = points.structures
+    table = pd.DataFrame(
+        {
+            "id": [structures.ids[k] for k in members],
+            "gap_eV": structures.gaps_eV[members],
+            "mean_eV": points.predicted_eV[members],
+            "error_eV": points.errors_eV[members],
+            "set": [points.sets[k] for k in members],
+            "formula": [structures.formulas[k] for k in members],
+        },
+        index=structures.rows[members],
+    )
+    order = table["error_eV"].abs().sort_values(ascending=False, na_position="last").index
+    return table.loc[order]
+
+
+def _single(result: RunResult, points: MapPoints, k: int) -> None:
+    """Draw the numbers, the neighbours and the structure of one point."""
+    structures = points.structures
+    row = int(structures.rows[k])
+    dataset = result.run.dataset
+    with st.container(border=True):
+        st.markdown(
+            f"**{words.escaped(structures.ids[k])}, {words.escaped(structures.formulas[k])}**"
+        )
+        lines = [f"Known gap: {structures.gaps_eV[k]:.2f} eV", f"Set: {points.sets[k]}"]
+        if np.isfinite(points.predicted_eV[k]):
+            lines.insert(1, f"Predicted: {_predicted_text(result, structures.ids[k])}")
+        text = neighbours_text(points, row, dataset=dataset, manifest=result.files.manifest)
+        st.markdown("  \n".join(filter(None, [*lines, text])))
+        draw_structure(
+            shapes_path(stores.home(), dataset), row, formula=structures.formulas[k], key="mapped"
+        )
+
+
+def _predicted_text(result: RunResult, id_: str) -> str:
+    """Return the predicted gap of a held-out structure with its 95 % interval."""
+    predictions = result.heldout.predictions
+    position = predictions.ids.index(id_)
+    lower, upper = (float(end[position]) for end in predictions.interval(0.95))
+    mean = float(np.asarray(predictions.mean_eV)[position])
+    return f"{mean:.2f} eV ({lower:.2f} to {upper:.2f}, 95 % interval)"

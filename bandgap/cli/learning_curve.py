@@ -1,0 +1,112 @@
+"""`bandgap learning-curve`: the error of a run's method against the number of labels."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache, load_labelled
+from bandgap.cli.report import print_table
+from bandgap.cli.run_inputs import inputs_of_run
+from bandgap.cli.training import source_path
+from bandgap.cli.zipped_run import takes_zipped_run
+
+
+@takes_zipped_run("run")
+def learning_curve(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run that held out structures, or a zip of one."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV table to write.")],
+    more: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Further labels that the sentence is about. Default: about half of those of RUN.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Draws of the smaller training sets at each size.")
+    ] = 3,
+    sizes: Annotated[int, typer.Option(min=3, help="Evenly spaced sizes, with that of RUN.")] = 4,
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Source model of the run. Default: as in its command."),
+    ] = None,
+    structures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labelled structures of the run. May be repeated. Default: as in its command."
+        ),
+    ] = None,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
+) -> None:
+    """Measure the error against the number of labels, and say what more labels would give.
+
+    The method of RUN learns from a quarter, a half and three quarters of its labels, with the same
+    settings, and is tested on the structures that RUN held out. A power law through the errors
+    gives the error with more labels. RUN needs at least 40 labels and 20 held-out structures, and
+    is not changed.
+    """
+    from bandgap.evaluation.learning_curve import check_numbers
+    from bandgap.foundation.csv_tables import csv_text
+    from bandgap.foundation.engines import use_engine
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.learning_curve import measure_learning_curve
+    from bandgap.runs.parent_test import read_parent
+
+    set_threads()
+    use_engine(engine, scheduler)
+    parent = read_parent(run)
+    n_test = len(parent.manifest["split"]["test"])
+    check_numbers(int(parent.manifest["n"]), n_test, what=str(run))
+    inputs = inputs_of_run(
+        parent.manifest,
+        run,
+        source=source,
+        structures=structures,
+        label=label,
+        labels=labels,
+        unit=unit,
+        column=column,
+        id_column=id_column,
+    )
+    with progress_bars() as progress:
+        data = load_labelled(
+            inputs.structures,
+            inputs.labels,
+            baseline=parent.request.baseline,
+            progress=progress,
+        )
+        curve = measure_learning_curve(
+            run,
+            source_path(inputs.source),
+            data,
+            n_seeds=seeds,
+            n_sizes=sizes,
+            cache=descriptor_cache(),
+            progress=progress,
+        )
+    sentence = curve.sentence(more)
+    out.write_text(csv_text(curve.table()), encoding="utf-8", newline="")
+    errors = zip(curve.sizes, curve.rmse_eV.mean(axis=0), strict=True)
+    ends = zip(curve.lower_eV, curve.upper_eV, strict=True)
+    rows = [
+        (f"{n:,}", f"{error:.3f}", f"{lower:.3f} to {upper:.3f}")
+        for (n, error), (lower, upper) in zip(errors, ends, strict=True)
+    ]
+    print_table(("labels", "RMSE (eV)", "95 % range"), rows)
+    typer.echo(sentence)
+    typer.echo(f"learning curve written to {out}")

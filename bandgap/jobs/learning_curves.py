@@ -1,0 +1,50 @@
+"""Start the measurement of a run's learning curve, and find its jobs."""
+
+from pathlib import Path
+
+from bandgap.evaluation.learning_curve import FILE, N_SEEDS
+from bandgap.foundation.errors import InputError
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.store import Job, JobStore
+
+KIND = "learning_curve"
+
+
+def start_curve(jobs: JobStore, library: Library, run: RunRow, *, n_seeds: int = N_SEEDS) -> Job:
+    """Queue the measurement of the learning curve of a finished run, or return the active job.
+
+    Raises InputError when the data set of the run was deleted, and for a run that is not finished.
+    """
+    transfer = jobs.job(run.workspace, run.job)
+    if transfer is None or transfer.state != "finished":
+        raise InputError(f"{run.title} is not finished. Only a finished run has a learning curve.")
+    dataset = library.dataset(run.workspace, run.dataset)
+    earlier = curve_jobs(jobs, run)
+    if earlier and earlier[0].active:
+        return earlier[0]
+    return jobs.submit(
+        run.workspace,
+        KIND,
+        title=f"Learning curve of {run.title}",
+        payload={
+            "run": run.id,
+            "dataset": dataset.id,
+            "source": run.source,
+            "n_seeds": n_seeds,
+        },
+        subject=run.id,
+        submit_key=f"curve-{run.id}-{earlier[0].id if earlier else 'first'}",
+    )
+
+
+def curve_jobs(jobs: JobStore, run: RunRow) -> list[Job]:
+    """Return the jobs that measure the learning curve of a run, the newest first."""
+    of_kind = jobs.jobs(run.workspace, kinds=[KIND], limit=10_000)
+    return [job for job in of_kind if job.subject == run.id]
+
+
+def curve_path(home: Home, run_id: str) -> Path:
+    """Return the path of the learning curve of a run; it need not exist."""
+    return home.run_folder(run_id) / FILE

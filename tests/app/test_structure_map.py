@@ -1,0 +1,145 @@
+"""The map on Result and Predict: button, job, colours, a click and a lasso."""
+
+import json
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import WATER, Workspace, drawn_structures, empty_workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Workspace, str, str]:
+    """A workspace with a run on 40 waters, 20 held out, and a prediction of 12 others."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
+    dataset = example.add_labelled()
+    run, _ = example.add_run(dataset, method="kernel_ridge", source="none", n=40, n_test=20)
+    work_all(example.home)
+    text = b"".join(WATER.replace(b"0.763", f"{0.71 + 0.01 * k:.3f}".encode()) for k in range(12))
+    new = example.library.add_dataset(
+        example.id, "new", purpose="prediction", files=[("new.extxyz", text)]
+    )
+    payload = {"run": run, "dataset": new.id, "name": "new"}
+    job = example.jobs.submit(
+        example.id, "predict", title="Predicting", payload=payload, subject=new.id
+    )
+    work_all(example.home)
+    assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
+    return example, run, job.id
+
+
+@pytest.fixture
+def workspace(tmp_path, trained, monkeypatch) -> Workspace:
+    """A copy of the workspace, which a test may change."""
+    folder = tmp_path / "home"
+    shutil.copytree(trained[0].home.folder, folder)
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    return Workspace(trained[0].id, Home(folder))
+
+
+def button(at: AppTest, label: str):
+    return next(b for b in at.button if b.label.startswith(label))
+
+
+def map_figure(at: AppTest) -> dict[str, Any]:
+    """Return the figure of the map."""
+    figures = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
+    return next(f for f in figures if f["layout"].get("dragmode") == "lasso")
+
+
+def rows_drawn(at: AppTest) -> set[int]:
+    """Return the rows of all points of the map."""
+    return {
+        int(row) for trace in map_figure(at)["data"] for row in list_of(trace.get("customdata", []))
+    }
+
+
+def list_of(values: Any) -> list[int]:
+    """Return an array of a figure as Streamlit sends it: a list, or bytes."""
+    if not isinstance(values, dict):
+        return list(values)
+    import base64
+
+    import numpy as np
+
+    return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"]).tolist()
+
+
+def select(at: AppTest, key: str, rows: list[int]) -> AppTest:
+    """Select points of the map as a lasso does."""
+    points = [{"customdata": row, "curve_number": 0, "point_index": 0} for row in rows]
+    at.session_state[key] = {
+        "selection": {"points": points, "point_indices": [], "box": [], "lasso": []}
+    }
+    return at.run()
+
+
+def test_map_of_a_result_is_computed_once_and_a_lasso_lists_its_structures(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    run = trained[1]
+    at = visit("result", run=run)
+    at.toggle(key=f"show-map-{run}").set_value(True).run()
+    button(at, "Compute the map").click().run()
+    assert not at.exception
+    work_all(workspace.home)
+    (job,) = workspace.jobs.jobs(workspace.id, kinds=["structure_map"])
+    assert (job.state, job.error, job.result) == ("finished", "", {"n": 60})
+    at.run()
+    assert rows_drawn(at) == set(range(60))
+    names = {trace["name"] for trace in map_figure(at)["data"]}
+    assert names == {"held out (20)", "learned from (40)"}
+    assert not [b for b in at.button if b.label.startswith("Compute the map")]
+
+    key = f"map-result-{run}-first component-set"
+    select(at, key, [3, 7, 9])
+    table = next(frame.value for frame in at.dataframe if "set" in frame.value)
+    assert sorted(table["gap_eV"]) == pytest.approx([5 + 3 * k / 59 for k in (3, 7, 9)])
+    select(at, key, [7])
+    text = texts(at)
+    assert f"Known gap: {5 + 3 * 7 / 59:.2f} eV" in text and "Most alike: " in text
+    assert len(drawn_structures(at)) == 2  # the worst one, and the one of the map
+
+
+def test_axes_of_a_result_can_be_the_known_and_the_predicted_gap(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    run = trained[1]
+    at = visit("result", run=run)
+    at.toggle(key=f"show-map-{run}").set_value(True).run()
+    at.session_state[f"axes-result-{run}"] = "predicted and known"
+    at.session_state[f"colour-result-{run}"] = "error"
+    at.run()
+    assert not at.exception
+    figure = map_figure(at)
+    assert figure["layout"]["xaxis"]["title"]["text"] == "known gap (eV)"
+    assert len(rows_drawn(at)) == 20  # the held-out ones need no map
+    assert workspace.jobs.jobs(workspace.id, kinds=["structure_map"]) == []
+
+
+def test_lasso_on_predict_filters_the_table_and_a_click_shows_the_structure(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    _, run, prediction = trained
+    at = visit("predict", run=run, prediction=prediction)
+    assert len(at.dataframe[0].value) == 12
+    at.toggle(key=f"show-map-{prediction}").set_value(True).run()
+    button(at, "Compute the map").click().run()
+    work_all(workspace.home)
+    at.run()
+    assert rows_drawn(at) == set(range(12))
+    key = f"map-predict-{prediction}-first component-set"
+    select(at, key, [2, 5, 6])
+    assert list(at.dataframe[0].value.index) == [2, 5, 6]
+    assert drawn_structures(at) == []
+    select(at, key, [5])
+    assert list(at.dataframe[0].value.index) == [5]
+    assert len(drawn_structures(at)) == 1
+    assert "interval" in texts(at) and "Nearest known" in texts(at)
