@@ -30,6 +30,11 @@ def commands() -> Iterator[str]:
     yield "# Commands"
     yield ""
     yield "This page is made from the code. `bandgap COMMAND --help` prints the same."
+    yield ""
+    yield (
+        "`python -m bandgap COMMAND` does the same as `bandgap COMMAND`. Use it where `bandgap` is "
+        "not on the `PATH`, or to name the Python that runs it."
+    )
     yield from _group(typer.main.get_command(app), "bandgap")
 
 

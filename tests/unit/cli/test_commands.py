@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import bandgap
 from bandgap.cli.commands import PlainErrors, join_words
 from bandgap.foundation.errors import BudgetError, Cancelled
 from tests.unit.cli.conftest import Run, Shell
@@ -95,6 +96,16 @@ def test_unknown_command_is_a_usage_error(shell: Shell) -> None:
     assert result.returncode == 2
     assert "No such command 'pretict'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_module_is_the_command_line_with_exit_codes_and_its_own_name() -> None:
+    command = [sys.executable, "-m", "bandgap"]
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"bandgap {bandgap.__version__}\n"
+    unknown = subprocess.run([*command, "pretict"], capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "Usage: python -m bandgap" in unknown.stderr
+    assert "No such command 'pretict'" in unknown.stderr
 
 
 def test_version_is_printed(run: Run) -> None:
