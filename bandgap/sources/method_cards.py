@@ -22,7 +22,7 @@ from bandgap.sources.proposed import (
 Role = Literal["Recommended", "Fast", "Baseline"]
 CrystalKind = Literal[
     "molecular crystals with tight-binding gaps",
-    "organic crystals with PBE gaps",
+    "PBE gaps of organic crystals, described by their molecules",
     "lead-iodide perovskites with hybrid gaps",
     "inorganic crystals with carbon and hydrogen, PBE",
     "crystals of any elements, PBE",
@@ -49,7 +49,7 @@ MEASURED_EV: Final[Mapping[tuple[CrystalKind, bool], Mapping[str, float]]] = {
         RIDGE: 0.452,
         KERNEL_RIDGE: 0.557,
     },
-    ("organic crystals with PBE gaps", True): {
+    ("PBE gaps of organic crystals, described by their molecules", True): {
         FEATURES: 0.598,
         RIDGE: 0.604,
         KERNEL_RIDGE: 0.654,
@@ -113,7 +113,7 @@ def kind_of(target: Target) -> CrystalKind:
     if tight_binding_gaps_problem(target.level_of_theory):
         return "molecular crystals with tight-binding gaps"
     if target.is_organic:
-        return "organic crystals with PBE gaps"
+        return "PBE gaps of organic crystals, described by their molecules"
     if _share_with(target, {"Pb", "I"}) >= MIN_SHARE:
         return "lead-iodide perovskites with hybrid gaps"
     if _share_with(target, {"C", "H"}) >= MIN_SHARE:

@@ -26,7 +26,11 @@ INSTALL_LEVELS: Final = (
     "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
 )
 
-_ON_ORGANIC: Final = "organic crystals with PBE gaps (100 labelled, 760 held out)"
+# The gaps are of crystals (OMDB); the geometries are single molecules by a force field.
+_ON_ORGANIC: Final = (
+    "PBE gaps of organic crystals, of which only single molecules were described (100 labelled, "
+    "760 held out)"
+)
 _ON_INORGANIC: Final = (
     "inorganic crystals with carbon and hydrogen, PBE (140 labelled, 69 held out)"
 )
