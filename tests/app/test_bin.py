@@ -74,7 +74,7 @@ def test_deleted_run_is_restored_with_its_prediction_and_note(visit: Visit, owne
     assert "0 waters is deleted. The bin at the end of this page keeps it" in texts(at)
     assert owned.runs[0] not in {run.id for run in workspace.library.runs(workspace.id)}
     assert workspace.jobs.jobs(workspace.id, kinds=["predict"]) == []
-    assert "does not contain the run" in texts(visit("train", run=owned.runs[0]))
+    assert "0 waters" not in texts(visit("result", run=owned.runs[0]))
     at = click(visit("train"), "Restore")
     assert "0 waters is restored." in texts(at) and not deletions(workspace.library, workspace.id)
     at = visit("predict", run=owned.runs[0], prediction=owned.prediction)

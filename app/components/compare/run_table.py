@@ -126,9 +126,10 @@ def run_frame(
 def matching_rows(table: pd.DataFrame, text: str) -> list[bool]:
     """Return which rows have every word of a text in name, method, data set, note or tags."""
     required_words = text.casefold().split()
+    columns = zip(*(table[name] for name in ("run", "method", "data", "note")), strict=True)
     texts = [
-        " ".join([row.run, row.method, row.data, row.note, *row.tags]).casefold()
-        for row in table.itertuples()
+        " ".join([*map(str, cells), *tags]).casefold()
+        for cells, tags in zip(columns, table["tags"], strict=True)
     ]
     return [all(word in row_text for word in required_words) for row_text in texts]
 

@@ -283,8 +283,13 @@ def _summary(folder: str) -> RunSummary:
         if "refit" in manifest:  # its error is that of its parent
             return RunSummary(n=n, time_s=time_s)
         metrics = manifest["metrics"]
-        figures = (_finite(metrics.get(k)) for k in ("rmse_eV", "coverage_95", "width_95_eV"))
-        return RunSummary(*figures, n=n, time_s=time_s)
+        return RunSummary(
+            rmse_eV=_finite(metrics.get("rmse_eV")),
+            coverage=_finite(metrics.get("coverage_95")),
+            width_eV=_finite(metrics.get("width_95_eV")),
+            n=n,
+            time_s=time_s,
+        )
     except DAMAGE:
         return RunSummary()
 
