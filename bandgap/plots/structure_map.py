@@ -109,7 +109,7 @@ def structure_map_figure(
                 hovertemplate="%{text}<extra></extra>",
             )
         )
-    fig.update_layout(dragmode="lasso", clickmode="event+select")
+    fig.update_layout(dragmode="pan", clickmode="event+select")
     if sets is not None:
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
     x_axis: dict[str, object] = {"title": titles[0]}

@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 N_LISTED = 3  # neighbours
 ALIKE_CAPTION = (
     "Structures that are close are alike to the model; the axes are the first two principal "
-    "components of the descriptors, {shares}. Click a point to see its structure, or draw round "
-    "some of them to list only those."
+    "components of the descriptors, {shares}. Click a point to see its structure; with the lasso "
+    "or the box of the bar above the map, draw round some of them to list only those."
 )
 KNOWN_CAPTION = (
-    "Points on the line are right. Click a point to see its structure, or draw round some of them "
-    "to list only those."
+    "Points on the line are right. Click a point to see its structure; with the lasso or the box "
+    "of the bar above the map, draw round some of them to list only those."
 )
 _CONFIG = {
     "displaylogo": False,
@@ -198,7 +198,7 @@ def _draw(
         xy[members, 0],
         xy[members, 1],
         rows=points.structures.rows[members],
-        labels=[_label(points, k) for k in members],
+        labels=[_label(points, int(k)) for k in members],
         titles=titles,
         is_diagonal=titles == _KNOWN_TITLES,
         **options,
