@@ -149,7 +149,8 @@ class LearningCurve:
                 "upper_eV": self.upper_eV,
             }
         )
-        n = np.unique(np.linspace(self.sizes[0], 2 * self.n, _GRID).round().astype(int))
+        even = np.linspace(self.sizes[0], 2 * self.n, _GRID).round().astype(int)
+        n = np.unique([*even.tolist(), self.n])
         error, lower, upper = self.at(n)
         values = {"n": n, "kind": "power law", "rmse_eV": error}
         law = pd.DataFrame({**values, "lower_eV": lower, "upper_eV": upper})

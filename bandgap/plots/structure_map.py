@@ -12,7 +12,6 @@ from bandgap.plots.style import (
     LEGEND_ABOVE,
     MIND,
     MODEL,
-    OBSERVED,
     add_line,
     faint,
     finished,
@@ -22,7 +21,13 @@ from bandgap.plots.style import (
 
 _HEIGHT = 400
 _WEBGL_FROM = 1_500  # points; fewer are sharper and quicker to draw as SVG
-_SETS = ((MODEL, "circle"), (MIND, "diamond"), (OBSERVED, "square"), (GOOD, "triangle-up"))
+_SETS = {  # colour and symbol of the sets that have a meaning in the whole application
+    "learned from": (BASELINE, "square"),
+    "in domain": (MODEL, "circle"),
+    "held out": (MODEL, "circle"),
+    "mind the warning": (MIND, "diamond"),
+}
+_OTHER_SET = (GOOD, "triangle-up")
 
 
 def structure_map_figure(
@@ -30,7 +35,7 @@ def structure_map_figure(
     y: ArrayLike,
     *,
     rows: ArrayLike,
-    ids: Sequence[str],
+    labels: Sequence[str],
     titles: tuple[str, str],
     values: ArrayLike | None = None,
     value_title: str = "",
@@ -45,8 +50,8 @@ def structure_map_figure(
         Coordinates (n,).
     rows
         Row (n,) of every structure, in the `customdata` of its point.
-    ids
-        Ids (n,) for the hover text.
+    labels
+        Hover texts (n,).
     titles
         Titles of the axes.
     values
@@ -61,7 +66,7 @@ def structure_map_figure(
     across = np.asarray(x, dtype=np.float64)
     up = np.asarray(y, dtype=np.float64)
     numbers = np.asarray(rows, dtype=np.int64)
-    names = plain(ids)
+    texts = plain(labels)
     scatter = go.Scattergl if across.size >= _WEBGL_FROM else go.Scatter
     size = 7 if across.size < 300 else 5
     fig = go.Figure()
@@ -70,10 +75,13 @@ def structure_map_figure(
         add_line(fig, ends, ends, BASELINE, width=1, hoverinfo="skip", showlegend=False)
     groups: list[tuple[str, np.ndarray, dict[str, object]]] = []
     if sets is not None:
-        labels = np.array(sets, dtype=object)
-        for (colour, symbol), name in zip(_SETS, sorted(set(sets)), strict=False):
+        set_of_point = np.array(sets, dtype=object)
+        present = set(sets)
+        ordered = [name for name in _SETS if name in present] + sorted(present - set(_SETS))
+        for name in ordered:  # what was learned from is behind the others
+            colour, symbol = _SETS.get(name, _OTHER_SET)
             marker = {"color": faint(colour, 0.75), "symbol": symbol, "size": size}
-            groups.append((name, np.flatnonzero(labels == name), marker))
+            groups.append((name, np.flatnonzero(set_of_point == name), marker))
     else:
         shade = np.asarray(values, dtype=np.float64)
         largest = float(np.nanmax(np.abs(shade))) if np.isfinite(shade).any() else 1.0
@@ -97,11 +105,11 @@ def structure_map_figure(
                 marker=marker,
                 name=f"{name} ({members.size:,})" if name else "",
                 customdata=numbers[members],
-                text=names[members],
-                hovertemplate="%{text}<br>%{x:.2f}, %{y:.2f}<extra></extra>",
+                text=texts[members],
+                hovertemplate="%{text}<extra></extra>",
             )
         )
-    fig.update_layout(dragmode="lasso", clickmode="event+select")
+    fig.update_layout(dragmode="pan", clickmode="event+select")
     if sets is not None:
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
     x_axis: dict[str, object] = {"title": titles[0]}

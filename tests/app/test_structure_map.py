@@ -51,7 +51,7 @@ def button(at: AppTest, label: str):
 def map_figure(at: AppTest) -> dict[str, Any]:
     """Return the figure of the map."""
     figures = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
-    return next(f for f in figures if f["layout"].get("dragmode") == "lasso")
+    return next(f for f in figures if "clickmode" in f["layout"])
 
 
 def rows_drawn(at: AppTest) -> set[int]:

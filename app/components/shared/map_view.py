@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 N_LISTED = 3  # neighbours
 ALIKE_CAPTION = (
     "Structures that are close are alike to the model; the axes are the first two principal "
-    "components of the descriptors, {shares}. Click a point to see its structure, or draw round "
-    "some of them to list only those."
+    "components of the descriptors, {shares}. Click a point to see its structure; with the lasso "
+    "or the box of the bar above the map, draw round some of them to list only those."
 )
 KNOWN_CAPTION = (
-    "Points on the line are right. Click a point to see its structure, or draw round some of them "
-    "to list only those."
+    "Points on the line are right. Click a point to see its structure; with the lasso or the box "
+    "of the bar above the map, draw round some of them to list only those."
 )
 _CONFIG = {
     "displaylogo": False,
@@ -134,7 +134,7 @@ def map_view(
         _computation(run, dataset, name=place.stem)
         return MapSelection()
     coordinates, _, shares = stored
-    percent = f"with {100 * shares[0]:.0f} % and {100 * shares[1]:.0f} % of the variance"
+    percent = f"with {100 * shares[0]:.0f}\u00a0% and {100 * shares[1]:.0f}\u00a0% of the variance"
     return _draw(
         points,
         coordinates[rows],
@@ -198,7 +198,7 @@ def _draw(
         xy[members, 0],
         xy[members, 1],
         rows=points.structures.rows[members],
-        ids=[points.structures.ids[k] for k in members],
+        labels=[_label(points, int(k)) for k in members],
         titles=titles,
         is_diagonal=titles == _KNOWN_TITLES,
         **options,
@@ -222,6 +222,14 @@ def _draw(
     rows = [_row_of(point) for point in event["selection"]["points"]]
     selected = np.array(sorted({row for row in rows if row is not None}), dtype=np.int64)
     return MapSelection(selected if selected.size else None)
+
+
+def _label(points: MapPoints, k: int) -> str:
+    """Return the hover text of a point: id, formula and gaps."""
+    structures = points.structures
+    gaps = {"known": structures.gaps_eV[k], "predicted": points.predicted_eV[k]}
+    numbers = [f"{gap:.2f} eV {name}" for name, gap in gaps.items() if np.isfinite(gap)]
+    return f"{structures.ids[k]}, {structures.formulas[k]}: {', '.join(numbers)}"
 
 
 def _row_of(point: Mapping[str, Any]) -> int | None:
