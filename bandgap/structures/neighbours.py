@@ -52,7 +52,7 @@ def _cross(a: list[float], b: list[float]) -> tuple[float, float, float]:
 def cell_volume(cell: Floats) -> float:
     """Return the volume of a cell (3, 3). For one cell, Python is faster than NumPy."""
     a, b, c = cell.tolist()
-    return abs(sum(x * y for x, y in zip(a, _cross(b, c), strict=True)))
+    return abs(float(sum(x * y for x, y in zip(a, _cross(b, c), strict=True))))
 
 
 def check_volume(cell: Floats) -> None:
