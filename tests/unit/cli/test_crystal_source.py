@@ -318,14 +318,14 @@ def test_structures_of_foreign_elements_are_counted_and_named(
         *data,
         *other_crystals,
         *(
-            "--method feature_gp --method kernel_ridge --n 30 --n-test 20 --seeds 1 "
+            "--method fine_tune --method kernel_ridge --n 30 --n-test 20 --seeds 1 "
             f"--out {tmp_path / 'every'}"
         ).split(),
     )
     judged = (
         "Every method was tested on the same structures in each split, drawn from all 67 "
         "labelled ones. The source model has no Rb (in 7). Structures with such elements are "
-        "learned from by feature_gp; taken without the source model, in a descriptor for all "
+        "learned from by fine_tune; taken without the source model, in a descriptor for all "
         "elements, by kernel_ridge."
     )
     assert (
