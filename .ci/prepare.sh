@@ -1,4 +1,5 @@
-# Sourced by `run` and `nightly`: a copy of the checkout without what git ignores, and what tests expect around it.
+# Sourced by `run` and `nightly`: a copy of the checkout without what git ignores, and what tests
+# expect around it.
 set -euo pipefail
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

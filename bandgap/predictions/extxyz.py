@@ -23,7 +23,8 @@ LEVEL = 0.95
 
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
 _NUMBER = re.compile(
-    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|domain_p(?:_lowest|_highest)?|(?:lower|upper)_[0-9.]+_eV|interval)="
+    r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|domain_p(?:_lowest|_highest)?|"
+    r"(?:lower|upper)_[0-9.]+_eV|interval)="
 )
 
 

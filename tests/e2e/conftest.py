@@ -118,26 +118,50 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
         yield tab
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Start the page and the worker as `bandgap app` does, stop them as Ctrl-C does."""
-    folder = tmp_path_factory.mktemp("home")
+@pytest.fixture(scope="session")
+def crystals_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Return a data directory that is only copied, its workspace and its data set of crystals."""
+    folder = tmp_path_factory.mktemp("crystals")
     workspace = str(uuid.uuid4())
-    dataset = add_crystals(Home(folder), workspace)
+    return folder, workspace, add_crystals(Home(folder), workspace)
+
+
+@pytest.fixture(scope="module")
+def server(
+    crystals_home: tuple[Path, str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """Start the page and the worker as `bandgap app` does, stop them as Ctrl-C does."""
+    original, workspace, dataset = crystals_home
+    folder = tmp_path_factory.mktemp("home")
+    shutil.copytree(original, folder, dirs_exist_ok=True)
     with serving(folder) as address:
         yield Server(address, folder, (workspace, dataset))
 
 
-@pytest.fixture(scope="module")
-def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """Fill a workspace with the code of the worker, then serve it."""
-    folder = tmp_path_factory.mktemp("home")
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SampleWorkspace, str]:
+    """Fill a workspace with the code of the worker.
+
+    Returns its data directory, which is only copied, the workspace and a prediction of new
+    crystals.
+    """
+    folder = tmp_path_factory.mktemp("sample")
     sampler = AGREED if os.environ.get("BANDGAP_TOUR") else SHORT_CHAINS
     sample = build_workspace(
         Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
     )
+    return folder, sample, predict_new_crystals(Home(folder), sample)
+
+
+@pytest.fixture(scope="module")
+def dashboard(
+    sample_home: tuple[Path, SampleWorkspace, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Dashboard]:
+    """Serve a copy of the filled workspace."""
+    original, sample, prediction = sample_home
+    folder = tmp_path_factory.mktemp("home")
+    shutil.copytree(original, folder, dirs_exist_ok=True)
     crystals = Library(Home(folder)).datasets(sample.id)[-1].id
-    prediction = predict_new_crystals(Home(folder), sample)
     with serving(folder) as address:
         yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
 

@@ -273,6 +273,7 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect_gaps(page, rows, ids, within=(-5.0, 15.0), theory="PBE")
 
 
+@pytest.mark.slow
 def test_gap_at_a_cheaper_level_is_used_in_training_and_required_for_prediction(
     page: Page, server: Server
 ) -> None:

@@ -64,6 +64,7 @@ def test_atom_that_is_clicked_shows_its_site_and_bonds(with_webgl: Browser, serv
     expect(note).to_contain_text("Å")
 
 
+@pytest.mark.slow
 def test_next_structure_and_more_cells_are_drawn_in_the_same_canvas(
     with_webgl: Browser, server: Server
 ) -> None:

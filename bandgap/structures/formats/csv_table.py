@@ -102,7 +102,8 @@ FORMAT = Format(
     patterns=(
         # The length of the header is limited first, because the time grows with its square.
         re.compile(
-            rf"\A(?:\"?sep=[,;\t]\"?\r?\n)?(?=[^\n]{{0,5000}}+\n)(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n",
+            rf"\A(?:\"?sep=[,;\t]\"?\r?\n)?(?=[^\n]{{0,5000}}+\n)"
+            rf"(?:[^\n\"#]*[,;\t])?{_CELL}(?:[,;\t][^\n]*)?\r?\n",
             re.IGNORECASE,
         ),
         re.compile(r'"[^"\n]*\n'),

@@ -127,16 +127,21 @@ def optimade(**changes: object) -> str:
     """A response with a molecule and a crystal; `changes` are attributes of the crystal."""
     molecule = {
         "species_at_sites": ["O", "H1", "H1"],
-        "species": [{"name": "O", "chemical_symbols": ["O"], "concentration": [1.0]},
-                    {"name": "H1", "chemical_symbols": ["H"], "concentration": [1.0]}],
+        "species": [
+            {"name": "O", "chemical_symbols": ["O"], "concentration": [1.0]},
+            {"name": "H1", "chemical_symbols": ["H"], "concentration": [1.0]},
+        ],
         "cartesian_site_positions": [[0.0, 0.0, 0.1], [0.0, 0.76, -0.47], [0.0, -0.76, -0.47]],
-        "lattice_vectors": None, "_exmpl_gap_eV": 7.5, "_exmpl_note": "made up",
-    }  # fmt: skip
+        "lattice_vectors": None,
+        "_exmpl_gap_eV": 7.5,
+        "_exmpl_note": "made up",
+    }
     crystal = {
-        "species_at_sites": ["Na", "Cl"], "dimension_types": [1, 1, 1],
+        "species_at_sites": ["Na", "Cl"],
+        "dimension_types": [1, 1, 1],
         "cartesian_site_positions": [[0, 0, 0], [2.82, 2.82, 2.82]],
         "lattice_vectors": [[0, 2.82, 2.82], [2.82, 0, 2.82], [2.82, 2.82, 0]],
-    } | changes  # fmt: skip
+    } | changes
     entries = [
         {"id": name, "type": "structures", "attributes": a}
         for name, a in (("w/1", molecule), ("n/2", crystal))
@@ -145,7 +150,7 @@ def optimade(**changes: object) -> str:
 
 
 def ase_db(*structures: Atoms) -> bytes:
-    """A database as ASE writes it, of these structures or of a molecule and a slab, with key-value pairs."""
+    """A database as ASE writes it: these structures, or a molecule and a slab, with key-values."""
     slab = Atoms("CuAu", [(0, 0, 5), (1.8, 1.8, 5)], cell=[3.6, 3.6, 12], pbc=(True, True, False))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
@@ -163,15 +168,24 @@ def ase_db(*structures: Atoms) -> bytes:
 
 PARQUET_ROWS = (
     {
-        "id": "water", "numbers": [8, 1, 1], "positions": [[0.0, 0.0, 0.1], [0.0, 0.76, -0.47], [0.0, -0.76, -0.47]],
-        "cell": None, "pbc": None, "gap_eV": 7.5, "note": "made up",
-    },
-    {
-        "id": "salt", "numbers": [11, 17], "positions": [[0.0, 0.0, 0.0], [2.82, 2.82, 2.82]],
-        "cell": [[0.0, 2.82, 2.82], [2.82, 0.0, 2.82], [2.82, 2.82, 0.0]], "pbc": [True] * 3, "gap_eV": None,
+        "id": "water",
+        "numbers": [8, 1, 1],
+        "positions": [[0.0, 0.0, 0.1], [0.0, 0.76, -0.47], [0.0, -0.76, -0.47]],
+        "cell": None,
+        "pbc": None,
+        "gap_eV": 7.5,
         "note": "made up",
     },
-)  # fmt: skip
+    {
+        "id": "salt",
+        "numbers": [11, 17],
+        "positions": [[0.0, 0.0, 0.0], [2.82, 2.82, 2.82]],
+        "cell": [[0.0, 2.82, 2.82], [2.82, 0.0, 2.82], [2.82, 2.82, 0.0]],
+        "pbc": [True] * 3,
+        "gap_eV": None,
+        "note": "made up",
+    },
+)
 
 
 def parquet(*rows: dict[str, object], **settings: object) -> bytes:

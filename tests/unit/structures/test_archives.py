@@ -1,4 +1,4 @@
-"""Zip archives and gzipped files: what is opened, what is refused member by member, and the limits."""
+"""Zip archives and gzipped files: members that are opened and refused, and the limits."""
 
 import gzip
 import io

@@ -25,7 +25,8 @@ def test_atoms_too_close_are_refused_by_name_and_distance():
     record = read_one(cif(sites=[("C1", "C", 0.1, 0.1, 0.1), ("O2", "O", 0.13, 0.1, 0.1)]))
     assert record.problem == (
         "atoms C1 and O2 are 0.21 A apart (3 more such pairs). "
-        "Atoms closer than 0.5 A are not accepted; look for disorder, doubled atoms or a wrong unit."
+        "Atoms closer than 0.5 A are not accepted; look for disorder, doubled atoms or a wrong "
+        "unit."
     )
 
 
@@ -142,7 +143,7 @@ def test_atoms_over_the_limit_by_many_operators_are_refused_before_their_images_
 
 
 def crowded(n: int, *, cell: str, pbc: str = "T T T", spread: float = 0.5) -> str:
-    """Return n atoms spread over a cube of this edge, in a cell that is given as extXYZ gives it."""
+    """Return n atoms spread over a cube of this edge, in a cell given as in extXYZ."""
     points = np.random.default_rng(0).uniform(0.0, spread, (n, 3))
     comment = f'Lattice="{cell}" Properties=species:S:1:pos:R:3 pbc="{pbc}"'
     return xyz(*("H {:.3f} {:.3f} {:.3f}".format(*point) for point in points), comment=comment)
@@ -155,7 +156,8 @@ def test_more_atoms_than_fit_in_the_cell_are_refused_before_pairs_are_sought(
     monkeypatch.setattr(neighbours, "cKDTree", None)
     record = read_one(crowded(1000, cell="0.5 0 0 0 0.5 0 0 0 0.5"), "a.xyz")
     assert record.problem == (
-        "1,000 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A, which is not accepted. "
+        "1,000 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A, which is not "
+        "accepted. "
         "Is the unit of the cell right?"
     )
 

@@ -1,4 +1,4 @@
-"""Displaced copies: normal noise of the asked size, the same for the same structure whatever stands around it."""
+"""Displaced copies: normal noise of the requested size, which depends on the structure alone."""
 
 import math
 
@@ -30,7 +30,7 @@ def records():
 
 
 def test_noise_is_normal_with_the_standard_deviation_asked_for():
-    """30,000 coordinates: sd within 2 %, mean within 0.001, 4.6 % beyond two sd; false alarm below 1e-6."""
+    """30,000 coordinates: sd to 2 %, mean to 0.001, 4.6 % beyond two sd; false alarm < 1e-6."""
     atoms = Atoms("C10000", positions=np.random.default_rng(0).uniform(0, 1000, (10000, 3)))
     noise = moves([record_of("big", atoms)])["big"]
     assert noise.std(axis=0) == pytest.approx([0.04] * 3, rel=0.04)
@@ -85,7 +85,10 @@ def test_refused_structure_stays_refused():
 
 @pytest.mark.parametrize("wrong", [-0.01, 0.31, math.inf, math.nan])
 def test_displacement_outside_the_range_is_refused(wrong, records):
-    text = rf"atoms cannot be displaced by {wrong} angstrom. Accepted: a standard deviation from 0 .* to 0.3 angstrom"
+    text = (
+        rf"atoms cannot be displaced by {wrong} angstrom. Accepted: a standard deviation from 0 "
+        rf".* to 0.3 angstrom"
+    )
     with pytest.raises(ConfigError, match=text):
         displaced(records, wrong, seed=0)
 

@@ -1,4 +1,4 @@
-"""Shapes of structures: whole molecules, bonds over cell faces, densities and shortest distances."""
+"""Shapes of structures: whole molecules, bonds over cell faces, densities, shortest distances."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,10 @@ from bandgap.structures import read_structures
 from bandgap.structures.drawing import shape_of
 from bandgap.structures.shapes import Shape
 
-N2 = '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 pbc="T T T"\nN {} 1 1\nN {} 1 1\n'
+N2 = (
+    '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 pbc="T T T"\nN {} 1 1\nN {} 1 '
+    "1\n"
+)
 DIAMOND = (
     '8\nLattice="3.567 0 0 0 3.567 0 0 0 3.567" Properties=species:S:1:pos:R:3 pbc="T T T"\n'
     + "".join(

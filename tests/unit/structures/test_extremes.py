@@ -1,4 +1,4 @@
-"""Numbers that no arithmetic bears, anywhere in a file: a verdict, and no warning on the way to it."""
+"""Numbers that overflow, anywhere in a file, give a verdict and no warning of NumPy."""
 
 import re
 
@@ -12,15 +12,26 @@ SCALE = "".join(
     f"SCALE{row}    {x:10.6f}{y:10.6f}{z:10.6f}\n"
     for row, (x, y, z) in enumerate([(0.1, 0, 0.008749), (0, 1 / 11, 0), (0, 0, 0.083652)], start=1)
 )
-CRYSTAL = "lattice_vector 5 0 0\nlattice_vector 0 5 0\nlattice_vector 0 0 6\natom_frac 0.1 0.1 0.1 C\natom 2 2 2 O\n"
+CRYSTAL = (
+    "lattice_vector 5 0 0\nlattice_vector 0 5 0\nlattice_vector 0 0 6\natom_frac 0.1 0.1 0.1 C\n"
+    "atom 2 2 2 O\n"
+)
 LATTICE = 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 gap_eV=1.5'
 FILES = {
-    "POSCAR": POSCAR, "volume.vasp": POSCAR.replace("1.0\n", "-179.4\n", 1), "a.pdb": CRYST1 + SCALE + PDB,
-    "scales.vasp": POSCAR.replace("1.0\n", "5.64 5.64 5.64\n", 1).replace("5.64 0", "1 0").replace("0 5.64", "0 1")
-    .replace("Direct", "Cartesian"), "geometry.in": CRYSTAL,
-    "molecule/geometry.in": AIMS, "a.res": RES, "a.xyz": METHANE_XYZ,
-    "a.extxyz": METHANE_XYZ.replace("methane", LATTICE), "a.cif": cif(columns={"occupancy": ["1", "1", "1"]}),
-}  # fmt: skip
+    "POSCAR": POSCAR,
+    "volume.vasp": POSCAR.replace("1.0\n", "-179.4\n", 1),
+    "a.pdb": CRYST1 + SCALE + PDB,
+    "scales.vasp": POSCAR.replace("1.0\n", "5.64 5.64 5.64\n", 1)
+    .replace("5.64 0", "1 0")
+    .replace("0 5.64", "0 1")
+    .replace("Direct", "Cartesian"),
+    "geometry.in": CRYSTAL,
+    "molecule/geometry.in": AIMS,
+    "a.res": RES,
+    "a.xyz": METHANE_XYZ,
+    "a.extxyz": METHANE_XYZ.replace("methane", LATTICE),
+    "a.cif": cif(columns={"occupancy": ["1", "1", "1"]}),
+}
 EXTREMES = [
     "0",
     "-1",

@@ -1,4 +1,4 @@
-"""Files that crash, occupy or fill their reader: one refused record each, and the others are read."""
+"""Files that crash, occupy or fill their reader are refused one by one; the others are read."""
 
 import os
 import signal

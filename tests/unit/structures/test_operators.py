@@ -116,9 +116,12 @@ def test_symbol_that_is_no_symmetry_of_the_cell_is_refused(symbol: str, cell: tu
 def test_refusal_names_the_operator_the_cell_and_the_remedy():
     record = with_symbol("P 21/c", (5, 6, 7, 90, 90, 100))
     assert record.problem == (
-        "the symmetry operator -x,y+1/2,-z+1/2 of the space group P 21/c (block shelx) does not map the unit cell onto "
-        "itself (lengths 5, 6, 7 A, angles 90, 90, 100): it belongs to other axes or to another cell. Export all atoms "
-        "of the cell in P 1, or list the operators of these axes (_space_group_symop_operation_xyz of a CIF)."
+        "the symmetry operator -x,y+1/2,-z+1/2 of the space group P 21/c (block shelx) does not "
+        "map the unit cell onto "
+        "itself (lengths 5, 6, 7 A, angles 90, 90, 100): it belongs to other axes or to another "
+        "cell. Export all atoms "
+        "of the cell in P 1, or list the operators of these axes "
+        "(_space_group_symop_operation_xyz of a CIF)."
     )
 
 
@@ -137,7 +140,10 @@ def test_operators_on_hexagonal_axes_without_their_centring_are_a_warning():
     record = read_one(
         cif(symbol="R 3", operators=listed, sites=SILICON, cell=(9, 9, 12, 90, 90, 120))
     )
-    expected = "block shelx lists 3 symmetry operators and its space group R 3 has 9; the listed ones were used"
+    expected = (
+        "block shelx lists 3 symmetry operators and its space group R 3 has 9; the listed ones "
+        "were used"
+    )
     assert (record.n_atoms, record.problem) == (3, expected)
 
 

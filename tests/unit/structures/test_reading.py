@@ -111,8 +111,10 @@ def test_kinds_that_are_never_opened_are_refused_by_kind(name: str, data: bytes,
 
 def test_accepted_formats_are_named():
     expected = (
-        "CIF, POSCAR/CONTCAR/XDATCAR, XYZ, extXYZ, PDB, SHELX .res, FHI-aims geometry.in, OPTIMADE .json, "
-        "pymatgen, ASE and JARVIS .json, ASE .db, Parquet, CSV with a column cif; as they are, as .gz or in a .zip"
+        "CIF, POSCAR/CONTCAR/XDATCAR, XYZ, extXYZ, PDB, SHELX .res, FHI-aims geometry.in, "
+        "OPTIMADE .json, "
+        "pymatgen, ASE and JARVIS .json, ASE .db, Parquet, CSV with a column cif; as they are, as "
+        ".gz or in a .zip"
     )
     assert expected == ACCEPTED
 

@@ -1,4 +1,4 @@
-"""Records that went to the disk and back, and files that are read piece by piece, are what they were in memory."""
+"""Records spooled to disk, and files read piece by piece, equal those read to memory."""
 
 import dataclasses
 import gc

@@ -1,4 +1,4 @@
-"""POSCAR, FHI-aims geometry.in, PDB and SHELX: what they give, and the text for what they refuse."""
+"""POSCAR, FHI-aims geometry.in, PDB and SHELX: what is read, and messages about the rest."""
 
 import io
 from pathlib import Path
@@ -244,18 +244,46 @@ def test_shelx_site_on_a_special_position_with_its_site_factor_is_fully_occupied
     ("old", "new", "expected"),
     [
         ("0.30 11.00000", "0.30 10.50000", f"atom C1 has occupancy 0.5. {DISORDERED}"),
-        (FVAR_AND_C1, FVAR_AND_C1.replace("1.0\n", "1.0 0.7\n").replace("11.0", "21.0"), f"{C1} 0.7. {DISORDERED}"),
-        (FVAR_AND_C1, FVAR_AND_C1.replace("1.0\n", "1.0 0.7\n").replace("11.0", "-21.0"), f"{C1} 0.3. {DISORDERED}"),
-        ("0.30 11.00000", "0.30 31.00000", "atom C1 has the site occupation 31, which no FVAR explains"),
-        ("C1 1 0.10", "PART 1\nC9 1 0 0 0\nPART 2\nC1 1 0.10", f"atom C1 is in disorder group 2. {DISORDERED}"),
-        ("CELL 0.71073 6.14 6.14 6.14 90 90 90\n", "", "no unit cell in the file (CELL is missing)"),
-        ("0.71073 6.14 6.14 6.14", "0.7", "line 2: CELL needs a wavelength and six numbers, found 'CELL 0.7 90 90 90'"),
+        (
+            FVAR_AND_C1,
+            FVAR_AND_C1.replace("1.0\n", "1.0 0.7\n").replace("11.0", "21.0"),
+            f"{C1} 0.7. {DISORDERED}",
+        ),
+        (
+            FVAR_AND_C1,
+            FVAR_AND_C1.replace("1.0\n", "1.0 0.7\n").replace("11.0", "-21.0"),
+            f"{C1} 0.3. {DISORDERED}",
+        ),
+        (
+            "0.30 11.00000",
+            "0.30 31.00000",
+            "atom C1 has the site occupation 31, which no FVAR explains",
+        ),
+        (
+            "C1 1 0.10",
+            "PART 1\nC9 1 0 0 0\nPART 2\nC1 1 0.10",
+            f"atom C1 is in disorder group 2. {DISORDERED}",
+        ),
+        (
+            "CELL 0.71073 6.14 6.14 6.14 90 90 90\n",
+            "",
+            "no unit cell in the file (CELL is missing)",
+        ),
+        (
+            "0.71073 6.14 6.14 6.14",
+            "0.7",
+            "line 2: CELL needs a wavelength and six numbers, found 'CELL 0.7 90 90 90'",
+        ),
         ("LATT -1", "LATT 9", "line 4: LATT must be 1 to 7 or -1 to -7, found '9'"),
         ("LATT -1", "LATT -1\nSYMM foo", "the symmetry operator 'foo' (SYMM) is not understood"),
         ("H1 2 0.10", "H1 3 0.10", "line 9: atom H1 has scattering factor 3, and SFAC names 2"),
-        ("H1 2 0.10 0.20 0.45 11.00000 0.05", "H1 2 0.1", f"line 9: expected an atom, found 'H1 2 0.1'. {CUT_OFF}"),
+        (
+            "H1 2 0.10 0.20 0.45 11.00000 0.05",
+            "H1 2 0.1",
+            f"line 9: expected an atom, found 'H1 2 0.1'. {CUT_OFF}",
+        ),
     ],
-)  # fmt: skip
+)
 def test_invalid_shelx_is_refused(old: str, new: str, expected: str):
     assert read_one(RES.replace(old, new), "a.res").problem == expected
 

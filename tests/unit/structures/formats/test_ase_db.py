@@ -101,7 +101,7 @@ def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
 
 
 def test_pairs_are_read_once_for_any_number_of_rows():
-    """A table without an index by row is gone through once: every step of SQLite's machine is counted."""
+    """A table without an index by row is read once: every step of SQLite's machine is counted."""
 
     def steps(n):
         data, counted = ase_db(*[molecule("H2")] * n), [0]
@@ -129,7 +129,7 @@ def test_pairs_are_read_once_for_any_number_of_rows():
 
 
 def with_generated_columns(n, kind="VIRTUAL"):
-    """A database without rows whose column numbers is the last of n columns, each the one before, twice."""
+    """A database without rows: numbers is the last of n columns, each the one before, twice."""
     with sqlite3.connect(":memory:") as db:
         db.deserialize(ase_db())
         db.execute("ALTER TABLE systems RENAME TO plain")
@@ -177,7 +177,10 @@ def test_value_larger_than_its_file_is_refused():
 
 
 def test_rows_that_do_not_ascend_are_refused_as_damage():
-    statement = "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM plain) ORDER BY id"
+    statement = (
+        "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM "
+        "plain) ORDER BY id"
+    )
     records = read_in_this_process(
         changed("ALTER TABLE systems RENAME TO plain", statement), "a.db"
     )
@@ -186,7 +189,10 @@ def test_rows_that_do_not_ascend_are_refused_as_damage():
 
 
 def test_reading_that_takes_too_long_for_its_size_is_refused(monkeypatch: pytest.MonkeyPatch):
-    rows = "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20000) SELECT 'e', k, -k FROM n"
+    rows = (
+        "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20000) SELECT "
+        "'e', k, -k FROM n"
+    )
     data = changed(f"INSERT INTO number_key_values {rows}")
     assert [record.status for record in read_in_this_process(data, "a.db")] == ["ready", "ready"]
     monkeypatch.setattr(ase_db_format, "_STEP_S", -10.0)
@@ -195,13 +201,37 @@ def test_reading_that_takes_too_long_for_its_size_is_refused(monkeypatch: pytest
 
 
 DAMAGE = {
-    "no numbers": ("UPDATE systems SET numbers = NULL WHERE id = 2", (), "a row without numbers or positions"),
-    "text": ("UPDATE systems SET positions = 'x' WHERE id = 2", (), "a row without numbers or positions"),
-    "too short": ("UPDATE systems SET positions = ? WHERE id = 2", (bytes(24),), "do not fit together"),
-    "no element": ("UPDATE systems SET numbers = ? WHERE id = 2", (struct.pack("<2i", 6, 0),), "an atom of number 0"),
-    "no cell": ("UPDATE systems SET cell = ? WHERE id = 2", (b"x",), "a periodic row without a cell of nine numbers"),
-    "not finite": ("UPDATE systems SET positions = ? WHERE id = 2", (struct.pack("<6d", *[np.nan] * 6),), "finite"),
-}  # fmt: skip
+    "no numbers": (
+        "UPDATE systems SET numbers = NULL WHERE id = 2",
+        (),
+        "a row without numbers or positions",
+    ),
+    "text": (
+        "UPDATE systems SET positions = 'x' WHERE id = 2",
+        (),
+        "a row without numbers or positions",
+    ),
+    "too short": (
+        "UPDATE systems SET positions = ? WHERE id = 2",
+        (bytes(24),),
+        "do not fit together",
+    ),
+    "no element": (
+        "UPDATE systems SET numbers = ? WHERE id = 2",
+        (struct.pack("<2i", 6, 0),),
+        "an atom of number 0",
+    ),
+    "no cell": (
+        "UPDATE systems SET cell = ? WHERE id = 2",
+        (b"x",),
+        "a periodic row without a cell of nine numbers",
+    ),
+    "not finite": (
+        "UPDATE systems SET positions = ? WHERE id = 2",
+        (struct.pack("<6d", *[np.nan] * 6),),
+        "finite",
+    ),
+}
 
 
 @pytest.mark.parametrize(("statement", "values", "words"), DAMAGE.values(), ids=DAMAGE)

@@ -42,7 +42,10 @@ def test_disorder_about_a_special_position_is_refused():
 
 def test_one_disorder_group_alone_is_an_ordered_component_with_a_warning():
     record = read_one(cif(columns={"disorder_group": ["1", "1", "."]}))
-    expected = "atom C1 is in disorder group 1 (block shelx), which has no alternative in the file; read as ordered"
+    expected = (
+        "atom C1 is in disorder group 1 (block shelx), which has no alternative in the file; read "
+        "as ordered"
+    )
     assert (record.status, record.problem) == ("warning", expected)
 
 
@@ -107,7 +110,8 @@ def test_no_symmetry_at_all_reads_the_atoms_as_the_cell_with_a_warning(symbol: s
 def test_unknown_symbol_without_operators_is_refused():
     record = read_one(cif(symbol="P 99", operators=None))
     assert record.problem == (
-        "block shelx lists no symmetry operators, and its space group's symbol 'P 99' does not say which they are. "
+        "block shelx lists no symmetry operators, and its space group's symbol 'P 99' does not "
+        "say which they are. "
         "Export with _space_group_symop_operation_xyz, or in P 1."
     )
 
@@ -124,7 +128,10 @@ def test_invalid_operator_is_refused_with_its_text():
 
 def test_operators_that_disagree_with_the_symbol_are_used_with_a_warning():
     record = read_one(cif(symbol="P 21/c", operators=["x,y,z"]))
-    expected = "block shelx lists 1 symmetry operators and its space group P 21/c has 4; the listed ones were used"
+    expected = (
+        "block shelx lists 1 symmetry operators and its space group P 21/c has 4; the listed ones "
+        "were used"
+    )
     assert (record.n_atoms, record.problem) == (3, expected)
 
 
@@ -155,7 +162,10 @@ def test_whole_cell_listed_with_operators_is_read_once():
 
 def test_missing_cell_is_refused():
     record = read_one(cif(cell=None))
-    expected = "no unit cell in block shelx (_cell_length_a is missing). Export a molecule without a cell as XYZ."
+    expected = (
+        "no unit cell in block shelx (_cell_length_a is missing). Export a molecule without a "
+        "cell as XYZ."
+    )
     assert record.problem == expected
 
 
@@ -205,7 +215,10 @@ def test_bad_coordinate_is_refused_by_atom(value: str, expected: str):
 def test_file_cut_off_in_the_atoms_is_refused_and_other_blocks_are_read():
     records = read(cif(name="A") + cif(name="B").rstrip()[:-4] + "\n" + cif(name="C"))
     assert [(r.id, r.status) for r in records] == [("A", "ready"), ("B", "refused"), ("C", "ready")]
-    cut = "block B is not valid CIF: line 38, Wrong number of values in loop _atom_site_*. Is the file cut off?"
+    cut = (
+        "block B is not valid CIF: line 38, Wrong number of values in loop _atom_site_*. Is the "
+        "file cut off?"
+    )
     assert records[1].problem == cut
 
 

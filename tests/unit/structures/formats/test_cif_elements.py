@@ -15,11 +15,25 @@ def one_site(label: str, type_symbol: str = "?", *, extra: str = ""):
 @pytest.mark.parametrize(
     ("label", "element"),
     [
-        ("Wat", "O"), ("Wat1", "O"), ("Ow", "O"), ("OW2", "O"), ("Hw1", "H"), ("Oh", "O"),
-        ("Fe1", "Fe"), ("FeA", "Fe"), ("Si_oct", "Si"), ("O1a", "O"), ("C12A", "C"), ("Cl1", "Cl"),
-        ("CL1", "Cl"), ("CuB1", "Cu"), ("AlT1", "Al"), ("OSi", "O"), ("D1", "H"),
+        ("Wat", "O"),
+        ("Wat1", "O"),
+        ("Ow", "O"),
+        ("OW2", "O"),
+        ("Hw1", "H"),
+        ("Oh", "O"),
+        ("Fe1", "Fe"),
+        ("FeA", "Fe"),
+        ("Si_oct", "Si"),
+        ("O1a", "O"),
+        ("C12A", "C"),
+        ("Cl1", "Cl"),
+        ("CL1", "Cl"),
+        ("CuB1", "Cu"),
+        ("AlT1", "Al"),
+        ("OSi", "O"),
+        ("D1", "H"),
     ],
-)  # fmt: skip
+)
 def test_label_without_a_type_symbol_gives_its_element(label: str, element: str):
     record = one_site(label)
     assert record.atoms is not None
@@ -40,11 +54,21 @@ def test_label_that_names_no_element_is_refused(label: str):
 @pytest.mark.parametrize(
     ("label", "elements"),
     [
-        ("FE1", "F or Fe"), ("NA1", "N or Na"), ("CA1", "C or Ca"), ("HG1", "H or Hg"),
-        ("SR1", "S or Sr"), ("NaK", "Na or K"), ("NaK1", "Na or K"), ("KNa1", "K or Na"),
-        ("FeCo1", "Fe or Co"), ("SiAl1", "Si or Al"), ("YBa1", "Y or Ba"), ("ClBr", "Cl or Br"), ("Na_K1", "Na or K"),
+        ("FE1", "F or Fe"),
+        ("NA1", "N or Na"),
+        ("CA1", "C or Ca"),
+        ("HG1", "H or Hg"),
+        ("SR1", "S or Sr"),
+        ("NaK", "Na or K"),
+        ("NaK1", "Na or K"),
+        ("KNa1", "K or Na"),
+        ("FeCo1", "Fe or Co"),
+        ("SiAl1", "Si or Al"),
+        ("YBa1", "Y or Ba"),
+        ("ClBr", "Cl or Br"),
+        ("Na_K1", "Na or K"),
     ],
-)  # fmt: skip
+)
 def test_label_that_may_mean_two_elements_is_refused(label: str, elements: str):
     assert one_site(label).problem == (
         f"the label '{label}' may mean {elements}. Add the element of every atom as"
@@ -55,10 +79,15 @@ def test_label_that_may_mean_two_elements_is_refused(label: str, elements: str):
 @pytest.mark.parametrize(
     ("label", "formula", "element"),
     [
-        ("FE1", "Fe", "Fe"), ("CA1", "Ca", "Ca"), ("CA1", "C", "C"), ("NaK", "Na", "Na"),
-        ("D1", "D", "H"), ("Cn1", "C", "C"), ("No1", "No", "No"),
+        ("FE1", "Fe", "Fe"),
+        ("CA1", "Ca", "Ca"),
+        ("CA1", "C", "C"),
+        ("NaK", "Na", "Na"),
+        ("D1", "D", "H"),
+        ("Cn1", "C", "C"),
+        ("No1", "No", "No"),
     ],
-)  # fmt: skip
+)
 def test_formula_decides_between_the_elements_of_a_label(label: str, formula: str, element: str):
     record = one_site(label, extra=f"_chemical_formula_sum '{formula}'")
     assert record.formula == element, record.problem

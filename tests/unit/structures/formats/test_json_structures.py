@@ -68,8 +68,11 @@ def test_json_that_ase_writes_is_read(tmp_path: Path) -> None:
     crystal, other = read_paths([path])
     assert crystal.atoms is not None and other.atoms is not None
     assert (crystal.formula, crystal.periodic, other.formula, other.periodic) == (
-        "AsGa", True, "CO", False,
-    )  # fmt: skip
+        "AsGa",
+        True,
+        "CO",
+        False,
+    )
     assert np.allclose(crystal.atoms.cell.array, CELL)
 
 

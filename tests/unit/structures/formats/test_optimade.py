@@ -57,23 +57,44 @@ def kind(name="Na", symbols=("Na",), shares=(1.0,)):
 
 
 REFUSED = {
-    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "contain 'Na 0.5, K 0.5'."),
-    "part of an atom": ({"species": [kind(shares=(0.7,))]}, "Disordered structures are not supported"),
+    "two elements": (
+        {"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]},
+        "contain 'Na 0.5, K 0.5'.",
+    ),
+    "part of an atom": (
+        {"species": [kind(shares=(0.7,))]},
+        "Disordered structures are not supported",
+    ),
     "no species of a site": ({"species": [kind()]}, "the site 'Cl' has no entry in species"),
     "number of sites": ({"nsites": 8}, "the entry has nsites 8 and lists 2 sites"),
     "formula": ({"chemical_formula_reduced": "Cl2Na"}, "the file's own formula is Cl2Na"),
     "implicit atoms": ({"structure_features": ["implicit_atoms"]}, "atoms without positions"),
     "disorder": ({"structure_features": ["disorder"]}, "has the feature disorder. Disordered"),
     "assemblies": ({"structure_features": ["assemblies"]}, "has the feature assemblies"),
-    "species of nothing": ({"species": [{}]}, "species must have name, chemical_symbols and concentration"),
+    "species of nothing": (
+        {"species": [{}]},
+        "species must have name, chemical_symbols and concentration",
+    ),
     "no sites": ({"species_at_sites": None}, "species_at_sites must be a list of names"),
-    "too few positions": ({"cartesian_site_positions": [[0, 0, 0]]}, "three coordinates for each of 2 sites"),
+    "too few positions": (
+        {"cartesian_site_positions": [[0, 0, 0]]},
+        "three coordinates for each of 2 sites",
+    ),
     "words": ({"cartesian_site_positions": [["x", 0, 0], [0, 0, 0]]}, "must be lists of numbers"),
-    "no number": ({"cartesian_site_positions": [[None, 0, 0], [1, 0, 0]]}, "is not a finite number"),
-    "too large": ({"cartesian_site_positions": [[10**400, 0, 0], [1, 0, 0]]}, "must be lists of numbers"),
-    "two vectors": ({"lattice_vectors": [[1, 0, 0], [0, 1, 0]]}, "lattice_vectors must be three vectors"),
+    "no number": (
+        {"cartesian_site_positions": [[None, 0, 0], [1, 0, 0]]},
+        "is not a finite number",
+    ),
+    "too large": (
+        {"cartesian_site_positions": [[10**400, 0, 0], [1, 0, 0]]},
+        "must be lists of numbers",
+    ),
+    "two vectors": (
+        {"lattice_vectors": [[1, 0, 0], [0, 1, 0]]},
+        "lattice_vectors must be three vectors",
+    ),
     "no such element": ({"species_at_sites": ["Na", "Qq"]}, "Qq"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)

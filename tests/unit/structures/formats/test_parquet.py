@@ -1,4 +1,4 @@
-"""Tables of structures in Parquet: rows by their columns, and what is said of those that cannot be used."""
+"""Tables of structures in Parquet: rows by their columns, and messages about unusable rows."""
 
 import io
 import sys
@@ -52,10 +52,16 @@ def test_structure_does_not_depend_on_the_nesting_of_columns(changes):
 
 def test_table_of_pandas_with_single_precision_and_fixed_lists_is_read():
     fixed = pa.list_(pa.list_(pa.float32(), 3))
-    table = pa.table({"material_id": [7], "numbers": pa.array([[11, 17]], pa.list_(pa.int8())),
-                      "positions": pa.array([SALT["positions"]], fixed), "cell": pa.array([SALT["cell"]], fixed),
-                      "kind": pa.array(["salt"]).dictionary_encode(),
-                      "gap_eV": pa.array([8.5]).dictionary_encode()})  # fmt: skip
+    table = pa.table(
+        {
+            "material_id": [7],
+            "numbers": pa.array([[11, 17]], pa.list_(pa.int8())),
+            "positions": pa.array([SALT["positions"]], fixed),
+            "cell": pa.array([SALT["cell"]], fixed),
+            "kind": pa.array(["salt"]).dictionary_encode(),
+            "gap_eV": pa.array([8.5]).dictionary_encode(),
+        }
+    )
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     (record,) = read_structures(buffer.getvalue(), "set.pq")
@@ -223,7 +229,8 @@ def test_limits_hold_before_anything_is_unpacked():
     assert len(packed) < 30_000
     (record,) = read_structures(packed, "a.parquet", limits=short)
     assert record.problem == (
-        "the table has more than 0.0 MB when unpacked, which is the limit. Split it, or leave out columns that are not "
+        "the table has more than 0.0 MB when unpacked, which is the limit. Split it, or leave out "
+        "columns that are not "
         "needed"
     )
 

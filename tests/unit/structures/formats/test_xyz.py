@@ -29,7 +29,8 @@ def test_frames_get_running_numbers():
 
 def test_extxyz_id_keeps_its_text_and_labels_are_numbers():
     text = frame(
-        'Properties=species:S:1:pos:R:3 id=00011 gap_eV=3.25 n=7 tight=T note="two words" pbc="F F F"'
+        'Properties=species:S:1:pos:R:3 id=00011 gap_eV=3.25 n=7 tight=T note="two words" pbc="F '
+        'F F"'
     )
     record = read_one(text, "set.extxyz")
     assert (record.id, record.format) == ("00011", "extXYZ")
@@ -41,8 +42,12 @@ def test_extxyz_id_keeps_its_text_and_labels_are_numbers():
         "note": "two words",
     }
     assert {key: type(value) for key, value in record.info.items()} == {
-        "id": str, "gap_eV": float, "n": int, "tight": bool, "note": str,
-    }  # fmt: skip
+        "id": str,
+        "gap_eV": float,
+        "n": int,
+        "tight": bool,
+        "note": str,
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,11 +128,13 @@ def test_element_may_be_in_any_case_numbered_or_a_number(symbol: str):
         ('pbc="yes no no"', "line 2: pbc must be three of T and F, found 'yes no no'"),
         (
             "Properties=species:S:1",
-            "line 2: Properties must name species and pos, as in species:S:1:pos:R:3; found 'species:S:1'",
+            "line 2: Properties must name species and pos, as in species:S:1:pos:R:3; found "
+            "'species:S:1'",
         ),
         (
             'pbc="T T T"',
-            "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F.",
+            "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc "
+            "to F.",
         ),
         (
             f'pbc=F x="{"a" * 20_000}"',
@@ -140,7 +147,10 @@ def test_invalid_comment_is_refused(comment: str, expected: str):
 
 
 BAD = {
-    "short": (METHANE_XYZ.replace("5\n", "6\n", 1), "line 8 announces 6 atoms, and 5 follow. Is the file cut off?"),
+    "short": (
+        METHANE_XYZ.replace("5\n", "6\n", 1),
+        "line 8 announces 6 atoms, and 5 follow. Is the file cut off?",
+    ),
     "long": (METHANE_XYZ.replace("5\n", "4\n", 1), "line 8 announces 4 atoms, and more follow"),
     "word": (
         METHANE_XYZ.replace("0.000 0.000 0.000", "0.0 oops 0.0"),
@@ -150,7 +160,10 @@ BAD = {
         METHANE_XYZ.replace("C 0.000 0.000 0.000", "C 0.0 0.0"),
         "line 10: expected an element and three coordinates, found 'C 0.0 0.0'",
     ),
-    "nan": (METHANE_XYZ.replace("C 0.000", "C nan"), "the position of atom 1 (C) is not a finite number"),
+    "nan": (
+        METHANE_XYZ.replace("C 0.000", "C nan"),
+        "the position of atom 1 (C) is not a finite number",
+    ),
     "element": (
         METHANE_XYZ.replace("C 0.000", "Zz 0.000"),
         "atom 1 (Zz) has the unknown element 'Zz'. Accepted: symbols of the periodic table, and D.",
@@ -164,7 +177,7 @@ BAD = {
         METHANE_XYZ.replace("methane\n", ""),
         "line 9 must be a comment, and contains an atom. Add a comment line, which may be empty.",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("bad", "expected"), BAD.values(), ids=BAD)
