@@ -204,7 +204,7 @@ def next_structures(
         )[candidates]
         is_normal = predictions.p_metal is None
         if spread and details.means_eV.shape[0] >= MIN_DRAWS:
-            means = details.means_eV[:, ~has_warning]
+            means: NDArray[np.floating] = details.means_eV[:, ~has_warning]
             noise_variance = details.noise_variance[~has_warning]
             if is_normal:  # otherwise the quantiles below have the calibrated spread
                 means, noise_variance = scaled_to(

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,11 @@ def numbers(packed: dict[str, str]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
 
 
+def spread_toggle(at: AppTest) -> Any:
+    """Return the toggle of the list of structures to compute next."""
+    return next(toggle for toggle in at.toggle if toggle.label == "Spread out")
+
+
 def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(
     visit: Visit, example: Example
 ) -> None:
@@ -173,7 +179,7 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(ranked["rank"]) == list(range(1, 11)) and set(ranked["id"]) == set(ids[50:])
     assert ranked["reduction_share"].iloc[0] > 0 and (ranked["reduction_share"] >= 0).all()
     assert "uncertainty of the 10 unlabelled structures from **" in texts(at)
-    at.toggle[0].set_value(False).run()
+    spread_toggle(at).set_value(False).run()
     alone = at.dataframe[1].value["reduction_share"]
     assert list(alone) == sorted(alone, reverse=True)
     at.selectbox(key="next-criterion").set_value("standard deviation").run()
@@ -223,7 +229,7 @@ def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
     criterion = at.selectbox(key="next-criterion-window")
     assert criterion.value == "best chance of the window" and len(criterion.options) == 5
     assert "At least one of them: " in texts(at)
-    at.toggle[0].set_value(False).run()
+    spread_toggle(at).set_value(False).run()
     ranked = at.dataframe[1].value["p_window"]
     assert list(ranked) == sorted(ranked, reverse=True)
     at.number_input(key="window-to").set_value(lower / 2).run()
