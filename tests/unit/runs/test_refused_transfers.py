@@ -33,10 +33,10 @@ def test_too_few_labels_are_refused(source_folder, world, tmp_path):
 def test_five_labels_of_which_some_are_held_back_are_counted(
     numbers, message, source_folder, world, tmp_path
 ):
-    few = (world.records[:5], world.gaps_eV[:5])
+    five_labels = (world.records[:5], world.gaps_eV[:5])
     with pytest.raises(InputError, match=message):
-        transfer_labelled(source_folder, *few, out=tmp_path, **numbers)
-    assert transfer_labelled(source_folder, *few, out=tmp_path / "run", n_test=0).is_dir()
+        transfer_labelled(source_folder, *five_labels, out=tmp_path, **numbers)
+    assert transfer_labelled(source_folder, *five_labels, out=tmp_path / "run", n_test=0).is_dir()
 
 
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
