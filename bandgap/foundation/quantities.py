@@ -42,8 +42,9 @@ class Quantity(Enum):
     )
     DOMAIN_P = (
         *("domain_p", "p-value of the domain", ""),
-        "p-value: share of structures like those learned from that are as unusual as this one or "
-        "more; empty where an element is unseen. Only where the run has a density.",
+        "p-value: upper bound of the share of structures like those learned from that are as "
+        "unusual as this one or more; empty where an element is unseen. Only where the run has a "
+        "density.",
     )
     DOMAIN_P_LOWEST = (
         *("domain_p_lowest", "p-value, lowest", ""),

@@ -459,7 +459,7 @@ def _at_probabilities(stored: Floats, probabilities: Floats, p_zero: Floats | No
     """Return the quantiles (n,) at probabilities (n,) from quantiles (199, n) at LEVELS, linear in
     the normal score.
 
-    With `p_zero` (n,), quantiles up to this probability are zero.
+    With `p_zero` (n,), quantiles up to this probability are zero, unless they are withheld (NaN).
     """
     right = np.clip(np.searchsorted(LEVELS, probabilities - 1e-9), 1, LEVELS.size - 1)
     rows = np.arange(probabilities.size)
@@ -473,4 +473,6 @@ def _at_probabilities(stored: Floats, probabilities: Floats, p_zero: Floats | No
     result: Floats = stored[right - 1, rows] + fraction * (
         stored[right, rows] - stored[right - 1, rows]
     )
-    return result if p_zero is None else np.where(probabilities <= p_zero, 0.0, result)
+    if p_zero is None:
+        return result
+    return np.where((probabilities <= p_zero) & np.isfinite(stored[0]), 0.0, result)

@@ -1,4 +1,4 @@
-"""Which structures of a batch are unusual by their p-values, and how many are so by chance.
+"""Which structures of a batch are unusual by their p-values, and how many at most by chance.
 
 Loads no torch.
 """
@@ -46,11 +46,13 @@ def unusual_counts(p: Floats, status: Sequence[str]) -> tuple[int, int, int]:
 
 
 def unusual_sentence(n_unusual: int, n_assessed: int, n_not_assessable: int) -> str:
-    """Return in one sentence how many structures are unusual, and how many would be by chance.
+    """Return in one sentence how many structures are unusual, and how many at most by chance.
+
+    The p-values are conservative, so that the level is the largest expected share.
 
     >>> unusual_sentence(12, 300, 1)
-    'Unusual among the structures learned from (domain_p up to 0.05): 12 of 300, where 15 are \
-expected by chance; 1 not assessable.'
+    'Unusual among the structures learned from (domain_p up to 0.05): 12 of 300, where \
+at most 15 are expected by chance; 1 not assessable.'
     """
     expected = f"{UNUSUAL * n_assessed:.2g}"
     if UNUSUAL * n_assessed >= 10:
@@ -59,7 +61,7 @@ expected by chance; 1 not assessable.'
     verb = "is" if expected == "1" else "are"
     return (
         f"Unusual among the structures learned from (domain_p up to {UNUSUAL:g}): {n_unusual:,} of "
-        f"{n_assessed:,}, where {expected} {verb} expected by chance{remark}."
+        f"{n_assessed:,}, where at most {expected} {verb} expected by chance{remark}."
     )
 
 
@@ -70,5 +72,5 @@ def discovery_sentence(p: Floats) -> str:
         return f"At a false discovery rate of {100 * RATE:.0f} % none is unusual."
     return (
         f"At a false discovery rate of {100 * RATE:.0f} % (Benjamini and Hochberg) {n:,} "
-        f"{'is' if n == 1 else 'are'} unusual, of which about {RATE * n:.2g} by chance."
+        f"{'is' if n == 1 else 'are'} unusual, of which at most about {RATE * n:.2g} by chance."
     )

@@ -14,6 +14,11 @@ from bandgap.structures.draft import Draft
 from bandgap.structures.elements import element_of
 
 GRAMS_PER_CM3 = 1.66053906660  # of one atomic mass unit in 1 Angstrom^3
+# Elements of the molecules and peroxides that pymatgen counts as wholes.
+_DOUBLED = {
+    *map(frozenset, ({"H"}, {"N"}, {"O"}, {"F"}, {"Cl"})),
+    *(frozenset({element, "O"}) for element in ("H", "Li", "Na", "K", "Rb", "Cs")),
+}
 _PART = re.compile(r"([A-Z][a-z]?)(\d+\.?\d*|\.\d+)?")
 
 
@@ -48,11 +53,17 @@ def is_number_of_units(number: float, units: float, formula: dict[str, float]) -
     """Return whether a file's Z is the number of formula units in the cell.
 
     `units` counts the file's formula. pymatgen and ASE write the atoms of the whole cell as the
-    formula; their Z counts the formula divided by its greatest common divisor.
+    formula; their Z counts the formula divided by its greatest common divisor. pymatgen counts
+    molecules and peroxides as wholes, such as N2 and Na2O2, which are twice the simplest formula.
     """
     counts = [round(count) for count in formula.values()]
     is_whole = all(abs(count - n) < 1e-3 for count, n in zip(counts, formula.values(), strict=True))
-    of_cell = [float(math.gcd(*counts))] if is_whole and abs(units - 1) < 0.01 else []
+    of_cell = []
+    if is_whole and abs(units - 1) < 0.01:
+        divisor = math.gcd(*counts)
+        of_cell.append(float(divisor))
+        if frozenset(formula) in _DOUBLED and max(counts) == divisor:
+            of_cell.append(divisor / 2)
     return any(abs(n - number) <= 0.01 * number for n in (units, *of_cell))
 
 

@@ -87,7 +87,9 @@ def test_predict_shows_the_p_value_its_range_and_the_number_expected_by_chance(
     _, run, _, prediction = trained
     at = visit("predict", run=run, prediction=prediction)
     p = at.dataframe[0].value["domain_p"]
-    expected = f"domain_p up to 0.05): {(p <= 0.05).sum()} of 2, where 0.1 are expected by chance."
+    expected = (
+        f"domain_p up to 0.05): {(p <= 0.05).sum()} of 2, where at most 0.1 are expected by chance."
+    )
     assert expected in texts(at) and "At a false discovery rate of 10 %" in texts(at)
     stored = workspace.home.prediction_folder(run, prediction) / PREDICTIONS_CSV
     rows = list(csv.DictReader(io.StringIO(stored.read_text())))
@@ -118,7 +120,7 @@ def test_applicability_shows_the_p_values_of_a_predicted_data_set(
     at = visit("data", data=new)
     at.segmented_control(key="data-view").set_value("Applicability").run()
     assert not at.exception
-    assert "of 2, where 0.1 are expected by chance" in texts(at)
+    assert "of 2, where at most 0.1 are expected by chance" in texts(at)
     table = at.dataframe[0].value
     assert list(table["id"]) == ["one-sided", "usual"]
     assert table["domain_p"].is_monotonic_increasing

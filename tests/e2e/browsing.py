@@ -86,7 +86,8 @@ def folder() -> Path:
     return path
 
 
-LOOKS = 5  # at a page, before it counts as wrong
+LOOKS = 5  # at the focus, before it counts as invisible
+PATIENT_LOOKS = 60  # at a page, before it counts as wrong; 30 s and the time of the looks
 T = TypeVar("T")
 
 
@@ -101,12 +102,12 @@ def expect_ready(page: Page, title: str) -> None:
 
 def expect_soon(page: Page, look: Callable[[], T], condition: Callable[[T], bool]) -> None:
     """Look at a page until a condition holds; a busy machine draws late."""
-    for _ in range(LOOKS):
+    for _ in range(PATIENT_LOOKS):
         value = look()
         if condition(value):
             return
         page.wait_for_timeout(500)
-    raise AssertionError(f"after {LOOKS} looks at {page.url}: {value}")
+    raise AssertionError(f"after {PATIENT_LOOKS} looks at {page.url}: {value}")
 
 
 def expect_no_faint_texts(page: Page) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserType, Page, expect
 
-from tests.e2e.browsing import expect_ready
+from tests.e2e.browsing import expect_ready, expect_soon
 from tests.e2e.conftest import PATIENCE_MS, Server
 
 pytestmark = pytest.mark.browser
@@ -88,8 +88,12 @@ def test_next_structure_and_more_cells_are_drawn_in_the_same_canvas(
 
 def test_viewer_fits_a_narrow_window(with_webgl: Browser, server: Server) -> None:
     page = opened(with_webgl, server, width=400)
-    size = page.locator(".viewer").bounding_box()
-    assert size is not None and size["x"] >= 0 and size["x"] + size["width"] <= 400
+    viewer = page.locator(".viewer")
+    expect_soon(
+        page,
+        lambda: viewer.evaluate("e => [e.getBoundingClientRect()].map(r => [r.left, r.right])[0]"),
+        lambda sides: 0 <= sides[0] < sides[1] <= 400,
+    )
     expect(page.get_by_role("button", name="View along a")).to_be_visible()
 
 

@@ -72,6 +72,8 @@ _SYMMETRY_TAG = re.compile(r"space_?group|symop|symmetry", re.IGNORECASE)
 # Tags that state no operators.
 _WITHOUT_OPERATORS = re.compile(r"crystal_system|cell_setting|bravais|(?:^|_)id$", re.IGNORECASE)
 _TRIVIAL = {"p1", "1", "0", "x,y,z", "p1.1", "1.1"}  # values that mean P 1
+# x,y,z and a translation, such as 1_655 without _, by which tables of bonds name another cell.
+_NEIGHBOUR_CELL = re.compile(r"1\d{3}")
 _TIME_REVERSAL = re.compile(r"\s*,\s*[+-]?1\s*$")
 
 
@@ -170,6 +172,8 @@ def _unread_symmetry(block: cif.Block) -> str:
             continue
         texts = [str(cif.as_string(raw)) for raw in block.find_values(tag) if not cif.is_null(raw)]
         plain_texts = {re.sub(r"[\s_]", "", text).lower() for text in texts}
+        if tag.lower().startswith("_geom_"):
+            plain_texts = {text for text in plain_texts if not _NEIGHBOUR_CELL.fullmatch(text)}
         if plain_texts - {"", *_TRIVIAL}:
             return tag
     return ""

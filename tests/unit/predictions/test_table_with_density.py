@@ -119,7 +119,7 @@ def test_counts_say_how_many_are_unusual_and_how_many_not_assessable(
     predictions: Predictions,
 ) -> None:
     sentence = unusual_counts_sentence(counts_of(predictions))
-    assert "1 of 2, where 0.1 are expected by chance; 1 not assessable" in sentence
+    assert "1 of 2, where at most 0.1 are expected by chance; 1 not assessable" in sentence
     without = dataclasses.replace(predictions, domain_p=None)
     assert unusual_counts_sentence(counts_of(without)) == ""
 
@@ -150,3 +150,12 @@ def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
     numbers = interval_numbers(withheld, level=0.95, kind="prediction")
     assert list(numbers[1]) == ["predicted_gap_eV", *DOMAIN_P]
     assert withhold_intervals(predictions, below_p=0.0).interval(0.9)[0][1] > 0
+
+
+def test_withheld_row_of_a_probable_metal_has_no_interval(predictions: Predictions) -> None:
+    metals = dataclasses.replace(predictions, p_metal=np.array([0.97, 0.97, 0.4, NAN]))
+    withheld = withhold_intervals(metals, below_p=0.05)
+    for ends in withheld.interval(0.95):
+        assert np.isnan(ends).tolist() == [False, True, True, True]
+    numbers = interval_numbers(withheld, level=0.95, kind="prediction")
+    assert list(numbers[1]) == ["predicted_gap_eV", "p_metal", *DOMAIN_P]

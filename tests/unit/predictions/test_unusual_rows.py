@@ -41,10 +41,10 @@ def test_counts_tell_refused_structures_from_those_that_are_not_assessable() -> 
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ((12, 300, 0), "12 of 300, where 15 are expected by chance."),
-        ((1, 20, 3), "1 of 20, where 1 is expected by chance; 3 not assessable."),
-        ((0, 3, 0), "0 of 3, where 0.15 are expected by chance."),
-        ((2_000, 30_000, 0), "2,000 of 30,000, where 1,500 are expected by chance."),
+        ((12, 300, 0), "12 of 300, where at most 15 are expected by chance."),
+        ((1, 20, 3), "1 of 20, where at most 1 is expected by chance; 3 not assessable."),
+        ((0, 3, 0), "0 of 3, where at most 0.15 are expected by chance."),
+        ((2_000, 30_000, 0), "2,000 of 30,000, where at most 1,500 are expected by chance."),
     ],
 )
 def test_sentence_has_the_number_expected_by_chance(
@@ -55,5 +55,5 @@ def test_sentence_has_the_number_expected_by_chance(
 
 def test_sentence_of_a_batch_has_the_number_of_false_discoveries() -> None:
     p = np.concatenate([np.full(20, 0.001), np.linspace(0.2, 1.0, 80)])
-    assert "20 are unusual, of which about 2 by chance" in discovery_sentence(p)
+    assert "20 are unusual, of which at most about 2 by chance" in discovery_sentence(p)
     assert discovery_sentence(np.array([0.5])).endswith("none is unusual.")

@@ -473,6 +473,22 @@ def test_z_and_density_of_the_cell_are_ready(extra: str):
     assert rock_salt(extra).verdict == "ready"
 
 
+@pytest.mark.parametrize(
+    ("symbol", "sites", "stated"),
+    [
+        ("P a -3", [("N1", "N", 0.0561, 0.0561, 0.0561)], "N8"),
+        ("F m -3 m", [("Na1", "Na", 0, 0, 0), ("O1", "O", 0.5, 0.5, 0.5)], "'Na4 O4'"),
+    ],
+    ids=["nitrogen", "peroxide"],
+)
+def test_z_of_molecules_and_peroxides_may_count_them_as_wholes(symbol, sites, stated):
+    units = 4 if stated == "N8" else 2
+    extra = f"_chemical_formula_sum {stated}\n_cell_formula_units_Z {units}"
+    assert rock_salt(extra, symbol=symbol, sites=sites).verdict == "ready"
+    wrong = rock_salt(extra.replace(f"_Z {units}", "_Z 3"), symbol=symbol, sites=sites)
+    assert wrong.status == "refused"
+
+
 def test_density_that_the_atoms_do_not_have_is_a_warning():
     record = rock_salt("_exptl_crystal_density_diffrn 4.33")
     assert record.verdict == (

@@ -122,14 +122,22 @@ def test_magnetic_symmetry_in_an_unknown_form_is_refused(extra: str):
     assert record.problem.startswith("block shelx states a magnetic space group and lists no")
 
 
+BONDS = """loop_
+_geom_bond_atom_site_label_1
+_geom_bond_atom_site_label_2
+_geom_bond_site_symmetry_2
+"""
+
+
 @pytest.mark.parametrize(
     "extra",
     [
         "_symmetry_space_group_name 'P 42/m n m'",
         "_parent_space_group.name_H-M_alt 'P 42/m n m'",
         "loop_\n_symmetry_equiv_pos_xyz\n'x,y,z'\n'-x,-y,-z'",
+        f"{BONDS}Mn1 Mn1 3_655",
     ],
-    ids=["symbol", "parent", "operators"],
+    ids=["symbol", "parent", "operators", "bonds"],
 )
 def test_symmetry_by_a_tag_that_is_not_read_is_refused(extra: str):
     record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=extra))
@@ -145,6 +153,7 @@ def test_symmetry_by_a_tag_that_is_not_read_is_refused(extra: str):
         "_symmetry_space_group_name 'P 1'",
         "_parent_space_group.name_H-M_alt ?",
         "_space_group_IT_number 1\n_parent_space_group.name_H-M_alt 'P 42/m n m'",
+        f"{BONDS}Mn1 Mn1 1_655\nMn1 Mn1 .",
     ],
 )
 def test_tag_that_states_no_symmetry_leaves_all_atoms_as_listed(extra: str):
