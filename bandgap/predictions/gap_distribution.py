@@ -14,7 +14,8 @@ continuous ranked probability score of y >= 0 (Gneiting and Raftery 2007, J. Am.
     CRPS = y - 2 b int_0^y S + b^2 int_0^inf S^2
 
 The first integral has a closed form. The second is computed by Gauss-Legendre quadrature in panels
-of three of the smallest standard deviations, to about 1e-9 eV.
+of three of the smallest standard deviations, to about 1e-9 eV. The quadrature covers the gaps where
+S is neither 0 nor 1.
 
 A central interval with a lower end of zero contains more than its probability, because nothing is
 below it. So where the interval begins at zero, its upper end has the probability max(level, 1 - p),
@@ -215,11 +216,13 @@ def _squared_survival(centres: Floats, sds: Floats) -> float:
     end = float((centres + _REACH * sds).max())
     if end <= 0:
         return 0.0
-    n_panels = int(np.clip(np.ceil(end / (_PANEL * sds.min())), 1, _MOST_PANELS))
-    width = end / n_panels
-    x = width * (np.arange(n_panels)[:, None] + 0.5 * (1.0 + _NODES))
+    # Up to here S is 1 to rounding.
+    start = max(float((centres - _REACH * sds).min()), 0.0)
+    n_panels = int(np.clip(np.ceil((end - start) / (_PANEL * sds.min())), 1, _MOST_PANELS))
+    width = (end - start) / n_panels
+    x = start + width * (np.arange(n_panels)[:, None] + 0.5 * (1.0 + _NODES))
     survival = ndtr((centres - x[..., None]) / sds).mean(axis=-1)
-    return float(0.5 * width * (survival**2 @ _WEIGHTS).sum())
+    return start + float(0.5 * width * (survival**2 @ _WEIGHTS).sum())
 
 
 def _integral(t: Floats) -> Floats:

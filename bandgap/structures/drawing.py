@@ -90,7 +90,8 @@ def _molecules(
     for start in range(len(new_positions)):
         if group[start] >= 0:
             continue
-        group[start], members = count, [start]
+        group[start] = count
+        members = [start]
         for atom in members:
             origin = new_positions[atom]
             for other, x, y, z in neighbours[atom]:

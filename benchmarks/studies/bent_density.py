@@ -79,5 +79,6 @@ def centred_powers(position: Tensor, *, inverse_temperature: float = 1.0) -> Ten
     """Return quantities (chain, 5) whose expectations are MOMENTS, centred at the exact means."""
     exact = exact_moments(inverse_temperature)
     b1, b2 = position.unbind(-1)
-    second, centred = b1**2, b2 - exact["E b2"]
+    second = b1**2
+    centred = b2 - exact["E b2"]
     return torch.stack([second, b1**4, b2, centred**2, (second - exact["E b1^2"]) * centred], -1)

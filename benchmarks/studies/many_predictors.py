@@ -112,7 +112,9 @@ def followed(
 
     Rss (chain, 1) is the sum of all n squared errors.
     """
-    p, sigma, delta = beta.shape[1], inclusion.sigma, inclusion.delta
+    p = beta.shape[1]
+    sigma = inclusion.sigma
+    delta = inclusion.delta
     slab_sd = sigma * math.sqrt(prior.slab)
     slab = (
         torch.log(delta)
@@ -131,10 +133,8 @@ def followed(
         return (1.0 - omega) * old + omega * newest
 
     rho = smooth(inclusion.rho, new)
-    k0, k1 = (
-        smooth(inclusion.spike_rate, (1.0 - new) / prior.spike),
-        smooth(inclusion.slab_rate, new / prior.slab),
-    )
+    k0 = smooth(inclusion.spike_rate, (1.0 - new) / prior.spike)
+    k1 = smooth(inclusion.slab_rate, new / prior.slab)
     ra = n + p + prior.nu + 2.0
     rb = (k0 * beta.abs()).sum(1, keepdim=True)
     rc = rss + (k1 * beta**2).sum(1, keepdim=True) + prior.nu * prior.lam
