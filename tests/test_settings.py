@@ -13,7 +13,7 @@ import bandgap
 from bandgap.foundation.errors import BandgapError, ConfigError
 
 # Values of fields without a default.
-REQUIRED: dict[str, Any] = {"step": 0.01, "n_features": 3, "species": ("H", "C")}
+REQUIRED: dict[str, Any] = {"step": 0.01, "n_features": 3, "species": ("H", "C"), "n_labels": 3}
 EMPTY = {"DescriptorConfig"}  # Their defaults describe nothing and are refused.
 MIN_CLASSES = 50  # The search must find at least so many classes.
 
