@@ -125,7 +125,6 @@ def test_training_continues_after_reload_and_in_another_browser_until_cancelled(
     other.close()
 
 
-@pytest.mark.slow
 def test_killed_worker_leaves_an_interrupted_run_that_is_resumed(
     page: Page, server: Server
 ) -> None:

@@ -20,7 +20,6 @@ def wait_until_remembered(page: Page, workspace: str) -> None:
     page.wait_for_function(f"ws => ({REMEMBERED})()[0] === ws", arg=workspace)
 
 
-@pytest.mark.slow
 def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
     browser: Browser, dashboard: Dashboard
 ) -> None:
