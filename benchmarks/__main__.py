@@ -11,6 +11,7 @@ from benchmarks.commands import (
     last_layer,
     metals,
     networks,
+    next_labels,
     oe62,
     pages,
     pbp,
@@ -46,6 +47,7 @@ for _command, _options in (
     (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (domain.domain, "--data DATA --set demo --n 250 --seeds 1 --json domain.json"),
     (metals.metals, "--data DATA --seeds 1 --json metals.json"),
+    (next_labels.next_labels, "--data DATA --set metals --seeds 2 --json next.json"),
     (early_stopping.early_stopping, "--splits 2 --json early_stopping.json"),
     (oe62.oe62, "--data DATA --no-size --json oe62.json"),
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
@@ -63,7 +65,7 @@ for _command, _options in (
     (serve.serve, "--model run --json serve.json"),
     (study.study, "table-3.1 --scale smoke"),
 ):
-    _name = _command.__name__.replace("_", "-")
+    _name = _command.__name__.replace("_", "-").removesuffix("-labels")  # `next` is a built-in
     app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)
 
 if __name__ == "__main__":

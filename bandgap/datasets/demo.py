@@ -9,10 +9,9 @@ import gzip
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 
 from bandgap.datasets.demo_files import data_folder as data_folder  # noqa: PLC0414 (re-export)
 from bandgap.datasets.demo_files import unlabelled_cifs as unlabelled_cifs  # noqa: PLC0414
@@ -22,6 +21,9 @@ from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits
 from bandgap.structures.reading import read_in_this_process
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DemoName = Literal["molecules", "crystals"]
 InorganicName = Literal["source", "target"]
@@ -39,7 +41,7 @@ class DemoSet(LabelledSet):
     """
 
     name: str = field(kw_only=True)
-    table: pd.DataFrame = field(kw_only=True)
+    table: "pd.DataFrame" = field(kw_only=True)
 
 
 def load_demo(name: DemoName) -> DemoSet:
@@ -69,6 +71,8 @@ def load_inorganic(name: InorganicName, *, folder: Path | None = None) -> DemoSe
 
 
 def _load(folder: Path, name: str) -> DemoSet:
+    import pandas as pd  # imported here, as it takes a fifth of a second
+
     manifest = read_demo_manifest(folder)
     file = f"{name}.extxyz"
     text = gzip.decompress(_bytes(folder / f"{file}.gz"))

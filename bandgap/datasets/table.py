@@ -184,26 +184,93 @@ def learnable(
     InputError
         If the lengths differ, or if no structure remains, with the first reason and what to do.
     """
-    gaps = np.asarray(gaps_eV, dtype=np.float64)
-    if len(records) != gaps.shape[0]:
-        raise InputError(
-            f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is"
-            " expected."
-        )
-    usable = [
-        i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])
-    ]
-    labelled = [records[i] for i in usable]
+    gaps = _checked_gaps(records, gaps_eV)
+    usable = _usable(records, gaps)
     described = featurize(
-        labelled,
+        [records[i] for i in usable],
         descriptor,
         cache=cache,
         n_jobs=n_jobs,
         mapped_from_bytes=mapped_from_bytes,
         progress=progress,
     )
+    return _table_of(
+        records,
+        gaps,
+        usable,
+        problems=[None if p is None else p.text for p in described.problems],
+        features=described.features,
+        descriptor=descriptor,
+        of_source=of_source,
+        baseline_eV=baseline_eV,
+    )
+
+
+def learnable_without_features(
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    descriptor: DescriptorConfig,
+    of_source: bool = True,
+    baseline_eV: NDArray[np.floating[Any]] | None = None,
+) -> Table:
+    """Return the table of `learnable` with no features, (n, 0).
+
+    It costs little: a structure is left out for its elements or its cell, before it is described.
+    Parameters and errors are those of `learnable`.
+    """
+    from bandgap.descriptors.mbtr import obstacle  # loads ASE
+
+    gaps = _checked_gaps(records, gaps_eV)
+    usable = _usable(records, gaps)
+    structures = [records[i].atoms for i in usable]
+    problems = [None if atoms is None else obstacle(atoms, descriptor) for atoms in structures]
+    return _table_of(
+        records,
+        gaps,
+        usable,
+        problems=problems,
+        features=np.empty((len(usable), 0), dtype=np.float32),
+        descriptor=descriptor,
+        of_source=of_source,
+        baseline_eV=baseline_eV,
+    )
+
+
+def _checked_gaps(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """Return the gaps as float64; raise InputError unless there is one for each structure."""
+    gaps = np.asarray(gaps_eV, dtype=np.float64)
+    if len(records) != gaps.shape[0]:
+        raise InputError(
+            f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is"
+            " expected."
+        )
+    return gaps
+
+
+def _usable(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> list[int]:
+    return [
+        i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])
+    ]
+
+
+def _table_of(
+    records: Sequence[StructureRecord],
+    gaps: NDArray[np.float64],
+    usable: list[int],
+    *,
+    problems: Sequence[str | None],
+    features: NDArray[np.float32],
+    descriptor: DescriptorConfig,
+    of_source: bool,
+    baseline_eV: NDArray[np.floating[Any]] | None,
+) -> Table:
+    """Return the table of the usable structures that have no problem and a baseline."""
+    labelled = [records[i] for i in usable]
     baselines = None if baseline_eV is None else np.asarray(baseline_eV, dtype=np.float64)[usable]
-    texts = [None if p is None else p.text for p in described.problems]
+    texts = list(problems)
     if baselines is not None:
         texts = [
             t or (None if np.isfinite(b) else NO_BASELINE)
@@ -226,8 +293,13 @@ def learnable(
     # A prediction needs only the small functions of this module.
     from bandgap.descriptors.feature_arrays import take_rows
 
-    features = take_rows(described.features, np.array(rows, dtype=np.int64))
-    return Table([labelled[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
+    return Table(
+        [labelled[k] for k in rows],
+        take_rows(features, np.array(rows, dtype=np.int64)),
+        gaps[usable][rows],
+        left_out,
+        baseline,
+    )
 
 
 def _left_out(record: StructureRecord, problem: str, descriptor: DescriptorConfig) -> LeftOut:

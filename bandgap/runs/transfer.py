@@ -1,8 +1,8 @@
 """The transfer of a source model to labelled structures, from a request to a run's folder.
 
-`transfer_run` has four stages: `prepare` (method, descriptor, features), `split_rows` (training,
-calibration and test rows), `fit` (the posterior) and `report` (predictions of the test rows,
-manifest).
+`transfer_run` has four stages: `prepare` (method, descriptor, usable structures), `split_rows`
+(training, calibration and test rows with their features), `fit` (the posterior) and `report`
+(predictions of the test rows, manifest).
 """
 
 import datetime
@@ -18,7 +18,7 @@ import numpy as np
 from bandgap.datasets.checked import checked_set
 from bandgap.datasets.demo import folder_of_source
 from bandgap.datasets.splits import Split
-from bandgap.datasets.table import LabelledSet, Table, learnable
+from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_without_features
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
@@ -34,6 +34,7 @@ from bandgap.predictions.conformal import ConformalScores, too_few
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
+from bandgap.runs.described_split import described_split
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
@@ -51,7 +52,6 @@ from bandgap.runs.results import (
 )
 from bandgap.runs.run_density import RunDensity, fit_run_density, save_density
 from bandgap.runs.run_domain import fit_run_domain
-from bandgap.runs.split_levels import split_with_levels
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
@@ -67,10 +67,10 @@ from bandgap.transfer.shared.method import MIN_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The method with its settings, origin, descriptor and features that a request means.
+    """The method with its settings, origin, descriptor and structures that a request means.
 
-    `table` has the features without electron levels, which are computed for the rows of the split
-    only.
+    `table` has no features, because only the rows of the split are described. With a potential it
+    has them, without electron levels: a potential can refuse structures when it describes them.
     """
 
     request: TransferRequest  # with the names of method and levels
@@ -208,9 +208,9 @@ def prepare(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Prepared:
-    """Check the arguments, choose method and descriptor, and compute the features.
+    """Check the arguments, and choose method, descriptor and the structures to draw from.
 
-    Rows without a gap and refused structures have no features.
+    Rows without a gap and structures that cannot be described are left out.
     """
     source = folder_of_source(source)
     check_type(request, TransferRequest, name="request")
@@ -233,16 +233,22 @@ def prepare(
     origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
     config = origin.method.configure(request.settings)
     of_source = origin.sources is not None
-    table = learnable(
-        data.records,
-        data.gaps_eV,
-        descriptor=origin.descriptor,
-        of_source=of_source,
-        baseline_eV=data.baseline_eV,
-        cache=cache,
-        n_jobs=request.n_jobs,
-        progress=progress,
-    )
+    choice: dict[str, Any] = {
+        "descriptor": origin.descriptor,
+        "of_source": of_source,
+        "baseline_eV": data.baseline_eV,
+    }
+    if origin.descriptor.potential == "none":
+        table = learnable_without_features(data.records, data.gaps_eV, **choice)
+    else:
+        table = learnable(
+            data.records,
+            data.gaps_eV,
+            cache=cache,
+            n_jobs=request.n_jobs,
+            progress=progress,
+            **choice,
+        )
     return Prepared(
         request=request,
         theory_level=data.level_of_theory,
@@ -260,13 +266,14 @@ def split_rows(
 ) -> SplitTables:
     """Draw the rows to learn from, to hold back for conformal intervals and to test on.
 
-    Electron levels take seconds a structure and are computed here, for these rows only. Rows
-    without levels are left out; they are added to `prepared.facts`.
+    Features and electron levels, which take seconds a structure, are computed here, for these rows
+    only. Rows without them are left out; they are added to `prepared.facts`.
     """
     split = _split(prepared)
     table = prepared.table
-    if prepared.request.levels != "none":
-        table, split, without_levels = split_with_levels(
+    has_features = prepared.descriptor.potential != "none" and prepared.request.levels == "none"
+    if not has_features:
+        table, split, without_features = described_split(
             table,
             split,
             prepared.descriptor,
@@ -274,8 +281,8 @@ def split_rows(
             n_jobs=prepared.request.n_jobs,
             progress=progress,
         )
-        prepared.facts["data"]["n_labelled"] -= len(without_levels)
-        prepared.facts["left_out"] += [to_dict(structure) for structure in without_levels]
+        prepared.facts["data"]["n_labelled"] -= len(without_features)
+        prepared.facts["left_out"] += [to_dict(structure) for structure in without_features]
     tables = SplitTables(
         table.rows(split.train), table.rows(split.held_back), table.rows(split.test)
     )

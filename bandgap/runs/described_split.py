@@ -1,4 +1,4 @@
-"""Electron levels of the structures in a split: training, held back and test."""
+"""Features of the structures in a split: training, held back and test."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 
 
-def split_with_levels(
+def described_split(
     table: Table,
     split: Split,
     descriptor: DescriptorConfig,
@@ -21,9 +21,10 @@ def split_with_levels(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> tuple[Table, Split, list[LeftOut]]:
-    """Recompute the features of a split's structures, with the electron levels.
+    """Compute the features of a split's structures, electron levels included.
 
-    Structures without levels are left out, so that the training set may be smaller than requested.
+    Structures that cannot be described, or have no levels, are left out, so that the training set
+    may be smaller than requested.
 
     Returns
     -------
@@ -32,12 +33,12 @@ def split_with_levels(
     split
         Their rows in this table.
     left_out
-        The structures without levels.
+        The structures that were left out.
 
     Raises
     ------
     InputError
-        Where no structure has levels.
+        Where no structure can be described.
     """
     rows = np.concatenate([split.train, split.held_back, split.test])
     split_table = table.rows(rows)

@@ -1,0 +1,97 @@
+"""`python -m benchmarks next`: labels saved by choosing what to compute next."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table
+from benchmarks.commands.options import DataFolder
+
+if TYPE_CHECKING:
+    from benchmarks.next_labels import NextFit
+
+SETS = ["organic", "perovskites", "metals"]
+
+
+def next_labels(
+    data: DataFolder,
+    sets: Annotated[
+        list[str], typer.Option("--set", help="organic, perovskites or metals. May be repeated.")
+    ] = SETS,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 10,
+    n_most: Annotated[int, typer.Option("--n", min=30, help="Largest number of labels.")] = 120,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every fit to this file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves: a PNG or SVG file.")
+    ] = None,
+    jobs: options.Jobs = 1,
+) -> None:
+    """Compare chosen with random labels: error by number of labels, and gaps found in a window.
+
+    Every strategy starts from 20 random labels and adds batches of 10.
+    """
+    from bandgap.foundation.machine import set_threads
+    from benchmarks.next_labels import NextBenchmark, as_dict, run_next
+
+    set_threads()
+    config = NextBenchmark(tuple(sets), seeds=tuple(range(seeds)), n_most=n_most)
+    with progress_bars() as progress:
+        fits = list(
+            run_next(data, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
+        )
+    for name in config.sets:
+        print_next(fits, name)
+    if json_file is not None:
+        rows = [as_dict(fit) for fit in fits]
+        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if figure is not None:
+        from benchmarks.next_labels_picture import draw_next
+
+        draw_next(fits, figure)
+
+
+def print_next(fits: "Sequence[NextFit]", name: str) -> None:
+    """Print the means over seeds of every strategy on a set, and the labels that are saved."""
+    import numpy as np
+
+    from benchmarks.next_labels import figures_by_strategy, paired_difference, saved_share
+
+    errors = figures_by_strategy(fits, name, "rmse_eV")
+    counts = figures_by_strategy(fits, name, "in_window")
+    sizes, random_errors = errors["random"]
+    columns = [k for k in range(len(sizes)) if k % 2 == 0 or k == len(sizes) - 1]
+    typer.echo(f"\n{name}: RMSE (eV) by number of labels, mean of {len(random_errors)} seeds")
+    print_table(
+        (
+            "",
+            *(f"{sizes[k]}" for k in columns),
+            "difference to random",
+            "labels for the last random error",
+        ),
+        [
+            (
+                strategy,
+                *(f"{values[:, k].mean():.3f}" for k in columns),
+                "" if strategy == "random" else paired_difference(values, random_errors),
+                "" if strategy == "random" else saved_share(sizes, values, random_errors),
+            )
+            for strategy, (_, values) in errors.items()
+        ],
+    )
+    n_in_pool = np.mean([fit.n_pool_in_window for fit in fits if fit.set == name])
+    typer.echo(f"gaps found in the window, of {n_in_pool:.0f} in the pool")
+    print_table(
+        ("", *(f"{sizes[k]}" for k in columns)),
+        [
+            (strategy, *(f"{values[:, k].mean():.1f}" for k in columns))
+            for strategy, (_, values) in counts.items()
+        ],
+    )

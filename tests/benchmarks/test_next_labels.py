@@ -1,0 +1,114 @@
+"""The benchmark of labels chosen next: arithmetic of curves, choice of labels, settings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.table import Table
+from bandgap.foundation.errors import InputError
+from bandgap.posterior import PredictiveDraws
+from bandgap.predictions.window import Window
+from benchmarks.next_labels import (
+    STRATEGIES,
+    NextBenchmark,
+    NextFit,
+    choose_labels,
+    figures_by_strategy,
+    labels_needed,
+    paired_difference,
+    ranked,
+    saved_share,
+)
+
+N_DRAWS = 400
+
+
+def draws_of_means(means: np.ndarray, noise_eV: float = 0.1) -> PredictiveDraws:
+    return PredictiveDraws(means[None], means, np.full(len(means), noise_eV))
+
+
+@dataclass
+class LineLearner:
+    """Predicts the first feature with a spread that is the second one."""
+
+    window: Window = Window(1.0, 2.0)
+
+    def predict(self, train: Table, features: np.ndarray) -> PredictiveDraws:
+        rng = np.random.default_rng(len(train))
+        spread = rng.normal(size=(N_DRAWS, len(features))) * features[:, 1]
+        return draws_of_means(features[:, 0] + spread)
+
+
+def table_of(gaps: np.ndarray, spreads: np.ndarray) -> Table:
+    features = np.column_stack([gaps, spreads]).astype(np.float32)
+    return Table([object()] * len(gaps), features, gaps)  # type: ignore[list-item]
+
+
+def test_labels_needed_between_two_sizes_is_interpolated() -> None:
+    assert labels_needed([20, 30, 40], np.array([1.0, 0.8, 0.4]), 0.6) == pytest.approx(35.0)
+    assert labels_needed([20, 30], np.array([0.5, 0.4]), 0.6) == 20.0
+    assert np.isnan(labels_needed([20, 30], np.array([1.0, 0.9]), 0.6))
+
+
+def test_saved_share_says_when_the_error_is_not_reached() -> None:
+    random_errors = np.array([[1.0, 0.8], [1.0, 0.6]])
+    assert saved_share([20, 40], np.array([[1.0, 0.4]] * 2), random_errors) == "30 of 40"
+    assert saved_share([20, 40], np.array([[1.0, 0.9]] * 2), random_errors) == "more than 40"
+
+
+def test_paired_difference_leaves_out_the_common_start() -> None:
+    random_errors = np.array([[9.0, 1.0], [9.0, 2.0]])
+    assert paired_difference(np.array([[5.0, 0.9], [5.0, 1.9]]), random_errors).startswith("-0.100")
+
+
+def test_reduction_prefers_structures_that_the_model_does_not_know() -> None:
+    spread = np.array([0.01, 1.0, 0.02, 0.8])
+    means = np.random.default_rng(0).normal(size=(N_DRAWS, 4)) * spread
+    assert set(ranked(draws_of_means(means), "reduction", 2, Window(1.0, 2.0))) == {1, 3}
+
+
+def test_improvement_prefers_structures_in_the_middle_of_the_window() -> None:
+    means = np.tile([0.2, 1.5, 3.0], (N_DRAWS, 1))
+    assert ranked(draws_of_means(means), "improvement", 1, Window(1.0, 2.0)).tolist() == [1]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_labels_are_added_in_batches_and_never_twice(strategy: str) -> None:
+    rng = np.random.default_rng(1)
+    pool = table_of(rng.uniform(0, 4, 40), rng.uniform(0.1, 1, 40))
+    config = NextBenchmark(n_start=5, n_most=22, batch=10, pool=40)
+    steps = list(choose_labels(LineLearner(), pool, pool, strategy=strategy, config=config))
+    assert [n for n, _, _ in steps] == [5, 15, 22]
+    labelled = steps[-1][2]
+    assert len(set(labelled.tolist())) == 22
+    assert labelled[:5].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_pool_smaller_than_the_labels_is_refused() -> None:
+    pool = table_of(np.ones(10), np.ones(10))
+    config = NextBenchmark(n_start=5, n_most=22, batch=10, pool=40)
+    with pytest.raises(InputError, match="has 10 structures, but 22"):
+        next(choose_labels(LineLearner(), pool, pool, strategy="random", config=config))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sets": ("oxides",)}, "set 'oxides'. Accepted: organic, perovskites, metals."),
+        ({"strategies": ("luck",)}, "strategy 'luck'. Accepted: random, reduction, improvement."),
+        ({"n_start": 200}, "n_start 200, n_most 120"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        NextBenchmark(**settings)
+
+
+def test_seed_that_was_cut_short_is_left_out() -> None:
+    fits = [
+        NextFit("metals", "random", seed, n, 0.1 * seed, 0, 5)
+        for seed, n in ((0, 20), (0, 30), (1, 20))
+    ]
+    sizes, values = figures_by_strategy(fits, "metals", "rmse_eV")["random"]
+    assert (sizes, values.shape) == ([20, 30], (1, 2))
