@@ -175,6 +175,21 @@ def test_warning_of_chains_gives_no_other_advice_than_the_button(
     assert "Train again with more warm-up" in texts(other_page)
 
 
+def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no_more_draws(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    run = workspace.library.run(workspace.id, trained[1])
+    assert run is not None
+    delete_dataset(workspace.library, workspace.id, run.dataset)
+    path = workspace.home.run_folder(run.id) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["diagnostics"] |= {"rhat": {"tau": 1.4}, "ess": {"tau": 20.0}}
+    path.write_text(json.dumps(manifest))
+    text = texts(visit("result", run=run.id))
+    assert "More draws need the data set of the run" in text
+    assert "Nothing is left to do" not in text
+
+
 @pytest.mark.parametrize("page", ["posterior", "calibration"])
 def test_every_page_of_a_refit_says_whose_test_it_shows(
     visit: Visit, workspace: Workspace, trained, page: str

@@ -88,6 +88,11 @@ def next_step_view(result: RunResult) -> NextStep:
             if _is_finished(refit)
             else "The refit on all labels is under way; until it is finished, this run predicts."
         )
+    elif step == "predict" and not result.verdict.chains_agree and not has_data:
+        reason = (
+            "The chains have not agreed. More draws need the data set of the run, which is not in "
+            "this workspace."
+        )
     st.caption(reason, width=720)
     if step != "predict":
         _predict_link()
