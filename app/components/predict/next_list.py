@@ -34,7 +34,9 @@ from bandgap.structures.input_files import InputFormat
 
 HELP: dict[Criterion, str] = {
     REDUCTION: "By how much the squared error of all these predictions is expected to fall once "
-    "this structure has been computed (Cohn, Ghahramani and Jordan, 1996).",
+    "this structure has been computed (Cohn, Ghahramani and Jordan, 1996). Measured: the error of "
+    "120 random labels took 111 of these on organic crystals, 92 on perovskites, and 118 where "
+    "most labels are metals, which is no gain.",
     SD: "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
     DISTANCE: "What lies farthest from the structures that the run learned from, whatever the "
     "model says.",
@@ -42,7 +44,9 @@ HELP: dict[Criterion, str] = {
     "window. Spread out, each is the one that most raises the chance that at least one does.",
     IMPROVEMENT: "How far inside the target window the gap is expected to lie, counted from its "
     "nearer end and zero outside (the expected improvement of Jones, Schonlau and Welch, 1998, for "
-    "a window). Spread out, it is that of the best of the list.",
+    "a window). Spread out, it is that of the best of the list. Measured: two to three times as "
+    "many gaps in the window as among random labels; on organic crystals the error of the model "
+    "was larger.",
 }
 
 
