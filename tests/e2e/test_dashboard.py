@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs.deletions import deletions
 from tests.e2e.browsing import (
     PAGES,
     TOUR_KB,
@@ -223,7 +224,8 @@ def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashb
     delete(page, "Delete this run", sure="I do not need them any more")
     expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
     assert dashboard.library.run(dashboard.sample.id, run) is None
-    assert not dashboard.library.home.run_folder(run).exists()
+    binned = deletions(dashboard.library, dashboard.sample.id)
+    assert [(deletion.kind, deletion.id) for deletion in binned] == [("run", run)]
     page.goto(address)
     expect(page.get_by_text(FOREIGN)).to_be_visible()
 
