@@ -1,7 +1,7 @@
 """Read a table of predictions: the CSV or Parquet file of `predict`, or a CSV that Excel saved."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS, read_predictions_csv
@@ -51,9 +51,18 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
         )
     return pd.DataFrame(
         {
-            name: pd.Series(values, dtype="float64")
+            name: _numbers(values, where=f"{path}: column {name!r}")
             if name in NUMBER_COLUMNS
             else pd.Series(["" if value is None else str(value) for value in values], dtype="str")
             for name, values in columns.items()
         }
     )
+
+
+def _numbers(values: list[Any], *, where: str) -> "pd.Series[Any]":
+    import pandas as pd
+
+    try:
+        return pd.Series(values, dtype="float64")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where} has a value that is not a number ({error}).") from error

@@ -270,6 +270,9 @@ def split_rows(
     only. Rows without them are left out; they are added to `prepared.facts`.
     """
     split = _split(prepared)
+    if prepared.request.n is None or prepared.request.n >= MIN_ROWS:
+        _check_enough_to_learn_from(split, prepared.request.n)
+    n_drawn = len(split.train)
     table = prepared.table
     has_features = prepared.descriptor.potential != "none" and prepared.request.levels == "none"
     if not has_features:
@@ -283,19 +286,26 @@ def split_rows(
         )
         prepared.facts["data"]["n_labelled"] -= len(without_features)
         prepared.facts["left_out"] += [to_dict(structure) for structure in without_features]
-    tables = SplitTables(
-        table.rows(split.train), table.rows(split.held_back), table.rows(split.test)
-    )
-    if prepared.request.n is None or prepared.request.n >= MIN_ROWS:
-        _check_enough_to_learn_from(tables)
-    return tables
+    if len(split.train) < MIN_ROWS <= n_drawn:
+        raise InputError(
+            f"{len(split.train):,} of {n_drawn:,} structures to learn from can be described. At"
+            f" least {MIN_ROWS} are needed. {left_out_sentence(_facts_with_descriptor(prepared))}"
+        )
+    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
 
 
-def _check_enough_to_learn_from(tables: SplitTables) -> None:
-    """Raise InputError if so many rows are held out that too few are left to learn from."""
-    n_test = len(tables.test)
-    n_held_back = len(tables.held_back)
-    n = len(tables.train)
+def _facts_with_descriptor(prepared: Prepared) -> dict[str, Any]:
+    return prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
+
+
+def _check_enough_to_learn_from(split: Split, n_requested: int | None) -> None:
+    """Raise InputError if so many rows are held out that too few are left to learn from.
+
+    Test rows are not taken from a requested number of rows to learn from.
+    """
+    n_test = len(split.test) if n_requested is None else 0
+    n_held_back = len(split.held_back)
+    n = len(split.train)
     n_all = n + n_test + n_held_back
     if n >= MIN_ROWS or n_all < MIN_ROWS:  # with fewer labels the method itself refuses
         return
@@ -309,11 +319,16 @@ def _check_enough_to_learn_from(tables: SplitTables) -> None:
     ]
     if not parts:
         return
+    remedy = (
+        "Label more structures, or hold back fewer: --n-test 0 tests on none, and"
+        if n_requested is None
+        else f"Learn from more than {n_requested:,} (--n), or hold back fewer:"
+    )
     raise InputError(
         f"{n:,} of {n_all:,} labelled structures are left to learn from, because"
         f" {' and '.join(parts)} {'was' if n_test + n_held_back == 1 else 'were'} held back. At"
-        f" least {MIN_ROWS} are needed to learn from, better 50. Label more structures, or hold"
-        " back fewer: --n-test 0 tests on none, and --conformal-share 0 keeps none for intervals."
+        f" least {MIN_ROWS} are needed to learn from, better 50. {remedy} --conformal-share 0 keeps"
+        " none for intervals."
     )
 
 
@@ -341,8 +356,8 @@ def _split(prepared: Prepared) -> Split:
             **draw,
         )
     except InputError as error:  # fewer rows than structures: say which were left out
-        facts = prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
-        raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
+        sentence = left_out_sentence(_facts_with_descriptor(prepared))
+        raise InputError(f"{error} {sentence}".rstrip()) from error
 
 
 def fit(

@@ -34,9 +34,11 @@ from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, Structur
 from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
-# For each MB of a file or archive as given. The smallest useful structures, crystals of two atoms
-# with a gap, have about 150 bytes.
+# For a file or archive as given, of at most 1 MB. The smallest useful structures, crystals of two
+# atoms with a gap, have about 150 bytes.
 STRUCTURES_PER_MB = 20_000
+# Of a larger file. Packed, cubic perovskites of one prototype have 40 bytes with a gap.
+STRUCTURES_PER_FURTHER_MB = 50_000
 MAX_REFUSED = 1_000  # structures of one file in a row, after which its remainder is not read
 _SPLIT_ADVICE = (
     "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
@@ -199,7 +201,8 @@ class _Most:
     @classmethod
     def of(cls, n_bytes: int, *, limits: Limits, max_records: int) -> Self:
         """Return the smaller one of the call's limit and that for the size."""
-        by_size = math.ceil(STRUCTURES_PER_MB * max(1.0, n_bytes / 1e6))
+        further_mb = max(0.0, n_bytes / 1e6 - 1.0)
+        by_size = STRUCTURES_PER_MB + math.ceil(STRUCTURES_PER_FURTHER_MB * further_mb)
         if max_records <= by_size:
             return cls(max_records, f"{limits.max_structures:,} structures", _SPLIT_ADVICE)
         return cls(

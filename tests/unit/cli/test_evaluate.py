@@ -127,6 +127,8 @@ def test_evaluate_refuses_a_damaged_or_foreign_parquet_file(
     assert "a damaged Parquet file" in " ".join(run(*words).stderr.split())
     pd.DataFrame({"id": ["a"], "gap": [1.0]}).to_parquet(parquet)
     assert "column 'file' is missing" in " ".join(run(*words).stderr.split())
+    pd.read_csv(table).astype({"mean_eV": str}).assign(mean_eV="wide").to_parquet(parquet)
+    assert "column 'mean_eV' has a value that is not a" in " ".join(run(*words).stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,40 @@ def test_five_labels_of_which_some_are_held_back_are_counted(
     assert transfer_labelled(source_folder, *five_labelled, out=tmp_path / "run", n_test=0).is_dir()
 
 
+def test_the_test_set_is_not_blamed_for_few_structures_that_were_asked_for(
+    source_folder, world, tmp_path
+):
+    with pytest.raises(
+        InputError,
+        match="2 of 5 labelled structures .* because 3 for conformal intervals were held back"
+        r".*Learn from more than 5 \(--n\), or hold back fewer: --conformal-share 0",
+    ):
+        transfer_labelled(
+            source_folder,
+            world.records,
+            world.gaps_eV,
+            out=tmp_path,
+            n=5,
+            n_test=4,
+            conformal_share=0.6,
+        )
+
+
+def test_structures_that_cannot_be_described_are_named_where_too_few_are_left(
+    source_folder, world, tmp_path
+):
+    """The atoms of all but three structures are at one place, so that 1/d is infinite."""
+    records = list(world.records[:3])
+    for record in world.records[3:12]:
+        atoms = record.atoms.copy()
+        atoms.positions[:] = 0.0
+        records.append(dataclasses.replace(record, atoms=atoms))
+    with pytest.raises(
+        InputError, match=r"\d of \d structures to learn from can be described\..* left out: "
+    ):
+        transfer_labelled(source_folder, records, world.gaps_eV[:12], out=tmp_path, n_test=3)
+
+
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
     with pytest.raises(
         InputError,

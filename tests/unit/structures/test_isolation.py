@@ -222,8 +222,19 @@ def test_archive_is_not_unpacked_beyond_its_ratio():
     assert "the remainder of the limit for the whole archive" in records[-1].problem
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", INPUTS)
+# Nesting, a number of structures, entities and compression; all other inputs run nightly.
+QUICK_INPUTS = {
+    "nested-lists.json",
+    "many-blocks.cif",
+    "billion-laughs-vasprun.xml",
+    "bomb-vasprun.xml.gz",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK_INPUTS else pytest.mark.slow) for name in INPUTS],
+)
 def test_hostile_input_takes_less_than_5_s_and_500_mb(name: str, tmp_path: Path):
     text, seconds, peak_mb = measure(name, tmp_path)
     assert "Traceback" not in text

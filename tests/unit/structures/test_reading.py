@@ -1,10 +1,12 @@
 """Formats by content and name, encodings, folders, ids, limits: one verdict for everything."""
 
+import gzip
 import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bandgap.foundation.errors import Cancelled
@@ -307,6 +309,26 @@ def test_small_file_with_very_many_structures_is_read_to_a_limit_for_its_size():
         f" {megabytes(len(frames))}. Unpack it if it is packed, or split it into files with fewer"
         " structures."
     )
+
+
+def test_packed_file_of_many_perovskites_is_below_the_limit_of_structures():
+    """The limit for 40,000 cubic crystals of one prototype, without reading them all."""
+    rng = np.random.default_rng(0)
+    metals = "Li Na K Rb Cs Be Mg Ca Sr Ba Sc Y La Ti Zr Hf V Nb Ta Mn Fe Co Ni Zn Ge Sn Pb".split()
+    frames = []
+    for k in range(40_000):
+        a, b = rng.choice(metals, 2)
+        x = rng.choice(["O", "S", "F", "Cl", "Br", "I"])
+        edge = f"{rng.uniform(3.8, 6.5):.6f}"
+        half = f"{float(edge) / 2:.6f}"
+        frames.append(
+            f'5\nLattice="{edge} 0 0 0 {edge} 0 0 0 {edge}" id={a}{b}{x}3-{k}'
+            f" gap_eV={rng.uniform(0, 8):.3f}\n{a} 0 0 0\n{b} {half} {half} {half}\n"
+            f"{x} {half} {half} 0\n{x} {half} 0 {half}\n{x} 0 {half} {half}\n"
+        )
+    packed = gzip.compress("".join(frames).encode())
+    most = reading._Most.of(len(packed), limits=DEFAULT_LIMITS, max_records=100_000)
+    assert most.n > len(frames)
 
 
 def test_limit_for_the_size_counts_the_structures_of_all_files_of_an_archive(
