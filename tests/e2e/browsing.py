@@ -100,6 +100,16 @@ def expect_ready(page: Page, title: str) -> None:
     expect(error).to_have_count(0)
 
 
+def expect_settled(page: Page, title: str) -> None:
+    """Wait for a new page and for the run that the first report of the browser causes.
+
+    A click that comes while that run replaces the page may be lost.
+    """
+    expect_ready(page, title)
+    page.wait_for_timeout(1000)
+    expect_ready(page, title)
+
+
 def expect_soon(page: Page, look: Callable[[], T], condition: Callable[[T], bool]) -> None:
     """Look at a page until a condition holds; a busy machine draws late."""
     for _ in range(PATIENT_LOOKS):

@@ -17,6 +17,7 @@ from tests.e2e.browsing import (
     Stop,
     expect_no_faint_texts,
     expect_ready,
+    expect_settled,
     expect_soon,
     page_height,
     picture,
@@ -217,6 +218,7 @@ def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashb
     run = dashboard.sample.runs[-1]
     address = dashboard.at("train", ws=dashboard.sample.id, run=run)
     page.goto(address)
+    expect_settled(page, "Train")
     page.get_by_text("Rename or delete this run").click()
     expect(
         page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")
@@ -233,6 +235,7 @@ def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashb
 def test_data_set_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashboard) -> None:
     workspace, dataset = dashboard.new_workspace(name="not wanted")
     page.goto(dashboard.at("data", ws=workspace, data=dataset))
+    expect_settled(page, "Data")
     page.get_by_text("Rename, delete, disk use").click()
     expect(
         page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")
@@ -255,4 +258,5 @@ def delete(page: Page, label: str, *, sure: str) -> None:
     checkbox = page.get_by_role("checkbox", name=sure)
     checkbox.press("Space")
     expect(checkbox).to_be_checked()
+    expect(button).to_be_enabled()
     button.click()

@@ -5,7 +5,13 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browsing import PAGES, expect_no_faint_texts, expect_ready, picture
+from tests.e2e.browsing import (
+    PAGES,
+    expect_no_faint_texts,
+    expect_ready,
+    expect_settled,
+    picture,
+)
 from tests.e2e.conftest import Dashboard, Server
 
 pytestmark = pytest.mark.browser
@@ -94,6 +100,7 @@ def test_workspace_is_renamed_and_forgotten_in_this_browser(
     with browser.new_context(extra_http_headers=PROXY) as context:
         page = context.new_page()
         page.goto(dashboard.at(ws=workspace))
+        expect_settled(page, "Home")
         page.get_by_text("This workspace has no name yet").click()
         page.get_by_label("Name", exact=True).fill("Perovskites *2026*")
         page.get_by_role("button", name="Rename").click()
@@ -102,6 +109,7 @@ def test_workspace_is_renamed_and_forgotten_in_this_browser(
         page.goto(dashboard.at())
         expect(page.get_by_text("Perovskites *2026*, last changed on")).to_be_visible()
         page.goto(dashboard.at(ws=workspace))
+        expect_settled(page, "Home")
         page.get_by_text("This workspace: Perovskites *2026*").click()
         page.get_by_role("button", name="Forget all workspaces in this browser").click()
         page.wait_for_function(f"() => ({REMEMBERED})().length === 0")

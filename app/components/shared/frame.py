@@ -100,10 +100,15 @@ def _drop_unknown_choices(workspace: str) -> None:
 
 
 def messages() -> None:
-    """Show the message of the last action once."""
-    if message := session.take_message():
-        tone, text = message
-        {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
+    """Show the message of the last action once.
+
+    The container is there without a message too: what follows keeps its place in the page, so that
+    sections that the visitor has opened stay open when the message goes.
+    """
+    with st.container():
+        if message := session.take_message():
+            tone, text = message
+            {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
 
 
 def problem(error: BandgapError, *, about: str = "") -> None:

@@ -41,7 +41,7 @@ def workspaces_section() -> None:
             noun="workspace",
             max_chars=MAX_NAME,
         )
-        _rows(workspaces)
+        # Above the rows, which may appear late: a button that moves misses a click.
         with st.container(horizontal=True):
             start_button()
             st.button(
@@ -50,6 +50,7 @@ def workspaces_section() -> None:
                 icon=":material/visibility_off:",
                 on_click=session.forget_workspaces,
             )
+        _rows(workspaces)
 
 
 def unknown_workspace() -> None:
