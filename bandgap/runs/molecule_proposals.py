@@ -189,7 +189,7 @@ def propose_molecules(
     ConfigError
         For a run with a baseline, and without RDKit.
     InputError
-        Where no generated molecule is usable.
+        Where no generated molecule is usable, or the run predicts none of them.
     """
     check_model(model_folder)
     graphs, vocabulary, max_atoms = generated_molecules(
@@ -204,6 +204,12 @@ def propose_molecules(
     if not records:
         raise InputError(f"No molecule is usable. {counts.sentence} Train the generator longer.")
     predictions = predict_run(model_folder, records, cache=cache, progress=progress)
+    if all(status == "refused" for status in predictions.status):
+        raise InputError(
+            f"The run predicts none of {len(records):,} generated molecules. The first, "
+            f"{records[0].info['smiles']}: {predictions.problem[0].rstrip('.')}. "
+            "Learn from molecules of the elements of the run, or use another run."
+        )
     p_window = predictions.window_probability(settings.window)
     is_known = [candidates[str(record.info["smiles"])] for record in records]
     rows = _ranked_rows(predictions, p_window, is_known, count=settings.count)
