@@ -274,4 +274,6 @@ def _geometry_rms_eV(
         model_folder, [*given_records, *made_from_smiles], cache=cache, progress=progress
     )
     means = both.mean_eV.reshape(2, -1)
-    return float(np.sqrt(np.nanmean((means[1] - means[0]) ** 2)))
+    changes = means[1] - means[0]
+    changes = changes[np.isfinite(changes)]
+    return float(np.sqrt(np.mean(changes**2))) if changes.size else None

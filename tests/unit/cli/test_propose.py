@@ -164,3 +164,20 @@ def test_run_that_predicts_no_generated_molecule_is_an_error_with_the_reason(
     assert "The run predicts none of" in result.stderr
     assert "contains Si" in result.stderr
     assert not (tmp_path / "proposed.csv").exists()
+
+
+def test_error_of_geometries_is_not_a_number_where_no_known_molecule_is_predicted(
+    run: Run, organic_run: Path, tmp_path: Path
+) -> None:
+    """Changes of silanes may be alkanes, which the run predicts."""
+    path = silanes(tmp_path / "silanes.extxyz", "C[SiH3]", "C[SiH2]C")
+    out = tmp_path / "proposed.csv"
+    result = run(
+        *("propose", "--model", organic_run, "--structures", path, "--window", "1:2"),
+        *("--generated", "40", "--out", out),
+    )
+    assert result.exit_code == 0, result.output
+    assert "was not measured" in result.stderr
+    assert {row["geometry_rms_eV"] for row in rows_of(out)} == {""}
+    body = json.loads((tmp_path / "proposed.csv.json").read_text(encoding="utf-8"))
+    assert body["geometry_rms_eV"] is None
