@@ -47,6 +47,8 @@ def graph_of_atoms(atoms: "Atoms") -> MoleculeGraph:
     ]
     with rdkit_module("rdBase").BlockLogs():
         molecule = chem.MolFromXYZBlock("\n".join([str(len(lines)), "", *lines, ""]))
+        if molecule is None:
+            raise NotAMoleculeError("has atoms or positions that RDKit cannot read")
         try:
             bonds.DetermineBonds(
                 molecule, charge=0, embedChiral=False, maxIterations=_MOST_BOND_ITERATIONS

@@ -75,6 +75,16 @@ def test_structures_that_are_no_molecules_are_refused(atoms: Atoms, reason: str)
         graph_of_atoms(atoms)
 
 
+@pytest.mark.parametrize(
+    "atoms",
+    [Atoms("CX", [[0, 0, 0], [1.1, 0, 0]]), Atoms("C2", [[0, 0, 0], [np.nan, 0, 0]])],
+    ids=["dummy atom", "no position"],
+)
+def test_atoms_that_rdkit_cannot_read_are_refused(atoms: Atoms) -> None:
+    with pytest.raises(NotAMoleculeError, match="RDKit cannot read"):
+        graph_of_atoms(atoms)
+
+
 def test_structures_without_any_molecule_are_an_error_with_the_reasons() -> None:
     with pytest.raises(InputError, match="None of 1 structures .* is periodic .1."):
         known_molecules(as_records([bulk("Si")]))
