@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MOST_EMBEDDINGS: Final = 5  # attempts at a 3D geometry
 _MOST_BOND_ITERATIONS: Final = 1_000  # of the search for bond orders
 _FORCE_FIELD_STEPS: Final = 2_000
+_SEEDS: Final = 2**31  # RDKit takes seeds below this
 
 
 class NotAMoleculeError(Exception):
@@ -147,7 +148,7 @@ def embedded_atoms(smiles: str, *, seed: int) -> "Atoms | None":
         settings = geometry.ETKDGv3()
         settings.maxIterations = 20
         for attempt in range(MOST_EMBEDDINGS):
-            settings.randomSeed = seed + attempt
+            settings.randomSeed = (seed + attempt) % _SEEDS
             settings.useRandomCoords = attempt > 0
             if geometry.EmbedMolecule(molecule, settings) == 0:
                 break

@@ -90,6 +90,12 @@ def test_structures_without_any_molecule_are_an_error_with_the_reasons() -> None
         known_molecules(as_records([bulk("Si")]))
 
 
+def test_seeds_of_any_size_give_a_geometry() -> None:
+    """A run may have a seed above those that RDKit takes."""
+    for seed in (2**31 - 1, 2**31, 2**40):
+        assert embedded_atoms("CCO", seed=seed) is not None
+
+
 def test_geometry_has_the_atoms_and_is_repeated_by_its_seed() -> None:
     atoms = embedded_atoms("Cc1cc[nH]c1", seed=3)
     again = embedded_atoms("Cc1cc[nH]c1", seed=3)
