@@ -34,6 +34,7 @@ from bandgap.proposals.molecules import (
     mutated_molecules,
 )
 from bandgap.runs.prediction import predict_run
+from bandgap.sources.stored_descriptor import load_descriptor
 from bandgap.storage.manifests import read_manifest
 from bandgap.structures import StructureRecord
 
@@ -128,13 +129,19 @@ class ProposedMolecules:
 
 
 def check_model(model_folder: Path | str) -> None:
-    """Raise ConfigError where a run cannot predict a molecule from its geometry alone."""
-    name = str(read_manifest(Path(model_folder), kind="run")["request"]["baseline"])
+    """Raise ConfigError where a run cannot predict a molecule from its geometry alone.
+
+    Also where its descriptor needs a package that is not installed.
+    """
+    manifest = read_manifest(Path(model_folder), kind="run")
+    name = str(manifest["request"]["baseline"])
     if name:
         raise ConfigError(
             f"This run corrects {name!r} of every structure, which a proposed molecule does not "
             "have. Use a run without a baseline."
         )
+    for block, value in load_descriptor(Path(model_folder), manifest["descriptor"]).blocks:
+        block.check(value)
 
 
 def generated_molecules(
