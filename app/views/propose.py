@@ -7,7 +7,7 @@ import streamlit as st
 from app import session
 from app.components.predict.window_choice import choose_window
 from app.components.propose.proposal_view import proposal_view
-from app.components.shared import frame, stores
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
@@ -34,8 +34,8 @@ def page() -> None:
         return
     if run.request.baseline:
         st.info(
-            f"This run corrects {run.request.baseline} of every structure, which a proposed "
-            "molecule does not have. Choose a run without a baseline."
+            f"This run corrects {words.escaped(run.request.baseline)} of every structure, which a "
+            "proposed molecule does not have. Choose a run without a baseline."
         )
         return
     jobs = [job for job in stores.jobs_of("propose").values() if job.payload["run"] == run.id]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MOST_EMBEDDINGS: Final = 5  # attempts at a 3D geometry
 _MOST_BOND_ITERATIONS: Final = 1_000  # of the search for bond orders
 _FORCE_FIELD_STEPS: Final = 2_000
+_SEEDS: Final = 2**31  # RDKit takes seeds below this
 
 
 class NotAMoleculeError(Exception):
@@ -47,6 +48,8 @@ def graph_of_atoms(atoms: "Atoms") -> MoleculeGraph:
     ]
     with rdkit_module("rdBase").BlockLogs():
         molecule = chem.MolFromXYZBlock("\n".join([str(len(lines)), "", *lines, ""]))
+        if molecule is None:
+            raise NotAMoleculeError("has atoms or positions that RDKit cannot read")
         try:
             bonds.DetermineBonds(
                 molecule, charge=0, embedChiral=False, maxIterations=_MOST_BOND_ITERATIONS
@@ -145,7 +148,7 @@ def embedded_atoms(smiles: str, *, seed: int) -> "Atoms | None":
         settings = geometry.ETKDGv3()
         settings.maxIterations = 20
         for attempt in range(MOST_EMBEDDINGS):
-            settings.randomSeed = seed + attempt
+            settings.randomSeed = (seed + attempt) % _SEEDS
             settings.useRandomCoords = attempt > 0
             if geometry.EmbedMolecule(molecule, settings) == 0:
                 break

@@ -34,6 +34,7 @@ from bandgap.proposals.molecules import (
     mutated_molecules,
 )
 from bandgap.runs.prediction import predict_run
+from bandgap.sources.stored_descriptor import load_descriptor
 from bandgap.storage.manifests import read_manifest
 from bandgap.structures import StructureRecord
 
@@ -128,13 +129,19 @@ class ProposedMolecules:
 
 
 def check_model(model_folder: Path | str) -> None:
-    """Raise ConfigError where a run cannot predict a molecule from its geometry alone."""
-    name = str(read_manifest(Path(model_folder), kind="run")["request"]["baseline"])
+    """Raise ConfigError where a run cannot predict a molecule from its geometry alone.
+
+    Also where its descriptor needs a package that is not installed.
+    """
+    manifest = read_manifest(Path(model_folder), kind="run")
+    name = str(manifest["request"]["baseline"])
     if name:
         raise ConfigError(
             f"This run corrects {name!r} of every structure, which a proposed molecule does not "
             "have. Use a run without a baseline."
         )
+    for block, value in load_descriptor(Path(model_folder), manifest["descriptor"]).blocks:
+        block.check(value)
 
 
 def generated_molecules(
@@ -189,7 +196,7 @@ def propose_molecules(
     ConfigError
         For a run with a baseline, and without RDKit.
     InputError
-        Where no generated molecule is usable.
+        Where no generated molecule is usable, or the run predicts none of them.
     """
     check_model(model_folder)
     graphs, vocabulary, max_atoms = generated_molecules(
@@ -204,6 +211,12 @@ def propose_molecules(
     if not records:
         raise InputError(f"No molecule is usable. {counts.sentence} Train the generator longer.")
     predictions = predict_run(model_folder, records, cache=cache, progress=progress)
+    if all(status == "refused" for status in predictions.status):
+        raise InputError(
+            f"The run predicts none of {len(records):,} generated molecules. The first, "
+            f"{records[0].info['smiles']}: {predictions.problem[0].rstrip('.')}. "
+            "Learn from molecules of the elements of the run, or use another run."
+        )
     p_window = predictions.window_probability(settings.window)
     is_known = [candidates[str(record.info["smiles"])] for record in records]
     rows = _ranked_rows(predictions, p_window, is_known, count=settings.count)
@@ -268,4 +281,6 @@ def _geometry_rms_eV(
         model_folder, [*given_records, *made_from_smiles], cache=cache, progress=progress
     )
     means = both.mean_eV.reshape(2, -1)
-    return float(np.sqrt(np.nanmean((means[1] - means[0]) ** 2)))
+    changes = means[1] - means[0]
+    changes = changes[np.isfinite(changes)]
+    return float(np.sqrt(np.mean(changes**2))) if changes.size else None

@@ -1,6 +1,7 @@
 """Propose: the form, the job, the list with formulas and a molecule in 3D, and damaged files."""
 
 import io
+import uuid
 from collections.abc import Callable
 
 import numpy as np
@@ -13,13 +14,38 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.proposals import TABLE, load_proposals, proposal_folder
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, texts
+from bandgap.runs.requests import TransferRequest
+from tests.app.conftest import WATER, Workspace, texts
 
 Visit = Callable[..., AppTest]
 
 
 def test_workspace_without_a_run_is_sent_to_train(visit: Visit, workspace: Workspace) -> None:
     assert "Proposing needs a finished transfer" in texts(visit("propose"))
+
+
+def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
+    """It is a column of a file from a user, and no Markdown."""
+    dataset = workspace.add_checked([("water.xyz", WATER)], name="water")
+    request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
+    run = str(uuid.uuid4())
+    payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
+    job = workspace.jobs.submit(
+        workspace.id, "transfer", title="a run", payload=payload, subject=run
+    )
+    workspace.library.add_run(
+        workspace.id,
+        job=job.id,
+        run_id=run,
+        dataset=dataset,
+        source="demo",
+        title="a run",
+        request=request,
+    )
+    workspace.jobs.claim("a worker", lanes=["long"])
+    workspace.jobs.end(job.id, "finished")
+    (info,) = visit("propose", run=run).info
+    assert "\\*cheap\\*\\_eV" in info.value
 
 
 def test_missing_list_is_an_error_with_what_to_do(workspace: Workspace) -> None:

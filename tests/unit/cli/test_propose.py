@@ -143,3 +143,41 @@ def test_structures_without_molecules_are_refused_with_the_reasons(
     assert result.exit_code == 1
     assert "None of 8 structures is a molecule to learn from: has less than two" in result.stderr
     assert not (tmp_path / "proposed.csv").exists()
+
+
+def silanes(path: Path, *smiles: str) -> Path:
+    """Write molecules with silicon, for which the descriptor of the demo has no place."""
+    frames = [embedded_atoms(text, seed=1) for text in smiles]
+    write(path, [atoms for atoms in frames if atoms is not None], format="extxyz")
+    return path
+
+
+def test_run_that_predicts_no_generated_molecule_is_an_error_with_the_reason(
+    run: Run, organic_run: Path, tmp_path: Path
+) -> None:
+    path = silanes(tmp_path / "silanes.extxyz", "[SiH3][SiH3]")
+    result = run(
+        *("propose", "--model", organic_run, "--structures", path, "--window", "1:2"),
+        *("--generated", "5", "--out", tmp_path / "proposed.csv"),
+    )
+    assert result.exit_code == 1
+    assert "The run predicts none of" in result.stderr
+    assert "contains Si" in result.stderr
+    assert not (tmp_path / "proposed.csv").exists()
+
+
+def test_error_of_geometries_is_not_a_number_where_no_known_molecule_is_predicted(
+    run: Run, organic_run: Path, tmp_path: Path
+) -> None:
+    """Changes of silanes may be alkanes, which the run predicts."""
+    path = silanes(tmp_path / "silanes.extxyz", "C[SiH3]", "C[SiH2]C")
+    out = tmp_path / "proposed.csv"
+    result = run(
+        *("propose", "--model", organic_run, "--structures", path, "--window", "1:2"),
+        *("--generated", "40", "--out", out),
+    )
+    assert result.exit_code == 0, result.output
+    assert "was not measured" in result.stderr
+    assert {row["geometry_rms_eV"] for row in rows_of(out)} == {""}
+    body = json.loads((tmp_path / "proposed.csv.json").read_text(encoding="utf-8"))
+    assert body["geometry_rms_eV"] is None

@@ -1,10 +1,14 @@
 """Jobs that propose molecules: one for each form, deleted with their run, cancelled, refused."""
 
+import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.descriptors import DescriptorConfig
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.foundation.progress import Update, no_progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
@@ -12,12 +16,26 @@ from bandgap.jobs.proposals import proposal_folder, submit_proposals
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.proposing import propose
 from bandgap.predictions.window import Window
+from bandgap.runs.molecule_proposals import check_model
+from bandgap.sources.stored_descriptor import save_descriptor
+from tests.unit.conftest import DESCRIPTOR
 from tests.unit.jobs.test_starting import WS, Store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
+
+
+def write_manifest(folder: Path, descriptor: DescriptorConfig) -> None:
+    """Write what is read of a run before molecules are generated."""
+    body = {
+        "kind": "run",
+        "schema": 1,
+        "request": {"baseline": ""},
+        "descriptor": save_descriptor(folder, descriptor),
+    }
+    (folder / "manifest.json").write_text(json.dumps(body), encoding="utf-8")
 
 
 def submitted(store: Store, run: str, *, key: str = "a form") -> Job:
@@ -73,9 +91,7 @@ def test_cancelled_job_leaves_no_list(store: Store) -> None:
     job = submitted(store, started.run)
     folder = store.home.run_folder(started.run)
     folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(
-        '{"kind": "run", "schema": 1, "request": {"baseline": ""}}', encoding="utf-8"
-    )
+    write_manifest(folder, DESCRIPTOR)
 
     def cancel(update: Update) -> None:
         raise Cancelled("The job was cancelled.")
@@ -83,3 +99,12 @@ def test_cancelled_job_leaves_no_list(store: Store) -> None:
     with pytest.raises(Cancelled):
         propose(job, store.home, cancel)
     assert not proposal_folder(Home(store.home.folder), started.run, job.id).exists()
+
+
+def test_package_that_a_run_needs_is_missed_before_molecules_are_generated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_manifest(tmp_path, replace(DESCRIPTOR, levels="GFN1-xTB"))
+    monkeypatch.setitem(sys.modules, "tblite.interface", None)
+    with pytest.raises(ConfigError, match="tblite, which is not installed"):
+        check_model(tmp_path)

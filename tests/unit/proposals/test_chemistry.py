@@ -75,9 +75,25 @@ def test_structures_that_are_no_molecules_are_refused(atoms: Atoms, reason: str)
         graph_of_atoms(atoms)
 
 
+@pytest.mark.parametrize(
+    "atoms",
+    [Atoms("CX", [[0, 0, 0], [1.1, 0, 0]]), Atoms("C2", [[0, 0, 0], [np.nan, 0, 0]])],
+    ids=["dummy atom", "no position"],
+)
+def test_atoms_that_rdkit_cannot_read_are_refused(atoms: Atoms) -> None:
+    with pytest.raises(NotAMoleculeError, match="RDKit cannot read"):
+        graph_of_atoms(atoms)
+
+
 def test_structures_without_any_molecule_are_an_error_with_the_reasons() -> None:
     with pytest.raises(InputError, match="None of 1 structures .* is periodic .1."):
         known_molecules(as_records([bulk("Si")]))
+
+
+def test_seeds_of_any_size_give_a_geometry() -> None:
+    """A run may have a seed above those that RDKit takes."""
+    for seed in (2**31 - 1, 2**31, 2**40):
+        assert embedded_atoms("CCO", seed=seed) is not None
 
 
 def test_geometry_has_the_atoms_and_is_repeated_by_its_seed() -> None:
