@@ -172,6 +172,22 @@ def test_bin_is_of_its_workspace_alone(visit: Visit, owned: Owned) -> None:
         assert "0 waters" not in texts(at)
 
 
+def test_restored_run_gets_back_structures_that_a_later_deletion_took(owned: Owned) -> None:
+    workspace = owned.workspace
+    (prediction,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    new = str(prediction.payload["dataset"])
+    other = workspace.library.run(workspace.id, owned.runs[1])
+    assert other is not None
+    payload = {**prediction.payload, "run": other.id}
+    workspace.jobs.submit(workspace.id, "predict", title="same", payload=payload, subject=new)
+    work_all(workspace.home)
+    bin_run(workspace.jobs, workspace.library, run_of(owned))
+    bin_run(workspace.jobs, workspace.library, other)
+    restore(workspace.library, workspace.id, "run", owned.runs[0])
+    empty_bin(workspace.jobs, workspace.library, workspace.id)
+    assert workspace.library.dataset(workspace.id, new).id == new
+
+
 @pytest.mark.parametrize("kind", ["predict", "structure_map"])
 def test_run_that_a_job_uses_is_not_deleted(owned: Owned, kind: str) -> None:
     workspace = owned.workspace
