@@ -55,7 +55,9 @@ def add_run_archive(
     title = checked_name(name)
     n_bytes = unpacked_bytes(io.BytesIO(data), name=name)
     run_id = str(uuid.uuid5(uuid.UUID(workspace), hashlib.sha256(data).hexdigest()))
-    earlier = jobs.latest(workspace, run_id)
+    # of this kind alone, as proposals are about the run too
+    checks = jobs.jobs(workspace, kinds=[ADD_RUN], limit=10_000)
+    earlier = next((job for job in checks if job.subject == run_id), None)
     if earlier is not None and (earlier.active or earlier.state == "finished"):
         return earlier
     check_quota(library, workspace, adding=n_bytes)

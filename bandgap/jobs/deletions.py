@@ -8,7 +8,7 @@ worker removes what is older for good.
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from bandgap.foundation.damage import parse_json
@@ -100,6 +100,8 @@ def restore(library: Library, workspace: str, kind: Kind, item_id: str) -> Delet
     with library.database.writing() as connection:
         if kind == "data set":
             connection.execute("DELETE FROM deleted_dataset WHERE id = ?", (item_id,))
+        elif kind == "run":
+            deletion = replace(deletion, datasets=_predicted_datasets(library, deletion))
         _move(library, deletion, to=workspace)
     return deletion
 
@@ -161,6 +163,21 @@ def _move(library: Library, deletion: Deletion, *, to: str) -> None:
                     json.dumps(deletion.datasets),
                 ),
             )
+
+
+def _predicted_datasets(library: Library, deletion: Deletion) -> tuple[str, ...]:
+    """Return the uploads in the bin that a deleted run has predicted.
+
+    They may have been moved there with another run, which was deleted later.
+    """
+    rows = library.database.rows(
+        "SELECT id FROM dataset WHERE workspace = ? AND purpose = 'prediction' AND id IN"
+        " (SELECT json_extract(payload, '$.dataset') FROM job"
+        " WHERE id IN (SELECT value FROM json_each(?)))",
+        bin_of(deletion.workspace),
+        json.dumps(deletion.jobs),
+    )
+    return tuple(row["id"] for row in rows)
 
 
 def _remove(jobs: JobStore, library: Library, deletion: Deletion) -> None:

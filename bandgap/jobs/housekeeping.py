@@ -248,7 +248,9 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
     all_proposals = jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
     proposals = [job for job in all_proposals if _is_of_run(job, run)]
     other_jobs = [*proposals, *curve_jobs(jobs, run)]
-    for job in (*transfers, *refits, *predictions, *other_jobs):
+    all_maps = jobs.jobs(run.workspace, kinds=["structure_map"], limit=10_000)
+    maps = [job for job in all_maps if _is_of_run(job, run)]  # they belong to the data set
+    for job in (*transfers, *refits, *predictions, *other_jobs, *maps):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."

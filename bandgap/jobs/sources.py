@@ -94,8 +94,8 @@ def jobs_of_deletable_source(jobs: JobStore, workspace: str, source_id: str) -> 
     ]
     if not source_jobs:
         raise InputError("This workspace has not trained that source model; it cannot delete it.")
-    transfers = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
-    active = [job for job in (*source_jobs, *transfers) if job.active and _uses(job, source_id)]
+    users = jobs.jobs(workspace, kinds=["transfer", "learning_curve"], limit=10_000)
+    active = [job for job in (*source_jobs, *users) if job.active and _uses(job, source_id)]
     if active:
         raise InputError(
             f"{active[0].title} is {active[0].state}. "

@@ -94,6 +94,20 @@ def test_same_zip_twice_is_one_run_also_after_its_deletion(
     assert [row.id for row in workspace.library.runs(workspace.id)] == [run.id]
 
 
+def test_same_zip_again_keeps_the_run_after_a_cancelled_proposal(
+    visit: Visit, workspace: Workspace, archive: bytes
+) -> None:
+    submit(visit("sources"), archive)
+    work_all(workspace.home)
+    (run,) = workspace.library.runs(workspace.id)
+    job = workspace.jobs.submit(
+        workspace.id, "propose", title="Proposing", payload={"run": run.id}, subject=run.id
+    )
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    assert "was added before" in texts(submit(visit("sources"), archive))
+    assert (workspace.home.run_folder(run.id) / "manifest.json").exists()
+
+
 def other_number(contents: Contents) -> None:
     """Let a reference structure have had another prediction."""
     manifest = json.loads(contents["waters-run/manifest.json"])

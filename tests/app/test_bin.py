@@ -172,12 +172,29 @@ def test_bin_is_of_its_workspace_alone(visit: Visit, owned: Owned) -> None:
         assert "0 waters" not in texts(at)
 
 
-def test_run_that_a_job_uses_is_not_deleted(owned: Owned) -> None:
+def test_restored_run_gets_back_structures_that_a_later_deletion_took(owned: Owned) -> None:
+    workspace = owned.workspace
+    (prediction,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    new = str(prediction.payload["dataset"])
+    other = workspace.library.run(workspace.id, owned.runs[1])
+    assert other is not None
+    payload = {**prediction.payload, "run": other.id}
+    workspace.jobs.submit(workspace.id, "predict", title="same", payload=payload, subject=new)
+    work_all(workspace.home)
+    bin_run(workspace.jobs, workspace.library, run_of(owned))
+    bin_run(workspace.jobs, workspace.library, other)
+    restore(workspace.library, workspace.id, "run", owned.runs[0])
+    empty_bin(workspace.jobs, workspace.library, workspace.id)
+    assert workspace.library.dataset(workspace.id, new).id == new
+
+
+@pytest.mark.parametrize("kind", ["predict", "structure_map"])
+def test_run_that_a_job_uses_is_not_deleted(owned: Owned, kind: str) -> None:
     workspace = owned.workspace
     payload = {"run": owned.runs[0], "dataset": owned.dataset, "name": "again"}
     workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting again", payload=payload, subject=owned.dataset
+        workspace.id, kind, title="A job of the run", payload=payload, subject=owned.dataset
     )
-    with pytest.raises(InputError, match="Predicting again is queued. Cancel it first"):
+    with pytest.raises(InputError, match="A job of the run is queued. Cancel it first"):
         bin_run(workspace.jobs, workspace.library, run_of(owned))
     assert deletions(workspace.library, workspace.id) == []

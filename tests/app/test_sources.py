@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
+from bandgap.jobs.deletions import bin_source, empty_bin
 from bandgap.jobs.entries import SourceEntry, SystemEntry
 from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
@@ -129,6 +130,23 @@ def test_training_from_a_data_set_is_one_job_however_often_pressed(
     assert (job.payload["dataset"], job.payload["name"]) == (dataset, "trained on waters")
     assert (job.payload["request"]["hidden"], job.payload["request"]["preset"]) == ([128, 64], None)
     assert at.query_params["source"] == job.subject
+
+
+def test_source_that_is_trained_again_takes_the_place_of_the_deleted_one(
+    visit: Visit, workspace: Workspace
+) -> None:
+    workspace.add_labelled()
+    click(visit("sources"), PRESS)
+    (first,) = trainings(workspace)
+    workspace.jobs.end(first.id, "finished")
+    bin_source(workspace.jobs, workspace.library, workspace.id, first.subject, name="mine")
+    click(visit("sources"), PRESS)
+    (again,) = trainings(workspace)
+    folder = workspace.home.source_folder(again.subject)
+    folder.mkdir(parents=True)
+    workspace.jobs.end(again.id, "finished")
+    empty_bin(workspace.jobs, workspace.library, workspace.id)
+    assert again.subject == first.subject and folder.exists()
 
 
 def test_file_of_the_server_is_offered_and_trained_from(

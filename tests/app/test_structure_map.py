@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -122,6 +123,24 @@ def test_axes_of_a_result_can_be_the_known_and_the_predicted_gap(
     assert figure["layout"]["xaxis"]["title"]["text"] == "known gap (eV)"
     assert len(rows_drawn(at)) == 20  # the held-out ones need no map
     assert workspace.jobs.jobs(workspace.id, kinds=["structure_map"]) == []
+
+
+def test_errors_on_the_map_are_those_of_the_test_where_the_gaps_have_changed(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    run = trained[1]
+    row = workspace.library.run(workspace.id, run)
+    assert row is not None
+    workspace.library.save_gaps(row.dataset, np.ones(60), labels={}, level_of_theory="")
+    at = visit("result", run=run)
+    at.toggle(key=f"show-map-{run}").set_value(True).run()
+    at.session_state[f"axes-result-{run}"] = "predicted and known"
+    at.session_state[f"colour-result-{run}"] = "error"
+    at.run()
+    rows = sorted(rows_drawn(at))[:3]
+    select(at, f"map-result-{run}-known gap (eV)-error", rows)
+    table = next(frame.value for frame in at.dataframe if "set" in frame.value)
+    assert sorted(table["gap_eV"]) == pytest.approx([5 + 3 * k / 59 for k in rows])
 
 
 def test_lasso_on_predict_filters_the_table_and_a_click_shows_the_structure(

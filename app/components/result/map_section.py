@@ -1,6 +1,7 @@
 """The map of the data set of a run on the page Result."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -85,7 +86,17 @@ def result_points(result: RunResult) -> MapPoints:
         for id_, mean in zip(predictions.ids, means, strict=True)
         if id_ in test_rows
     }
-    return points_of(result.run.dataset, predicted, sets)
+    points = points_of(result.run.dataset, predicted, sets)
+    # those of the test, as the gaps of the data set may have changed since then
+    tested_gaps = {
+        test_rows[id_]: gap
+        for id_, gap in zip(predictions.ids, result.heldout.gaps_eV.tolist(), strict=True)
+        if id_ in test_rows
+    }
+    structures = points.structures
+    pairs = zip(structures.rows.tolist(), structures.gaps_eV.tolist(), strict=True)
+    gaps_eV = np.array([tested_gaps.get(row, gap) for row, gap in pairs], dtype=np.float64)
+    return replace(points, structures=replace(structures, gaps_eV=gaps_eV))
 
 
 def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:

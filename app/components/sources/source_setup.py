@@ -15,6 +15,7 @@ from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.deletions import make_room
 from bandgap.jobs.entries import PresetEntry
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
@@ -231,6 +232,7 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
             "source": source,
             "work": work,
         }
+        make_room(stores.jobs(), stores.library(), "source model", source)
         stores.submit(
             "train_source", f"Training the source model {name}", subject=source, key=key, **payload
         )

@@ -232,13 +232,12 @@ def test_delete_removes_the_folder_unless_somebody_works_with_it(home):
     ended(home, job)
     with pytest.raises(InputError, match="This workspace has not trained that source model"):
         delete_source(jobs, library, STRANGER, job.subject)
-    payload = {"source": job.subject, "method": "fine_tune"}
-    transfer = jobs.submit(
-        WS, "transfer", title="a transfer", payload=payload, subject=str(uuid.uuid4())
-    )
-    with pytest.raises(InputError, match="a transfer is queued"):
-        delete_source(jobs, library, WS, job.subject)
-    jobs.request_cancel(WS, transfer.id)
+    for kind in ("transfer", "learning_curve"):
+        payload = {"source": job.subject, "method": "fine_tune"}
+        user = jobs.submit(WS, kind, title=f"a {kind}", payload=payload, subject=str(uuid.uuid4()))
+        with pytest.raises(InputError, match=f"a {kind} is queued"):
+            delete_source(jobs, library, WS, job.subject)
+        jobs.request_cancel(WS, user.id)
     delete_source(jobs, library, WS, job.subject)
     assert sources_by_id(home, WS) == {} and not home.source_folder(job.subject).exists()
 
