@@ -58,21 +58,6 @@ def test_the_test_set_is_not_blamed_for_few_structures_that_were_asked_for(
         )
 
 
-def test_structures_that_cannot_be_described_are_named_where_too_few_are_left(
-    source_folder, world, tmp_path
-):
-    """The atoms of all but three structures are at one place, so that 1/d is infinite."""
-    records = list(world.records[:3])
-    for record in world.records[3:12]:
-        atoms = record.atoms.copy()
-        atoms.positions[:] = 0.0
-        records.append(dataclasses.replace(record, atoms=atoms))
-    with pytest.raises(
-        InputError, match=r"\d of \d structures to learn from can be described\..* left out: "
-    ):
-        transfer_labelled(source_folder, records, world.gaps_eV[:12], out=tmp_path, n_test=3)
-
-
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
     with pytest.raises(
         InputError,
