@@ -56,8 +56,8 @@ def add_run_archive(
     n_bytes = unpacked_bytes(io.BytesIO(data), name=name)
     run_id = str(uuid.uuid5(uuid.UUID(workspace), hashlib.sha256(data).hexdigest()))
     # of this kind alone, as proposals are about the run too
-    checks = jobs.jobs(workspace, kinds=[ADD_RUN], limit=10_000)
-    earlier = next((job for job in checks if job.subject == run_id), None)
+    checks = jobs.jobs(workspace, kinds=[ADD_RUN], subject=run_id, limit=1)
+    earlier = checks[0] if checks else None
     if earlier is not None and (earlier.active or earlier.state == "finished"):
         return earlier
     check_quota(library, workspace, adding=n_bytes)

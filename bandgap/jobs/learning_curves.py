@@ -41,8 +41,7 @@ def start_curve(jobs: JobStore, library: Library, run: RunRow, *, n_seeds: int =
 
 def curve_jobs(jobs: JobStore, run: RunRow) -> list[Job]:
     """Return the jobs that measure the learning curve of a run, the newest first."""
-    of_kind = jobs.jobs(run.workspace, kinds=[KIND], limit=10_000)
-    return [job for job in of_kind if job.subject == run.id]
+    return jobs.jobs(run.workspace, kinds=[KIND], subject=run.id, limit=10_000)
 
 
 def curve_path(home: Home, run_id: str) -> Path:

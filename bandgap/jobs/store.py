@@ -156,15 +156,21 @@ class JobStore:
         return _job(row) if row else None
 
     def jobs(
-        self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200
+        self,
+        workspace: str,
+        *,
+        kinds: Sequence[str] = tuple(_LANES),
+        subject: str | None = None,
+        limit: int = 200,
     ) -> list[Job]:
-        """Return the newest jobs of a workspace, newest first."""
+        """Return the newest jobs of a workspace, or those about one `subject`, newest first."""
         marks = ", ".join("?" * len(kinds))
         query = (
             f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks})"
-            " ORDER BY rowid DESC LIMIT ?"
+            " AND (? IS NULL OR subject = ?) ORDER BY rowid DESC LIMIT ?"
         )
-        return [_job(row) for row in self.database.rows(query, workspace, *kinds, limit)]
+        rows = self.database.rows(query, workspace, *kinds, subject, subject, limit)
+        return [_job(row) for row in rows]
 
     def jobs_before(self, job: Job) -> list[Job]:
         """Return the jobs of all workspaces in the same lane that run or wait before this one."""
