@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -143,3 +143,13 @@ def folder_bytes(folder: str | Path) -> int:
                 else:
                     total += entry.stat(follow_symlinks=False).st_size
     return total
+
+
+@contextmanager
+def removed_on_failure(folder: Path) -> Iterator[None]:
+    """Remove a folder when the block that fills it does not finish, for whatever reason."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -1,11 +1,11 @@
 """The job that checks a run that was made elsewhere, and adds it to the list of runs."""
 
-import shutil
 from typing import Any
 
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.added_runs import check_run, list_run, unpack
+from bandgap.jobs.disk import removed_on_failure
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job
@@ -17,16 +17,14 @@ def add_run(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     set_threads()
     folder = home.run_folder(job.payload["run"])
-    try:
-        progress(Update("unpacking the run"))
-        unpack(folder)
-        progress(Update("repeating the predictions that the run was stored with"))
-        manifest = check_run(folder)
-    except BandgapError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        # the user knows no folder of the server
-        raise type(error)(str(error).replace(str(folder), str(job.payload["name"]))) from error
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with removed_on_failure(folder):
+        try:
+            progress(Update("unpacking the run"))
+            unpack(folder)
+            progress(Update("repeating the predictions that the run was stored with"))
+            manifest = check_run(folder)
+        except BandgapError as error:
+            # the user knows no folder of the server
+            text = str(error).replace(str(folder), str(job.payload["name"]))
+            raise type(error)(text) from error
     return list_run(Library(home), job, manifest)

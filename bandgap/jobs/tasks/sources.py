@@ -1,6 +1,5 @@
 """The jobs that train a source model, and that check one that was added."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.added_sources import check_source, unpack
+from bandgap.jobs.disk import removed_on_failure
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
@@ -37,7 +37,7 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     check_network(request)  # before structures are read
     data = labelled_molecules(library, job.workspace, payload, progress=progress)
     out = home.source_folder(payload["source"])
-    try:
+    with removed_on_failure(out):
         train_source_run(
             data,
             request,
@@ -46,9 +46,6 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
             cache=DescriptorCache(home.cache),
             progress=progress,
         )
-    except BaseException:
-        shutil.rmtree(out, ignore_errors=True)
-        raise
     return {"folder": out.name, "work": work_done(out, data, device=request.device)}
 
 
@@ -58,14 +55,11 @@ def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     set_threads()
     folder = home.source_folder(job.payload["source"])
-    try:
+    with removed_on_failure(folder):
         progress(Update("unpacking the source model"))
         unpack(folder)
         progress(Update("repeating the predictions that the source model was stored with"))
         check_source(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     return {"folder": folder.name}
 
 
