@@ -16,12 +16,7 @@ from bandgap.cli.zipped_run import takes_zipped_run
 
 @takes_zipped_run("run")
 def learning_curve(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="Folder of a run that held out structures, or a zip of one."
-        ),
-    ],
+    run: options.TestedRun,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV table to write.")],
     more: Annotated[
         int | None,
@@ -35,16 +30,8 @@ def learning_curve(
         int, typer.Option(min=1, help="Draws of the smaller training sets at each size.")
     ] = 3,
     sizes: Annotated[int, typer.Option(min=3, help="Evenly spaced sizes, with that of RUN.")] = 4,
-    source: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Source model of the run. Default: as in its command."),
-    ] = None,
-    structures: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Labelled structures of the run. May be repeated. Default: as in its command."
-        ),
-    ] = None,
+    source: options.SourceOfRun = None,
+    structures: options.StructuresOfRun = None,
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,

@@ -24,6 +24,22 @@ Structures = Annotated[
         help="A structure file, a folder, a zip archive or a gzipped extXYZ file. May be repeated."
     ),
 ]
+TestedRun = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder of a run that held out structures, or a zip of one."
+    ),
+]
+SourceOfRun = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Source model of the run. Default: as in its command."),
+]
+StructuresOfRun = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Labelled structures of the run. May be repeated. Default: as in its command."
+    ),
+]
 Label = Annotated[
     str | None,
     typer.Option(

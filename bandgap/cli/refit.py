@@ -1,10 +1,5 @@
 """`bandgap refit`: repeat a tested run with all of its labels."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache, load_labelled, print_note
@@ -16,23 +11,10 @@ from bandgap.cli.zipped_run import takes_zipped_run
 
 @takes_zipped_run("run")
 def refit(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="Folder of a run that held out structures, or a zip of one."
-        ),
-    ],
+    run: options.TestedRun,
     out: options.Out,
-    source: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Source model of the run. Default: as in its command."),
-    ] = None,
-    structures: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Labelled structures of the run. May be repeated. Default: as in its command."
-        ),
-    ] = None,
+    source: options.SourceOfRun = None,
+    structures: options.StructuresOfRun = None,
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,

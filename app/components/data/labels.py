@@ -150,7 +150,8 @@ def _csv_form(dataset: Dataset) -> None:
         )
     if file is None or table is None:
         return
-    match, read = table.match, table.labels
+    match = table.match
+    read = table.labels
     unmatched = match.unmatched_labels[:_MAX_NAMES]
     for name, other in table.other_matches.items():
         stores.library().save_numbers(dataset.id, name, other.gaps)
@@ -216,7 +217,8 @@ def _match_table(
 
 def _preview(dataset: Dataset, table: MatchedTable) -> None:
     """Show what a match would store: how many structures get a gap, and the first of them."""
-    labels, match = table.labels, table.match
+    labels = table.labels
+    match = table.match
     if not match.n_matched:
         names = [", ".join(texts[:3]) for texts in (labels.ids or labels.files, _names(table))]
         st.warning(

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components.result.run_result import RunResult
+from app.components.result.worst_view import ERROR_COLUMNS
 from app.components.shared import stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.map_view import MapPoints, map_view, neighbours_text, points_of
@@ -17,12 +18,7 @@ from bandgap.evaluation.heldout import tested_ids
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import rows_of_ids
 
-COLUMNS = tables.columns(["id", "formula"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
-    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
-    "set": st.column_config.Column("set", width=90),
-}
+COLUMNS = ERROR_COLUMNS | {"set": st.column_config.Column("set", width=90)}
 
 
 def map_switch(result: RunResult) -> bool:

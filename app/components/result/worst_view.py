@@ -15,12 +15,12 @@ from bandgap.predictions.table import Predictions
 
 ROWS = 6
 SHOWN_ROWS = 4  # the others scroll, as rows with pictures are high
-COLUMNS = tables.columns(["id", "formula"]) | {
+ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
     "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
-    "note": st.column_config.Column("note"),
 }
+COLUMNS = ERROR_COLUMNS | {"note": st.column_config.Column("note")}
 
 
 def worst_view(result: RunResult) -> None:
