@@ -70,6 +70,7 @@ def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return example.workspace
 
 
+@pytest.mark.slow
 def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, example: Example) -> None:
     at = visit("posterior", run=example.run)
     text = texts(at)

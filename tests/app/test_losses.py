@@ -55,6 +55,7 @@ def test_upload_on_a_full_disk_shows_an_error_and_works_with_free_space(
     assert "**1 structure**: 1 ready" in texts(at.run())
 
 
+@pytest.mark.slow
 def test_job_that_fills_the_disk_fails_with_a_message_and_works_with_free_space(
     small_disk: Workspace,
 ) -> None:

@@ -134,6 +134,7 @@ def test_token_opens_the_pages_and_is_in_no_command(tmp_path: Path) -> None:
             assert not any(TOKEN.encode() in command for command in commands)
 
 
+@pytest.mark.slow
 def test_dashboard_answers_next_to_1500_half_sent_requests_and_logs_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_methods_and_peers_predict_the_same_rows_and_fits_are_stored(
     data: Path, tmp_path: Path
 ) -> None:

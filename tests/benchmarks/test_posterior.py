@@ -150,6 +150,7 @@ def test_inner_products_inside_and_outside_the_row_space_add_up(problem):
     assert test.outside.shape[1] > 0
 
 
+@pytest.mark.slow
 def test_chains_run_in_processes_until_the_condition_is_met(problem):
     run = run_chains(
         ProductChain,
@@ -167,6 +168,7 @@ def test_chains_run_in_processes_until_the_condition_is_met(problem):
     np.testing.assert_allclose(run.draws[:, :, 2:5].sum(-1), 1.0)
 
 
+@pytest.mark.slow
 def test_time_limit_during_warmup_is_an_error(problem):
     with pytest.raises(BandgapError, match="a chain had no draw after warm-up. Raise --minutes"):
         run_chains(

@@ -72,6 +72,7 @@ def test_unknown_commands_and_sizes_are_refused(tmp_path: Path) -> None:
         ScaleBenchmark(tmp_path, tmp_path, (0,))
 
 
+@pytest.mark.slow
 def test_commands_are_measured_at_each_size(tmp_path: Path) -> None:
     file = tmp_path / "a.extxyz"
     records = make_records(6, seed=1, prefix="m")

@@ -13,6 +13,7 @@ from tests.unit.conftest import source_folder, world  # noqa: F401 - fixtures
 from tests.unit.jobs.service.conftest import Runs, runs  # noqa: F401 - a fixture
 
 
+@pytest.mark.slow
 def test_figures_of_each_number_of_clients_are_printed_and_written(
     runs: Runs,  # noqa: F811
     tmp_path: Path,

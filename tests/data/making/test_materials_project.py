@@ -21,6 +21,7 @@ def test_folder_without_the_raw_files_is_refused(tmp_path):
         make_inorganic_demo(tmp_path, tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_shipped_files_are_reproduced_byte_for_byte(test_data, tmp_path):
     manifest = make_inorganic_demo(test_data / "mp_crystals_pbe", tmp_path)

@@ -9,6 +9,7 @@ from data.making.sample_cifs import cif_text
 from data.making.shipping import Item
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["P1", "P-1", "P21", "P21/c", "P212121"])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_cif_preserves_cell_and_distances(group, symmetric):

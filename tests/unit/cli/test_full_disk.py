@@ -11,6 +11,7 @@ from bandgap.predictions.growing import SUFFIX
 UNFINISHED = "It has 0 complete rows and is unfinished. Free"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chunk", "state", "names"),
     [(512, "Free", []), (39, UNFINISHED, ["t.csv", f"t.csv{SUFFIX}"])],

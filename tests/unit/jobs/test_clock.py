@@ -123,6 +123,7 @@ def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(
     assert [store.claim("w"), store.claim("w")] == [stored(store, first), stored(store, second)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
 def test_worker_and_job_do_not_care_when_the_clock_is_set(
     tmp_path: Path, world, source_folder, clock: Clock, step: float

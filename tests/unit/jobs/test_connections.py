@@ -183,6 +183,7 @@ def test_new_request_is_refused_where_requests_at_work_have_taken_all_places() -
     assert received.endswith(b"Try again in a minute.")
 
 
+@pytest.mark.slow
 def test_service_answers_next_to_1500_half_sent_requests_and_logs_little(tmp_path: Path) -> None:
     start = (
         "import sys\n"

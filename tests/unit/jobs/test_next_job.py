@@ -129,6 +129,7 @@ def labelled_set(jobs: Jobs) -> Dataset:
     return dataset
 
 
+@pytest.mark.slow
 def test_next_job_starts_within_two_seconds_of_a_transfer_in_processes(tmp_path: Path) -> None:
     jobs = Jobs(open_home(tmp_path / "home"))
     dataset, source = labelled_set(jobs), str(uuid.uuid4())

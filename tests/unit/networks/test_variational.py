@@ -197,6 +197,7 @@ def test_noise_variance_is_that_of_the_data(fitted):
     assert 0.05 < fitted.noise_variance < 0.16
 
 
+@pytest.mark.statistical
 def test_standard_deviations_shrink_with_the_number_of_rows(fitted):
     """With nine times the rows, the standard deviation of the output bias is a third.
 

@@ -45,6 +45,7 @@ def fit_bias(*, noise_b=None) -> tuple[VariationalFit, torch.Tensor]:
     return fit, y
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise_b", [None, B])
 def test_bias_with_a_normal_prior_has_the_conjugate_posterior(noise_b):
     fit, y = fit_bias(noise_b=noise_b)

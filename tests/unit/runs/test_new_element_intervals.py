@@ -10,6 +10,7 @@ from bandgap.runs.prediction import predict_run
 from bandgap.transfer import METHODS
 from tests.unit.conftest import make_records
 from tests.unit.runs.sulfur import transfer, with_sulfur
+from tests.unit.transfer.method_settings import each_of
 
 WIDER = ["btl_pcp_pe", "btl_pcp_sg", "btl_bnn", "bnn", "feature_gp"]
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -22,7 +23,7 @@ def mixed(world):
     return with_sulfur(world)
 
 
-@pytest.mark.parametrize("method", WIDER)
+@each_of({name: name for name in WIDER})
 def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, tmp_path, method):
     """Neither source nor labelled molecules contain sulfur between two carbon atoms.
 

@@ -23,6 +23,7 @@ from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS
 from tests.unit.conftest import make_records
 from tests.unit.runs.sulfur import SULFUR, transfer, with_sulfur
+from tests.unit.transfer.method_settings import each_of
 
 LEARN = [name for name, method in METHODS.items() if method.new_elements]
 ALONE = [
@@ -82,7 +83,7 @@ def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
     assert grown_source(source, same, featurize(world.records, same).features) is source
 
 
-@pytest.mark.parametrize("method", LEARN)
+@each_of({name: name for name in LEARN})
 def test_method_learns_of_elements_that_the_source_lacks(
     source_folder, mixed, world, tmp_path, method
 ):

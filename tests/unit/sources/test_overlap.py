@@ -156,6 +156,7 @@ def test_source_stored_without_distances_says_nothing_on_near_copies(tmp_path):
     assert near_copies_in_source(tmp_path, records) is None
 
 
+@pytest.mark.slow
 def test_near_copies_of_a_shipped_source_are_those_of_its_structures():
     records = load_demo("molecules").records
     shifted = [record(displaced(records[0].atoms, 0.02)), record(molecule("H2O"))]

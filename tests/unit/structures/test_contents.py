@@ -110,6 +110,7 @@ def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(
         assert text.head(5) == joined_text[:5]
 
 
+@pytest.mark.fuzz
 def test_damaged_files_of_every_format_do_not_depend_on_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

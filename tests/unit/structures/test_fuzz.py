@@ -213,7 +213,7 @@ def test_samples_of_damaged_files_cover_every_format():
 
 @pytest.mark.parametrize(
     ("count", "fresh"),
-    [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
+    [(300, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
 )
 def test_damaged_files_give_valid_structures_or_a_reason(
     count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
@@ -247,12 +247,14 @@ def test_arbitrary_text_gives_verdicts(text: str, name: str):
     assert_verdicts(read_structures(text.encode("utf-8", errors="replace"), name, limits=SMALL))
 
 
+@pytest.mark.fuzz
 @FEW
 @given(st.sampled_from(VALID), st.floats(0, 1), st.sampled_from(NAMES))
 def test_truncated_valid_files_give_verdicts(data: bytes, share: float, name: str):
     assert_verdicts(read_structures(data[: int(share * len(data))], name, limits=SMALL))
 
 
+@pytest.mark.fuzz
 @settings(FEW, max_examples=400)
 @given(
     st.sampled_from(VALID),
@@ -267,6 +269,7 @@ def test_valid_files_with_tokens_replaced_give_verdicts(
     assert_verdicts(read_structures(data, "unnamed", limits=SMALL))
 
 
+@pytest.mark.fuzz
 @settings(FEW, max_examples=200)
 @given(st.sampled_from(VALID), st.randoms(use_true_random=False))
 def test_valid_files_with_lines_shuffled_or_dropped_give_verdicts(data: bytes, random):

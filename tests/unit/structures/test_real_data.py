@@ -50,6 +50,7 @@ def test_materials_project_crystals_are_ready_but_for_six_without_hydrogen():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "n", "n_without_hydrogen"),
     [

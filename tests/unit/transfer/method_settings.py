@@ -3,6 +3,11 @@
 QUICK is for what must have learned something, BRIEF for everything else.
 """
 
+import pytest
+
+# Methods whose chains run long by their nature: fits of all settings are among the slow tests.
+LONG = ("btl_pcp_sg",)
+
 FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
 STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
 SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
@@ -100,3 +105,10 @@ BRIEF = {
 BRIEF["stacking"] = {
     name: BRIEF[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")
 }
+
+
+def each_of(methods):
+    """Return a parametrization over methods, of which those that run long are slow tests."""
+    slow = {name: [pytest.mark.slow] if name in LONG else [] for name in methods}
+    values = [pytest.param(methods[name], id=name, marks=slow[name]) for name in methods]
+    return pytest.mark.parametrize("method", values)

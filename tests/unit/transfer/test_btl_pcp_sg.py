@@ -90,6 +90,7 @@ def test_halved_step_resumes_bit_for_bit_and_reports_its_effect(
     ).all() and again.diagnostics.warnings == uninterrupted.diagnostics.warnings
 
 
+@pytest.mark.slow
 def test_halve_with_too_long_a_step_warns(source_of, target):
     """Eight times the step that the widening asks for."""
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
@@ -113,6 +114,7 @@ def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, tar
     assert "chains diverged and were left out" in " ".join(posterior.diagnostics.warnings)
 
 
+@pytest.mark.statistical
 def test_control_variate_at_the_start_leaves_the_posterior(source_of, target):
     longer = SgSampler(chains=4, warmup=100, draws=500, keep=200, batch_size=10, search=100)
     means = [

@@ -118,6 +118,7 @@ def test_arrays_of_a_step_do_not_grow_with_the_rows():
     assert most_held(target_of(30_000)) > 240_000
 
 
+@pytest.mark.statistical
 def test_sghmc_corrects_for_known_batch_noise():
     """On N(mean, 1) with 400 rows of different slopes, batches of 20.
 

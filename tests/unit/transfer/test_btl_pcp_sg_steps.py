@@ -34,6 +34,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2])
 def test_chains_stay_on_few_labels_with_little_noise(seed):
     """60 rows of 40 features, noise 2 % of the labels' spread, hidden layers of 32 and 16.

@@ -25,7 +25,7 @@ from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData, get_method
 from bandgap.transfer.shared.folds import held_out_masks
-from tests.unit.transfer.method_settings import BRIEF, QUICK
+from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 
 DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
@@ -257,7 +257,7 @@ def test_statistics_are_chosen_and_gaps_recalibrated_by_default(method, source, 
     assert (scale.y_mean_eV, scale.y_sd_eV) == (expected.y_mean_eV, expected.y_sd_eV)
 
 
-@every_method
+@each_of(METHODS)
 def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
     """Training gaps moved by -3 eV and halved give the same predictions, moved and halved."""
     x, _ = rows_of(20, seed=4)

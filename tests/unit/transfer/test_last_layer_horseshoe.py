@@ -40,6 +40,7 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
     assert record["trace.tau"].shape == record["trace.sigma"].shape == (2, 400)
 
 
+@pytest.mark.statistical
 def test_intervals_cover_new_observations(source_of):
     """20 targets with 100 rows, 50 new rows each: 95 % within 3 %, four standard errors."""
     inside = []

@@ -52,6 +52,7 @@ def direct(problem, structure, x):
     return base + problem.unit * mean, problem.unit * np.sqrt(variance)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("algorithm", ["exact", "metropolis"])
 @pytest.mark.parametrize("structure", ["isotropic", "source"])
 def test_joint_prediction_is_the_posterior_of_the_target_weights(source_of, structure, algorithm):

@@ -299,6 +299,7 @@ def summary(state):
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["row", "gram", "gram, no line", "truncated", "halves", "plain"])
 def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
     """A draw from the prior, responses given it, two sweeps: again a draw from the prior.

@@ -54,6 +54,7 @@ def move_one_by_one(net, z, state, **settings):
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("move, chains", [(move_together, 3000), (move_one_by_one, 600)])
 @pytest.mark.parametrize(
     "prior_name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)]

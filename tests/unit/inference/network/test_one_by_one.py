@@ -102,6 +102,7 @@ def iteration(net, z, state, prior, frames, generator):
     return z, state
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["point estimate", "inverse gamma"])
 @pytest.mark.parametrize(
     "move, times", [(long_path, 4), (trailing_path, 3), (plain_slices, 3), (iteration, 2)]

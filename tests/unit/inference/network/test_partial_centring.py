@@ -129,6 +129,7 @@ def test_path_with_reversed_momenta_returns(problem):
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-8)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("widths", [(), (0.2, 0.2)])
 @pytest.mark.parametrize("prior_name", ["point estimate", "inverse gamma"])
 def test_paths_keep_the_joint_law_of_weights_scales_and_labels(prior_name, widths):

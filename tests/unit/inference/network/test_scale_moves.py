@@ -73,6 +73,7 @@ def test_moves_along_one_direction_sample_its_density(problem, direction, width,
     assert stats.kstest(ranks, "uniform").pvalue > FALSE_ALARM / 18
 
 
+@pytest.mark.statistical
 @both_ways
 def test_moves_in_all_directions_sample_the_joint_density(problem, together):
     """The reference are 100,000 prior draws weighted with the likelihood."""

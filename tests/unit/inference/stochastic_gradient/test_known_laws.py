@@ -67,6 +67,7 @@ def test_sghmc_subtracts_known_batch_noise_from_its_own_noise():
     assert compensated == pytest.approx(sghmc_variance(eta, alpha), rel=TWO_PERCENT)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("h", [0.01, 0.1])
 @pytest.mark.parametrize("corrected", [True, False])
 def test_msgld_has_the_variance_of_its_lyapunov_equation(h, corrected):
@@ -101,6 +102,7 @@ def test_psgld_that_never_freezes_samples_another_density():
     assert config.warnings()[0].kind == "biased"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.9, 0.99])
 def test_psgld_frozen_after_warmup_samples_the_density(alpha):
     measured = measured_variance(
@@ -110,6 +112,7 @@ def test_psgld_frozen_after_warmup_samples_the_density(alpha):
     assert PsgldConfig(0.002).warnings() == ()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scale, dim, tau", [(1.0, 5, 1.0), (3.0, 5, 1.0), (1.0, 5, 2.0)])
 def test_normalised_steps_give_a_radius_that_does_not_depend_on_the_posterior(scale, dim, tau):
     """G = I (no metric is ever taken in).
@@ -144,6 +147,7 @@ def test_an_old_and_an_unknown_normalisation_are_refused(value, text):
         HamcmcSaConfig(0.05, normalise=value)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "config",
     [

@@ -37,6 +37,7 @@ def exact(d, rho, nu):
         return [float(mpmath.diff(m, at, order) if any(order) else m(*at)) for order in orders]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", NUS)
 def test_value_and_five_derivatives_equal_those_of_60_digits(nu):
     for rho in RHOS:

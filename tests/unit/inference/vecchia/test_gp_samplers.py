@@ -51,6 +51,7 @@ def test_every_first_order_sampler_is_accepted_by_name():
     assert set(get_args(FirstOrder)) == set(CONFIGS) == set(STEPS)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", [name for name in COMPARED if name != "sgfs"])
 def test_samplers_for_comparison_predict_as_the_recommended_one(recommended, name):
     """Means within a third of a standard deviation, which are 20 % narrower to 25 % wider at every

@@ -127,6 +127,7 @@ np.savez(folder / "out.npz", p=draws.p_metal, means=draws.means_eV, sds=draws.sd
     np.testing.assert_array_equal(stored["sds"], draws.sds_eV)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_trees_and_the_same_seed_the_same(
     posterior: MetalsPosterior,
 ) -> None:
