@@ -129,25 +129,28 @@ def test_help_loads_nothing_heavy() -> None:
 def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Path) -> None:
     """Whatever is wrong with the paths is said before torch and numba are imported (1.5 s)."""
     (tmp_path / "gaps.csv").write_text("id,gap_eV\nwater-0,7.0\n", encoding="utf-8")
-    here = ("--structures", waters)
-    named = (*here, "--label", "gap_eV")
+    structures = ("--structures", waters)
+    labelled = (*structures, "--label", "gap_eV")
     absent = tmp_path / "absent"
     out = ("--out", tmp_path / "out")
     demo = ("--source", "demo")
     no_such_file = "absent: there is no such file or folder."
     no_manifest = "absent has no manifest.json."
     errors = [
-        (("transfer", *demo, *here, *out), "Neither was given."),
+        (("transfer", *demo, *structures, *out), "Neither was given."),
         (("transfer", *demo, "--structures", absent, "--label", "gap_eV", *out), no_such_file),
-        (("transfer", *demo, *here, "--labels", absent, *out), no_such_file),
-        (("transfer", "--source", absent, *named, *out), no_manifest),
-        (("transfer", *demo, *named, "--method", "rigde", *out), "method 'rigde' does not exist."),
+        (("transfer", *demo, *structures, "--labels", absent, *out), no_such_file),
+        (("transfer", "--source", absent, *labelled, *out), no_manifest),
+        (
+            ("transfer", *demo, *labelled, "--method", "rigde", *out),
+            "method 'rigde' does not exist.",
+        ),
         (("train-source", "--structures", absent, "--label", "gap_eV", *out), no_such_file),
-        (("compare", "--source", absent, *named, *out), no_manifest),
+        (("compare", "--source", absent, *labelled, *out), no_manifest),
         (("refit", absent, *out), no_manifest),
-        (("predict", "--model", absent, *here, *out), no_manifest),
-        (("compute-next", "--model", absent, *here, *out), no_manifest),
-        (("propose", "--model", absent, *here, "--window", "1:2", *out), no_manifest),
+        (("predict", "--model", absent, *structures, *out), no_manifest),
+        (("compute-next", "--model", absent, *structures, *out), no_manifest),
+        (("propose", "--model", absent, *structures, "--window", "1:2", *out), no_manifest),
     ]
     script = (
         "import json, sys\nfrom typer.testing import CliRunner\nfrom bandgap.cli import app\n"
