@@ -128,7 +128,6 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Path) -> None:
     """Whatever is wrong with the paths is said before torch and numba are imported (1.5 s)."""
-    (tmp_path / "gaps.csv").write_text("id,gap_eV\nwater-0,7.0\n", encoding="utf-8")
     structures = ("--structures", waters)
     labelled = (*structures, "--label", "gap_eV")
     absent = tmp_path / "absent"
