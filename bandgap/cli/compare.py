@@ -10,6 +10,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_inputs,
     chosen_descriptor,
     descriptor_cache,
     load_gaps,
@@ -18,7 +19,7 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.report import print_table
 from bandgap.cli.request_options import parse_settings
-from bandgap.cli.training import source_path
+from bandgap.cli.training import check_source, source_path
 
 if TYPE_CHECKING:
     from bandgap.runs.compared_fits import ComparedFit
@@ -99,8 +100,18 @@ def compare(
     """
     from dataclasses import replace
 
-    from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
     from bandgap.foundation.engines import use_engine
+    from bandgap.storage.result_folders import check_table_folder
+
+    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
+    check_inputs(structures, choice)
+    use_engine(engine, scheduler)
+    check_table_folder(out, RESULTS)
+    folder = source_path(source)
+    check_source(folder)
+
+    # Imported after the inputs were checked, because they import torch.
+    from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.compared_fits import (
         append_fit,
@@ -118,12 +129,8 @@ def compare(
         levels_of,
     )
     from bandgap.runs.near_copies import compared_copies_sentence
-    from bandgap.storage.result_folders import check_table_folder
 
     set_threads()
-    use_engine(engine, scheduler)
-    check_table_folder(out, RESULTS)
-    folder = source_path(source)
     descriptor = chosen_descriptor(preset, species)
     names = methods or quick_methods(transfers=folder is not None)
     settings_by_method = {name: settings_of(name, settings) for name in names}
@@ -131,7 +138,6 @@ def compare(
     comparison = Comparison(
         settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share, by_formula
     )
-    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     levels = levels_of(settings_by_method)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)

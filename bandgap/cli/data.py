@@ -81,8 +81,8 @@ def add_source(
     from bandgap.jobs.sources import MAX_NAME
     from bandgap.storage.manifests import MANIFEST
 
-    set_threads()
     jobs, library, id = _opened(workspace, folder)
+    set_threads()
     if (folder / MANIFEST).is_file():
         check_source(folder)
     job = add_folder(jobs, library, id, folder, name=" ".join(name.split())[:MAX_NAME])
@@ -111,8 +111,8 @@ def add_run(
     from bandgap.jobs.housekeeping import MAX_NAME
     from bandgap.storage.run_archives import opened_run, run_archive
 
-    set_threads()
     jobs, library, id = _opened(workspace, path)
+    set_threads()
     with opened_run(path) as folder:
         check_run(folder)
     data = path.read_bytes() if path.is_file() else run_archive(path)

@@ -178,6 +178,16 @@ class LabelChoice:
             )
 
 
+def check_inputs(paths: Sequence[Path], choice: LabelChoice) -> None:
+    """Raise InputError for a path of structures or a table of labels that does not exist.
+
+    Reading the structures takes longer than this check, so it comes first.
+    """
+    check_exist(paths)
+    if choice.table is not None:
+        check_exist([choice.table])
+
+
 def load_gaps(
     records: Sequence[StructureRecord], choice: LabelChoice
 ) -> tuple[NDArray[np.float64], str]:

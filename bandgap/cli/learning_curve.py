@@ -7,10 +7,10 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import descriptor_cache, load_labelled
+from bandgap.cli.inputs import check_inputs, descriptor_cache, load_labelled
 from bandgap.cli.report import print_table
 from bandgap.cli.run_inputs import inputs_of_run
-from bandgap.cli.training import source_path
+from bandgap.cli.training import check_source, source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
@@ -47,16 +47,14 @@ def learning_curve(
     gives the error with more labels. RUN needs at least 40 labels and 20 held-out structures, and
     is not changed.
     """
-    from bandgap.evaluation.learning_curve import check_numbers
     from bandgap.foundation.csv_tables import csv_text
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.machine import set_threads
-    from bandgap.runs.learning_curve import measure_learning_curve
     from bandgap.runs.parent_test import read_parent
 
-    set_threads()
     use_engine(engine, scheduler)
     parent = read_parent(run)
+    from bandgap.evaluation.learning_curve import check_numbers  # imports pandas
+
     n_test = len(parent.manifest["split"]["test"])
     check_numbers(int(parent.manifest["n"]), n_test, what=str(run))
     inputs = inputs_of_run(
@@ -70,6 +68,9 @@ def learning_curve(
         column=column,
         id_column=id_column,
     )
+    check_inputs(inputs.structures, inputs.labels)
+    source_folder = source_path(inputs.source)
+    check_source(source_folder)
     with progress_bars() as progress:
         data = load_labelled(
             inputs.structures,
@@ -77,9 +78,14 @@ def learning_curve(
             baseline=parent.request.baseline,
             progress=progress,
         )
+        # Imported after the inputs were checked, because they import torch.
+        from bandgap.foundation.machine import set_threads
+        from bandgap.runs.learning_curve import measure_learning_curve
+
+        set_threads()
         curve = measure_learning_curve(
             run,
-            source_path(inputs.source),
+            source_folder,
             data,
             n_seeds=seeds,
             n_sizes=sizes,

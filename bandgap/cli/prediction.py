@@ -14,6 +14,7 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
     check_exist,
+    check_inputs,
     descriptor_cache,
     load_baseline,
     load_gaps,
@@ -99,13 +100,9 @@ def predict(
     settings and its warnings.
     """
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.table import STATUSES
-    from bandgap.runs.companion import UNITS, companion, write_companion
     from bandgap.storage.manifests import read_manifest
 
     check_exist(structures)
-    set_threads()
     use_engine(engine, scheduler)
     manifest = read_manifest(model, kind="run")
     name = str(manifest["request"]["baseline"])
@@ -127,6 +124,9 @@ def predict(
         records = read_or_spool(
             structures, n_in_memory=n_in_memory, is_ahead=is_ahead, progress=progress
         )
+        from bandgap.foundation.machine import set_threads
+
+        set_threads()  # imports torch, so it follows the checks of the inputs
         baseline = None
         if name:
             named_records = records if isinstance(records, list) else records.without_atoms()
@@ -155,6 +155,9 @@ def predict(
                 is_tally_printed=not is_ahead,
                 progress=progress,
             )
+    from bandgap.predictions.table import STATUSES
+    from bandgap.runs.companion import UNITS, companion, write_companion
+
     rows = {status: counts[status] for status in STATUSES}
     body = companion(manifest, request, columns=UNITS, rows=rows)
     for output in (out, extxyz):
@@ -216,30 +219,11 @@ def compute_next(
     They are at the end of the table, with the reason.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
-    from bandgap.foundation.machine import set_threads
     from bandgap.foundation.replacement import write_whole
-    from bandgap.predictions.next_inputs import next_zip, structures_of_records
-    from bandgap.predictions.next_structures import (
-        CHANCE,
-        DISTANCE,
-        IMPROVEMENT,
-        REDUCTION,
-        SD,
-        Criterion,
-        next_structures,
-    )
     from bandgap.predictions.window import Window
-    from bandgap.runs.prediction import predict_with_details
     from bandgap.storage.manifests import read_manifest
 
-    set_threads()
-    criteria: dict[RankBy, Criterion] = {
-        "reduction": REDUCTION,
-        "sd": SD,
-        "distance": DISTANCE,
-        "chance": CHANCE,
-        "improvement": IMPROVEMENT,
-    }
+    check_exist(structures)
     target = Window.parse(window) if window else None
     if rank_by is None:
         rank_by = "reduction" if target is None else "chance"
@@ -254,9 +238,32 @@ def compute_next(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         baseline = load_baseline(records, name, table=baselines) if name else None
+        # Imported after the inputs were checked, because they import torch.
+        from bandgap.foundation.machine import set_threads
+        from bandgap.runs.prediction import predict_with_details
+
+        set_threads()
         predictions, details = predict_with_details(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
+    from bandgap.predictions.next_inputs import next_zip, structures_of_records
+    from bandgap.predictions.next_structures import (
+        CHANCE,
+        DISTANCE,
+        IMPROVEMENT,
+        REDUCTION,
+        SD,
+        Criterion,
+        next_structures,
+    )
+
+    criteria: dict[RankBy, Criterion] = {
+        "reduction": REDUCTION,
+        "sd": SD,
+        "distance": DISTANCE,
+        "chance": CHANCE,
+        "improvement": IMPROVEMENT,
+    }
     ranked = next_structures(
         predictions,
         details,
@@ -329,6 +336,7 @@ def evaluate(
         level_of_theory=level_of_theory,
         id_column=id_column,
     )
+    check_inputs(structures, choice)
     table = read_predictions(predictions)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)

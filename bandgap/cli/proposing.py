@@ -9,7 +9,7 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import descriptor_cache, load_structures, print_note
+from bandgap.cli.inputs import check_exist, descriptor_cache, load_structures, print_note
 from bandgap.cli.zipped_run import takes_zipped_run
 
 if TYPE_CHECKING:
@@ -92,9 +92,18 @@ def propose(
     and counts.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
-    from bandgap.foundation.machine import set_threads
     from bandgap.foundation.replacement import write_whole
     from bandgap.predictions.window import Window
+    from bandgap.storage.manifests import read_manifest
+
+    target = Window.parse(window)
+    if generator is not None and generate_by != "network":
+        raise typer.BadParameter("--generator is for --by network. Add it, or leave it out.")
+    check_exist(structures)
+    read_manifest(model, kind="run")
+
+    # Imported after the inputs were checked, because they import torch.
+    from bandgap.foundation.machine import set_threads
     from bandgap.proposals.candidates import known_molecules
     from bandgap.proposals.chemistry import rdkit_module
     from bandgap.runs.companion import write_companion
@@ -102,14 +111,12 @@ def propose(
     from bandgap.runs.proposal_files import description, extxyz_text, notes
 
     settings = ProposalSettings(
-        Window.parse(window),
+        target,
         count=count,
         n_generated=generated,
         n_compared=compared,
         seed=seed,
     )
-    if generator is not None and generate_by != "network":
-        raise typer.BadParameter("--generator is for --by network. Add it, or leave it out.")
     rdkit_module()
     check_model(model)
     set_threads()

@@ -2,10 +2,10 @@
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import descriptor_cache, load_labelled, print_note
+from bandgap.cli.inputs import check_inputs, descriptor_cache, load_labelled, print_note
 from bandgap.cli.report import print_run
 from bandgap.cli.run_inputs import inputs_of_run
-from bandgap.cli.training import source_path
+from bandgap.cli.training import check_source, source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
@@ -31,13 +31,10 @@ def refit(
     another place. They must have the same content.
     """
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.machine import set_threads
     from bandgap.runs.parent_test import read_parent
-    from bandgap.runs.refit import refit_run
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
-    set_threads()
     use_engine(engine, scheduler)
     parent = read_parent(run)
     inputs = inputs_of_run(
@@ -51,7 +48,9 @@ def refit(
         column=column,
         id_column=id_column,
     )
+    check_inputs(inputs.structures, inputs.labels)
     source_folder = source_path(inputs.source)
+    check_source(source_folder)
     check_result_folder(out, kind="run", inputs=[source_folder, run])
     with progress_bars() as progress:
         data = load_labelled(
@@ -60,6 +59,11 @@ def refit(
             baseline=parent.request.baseline,
             progress=progress,
         )
+        # Imported after the inputs were checked, because they import torch.
+        from bandgap.foundation.machine import set_threads
+        from bandgap.runs.refit import refit_run
+
+        set_threads()
         folder = refit_run(
             run,
             source_folder,

@@ -17,12 +17,15 @@ def report(
 
     The file needs no network. It contains nothing that is not in RUN.
     """
-    from bandgap.jobs.shell_commands import stored_command
-    from bandgap.runs.html_report import ReportText, write_report
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.run_archives import opened_run
 
     with opened_run(run) as folder:
-        command = stored_command(read_manifest(folder, kind="run"))
+        manifest = read_manifest(folder, kind="run")
+        # Imported after the run was found, because they import pandas.
+        from bandgap.jobs.shell_commands import stored_command
+        from bandgap.runs.html_report import ReportText, write_report
+
+        command = stored_command(manifest)
         write_report(folder, out, text=ReportText(title=title, command=command))
     typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")

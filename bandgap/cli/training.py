@@ -9,6 +9,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_inputs,
     descriptor_cache,
     descriptor_of,
     load_labelled,
@@ -30,9 +31,17 @@ def source_path(source: Path) -> Path | None:
     Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and
     "none" is None.
     """
-    from bandgap.datasets.demo import folder_of_source
+    from bandgap.datasets.demo_files import folder_of_source
 
     return folder_of_source(source)
+
+
+def check_source(folder: Path | None) -> None:
+    """Raise ArtifactError unless there is no source, or the folder has the manifest of one."""
+    from bandgap.storage.manifests import manifest_kind, read_manifest
+
+    if folder is not None and manifest_kind(folder) != "sources":
+        read_manifest(folder, kind="source")
 
 
 def _list_methods(is_requested: bool) -> None:
@@ -80,45 +89,58 @@ def train_source(
     `bandgap transfer --source` starts from the folder that it writes.
     """
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.machine import set_threads
-    from bandgap.runs.source import check_network, train_source_run
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
-    set_threads()
+    choice = None
+    if oe62 is not None and (structures or label or labels):
+        raise typer.BadParameter(
+            "--oe62 contains structures and gaps: leave out --structures and --label(s)."
+        )
+    if oe62 is None:
+        if not structures:
+            raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
+        choice = LabelChoice(
+            label,
+            labels,
+            unit=unit,
+            column=column,
+            level_of_theory=level_of_theory,
+            id_column=id_column,
+        )
+        check_inputs(structures, choice)
     use_engine(engine, scheduler)
     check_result_folder(out, kind="source")
     is_graph = request.network == "megnet"
-    check_network(request)
-    if not is_graph:
+    if is_graph:
+        from bandgap.runs.source import check_network
+
+        check_network(request)
+    else:
         descriptor_of(request.preset, request.species)
     with progress_bars() as progress:
-        if oe62 is not None:
-            if structures or label or labels:
-                raise typer.BadParameter(
-                    "--oe62 contains structures and gaps: leave out --structures and --label(s)."
-                )
+        if choice is None:
+            assert oe62 is not None
             data = _oe62_set(oe62, level, level_of_theory, progress=progress)
         else:
-            if not structures:
-                raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
-            choice = LabelChoice(
-                label,
-                labels,
-                unit=unit,
-                column=column,
-                level_of_theory=level_of_theory,
-                id_column=id_column,
-            )
             data = load_labelled(structures, choice, progress=progress)
         clock = EpochClock(progress, f"training the {'graph' if is_graph else 'source'} network")
-        folder = train_source_run(data, request, out=out, cache=descriptor_cache(), progress=clock)
-    print_run(folder, read_manifest(folder, kind="source"))
+        _train(data, request, out=out, progress=clock)
+    print_run(out, read_manifest(out, kind="source"))
     if clock.sentence:
         typer.echo(f"graph network: {clock.sentence}" if is_graph else clock.sentence)
     print_note(
-        f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN"
+        f"Next: bandgap transfer --source {out} --structures CRYSTALS --labels CSV --out RUN"
     )
+
+
+def _train(data: "LabelledSet", request: SourceRequest, *, out: Path, progress: Progress) -> None:
+    # Imported after the inputs were checked, because they import torch.
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.source import train_source_run
+
+    set_threads()
+    train_source_run(data, request, out=out, cache=descriptor_cache(), progress=progress)
 
 
 def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progress) -> "LabelledSet":
@@ -164,15 +186,8 @@ def transfer(
     resumes from the last checkpoint, with the same result.
     """
     from bandgap.foundation.engines import use_engine
-    from bandgap.foundation.machine import set_threads
-    from bandgap.runs.proposal import method_and_levels
-    from bandgap.runs.transfer import transfer_run
-    from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
-    set_threads()
-    use_engine(engine, scheduler)
-    check_result_folder(out, kind="run", inputs=[source_path(source)])
     choice = LabelChoice(
         label,
         labels,
@@ -181,29 +196,70 @@ def transfer(
         level_of_theory=level_of_theory,
         id_column=id_column,
     )
+    check_inputs(structures, choice)
+    use_engine(engine, scheduler)
+    source_folder = source_path(source)
+    check_source(source_folder)
+    if request.method is not None:
+        from bandgap.transfer import check_method_name
+
+        check_method_name(request.method)
+    check_result_folder(out, kind="run", inputs=[source_folder])
     with progress_bars() as progress:
         data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)
-        folder_of_source = source_path(source)
-        method, levels, proposal = method_and_levels(
-            request.method,
-            request.levels,
-            data.records,
-            data.gaps_eV,
-            has_source=folder_of_source is not None,
-            level_of_theory=data.level_of_theory,
-            n=request.n,
-        )
-        if proposal is not None:
-            print_note(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
-        folder = transfer_run(
-            folder_of_source,
+        folder = _transferred(
+            source_folder,
             data,
-            request.changed(method=method, levels=levels),
+            request,
             out=out,
-            cache=descriptor_cache(),
-            inputs=RunInputs(source, tuple(structures), choice).to_values(),
+            inputs=RunInputs(source, tuple(structures), choice),
             progress=progress,
         )
+    _print_result(folder)
+
+
+def _transferred(
+    source_folder: Path | None,
+    data: "LabelledSet",
+    request: TransferRequest,
+    *,
+    out: Path,
+    inputs: RunInputs,
+    progress: Progress,
+) -> Path:
+    """Learn from the data, by the proposed method if the request names none; return the folder."""
+    # Imported after the inputs were checked, because they import torch.
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.proposal import method_and_levels
+    from bandgap.runs.transfer import transfer_run
+
+    set_threads()
+    method, levels, proposal = method_and_levels(
+        request.method,
+        request.levels,
+        data.records,
+        data.gaps_eV,
+        has_source=source_folder is not None,
+        level_of_theory=data.level_of_theory,
+        n=request.n,
+    )
+    if proposal is not None:
+        print_note(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
+    return transfer_run(
+        source_folder,
+        data,
+        request.changed(method=method, levels=levels),
+        out=out,
+        cache=descriptor_cache(),
+        inputs=inputs.to_values(),
+        progress=progress,
+    )
+
+
+def _print_result(folder: Path) -> None:
+    """Print the figures of a run, and the commands that usually follow."""
+    from bandgap.storage.manifests import read_manifest
+
     manifest = read_manifest(folder, kind="run")
     print_run(folder, manifest)
     start = "Next"

@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from bandgap.datasets.demo_files import data_folder as data_folder  # noqa: PLC0414 (re-export)
+from bandgap.datasets.demo_files import demo_source_folder as demo_source_folder  # noqa: PLC0414
+from bandgap.datasets.demo_files import inorganic_folder as inorganic_folder  # noqa: PLC0414
+from bandgap.datasets.demo_files import (
+    inorganic_source_folder as inorganic_source_folder,  # noqa: PLC0414
+)
 from bandgap.datasets.demo_files import unlabelled_cifs as unlabelled_cifs  # noqa: PLC0414
 from bandgap.datasets.table import LabelledSet
-from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
 DemoName = Literal["molecules", "crystals"]
 InorganicName = Literal["source", "target"]
 
-INORGANIC = "inorganic"  # folder of the inorganic demo
 HELD_OUT = "held out"  # value in the column `part` of its tables
 
 
@@ -92,36 +95,6 @@ def _load(folder: Path, name: str) -> DemoSet:
         name=name,
         table=table,
     )
-
-
-def demo_source_folder() -> Path:
-    """Return the folder of the source network that was trained on the demo molecules."""
-    return data_folder() / "source_model"
-
-
-def inorganic_folder() -> Path:
-    """Return the folder of the inorganic demo: its sets, their manifest, and its source network."""
-    return data_folder() / INORGANIC
-
-
-def inorganic_source_folder() -> Path:
-    """Return the folder of the source network that was trained on the inorganic crystals."""
-    return inorganic_folder() / "source_model"
-
-
-def folder_of_source(source: Path | str | None) -> Path | None:
-    """Return the folder of a source model.
-
-    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models, and
-    "none" is None. Raises InputError if `source` is not a path.
-    """
-    if source is None:
-        return None
-    folder = as_folder(source, name="source")
-    shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
-    if folder.exists() or str(folder) not in (*shipped, "none"):
-        return folder
-    return None if str(folder) == "none" else shipped[str(folder)]()
 
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:

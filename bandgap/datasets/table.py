@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,10 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 from bandgap.structures.elements import ELEMENTS
-from bandgap.structures.near_copies import NearCopies
-from bandgap.structures.same_crystals import crystal_groups
+
+if TYPE_CHECKING:
+    # Imported when a split needs it; a prediction does not.
+    from bandgap.structures.near_copies import NearCopies
 
 NO_BASELINE = "has no value in the baseline's column."
 
@@ -95,11 +97,15 @@ class Table:
     @cached_property
     def crystals(self) -> list[int]:
         """Number of the crystal of every structure: the row of its first occurrence."""
+        from bandgap.structures.same_crystals import crystal_groups
+
         return [int(row) for row in crystal_groups(self.records)]
 
     @cached_property
-    def near_copies(self) -> NearCopies:
+    def near_copies(self) -> "NearCopies":
         """The structures in the form in which near-copies are looked for."""
+        from bandgap.structures.near_copies import NearCopies
+
         return NearCopies(self.records)
 
     @property

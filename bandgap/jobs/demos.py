@@ -31,7 +31,7 @@ def _molecular_crystals() -> DemoSet:
 
 
 def _molecules_folder() -> Path:
-    from bandgap.datasets.demo import demo_source_folder
+    from bandgap.datasets.demo_files import demo_source_folder
 
     return demo_source_folder()
 
@@ -43,7 +43,7 @@ def _crystals_with_c_and_h() -> DemoSet:
 
 
 def _inorganic_folder() -> Path:
-    from bandgap.datasets.demo import inorganic_source_folder
+    from bandgap.datasets.demo_files import inorganic_source_folder
 
     return inorganic_source_folder()
 

@@ -6,9 +6,11 @@ structure are normal scores of its conditional distribution. They are stratified
 chain, so that their quantiles are those of the mixture.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,11 +19,14 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
-from bandgap.inference.vecchia.kriging import Observed, predict
-from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.networks.perceptron import Params, hidden_features, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
+
+if TYPE_CHECKING:
+    # Imported when predicting, because they import numba.
+    from bandgap.inference.vecchia.kriging import Kriged
+    from bandgap.inference.vecchia.likelihood import Theta
 
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024
@@ -140,6 +145,8 @@ class DeepKernelPosterior:
     @property
     def thetas(self) -> list[Theta]:
         """The draws of the scales, chain after chain."""
+        from bandgap.inference.vecchia.likelihood import Theta
+
         return [Theta(*map(float, row)) for row in self.theta.reshape(-1, 4)]
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
@@ -154,17 +161,8 @@ class DeepKernelPosterior:
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
         points, trend = self._rowwise_coordinates_and_trend(features)
-        observed = Observed(self.points, self.trend, self.gaps)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
-        kriged = predict(
-            observed,
-            self.thetas,
-            betas,
-            points,
-            trend,
-            m=self.predict_from,
-            precision_beta=self.precision,
-        )
+        kriged = self._kriged(self.thetas, betas, points, trend, precision_beta=self.precision)
         sd = np.sqrt(kriged.latent)
         draws = kriged.mean[:, None] + sd[:, None] * self._scores[:, :, None]
         noise = self.theta.reshape(-1, 4)[:, 3:]
@@ -184,12 +182,34 @@ class DeepKernelPosterior:
 
     def far_share(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the sd of the noise-free gap over the sd far from all data, (n,), from 0 to 1."""
+        from bandgap.inference.vecchia.likelihood import Theta
+
         points, trend = self._rowwise_coordinates_and_trend(features)
-        observed = Observed(self.points, self.trend, self.gaps)
         theta = Theta(*np.median(self.theta.reshape(-1, 4), axis=0))
         beta = self.beta.reshape(-1, self.beta.shape[-1]).mean(axis=0)
-        kriged = predict(observed, [theta], beta[None], points, trend, m=self.predict_from)
+        kriged = self._kriged([theta], beta[None], points, trend)
         return np.asarray(np.sqrt(kriged.latent[0] / theta.sigma2))
+
+    def _kriged(
+        self,
+        thetas: Sequence[Theta],
+        betas: Floats,
+        points: Floats,
+        trend: Floats,
+        *,
+        precision_beta: Floats | None = None,
+    ) -> Kriged:
+        from bandgap.inference.vecchia.kriging import Observed, predict
+
+        return predict(
+            Observed(self.points, self.trend, self.gaps),
+            thetas,
+            betas,
+            points,
+            trend,
+            m=self.predict_from,
+            precision_beta=precision_beta,
+        )
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""

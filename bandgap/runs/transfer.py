@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bandgap.datasets.checked import checked_set
-from bandgap.datasets.demo import folder_of_source
+from bandgap.datasets.demo_files import folder_of_source
 from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_without_features
 from bandgap.descriptors import DescriptorConfig, config_for

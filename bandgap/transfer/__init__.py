@@ -59,10 +59,18 @@ METHODS: Mapping[str, "Method"] = Registry(
 )
 
 
-def get_method(name: str) -> "Method":
-    """Return the method of this name; raises ConfigError that lists the names."""
+def check_method_name(name: str) -> None:
+    """Raise ConfigError, which lists the names, if there is no method of this name.
+
+    It imports no method.
+    """
     if name not in METHODS:
         raise ConfigError(f"transfer method {name!r} does not exist. Accepted: {', '.join(NAMES)}.")
+
+
+def get_method(name: str) -> "Method":
+    """Return the method of this name; raises ConfigError that lists the names."""
+    check_method_name(name)
     return METHODS[name]
 
 
@@ -82,7 +90,15 @@ def without_source(name: str) -> "Method":
     return method
 
 
-__all__ = ["METHODS", "NAMES", "Method", "TargetData", "get_method", "without_source"]
+__all__ = [
+    "METHODS",
+    "NAMES",
+    "Method",
+    "TargetData",
+    "check_method_name",
+    "get_method",
+    "without_source",
+]
 
 __getattr__ = names_of(
     __name__,

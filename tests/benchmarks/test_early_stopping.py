@@ -42,7 +42,8 @@ def test_the_difference_is_paired_over_splits():
 
 
 def test_the_thesis_has_its_own_patience_and_factor_and_nothing_else():
-    ours, paper = SETTINGS[OURS], SETTINGS[PAPER]
+    ours = SETTINGS[OURS]
+    paper = SETTINGS[PAPER]
     assert (paper.patience, paper.plateau_factor) == (6, 0.7)
     assert (paper.learning_rate, paper.batch_size) == (ours.learning_rate, ours.batch_size)
 

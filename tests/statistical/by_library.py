@@ -24,7 +24,8 @@ def source_of(theta_hat, *, sds=None):
 
     With `sds` it has a variational posterior.
     """
-    p, hidden = theta_hat[0].shape[1] - 1, tuple(layer.shape[0] for layer in theta_hat[:-1])
+    p = theta_hat[0].shape[1] - 1
+    hidden = tuple(layer.shape[0] for layer in theta_hat[:-1])
     source = SourceModel(
         parameters_of(theta_hat),
         NetworkConfig(p, hidden),

@@ -37,7 +37,9 @@ from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
 pytestmark = pytest.mark.statistical
 
-N, P, HIDDEN = 10, 12, (5, 4)
+N = 10
+P = 12
+HIDDEN = (5, 4)
 PLAIN_CHAINS = 100
 ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations do
 
@@ -89,7 +91,9 @@ def by_definition(problem, centre):
     leaves = [layer.clone().requires_grad_(True) for layer in theta_hat]
     rows = [torch.autograd.grad(value, leaves, retain_graph=True) for value in plain(leaves, x)]
     alpha = torch.stack([torch.stack([(g**2).sum() for g in row]) for row in rows])  # (N, L)
-    b, lam, n_layers = 0.2 * float(y.var()), 1.0, len(theta_hat)
+    b = 0.2 * float(y.var())
+    lam = 1.0
+    n_layers = len(theta_hat)
     sizes = [layer.numel() for layer in theta_hat]
 
     def unpack(q):
@@ -103,7 +107,8 @@ def by_definition(problem, centre):
 
     def log_density(q):
         z, u, s, c, theta = unpack(q)
-        tau, variance = torch.exp(u), torch.exp(2 * s)
+        tau = torch.exp(u)
+        variance = torch.exp(2 * s)
         at = tau[:, None] * (c @ alpha.T) / variance[:, None]
         d = torch.sqrt((at - torch.log1p(at)).mean(-1))
         slope = (at**2 / (1 + at)).mean(-1) / tau / (2 * d)  # d'(tau)
@@ -157,7 +162,8 @@ def test_recorded_means_are_those_of_plain_hamiltonian_monte_carlo(problem):
     assert_same_means(mean, error, recorded("btl_pcp", centre))
 
 
-RANKS, BINS = 20, 10
+RANKS = 20
+BINS = 10
 FALSE_ALARM = 1e-3  # of the check as a whole
 
 
@@ -185,7 +191,8 @@ def ranked(theta, state, y, x, new):
 
     These are scales, f at two new inputs, and the log likelihood of the data.
     """
-    log_sigma, parts = state[..., 0], state[..., 1:]
+    log_sigma = state[..., 0]
+    parts = state[..., 1:]
     log_t = torch.logsumexp(parts, -1)
     misfit = ((y - plain(theta, x)) ** 2).sum(-1)
     likelihood = -x.shape[0] * log_sigma - 0.5 * misfit * torch.exp(-2 * log_sigma)

@@ -16,10 +16,14 @@ from tests.unit.inference.network.problems import plain, raw
 
 pytestmark = pytest.mark.statistical
 
-N, TESTED, P, HIDDEN = 2000, 400, 8, (6, 4)
+N = 2000
+TESTED = 400
+P = 8
+HIDDEN = (6, 4)
 # Standard deviations of every weight about the source's and of the noise of the labels; those of
 # the source's values are about 0.5.
-MOVED, NOISE = 0.1, 0.3
+MOVED = 0.1
+NOISE = 0.3
 
 
 def problem(seed):
@@ -49,12 +53,14 @@ def test_predictions_by_mini_batches_are_those_of_full_hmc():
     to 0.068, 0.996 to 1.005, and 0.
     """
     source, data, x, y = problem(seed=0)
-    exact, ours = METHODS["btl_pcp_pe"], METHODS["btl_pcp_sg"]
+    exact = METHODS["btl_pcp_pe"]
+    ours = METHODS["btl_pcp_sg"]
     long = ours.configure({"sampler": {"warmup": 1500, "draws": 4000, "keep": 400}})
     full = exact.fit(source, data, exact.configure({}), seed=0, device="cpu")
     part = ours.fit(source, data, long, seed=0, device="cpu")
     assert full.diagnostics.figures["rhat_max"] < 1.05
-    one, other = full.mean_draws_eV(x), part.mean_draws_eV(x)
+    one = full.mean_draws_eV(x)
+    other = part.mean_draws_eV(x)
     assert np.median(diagnostics.rhat(other)) < 1.05
     sd = one.std((0, 1))
     away = np.median(np.abs(other.mean((0, 1)) - one.mean((0, 1))) / sd)

@@ -31,7 +31,9 @@ from tests.unit.inference.network.problems import plain, raw, sds_of
 
 pytestmark = pytest.mark.statistical
 
-N, P, HIDDEN = 6, 3, (3, 2)
+N = 6
+P = 3
+HIDDEN = (3, 2)
 LAYERS = len(HIDDEN) + 1
 SHARE = 0.2  # b is this share of the variance of the labels
 SAMPLER = SamplerConfig(CHAINS, warmup=100, draws=150, keep=75 * CHAINS, angle=1.0)
@@ -78,9 +80,11 @@ def simulate(prior, problem, quantities, *, draws):
     The weights of draws are the likelihood of the labels.
     """
     _, _, x, y, new = problem
-    b, shape = SHARE * float(y.var()), 2.0 + N / 2
+    b = SHARE * float(y.var())
+    shape = 2.0 + N / 2
     rng = np.random.default_rng(SEED)
-    values, weights = [], []
+    values = []
+    weights = []
     for _ in range(draws // BATCH):
         theta, scales = prior(rng)
         misfit = ((y - plain(theta, x)) ** 2).sum(-1).numpy()

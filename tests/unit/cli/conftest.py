@@ -83,11 +83,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(run: Run, waters: Path, tmp_path: Path) -> Path:
     """A run that samples a network of toy size."""
-    source, model, data = (
-        tmp_path / "source",
-        tmp_path / "run",
-        ("--structures", waters, "--label", "gap_eV"),
-    )
+    source = tmp_path / "source"
+    model = tmp_path / "run"
+    data = ("--structures", waters, "--label", "gap_eV")
     sets = f"train-sources near={waters} --label gap_eV --species H O --hidden 8".split()
     trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
     assert trained.exit_code == 0, trained.output

@@ -78,7 +78,8 @@ def test_bar_shows_rate_and_remaining_time() -> None:
 
 
 def test_time_of_an_epoch_is_the_median_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, passed = [0.0], []
+    now = [0.0]
+    passed = []
     monkeypatch.setattr(bars_module.time, "perf_counter", lambda: now[0])
     clock = EpochClock(passed.append, "training")
     assert clock.sentence == ""

@@ -20,7 +20,8 @@ H -0.758 0.000 0.504
 def rows_of(n: int, *, seed: int) -> list[dict[str, float]]:
     """Waters with a dear gap: 1 eV, 1.2 times a random cheap gap, and a term of their height."""
     rng = np.random.default_rng(seed)
-    heights, cheap = rng.uniform(-0.3, 0.0, n), rng.uniform(3.0, 7.0, n)
+    heights = rng.uniform(-0.3, 0.0, n)
+    cheap = rng.uniform(3.0, 7.0, n)
     gaps = 1.0 + 1.2 * cheap + 2.0 * heights + rng.normal(0.0, 0.02, n)
     return [{"k": k, "gap": gaps[k], "cheap": cheap[k], "height": heights[k]} for k in range(n)]
 
@@ -50,11 +51,10 @@ def predicted(path: Path) -> np.ndarray:
 def test_difference_to_a_column_is_learned_and_predicted_with(
     run: Run, tmp_path: Path, method: str
 ) -> None:
-    learned, new = rows_of(40, seed=0), rows_of(12, seed=1)
-    crystals, new_crystals = (
-        write_frames(tmp_path / "a.extxyz", learned),
-        write_frames(tmp_path / "b.extxyz", new),
-    )
+    learned = rows_of(40, seed=0)
+    new = rows_of(12, seed=1)
+    crystals = write_frames(tmp_path / "a.extxyz", learned)
+    new_crystals = write_frames(tmp_path / "b.extxyz", new)
     table = write_table(tmp_path / "gaps.csv", learned, "gap_eV", "gap_pbe_eV")
     data = (
         f"--structures {crystals} --labels {table} --method {method} --n 30 --n-test 10"
@@ -119,7 +119,8 @@ def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
 
 def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Path) -> None:
     """The same run and the same predictions follow from a baseline in eV and in Hartree."""
-    slopes, means = [], []
+    slopes = []
+    means = []
     for unit, factor in (("eV", 1.0), ("Ha", 27.211386245988)):
         rows = [
             [{**row, "cheap": row["cheap"] / factor} for row in rows_of(n, seed=seed)]
@@ -130,7 +131,8 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
         for path, frames in zip((learned, new), rows, strict=True):
             path.write_text("".join(frame.format(**row) for row in frames))
         data = ("--structures", learned, "--label", "gap_eV", "--baseline-column", f"cheap_{unit}")
-        folder, out = tmp_path / f"run_{unit}", tmp_path / f"{unit}.csv"
+        folder = tmp_path / f"run_{unit}"
+        out = tmp_path / f"{unit}.csv"
         words = ("--source", "none", *data, "--method", "kernel_ridge", "--out", folder)
         assert run("transfer", *words).exit_code == 0
         slopes.append(

@@ -1,5 +1,6 @@
 """Errors as one plain message, exit codes, help texts and the start-up of the command line."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,50 @@ def test_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1].split() == ["LOADED"]
+
+
+def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Path) -> None:
+    """Whatever is wrong with the paths is said before torch and numba are imported (1.5 s)."""
+    structures = ("--structures", waters)
+    labelled = (*structures, "--label", "gap_eV")
+    absent = tmp_path / "absent"
+    out = ("--out", tmp_path / "out")
+    demo = ("--source", "demo")
+    no_such_file = "absent: there is no such file or folder."
+    no_manifest = "absent has no manifest.json."
+    errors = [
+        (("transfer", *demo, *structures, *out), "Neither was given."),
+        (("transfer", *demo, "--structures", absent, "--label", "gap_eV", *out), no_such_file),
+        (("transfer", *demo, *structures, "--labels", absent, *out), no_such_file),
+        (("transfer", "--source", absent, *labelled, *out), no_manifest),
+        (
+            ("transfer", *demo, *labelled, "--method", "rigde", *out),
+            "method 'rigde' does not exist.",
+        ),
+        (("train-source", "--structures", absent, "--label", "gap_eV", *out), no_such_file),
+        (("compare", "--source", absent, *labelled, *out), no_manifest),
+        (("refit", absent, *out), no_manifest),
+        (("predict", "--model", absent, *structures, *out), no_manifest),
+        (("compute-next", "--model", absent, *structures, *out), no_manifest),
+        (("propose", "--model", absent, *structures, "--window", "1:2", *out), no_manifest),
+    ]
+    script = (
+        "import json, sys\nfrom typer.testing import CliRunner\nfrom bandgap.cli import app\n"
+        "words = json.loads(sys.argv[1])\n"
+        "results = [CliRunner().invoke(app, command) for command in words]\n"
+        "slow = {'torch', 'dscribe', 'ase', 'sklearn', 'pandas', 'numba', 'scipy.stats'}\n"
+        "print(json.dumps([[r.exit_code, ' '.join(r.stderr.split())] for r in results]))\n"
+        "print('LOADED', *(slow & set(sys.modules)))"
+    )
+    commands = json.dumps([[str(word) for word in words] for words, _ in errors])
+    result = subprocess.run(
+        [sys.executable, "-c", script, commands], capture_output=True, text=True, check=True
+    )
+    output, loaded = result.stdout.splitlines()[-2:]
+    for (words, text), (code, stderr) in zip(errors, json.loads(output), strict=True):
+        assert text in stderr, (words, stderr)
+        assert code in (1, 2), words
+    assert loaded.split() == ["LOADED"]
 
 
 def test_path_that_does_not_exist_is_named_without_traceback(shell: Shell, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(
     first = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
     second = permuted(first, tmp_path / "second.extxyz")
     words = (*WORDS, "--method", "kernel_ridge", "--n-test", "15")
-    shared, alone = tmp_path / "shared", tmp_path / "alone"
+    shared = tmp_path / "shared"
+    alone = tmp_path / "alone"
     assert run(*words, "--structures", first, "--out", shared).exit_code == 0
     again = run(*words, "--structures", second, "--out", shared)
     assert run(*words, "--structures", second, "--out", alone).exit_code == 0

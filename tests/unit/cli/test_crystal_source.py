@@ -59,7 +59,9 @@ def source(crystals: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_output_for_a_source_of_crystals_does_not_name_molecules(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
-    source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
+    source = tmp_path / "source"
+    model = tmp_path / "run"
+    table = tmp_path / "predictions.csv"
     data = ("--structures", crystals, "--label", "gap_eV")
     done = [
         run(
@@ -128,11 +130,9 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
 def test_crystals_of_any_elements_are_learned_from_without_a_source(
     run: Run, crystals: Path, tmp_path: Path
 ) -> None:
-    data, model, table = (
-        ("--structures", crystals, "--label", "gap_eV"),
-        tmp_path / "run",
-        tmp_path / "new.csv",
-    )
+    data = ("--structures", crystals, "--label", "gap_eV")
+    model = tmp_path / "run"
+    table = tmp_path / "new.csv"
     quick = ("--method", "gaussian_process", "--n", "30", "--n-test", "20")
     done = run("transfer", "--source", "none", *data, *quick, "--out", model)
     assert done.exit_code == 0

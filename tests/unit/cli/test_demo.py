@@ -19,7 +19,8 @@ SAMPLED = {"rhat_max", "ess_min", "c_mean", "divergences"}
 
 @pytest.mark.slow
 def test_demo_writes_both_runs_their_tables_and_the_figures(shell: Shell, tmp_path: Path) -> None:
-    out, figures = tmp_path / "demo", tmp_path / "figures.json"
+    out = tmp_path / "demo"
+    figures = tmp_path / "figures.json"
     result = shell("demo", "--out", out, "--json", figures)
     assert result.returncode == 0, result.stderr
     written = json.loads(figures.read_text())
@@ -45,7 +46,8 @@ def test_demo_writes_both_runs_their_tables_and_the_figures(shell: Shell, tmp_pa
     ).split()
     making = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert making.returncode == 0, making.stderr
-    fresh, shipped = json.loads(again.read_text()), json.loads(SHOWN_ON_HOME.read_text())
+    fresh = json.loads(again.read_text())
+    shipped = json.loads(SHOWN_ON_HOME.read_text())
     assert fresh.keys() == shipped.keys() and fresh["crystals"]["id"] == shipped["crystals"]["id"]
     # Another machine's arithmetic gives other chains of the same posterior: 150 effective draws of
     # a spread of 0.36 eV.

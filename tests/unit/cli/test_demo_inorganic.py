@@ -12,10 +12,8 @@ from bandgap.evaluation.metrics import coverage, rmse
 from bandgap.predictions.table import read_predictions_csv
 from tests.unit.cli.conftest import Shell
 
-TRANSFERS, ALONE = (
-    ("feature_gp", "last_layer_horseshoe", "fine_tune"),
-    ("gaussian_process", "gradient_boosting", "target_only"),
-)
+TRANSFERS = ("feature_gp", "last_layer_horseshoe", "fine_tune")
+ALONE = ("gaussian_process", "gradient_boosting", "target_only")
 
 
 @pytest.mark.slow

@@ -150,7 +150,8 @@ def test_evaluate_without_one_source_of_gaps_is_a_usage_error(
 def test_evaluate_of_other_structures_says_that_ids_differ(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:
-    table, other = tmp_path / "predictions.csv", tmp_path / "others.extxyz"
+    table = tmp_path / "predictions.csv"
+    other = tmp_path / "others.extxyz"
     predicted().to_csv(table)
     other.write_text(waters.read_text().replace("water-", "ice-"))
     result = run("evaluate", "--predictions", table, "--structures", other, "--label", "gap_eV")
@@ -206,7 +207,8 @@ def test_evaluate_of_another_file_than_a_table_is_refused(run: Run, waters: Path
 def test_evaluate_reads_the_unit_of_the_label_from_its_name(
     run: Run, table: Path, waters: Path, tmp_path: Path
 ) -> None:
-    text, figures = waters.read_text(), {}
+    text = waters.read_text()
+    figures = {}
     in_hartree = re.sub(
         r"gap_eV=([\d.]+)", lambda m: f"gap_Ha={float(m[1]) / 27.211386245988:.10f}", text
     )

@@ -20,7 +20,8 @@ UNFINISHED = "It has 0 complete rows and is unfinished. Free"
 def test_predict_on_a_full_disk_leaves_no_table_that_looks_finished(
     tmp_path: Path, model: Path, waters: Path, chunk: int, state: str, names: list[str]
 ) -> None:
-    disk, many = tmp_path / "disk", tmp_path / "many.extxyz"
+    disk = tmp_path / "disk"
+    many = tmp_path / "many.extxyz"
     disk.mkdir()
     many.write_text(waters.read_text() * 20)
     mounted = f"mount -t tmpfs -o size=8k none {disk}"

@@ -16,7 +16,9 @@ from tests.unit.cli.conftest import Run, Shell
 def test_journey_from_molecules_to_evaluated_predictions(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
+    source = tmp_path / "source"
+    model = tmp_path / "run"
+    table = tmp_path / "predictions.csv"
     trained = run(
         *f"train-source --structures {folder / 'molecules.extxyz'} --label gap_eV".split(),
         *f"--species H O --device cpu --out {source}".split(),
@@ -75,7 +77,8 @@ def test_journey_from_molecules_to_evaluated_predictions(
 def test_crystals_held_back_give_conformal_intervals_in_the_table(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    model, table = tmp_path / "run", tmp_path / "predictions.csv"
+    model = tmp_path / "run"
+    table = tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
     words = "--label gap_eV --method freeze --n 40 --n-test 20 --conformal-share 0.5".split()
     done = run("transfer", "--source", "demo", *data, *words, "--out", model)
@@ -226,7 +229,8 @@ def test_setting_without_name_and_value_is_a_usage_error(
 def test_several_sets_train_together_and_a_transfer_chooses_among_them(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    source, model = tmp_path / "source", tmp_path / "run"
+    source = tmp_path / "source"
+    model = tmp_path / "run"
     sets = (f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}")
     trained = run(
         "train-sources",

@@ -42,7 +42,8 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     monkeypatch.setattr(chunks, "PROCESSES_FROM", 1)
     tables = {}
     for words in (("--chunk", 1000), ("--chunk", 5), ("--chunk", 7, "--jobs", 2)):
-        out, structures = tmp_path / "o" / "t.csv", tmp_path / "o" / "s.extxyz"
+        out = tmp_path / "o" / "t.csv"
+        structures = tmp_path / "o" / "s.extxyz"
         done = run(
             "predict",
             "--model",
@@ -102,7 +103,9 @@ def test_predict_takes_any_number_of_structures_and_other_commands_say_their_lim
 def test_predict_killed_resumes_with_the_same_command(
     run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
 ) -> None:
-    many, uninterrupted, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many = tmp_path / "many.extxyz"
+    uninterrupted = tmp_path / "whole.csv"
+    out = tmp_path / "t.csv"
     many.write_text(waters.read_text() * 15)
     words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
     assert run(*words, "--out", uninterrupted).exit_code == 0
@@ -158,7 +161,8 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
 ) -> None:
     waters = [WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(600)]
     other = WATER.format(id="other", gap=1, height=-0.5)
-    many, out = tmp_path / "many.extxyz", tmp_path / "killed" / "t.csv"
+    many = tmp_path / "many.extxyz"
+    out = tmp_path / "killed" / "t.csv"
     words = f"predict --model {model} --structures {many} --chunk 20 --jobs 2".split()
     many.write_text("".join(waters))
     process = subprocess.Popen(
@@ -180,7 +184,8 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
         ("later one", [*waters[:550], other, *waters[551:], other], goes_on),
         ("earlier one", [*waters[:50], other, *waters[51:]], "was started with other structures"),
     ):
-        again, uninterrupted = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
+        again = tmp_path / name / "t.csv"
+        uninterrupted = tmp_path / name / "whole.csv"
         shutil.copytree(out.parent, again.parent)
         many.write_text("".join(changed))
         assert rows_in(again) >= rows
@@ -205,7 +210,9 @@ def test_predict_begins_before_all_structures_are_read(
     read_first: int,
 ) -> None:
     monkeypatch.setattr(chunks, "PROCESSES_FROM", 4)
-    many, uninterrupted, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many = tmp_path / "many.extxyz"
+    uninterrupted = tmp_path / "whole.csv"
+    out = tmp_path / "t.csv"
     many.write_text(
         "".join(WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(300))
     )
@@ -237,7 +244,8 @@ def test_predict_begins_before_all_structures_are_read(
 def test_predict_with_other_options_does_not_resume(
     run: Run, model: Path, waters: Path, tmp_path: Path
 ) -> None:
-    uninterrupted, out = tmp_path / "whole.csv", tmp_path / "t.csv"
+    uninterrupted = tmp_path / "whole.csv"
+    out = tmp_path / "t.csv"
     words = ("predict", "--model", model, "--structures", waters, "--chunk", 2)
     assert run(*words, "--out", uninterrupted, "--level", "0.5").exit_code == 0
     out.write_text("a table of before\n")
@@ -256,7 +264,8 @@ def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(
     run: Run, model: Path, inputs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "ROWS", 7)
-    table, out = tmp_path / "o" / "t.csv", tmp_path / "o" / "t.parquet"
+    table = tmp_path / "o" / "t.csv"
+    out = tmp_path / "o" / "t.parquet"
     for path in (table, out):
         done = run("predict", "--model", model, *inputs, "--out", path, "--chunk", 10)
         assert (

@@ -19,7 +19,8 @@ def test_peak_memory_is_that_of_a_chunk_at_any_number_of_structures(
     """One chunk of all 8,000 structures, with all draws in memory, shows measured growth."""
     records = make_records(40, seed=7, prefix="labelled")
     settings = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
-    gaps, out = gaps_of(records, seed=8, shift=-0.5), tmp_path / "run"
+    gaps = gaps_of(records, seed=8, shift=-0.5)
+    out = tmp_path / "run"
     model = transfer_labelled(
         source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **settings, out=out
     )
@@ -35,6 +36,7 @@ def test_peak_memory_is_that_of_a_chunk_at_any_number_of_structures(
         return done.peak_bytes
 
     peak(1_000)  # compiles what was not compiled yet
-    peak_1000, many = peak(1_000), peak(8_000)
+    peak_1000 = peak(1_000)
+    many = peak(8_000)
     assert many < MOST_GROWTH * peak_1000
     assert peak(8_000, "--chunk", 8_000) > MOST_GROWTH * peak_1000

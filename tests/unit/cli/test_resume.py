@@ -16,7 +16,8 @@ SETTINGS = '{"chains": 2, "warmup": 60, "draws": 150, "keep": 8, "max_steps": 2}
 @pytest.fixture
 def words(run: Run, waters: Path, tmp_path: Path) -> tuple[str, ...]:
     """The command without its folder: a transfer of a source of toy size by a sampler."""
-    source, data = tmp_path / "source", ("--structures", str(waters), "--label", "gap_eV")
+    source = tmp_path / "source"
+    data = ("--structures", str(waters), "--label", "gap_eV")
     sets = f"train-sources near={waters} --label gap_eV --species H O --hidden 4".split()
     assert (
         run(*sets, "--steps", "5", "--members", "2", "--out", source, "--device", "cpu").exit_code
@@ -47,7 +48,8 @@ def test_transfer_killed_resumes_with_the_same_command(
     run: Run, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Killed in the chains of both networks; in between, another seed is refused."""
-    out, uninterrupted = tmp_path / "run", tmp_path / "whole"
+    out = tmp_path / "run"
+    uninterrupted = tmp_path / "whole"
     command = [
         sys.executable,
         "-c",

@@ -11,10 +11,8 @@ from tests.unit.cli.conftest import Run
 def test_source_extras_are_added_to_a_trained_source(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    source, data = (
-        tmp_path / "source",
-        ("--structures", folder / "molecules.extxyz", "--label", "gap_eV"),
-    )
+    source = tmp_path / "source"
+    data = ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
     trained = run(
         "train-source", *data, *f"--species H O --out {source} --snapshots 2 --device cpu".split()
     )
@@ -49,7 +47,8 @@ def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"
-    near, far = f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}"
+    near = f"near={folder / 'molecules.extxyz'}"
+    far = f"far={folder / 'targets.extxyz'}"
     trained = run(
         *(
             f"train-sources {near} {far} --label gap_eV --species H O --hidden 8,4 "
@@ -91,7 +90,8 @@ def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(
 def test_extras_of_several_sets_that_are_not_named_well_are_refused(
     run: Run, folder: Path, tmp_path: Path, words: tuple[str, ...], code: int, text: str
 ) -> None:
-    source, near = tmp_path / "source", folder / "molecules.extxyz"
+    source = tmp_path / "source"
+    near = folder / "molecules.extxyz"
     trained = run(
         *(
             f"train-sources near={near} --label gap_eV --species H O --hidden 4 --steps "

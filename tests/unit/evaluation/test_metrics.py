@@ -232,10 +232,8 @@ def test_metrics_unusable_input_is_refused_with_its_values(call, text):
 
 def test_mean_width_is_the_mean_of_the_full_widths():
     # Widths 1, 2 and 6: their median is 2.
-    lower, upper = (
-        np.array([0.0, -1.0, 2.0]),
-        np.array([1.0, 1.0, 8.0]),
-    )
+    lower = np.array([0.0, -1.0, 2.0])
+    upper = np.array([1.0, 1.0, 8.0])
     assert metrics.mean_width(lower, upper) == pytest.approx(3.0)
     with pytest.raises(InputError):
         metrics.mean_width(upper, lower)

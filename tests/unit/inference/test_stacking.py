@@ -82,3 +82,21 @@ def test_pool_that_is_too_wide_is_narrowed():
         [np.stack([norm.logpdf(y, m, c * sd) for c in SPREADS], axis=1) for m in (a, b)], axis=1
     )
     assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread < 0.96
+
+
+def test_factor_has_the_largest_sum_of_densities_and_both_priors():
+    """The prior of the weights decides between factors that fit these few rows equally well."""
+    spreads = np.array([0.9, 1.0, 1.1])
+    fitted = []
+    expected = []
+    for seed in range(40):
+        logs = np.random.default_rng(seed).normal(0.0, 1.5, (6, 2, 3))
+        fitted.append(fit_pool(logs, spreads=spreads, prior_rows=4.0, spread_sd=0.1).spread)
+        values = [
+            objective(logs[:, :, k], stacking_weights(logs[:, :, k], prior_rows=4.0), 4.0)
+            + norm.logpdf(np.log(spread), 0.0, 0.1)
+            for k, spread in enumerate(spreads)
+        ]
+        expected.append(spreads[int(np.argmax(values))])
+    assert fitted == expected
+    assert len(set(fitted)) == 3

@@ -24,7 +24,8 @@ def add_labelled_set(
     gaps_eV: np.ndarray | None = None,
 ) -> Dataset:
     """Register the source "toy", upload and check records, and store their gaps or these (n,)."""
-    library, jobs = Library(home), JobStore(home)
+    library = Library(home)
+    jobs = JobStore(home)
     library.register_sources({"toy": SourceEntry("toy", str(source_folder))})
     text = io.StringIO()
     write(text, [record.atoms for record in world.records], format="extxyz")

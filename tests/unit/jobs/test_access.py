@@ -151,7 +151,8 @@ def test_without_the_token_every_address_but_health_is_refused(path: str) -> Non
 
 
 def test_without_the_token_uploads_and_websockets_are_refused() -> None:
-    address, query = "/_stcore/upload_file/a/b", urlencode({"token": "wrong"})
+    address = "/_stcore/upload_file/a/b"
+    query = urlencode({"token": "wrong"})
     assert ask(OPEN, f"{address}?{query}", method="PUT").status == 401
     assert stream(OPEN).status == 403
     assert ask(OPEN, address, method="PUT", **cookie_of(OPEN)).status == 200

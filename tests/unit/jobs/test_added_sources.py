@@ -20,7 +20,8 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.sources.training import train_source_folder
 
-WS, STRANGER = str(uuid.uuid4()), str(uuid.uuid4())
+WS = str(uuid.uuid4())
+STRANGER = str(uuid.uuid4())
 
 
 @pytest.fixture

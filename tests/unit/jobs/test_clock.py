@@ -128,7 +128,8 @@ def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(
 def test_worker_and_job_do_not_care_when_the_clock_is_set(
     tmp_path: Path, world, source_folder, clock: Clock, step: float
 ) -> None:
-    home, file = open_home(tmp_path / "home"), tmp_path / "moved"
+    home = open_home(tmp_path / "home")
+    file = tmp_path / "moved"
     dataset = add_labelled_set(home, WS, world, source_folder)
     store = JobStore(home)
     source = add_folder(store, Library(home), WS, source_folder).subject
@@ -156,7 +157,8 @@ def test_worker_and_job_do_not_care_when_the_clock_is_set(
             lambda: any(event.update.phase == "sampling" for event in store.events(job.id)),
             within_s=120.0,
         )
-        last, started = store.events(job.id)[-1].seq, stored(store, job).started
+        last = store.events(job.id)[-1].seq
+        started = stored(store, job).started
         assert started is not None
         spent = time.time() - started
         file.write_text(str(step), encoding="utf-8")

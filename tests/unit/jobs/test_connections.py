@@ -36,7 +36,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
             if message["type"] == "websocket.receive":
                 await send({"type": "websocket.send", "text": message["text"]})
         return
-    size, more = 0, True
+    size = 0
+    more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -88,7 +89,8 @@ def client(port: int, data: bytes) -> Iterator[socket.socket]:
 
 def seconds_until_end(connection: socket.socket) -> tuple[float, bytes]:
     """Read until the server closes the connection; return the time and what it sent."""
-    start, received = time.monotonic(), b""
+    start = time.monotonic()
+    received = b""
     with contextlib.suppress(ConnectionError):
         while data := connection.recv(65_536):
             received += data
@@ -164,7 +166,8 @@ def test_new_request_is_answered_where_half_sent_ones_have_taken_all_places() ->
         connections = [stack.enter_context(client(port, HALF)) for _ in range(60)]
         with client(port, WHOLE) as connection:
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
-        first, last = connections[0], connections[-1]
+        first = connections[0]
+        last = connections[-1]
         assert seconds_until_end(first)[0] < 1.0
         last.settimeout(0.3)
         with pytest.raises(TimeoutError):

@@ -251,8 +251,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
 def test_stored_files_with_damaged_bytes_are_read_or_refused_with_a_message(
     stores: dict[str, Stored], tmp_path: Path, kind: str
 ) -> None:
-    stored, random_numbers = stores[kind], random.Random(20)
-    copy, refused = tmp_path / "copy", 0
+    stored = stores[kind]
+    random_numbers = random.Random(20)
+    copy = tmp_path / "copy"
+    refused = 0
     shutil.copytree(stored.folder, copy)
     for k in range(150):
         name = stored.files[k % len(stored.files)]
@@ -281,7 +283,8 @@ def test_domain_of_nested_words_is_refused() -> None:
 
 def filled_store(home: Home) -> str:
     """Fill a store with rows of every table; return the id of its data set."""
-    store, library = JobStore(home), Library(home)
+    store = JobStore(home)
+    library = Library(home)
     dataset = library.add_dataset(WS, "set", files=[("w.xyz", b"1\nx\nO 0 0 0\n")])
     verdict = Verdict("w", "w.xyz", "ready", "", "O", 1, False, 1.0, {"gap": 2.0})
     library.save_verdicts(dataset.id, [verdict] * 5)
@@ -309,7 +312,8 @@ def filled_store(home: Home) -> str:
 
 def read_all(home: Home, dataset_id: str) -> None:
     """Read every table as pages and worker do."""
-    store, library = JobStore(home), Library(home)
+    store = JobStore(home)
+    library = Library(home)
     for job in store.jobs(WS):
         store.events(job.id)
         store.jobs_before(job)
@@ -347,7 +351,9 @@ def test_job_whose_json_is_damaged_is_an_error_of_the_store(
 def test_store_with_damaged_bytes_is_read_or_refused_with_a_message(tmp_path: Path) -> None:
     original = Home(tmp_path / "whole")
     original.folder.mkdir()
-    dataset, random_numbers, refused = filled_store(original), random.Random(20), 0
+    dataset = filled_store(original)
+    random_numbers = random.Random(20)
+    refused = 0
     with sqlite3.connect(original.database) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -365,10 +371,8 @@ def test_store_with_damaged_bytes_is_read_or_refused_with_a_message(tmp_path: Pa
 
 
 def test_descriptor_cache_with_damaged_bytes_costs_no_computation(tmp_path: Path) -> None:
-    rows, random_numbers = (
-        {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)},
-        random.Random(20),
-    )
+    rows = {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)}
+    random_numbers = random.Random(20)
     original = DescriptorCache(tmp_path / "whole")
     original.put_many(rows)
     for k in range(200):

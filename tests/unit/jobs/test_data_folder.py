@@ -89,7 +89,8 @@ def test_name_that_is_no_entry_is_refused(folder: Path, name: str) -> None:
 def test_entry_becomes_a_checked_data_set_that_no_longer_needs_the_folder(
     folder: Path, tmp_path: Path
 ) -> None:
-    library, jobs = Library(open_home(tmp_path / "home")), JobStore(open_home(tmp_path / "home"))
+    library = Library(open_home(tmp_path / "home"))
+    jobs = JobStore(open_home(tmp_path / "home"))
     dataset = library.add_dataset(WS, "set", origin="folder")
     payload = {"dataset": dataset.id, "entry": "set"}
     job = jobs.submit(WS, "import_folder", title="Reading set", payload=payload, subject=dataset.id)
@@ -105,7 +106,8 @@ def test_entry_over_the_quota_is_refused_with_a_message(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.0000001")
-    library, jobs = Library(open_home(tmp_path / "home")), JobStore(open_home(tmp_path / "home"))
+    library = Library(open_home(tmp_path / "home"))
+    jobs = JobStore(open_home(tmp_path / "home"))
     dataset = library.add_dataset(WS, "set", origin="folder")
     payload = {"dataset": dataset.id, "entry": "set"}
     job = jobs.submit(WS, "import_folder", title="Reading set", payload=payload, subject=dataset.id)

@@ -5,7 +5,8 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.runs.requests import TransferRequest
 
-MINE, OTHERS = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
+MINE = "00000000-0000-4000-8000-00000000000a"
+OTHERS = "00000000-0000-4000-8000-00000000000b"
 
 
 def add_run(library, workspace, run_id, n_bytes):

@@ -7,7 +7,8 @@ from bandgap.jobs.log_lines import LINE_CHARACTERS, LimitedLog
 
 
 def test_lines_over_the_limit_are_left_out_for_a_minute_and_counted() -> None:
-    now, stream = [0.0], io.StringIO()
+    now = [0.0]
+    stream = io.StringIO()
     log = LimitedLog(stream, lines_a_minute=3, clock=lambda: now[0])
     for number in range(100):
         log.write(f"line {number}\n")

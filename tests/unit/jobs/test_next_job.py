@@ -120,7 +120,8 @@ def has_pool(worker: "subprocess.Popen[bytes]") -> bool:
 
 def labelled_set(jobs: Jobs) -> Dataset:
     """54 molecules with gaps, checked: as many as a source model needs."""
-    records, text = make_records(54, seed=3, prefix="m"), io.StringIO()
+    records = make_records(54, seed=3, prefix="m")
+    text = io.StringIO()
     write(text, [record.atoms for record in records], format="extxyz")
     dataset = jobs.library.add_dataset(WS, "set", files=[("set.extxyz", text.getvalue().encode())])
     jobs.submit("check", dataset=dataset.id)
@@ -132,7 +133,8 @@ def labelled_set(jobs: Jobs) -> Dataset:
 @pytest.mark.slow
 def test_next_job_starts_within_two_seconds_of_a_transfer_in_processes(tmp_path: Path) -> None:
     jobs = Jobs(open_home(tmp_path / "home"))
-    dataset, source = labelled_set(jobs), str(uuid.uuid4())
+    dataset = labelled_set(jobs)
+    source = str(uuid.uuid4())
     network = {"hidden": (6, 4), "max_epochs": 3, "device": "cpu"}
     jobs.submit("train_source", **source_payload(source=source, dataset=dataset.id, **network))
     assert work_all(jobs.home) == 1
@@ -153,7 +155,8 @@ def test_next_job_starts_within_two_seconds_of_a_transfer_in_processes(tmp_path:
 @pytest.mark.slow  # 43 s on two cores
 def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path) -> None:
     jobs = Jobs(open_home(tmp_path / "home"))
-    dataset, source = labelled_set(jobs), str(uuid.uuid4())
+    dataset = labelled_set(jobs)
+    source = str(uuid.uuid4())
     (tmp_path / "offered").mkdir()
     (tmp_path / "offered" / "water.xyz").write_bytes(WATER)
     begin = functools.partial(

@@ -77,7 +77,8 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(
     submitted(home, "check", learned, dataset=learned)
     work_all(home)
     library.save_gaps(learned, world.gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
-    run, source = str(uuid.uuid4()), str(uuid.uuid4())
+    run = str(uuid.uuid4())
+    source = str(uuid.uuid4())
     done = [
         submitted(
             home,

@@ -83,7 +83,9 @@ def checkpoint_files(home) -> list[Path]:
 
 
 def test_restarted_job_resumes_and_gives_the_uninterrupted_posterior(home, world):
-    killed, again, uninterrupted = submitted(home), submitted(home), submitted(home)
+    killed = submitted(home)
+    again = submitted(home)
+    uninterrupted = submitted(home)
     assert max(transferred(home, killed, after=120)) == 120
     assert len(checkpoint_files(home)) == 1
     assert min(transferred(home, again)) > 100

@@ -87,7 +87,8 @@ def test_finished_run_is_found_again_until_the_gaps_change(store):
 def test_unfinished_run_is_started_again_once(store, state):
     first = store.start()
     store.end(first, state)
-    second, third = store.start(), store.start()
+    second = store.start()
+    third = store.start()
     assert second.new and not third.new and second.run == third.run != first.run
 
 
@@ -150,7 +151,8 @@ def test_run_at_work_is_not_deleted(store):
 
 
 def test_deleted_run_leaves_nothing_but_what_others_use(store):
-    started, other = store.start(), store.start(seed=1)
+    started = store.start()
+    other = store.start(seed=1)
     for transfer in (started, other):
         store.end(transfer)
     sets = [

@@ -58,7 +58,8 @@ def test_claim_takes_the_oldest_first_and_none_when_empty(store: JobStore) -> No
 
 
 def test_claim_of_one_lane_leaves_the_other(store: JobStore) -> None:
-    long_job, short_job = submit(store, "transfer"), submit(store, "check")
+    long_job = submit(store, "transfer")
+    short_job = submit(store, "check")
     claimed = store.claim("w", lanes=["short"])
     assert claimed is not None and claimed.id == short_job.id
     waiting = store.job(WS, long_job.id)
@@ -134,7 +135,9 @@ def test_running_job_with_an_old_heartbeat_reads_as_interrupted(store: JobStore)
 
 
 def test_end_orphans_marks_jobs_of_a_dead_worker(store: JobStore) -> None:
-    running, cancelling, of_living_worker = submit(store), submit(store), submit(store)
+    running = submit(store)
+    cancelling = submit(store)
+    of_living_worker = submit(store)
     store.claim("dead"), store.claim("dead"), store.claim("me")
     store.request_cancel(WS, cancelling.id)
     assert store.end_orphans("me") == 2

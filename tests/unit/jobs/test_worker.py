@@ -92,7 +92,8 @@ def test_job_with_an_unforeseen_error_fails_without_a_traceback(home: Home) -> N
 
 
 def test_progress_writes_at_most_two_events_a_second(home: Home) -> None:
-    store, job = JobStore(home), submit_check(home, [])
+    store = JobStore(home)
+    job = submit_check(home, [])
     progress = JobProgress(store, job.id)
     started = time.monotonic()
     while time.monotonic() - started < 1.2:
@@ -102,7 +103,8 @@ def test_progress_writes_at_most_two_events_a_second(home: Home) -> None:
 
 
 def test_progress_raises_cancelled_after_a_request(home: Home) -> None:
-    store, job = JobStore(home), submit_check(home, [])
+    store = JobStore(home)
+    job = submit_check(home, [])
     store.claim("w")
     progress = JobProgress(store, job.id)
     progress(Update("sampling"))

@@ -160,7 +160,9 @@ def test_snapshots_are_of_single_precision_and_detached(problem):
 
 def test_snapshots_are_reproduced_by_the_seed_and_the_start_is_not_changed(problem):
     before = {n: v.clone() for n, v in problem[0].items()}
-    first, second, other = collect(problem), collect(problem), collect(problem, seed=2)
+    first = collect(problem)
+    second = collect(problem)
+    other = collect(problem, seed=2)
     assert all(torch.equal(first.deviations[n], second.deviations[n]) for n in before)
     assert not torch.equal(first.mean["weight.1"], other.mean["weight.1"])
     assert all(torch.equal(problem[0][n], before[n]) for n in before)

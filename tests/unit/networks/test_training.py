@@ -61,7 +61,9 @@ def test_training_ends_after_patience_epochs_without_a_smaller_error(problem):
 
 
 def test_training_is_reproduced_by_the_seed(problem):
-    first, second, other = fit(problem), fit(problem), fit(problem, seed=2)
+    first = fit(problem)
+    second = fit(problem)
+    other = fit(problem, seed=2)
     assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
     assert first.history == second.history
     assert first.history != other.history
@@ -194,7 +196,9 @@ def test_one_held_out_row_has_no_error_that_it_did_not_choose():
 
 def test_error_of_rows_that_did_not_choose_the_epoch_is_that_of_new_rows_for_noise():
     """Twenty trainings on gaps that are noise: the smallest error is too small by its choice."""
-    smallest, unchosen, new = [], [], []
+    smallest = []
+    unchosen = []
+    new = []
     for seed in range(20):
         generator = torch.Generator().manual_seed(seed)
         x = torch.randn(400, 4, generator=generator)

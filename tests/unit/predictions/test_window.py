@@ -99,7 +99,8 @@ def test_refused_rows_have_no_probability_and_others_are_in_the_table():
 
 def test_expected_depth_is_the_closed_form_of_a_normal_distribution():
     # E max(h - |Y - t|, 0) of Y ~ N(t + d, s^2): improvement over a bound at both ends.
-    sd, half = 0.15, 0.2
+    sd = 0.15
+    half = 0.2
     means = np.array([[1.5, 1.65, 2.1]])
     predictions = predictions_of(means, np.array([sd]))
     gaps = np.linspace(1.3, 1.7, 200_001)

@@ -54,7 +54,8 @@ def test_network_drawn_from_the_prior_has_the_wanted_correlation_with_its_labels
     x = torch.randn(12, 5, generator=generator, dtype=torch.float64)
     alpha = layer_gradient_norms(params, x)
     lam = rate(0.5, of_point_estimate(alpha))
-    draws, sigma = 4000, 0.4
+    draws = 4000
+    sigma = 0.4
     c = torch._sample_dirichlet(torch.ones(draws, 3, dtype=torch.float64), generator=generator)
     exponential = -torch.log(torch.rand(draws, generator=generator, dtype=torch.float64))
     tau = sigma**2 * inverse_distance(exponential / lam, point_estimate_terms(alpha, c))
@@ -86,7 +87,8 @@ def test_correlation_of_a_base_model_that_is_uncertain_by_itself():
 
 
 def test_correlation_below_that_of_the_base_model_is_refused_with_what_to_do():
-    slopes, weights = torch.eye(3).double(), torch.tensor([40.0, 12.0, 3.0]).double()
+    slopes = torch.eye(3).double()
+    weights = torch.tensor([40.0, 12.0, 3.0]).double()
     variance = OutputVariance(torch.full((4,), 2.0).double(), torch.ones(4, 3).double(), 1.0)
     with pytest.raises(
         ConfigError,

@@ -102,7 +102,9 @@ def test_worked_values_of_the_variational_case():
 
 def test_variational_distance_is_that_of_gaussian_kl_divergences():
     """sqrt(2 KL) of N(m, (1 + tau c_l) S) from N(m, S), summed over 33 independent parameters."""
-    tau, c, sizes = 2.3, np.array([0.2, 0.5, 0.3]), np.array([16, 16, 1])
+    tau = 2.3
+    c = np.array([0.2, 0.5, 0.3])
+    sizes = np.array([16, 16, 1])
     ratio = 1 + tau * c
     kl = (sizes * 0.5 * (ratio - 1 - np.log(ratio))).sum()
     terms = variational_terms((16, 16, 1), torch.from_numpy(c))
@@ -111,7 +113,10 @@ def test_variational_distance_is_that_of_gaussian_kl_divergences():
 
 def test_point_estimate_distance_is_the_mean_kl_divergence_over_inputs():
     """Of y | x ~ N(f, sigma^2 + tau c'alpha(x)) from N(f, sigma^2), t = tau / sigma^2."""
-    alpha, c, t, sigma2 = ALPHAS["mild"].numpy(), np.array([0.2, 0.5, 0.3]), 0.07, 3.1
+    alpha = ALPHAS["mild"].numpy()
+    c = np.array([0.2, 0.5, 0.3])
+    t = 0.07
+    sigma2 = 3.1
     ratio = (sigma2 + t * sigma2 * alpha @ c) / sigma2
     kl = np.mean(0.5 * (ratio - 1 - np.log(ratio)))
     terms = point_estimate_terms(ALPHAS["mild"], torch.from_numpy(c))
@@ -173,7 +178,8 @@ def test_density_is_finite_at_zero_and_falls_strictly(terms):
 @every_case
 def test_distance_and_density_are_stable_from_1e_minus_12_to_1e8(terms):
     tau = torch.logspace(-12, 8, 200, dtype=torch.float64)
-    d, p = distance(tau, terms), log_density(tau, terms, lam=1.0)
+    d = distance(tau, terms)
+    p = log_density(tau, terms, lam=1.0)
     assert bool(torch.isfinite(p).all())
     assert bool((d.diff() > 0).all())
     small = float(tau[0]) * math.sqrt(float(terms.products.sum()) / 2)  # d is linear near zero
@@ -247,7 +253,8 @@ def test_prior_draws_repeat_with_the_seed():
 
 def test_scale_law_of_the_point_estimate_case():
     """tau = t sigma^2, so d log p(tau | sigma^2) / d log sigma^2 = -(1 + d log p / d log tau)."""
-    alpha_c, log_tau = ALPHAS["mild"] @ THIRDS, scalar(-2.0).requires_grad_(True)
+    alpha_c = ALPHAS["mild"] @ THIRDS
+    log_tau = scalar(-2.0).requires_grad_(True)
     log_sigma2 = scalar(0.6).requires_grad_(True)
     weights = torch.full((alpha_c.shape[0],), 1.0 / alpha_c.shape[0], dtype=torch.float64)
     terms = DistanceTerms(weights, alpha_c / log_sigma2.exp())

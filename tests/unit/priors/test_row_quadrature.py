@@ -26,7 +26,8 @@ SIZES = np.array([200.0, 15.0, 1.0])  # of layers, as those of networks of descr
 def rows_of(kind):
     """alpha (ROWS, 3), at least 1 for the last layer but where rows are in groups."""
     rng = np.random.default_rng(3)
-    together, alone = rng.normal(size=(ROWS, 1)), rng.normal(size=(ROWS, 3))
+    together = rng.normal(size=(ROWS, 1))
+    alone = rng.normal(size=(ROWS, 3))
     last = np.array([0.0, 0.0, 1.0])
     if kind == "heavy tails":
         return SIZES * np.exp(1.2 * together + 0.8 * alone) + last

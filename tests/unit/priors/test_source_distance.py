@@ -54,7 +54,8 @@ def test_default_rate_puts_the_median_where_it_is_asked(rates):
 @every_case
 def test_distance_is_the_divergence_of_two_normal_laws_and_has_an_inverse(rates):
     """d^2 = 2 / p KL of N(0, S1 + x M) from N(0, S1), M = I, by determinants and traces."""
-    prior, s1 = source_distance(rates, lam=1.0, median_x=1.0), np.diag(1 / rates)
+    prior = source_distance(rates, lam=1.0, median_x=1.0)
+    s1 = np.diag(1 / rates)
     for x in (1e-4, 0.3, 50.0):
         wide = s1 + x * np.eye(len(rates))
         kl = 0.5 * (

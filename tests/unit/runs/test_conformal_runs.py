@@ -114,7 +114,8 @@ def test_gaps_of_held_back_structures_change_their_scores_and_nothing_of_the_fit
 def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metrics(
     run, records, gaps_eV
 ):
-    metrics, stored = manifest_of(run)["metrics"], load_predictions(run / "quantiles.safetensors")
+    metrics = manifest_of(run)["metrics"]
+    stored = load_predictions(run / "quantiles.safetensors")
     gap_of_id = dict(zip((record.id for record in records), gaps_eV, strict=True))
     lower, upper = stored.interval(0.95, "conformal")
     inside = [

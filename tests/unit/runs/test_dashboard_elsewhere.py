@@ -46,7 +46,8 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
         monkeypatch.setenv(SCHEDULER, two_workers.address if engine else "")
         home = Home(tmp_path / place)
         home.folder.mkdir()
-        jobs, workspace = JobStore(home), str(uuid.UUID(int=7))
+        jobs = JobStore(home)
+        workspace = str(uuid.UUID(int=7))
         dataset = add_labelled_set(home, workspace, world, source_folder)
         run = str(uuid.UUID(int=8))
         how = {
@@ -89,7 +90,9 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
 ) -> None:
     """BANDGAP_ENGINE of the worker's process is that of its jobs, each a process of its own."""
     home = Home(tmp_path)
-    library, jobs, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    library = Library(home)
+    jobs = JobStore(home)
+    workspace = str(uuid.uuid4())
     run = str(uuid.uuid4())
     how = {
         "method": "fine_tune",
@@ -118,7 +121,8 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
         environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: engine}
         environment[SCHEDULER] = two_workers.address if engine == "dask" else ""
         worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
-        before, deadline = two_workers.steps(), time.monotonic() + 300
+        before = two_workers.steps()
+        deadline = time.monotonic() + 300
         try:
             while jobs.job(workspace, job.id).active:
                 assert worker.poll() is None and time.monotonic() < deadline

@@ -71,7 +71,8 @@ def killing_at_work(
     The worker is killed while it computes the next item.
     """
     updates: list[Update] = []
-    requested, ended = threading.Event(), threading.Event()
+    requested = threading.Event()
+    ended = threading.Event()
 
     def kill() -> None:
         requested.wait()

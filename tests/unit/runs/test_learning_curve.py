@@ -26,7 +26,8 @@ METHOD = {"method": "kernel_ridge", "species": ("H", "O"), "n": 60, "n_test": 24
 def data() -> LabelledSet:
     """Distorted waters; their gap depends on the shape, with noise."""
     rng = np.random.default_rng(0)
-    heights, halves = rng.uniform(-0.3, 0.2, N), rng.uniform(0.7, 0.9, N)
+    heights = rng.uniform(-0.3, 0.2, N)
+    halves = rng.uniform(0.7, 0.9, N)
     text = "".join(WATER.format(k=k, height=heights[k], half=halves[k]) for k in range(N))
     gaps = 6 - 3 * heights + 4 * halves**2 + 0.05 * rng.normal(size=N)
     return LabelledSet(read_structures(text.encode(), "waters.extxyz"), gaps, "made up")
@@ -56,7 +57,8 @@ def test_point_is_the_error_of_a_run_on_the_same_labels(run, data, tmp_path) -> 
     """A subset of the training set, learned from by `transfer_run`, has the error of the curve."""
     curve = measure_learning_curve(run, None, data, n_seeds=1)
     manifest = json.loads((run / "manifest.json").read_text())
-    train, test = manifest["split"]["train"], manifest["split"]["test"]
+    train = manifest["split"]["train"]
+    test = manifest["split"]["test"]
     rows = np.random.default_rng([METHOD["seed"], 0]).permutation(60)
     for size, error in zip(curve.sizes[:2], curve.rmse_eV[0], strict=False):
         ids = {train[row] for row in rows[:size]} | set(test)

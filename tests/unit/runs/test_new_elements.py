@@ -43,7 +43,8 @@ def test_grown_source_predicts_the_same_for_known_elements(source_folder, world)
     wide = grown_descriptor(source.descriptor, ["S", "C", "N"])
     assert wide.species == ("H", "C", "N", "O", "S")
     records = world.records[:8]
-    x, wide_x = featurize(records, source.descriptor).features, featurize(records, wide).features
+    x = featurize(records, source.descriptor).features
+    wide_x = featurize(records, wide).features
     rows = featurize([*records, *make_records(3, seed=0, prefix="s", names=SULFUR)], wide).features
     model = grown_source(source, wide, rows)
     before, after = (

@@ -17,8 +17,10 @@ def spool(*comments: str) -> Spool:
 
 
 def test_digest_is_that_of_the_first_rows_however_it_is_asked_for():
-    records, baseline = spool("id=a", "id=b", "id=c"), np.array([1.0, 2.0, np.nan])
-    step_by_step, at_once = RowDigest(records, baseline), RowDigest(records, baseline)
+    records = spool("id=a", "id=b", "id=c")
+    baseline = np.array([1.0, 2.0, np.nan])
+    step_by_step = RowDigest(records, baseline)
+    at_once = RowDigest(records, baseline)
     digests = [step_by_step(rows) for rows in (0, 1, 2, 3)]
     assert len(set(digests)) == 4
     assert [at_once(rows) for rows in (3, 1, 2, 0)] == [digests[k] for k in (3, 1, 2, 0)]

@@ -287,7 +287,8 @@ def test_cancel_leaves_no_run(source_folder, world, tmp_path):
 
 
 def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
-    records, gaps = [*world.records, world.broken], np.append(world.gaps_eV, 3.0)
+    records = [*world.records, world.broken]
+    gaps = np.append(world.gaps_eV, 3.0)
     settings = {
         "descriptor": world.descriptor,
         "config": world.source_config,

@@ -167,7 +167,9 @@ def test_database_is_read_from_its_path_and_not_changed(tmp_path: Path, versions
 
 @pytest.mark.usefixtures("in_blocks")
 def test_damaged_database_gets_the_same_verdict_from_path_and_bytes(tmp_path: Path) -> None:
-    random, data, path = Random(3), ase_db(), tmp_path / "a.db"
+    random = Random(3)
+    data = ase_db()
+    path = tmp_path / "a.db"
     for _ in range(60):
         damaged = bytearray(data)
         for _ in range(random.randrange(1, 6)):

@@ -40,7 +40,8 @@ def test_noise_is_normal_with_the_standard_deviation_asked_for():
 
 
 def test_noise_does_not_depend_on_order_ids_or_other_structures(records):
-    ordered, turned = moves(records), moves(records[::-1])
+    ordered = moves(records)
+    turned = moves(records[::-1])
     renamed = moves([record_of("other", records[2].atoms)])["other"]
     for name, noise in ordered.items():
         assert (noise == turned[name]).all()
@@ -48,7 +49,8 @@ def test_noise_does_not_depend_on_order_ids_or_other_structures(records):
 
 
 def test_noise_changes_with_the_seed_and_between_structures(records):
-    first, other = moves(records), moves(records, seed=1)
+    first = moves(records)
+    other = moves(records, seed=1)
     assert all(not np.allclose(first[name], other[name]) for name in first)
     assert not np.allclose(first["C2H6"][:5], first["CH4"])
     assert (

@@ -48,8 +48,10 @@ EXTREMES = [
 ]
 NUMBER = re.compile(r"(?<![\w.'/+-])-?\d+\.?\d*(?![\w'/])")
 
-POSITION, VECTOR = "expected three coordinates", "expected a lattice vector (three numbers)"
-OUT, FLAT = "is too large for a structure", "the unit cell has no volume"
+POSITION = "expected three coordinates"
+VECTOR = "expected a lattice vector (three numbers)"
+OUT = "is too large for a structure"
+FLAT = "the unit cell has no volume"
 PROPORTION = "a coordinate or cell vector of {} A is too large for a structure; is the unit right?"
 
 

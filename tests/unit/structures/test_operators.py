@@ -127,7 +127,8 @@ def test_refusal_names_the_operator_the_cell_and_the_remedy():
 
 def test_operators_listed_in_a_cif_are_checked():
     fourfold = ["x,y,z", "-y,x,z", "-x,-y,z", "y,-x,z"]
-    fits, misfits = (7.0, 7.0, 9.0, 90, 90, 90), (7.0, 8.0, 9.0, 90, 90, 90)
+    fits = (7.0, 7.0, 9.0, 90, 90, 90)
+    misfits = (7.0, 8.0, 9.0, 90, 90, 90)
     assert read_one(cif(symbol="P 4", operators=fourfold, cell=fits)).status == "ready"
     record = read_one(cif(symbol="P 4", operators=fourfold, cell=misfits))
     assert record.problem.startswith(

@@ -13,7 +13,8 @@ def record(*problems: Problem) -> StructureRecord:
 
 
 def test_status_is_the_most_severe_of_the_problems():
-    warning, refusal = Problem("warning", "w"), Problem("refused", "r")
+    warning = Problem("warning", "w")
+    refusal = Problem("refused", "r")
     assert [r.status for r in (record(), record(warning), record(warning, refusal))] == [
         "ready",
         "warning",
@@ -43,10 +44,8 @@ def test_formula_is_in_hill_order():
 
 
 def test_content_is_equal_for_equal_structures_and_differs_otherwise():
-    first, second = (
-        read_one(METHANE_XYZ, "a.xyz"),
-        read_one(METHANE_XYZ.replace("methane", "other"), "b.xyz"),
-    )
+    first = read_one(METHANE_XYZ, "a.xyz")
+    second = read_one(METHANE_XYZ.replace("methane", "other"), "b.xyz")
     assert first.content == second.content
     assert len(first.content) == 64
     assert first.content != read_one(METHANE_XYZ.replace("0.629", "0.630", 1), "a.xyz").content

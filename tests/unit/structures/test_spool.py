@@ -84,7 +84,8 @@ def test_spool_yields_the_same_records_twice(folder):
 
 def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
-    ahead, records = Spool.read_ahead(lambda: stream_paths([folder])), read_paths([folder])
+    ahead = Spool.read_ahead(lambda: stream_paths([folder]))
+    records = read_paths([folder])
     assert facts_of(ahead) == facts_of(records) == facts_of(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
     assert list(ahead.contents()) == list(Spool(stream_paths([folder])).contents())
@@ -96,7 +97,8 @@ def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(
     folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(spool, "_BATCH", 1)
-    goes_on, records = tmp_path / "goes on", read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
+    goes_on = tmp_path / "goes on"
+    records = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
 
     def slowly():
         yield from records
@@ -144,8 +146,10 @@ def test_contents_of_a_spool_differ_if_any_value_differs(folder):
 
 def test_contents_of_a_record_include_its_new_id():
     first, second, last = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
-    again, taken_id = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
-    short, long = Spool([first, again]), Spool([first, again, taken_id])
+    again = dataclasses.replace(second, id="a-1")
+    taken_id = dataclasses.replace(last, id="a-1-2")
+    short = Spool([first, again])
+    long = Spool([first, again, taken_id])
     assert [record.id for record in short] == ["a-1", "a-1-2"]
     assert [record.id for record in long] == ["a-1", "a-1-3", "a-1-2"]
     (same, spooled), (same_too, other, _) = short.contents(), long.contents()
@@ -154,7 +158,9 @@ def test_contents_of_a_record_include_its_new_id():
 
 @pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
 def test_stream_and_spool_keep_few_records_in_memory(tmp_path, packed):
-    path, alive, most = tmp_path / ("a.zip" if packed else "a.xyz"), weakref.WeakSet(), 0
+    path = tmp_path / ("a.zip" if packed else "a.xyz")
+    alive = weakref.WeakSet()
+    most = 0
     text = METHANE_XYZ * 500
     path.write_bytes(zipped({"a.xyz": text}) if packed else text.encode())
 
@@ -172,11 +178,9 @@ def test_stream_and_spool_keep_few_records_in_memory(tmp_path, packed):
 
 @pytest.mark.parametrize("name", ("a.xyz", "a.xyz.gz", "a.zip", "a.pdb"))
 def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
-    text, path, loose = (
-        METHANE_XYZ + "# what no count announces\n" * 800_000,
-        tmp_path / name,
-        Limits(max_compression_ratio=100_000),
-    )
+    text = METHANE_XYZ + "# what no count announces\n" * 800_000
+    path = tmp_path / name
+    loose = Limits(max_compression_ratio=100_000)
     data = (PDB + "REMARK of nothing at all\n" * 800_000 if name == "a.pdb" else text).encode()
     path.write_bytes(
         zipped({"a.xyz": data})
@@ -257,7 +261,8 @@ def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
 
 
 def test_packed_records_are_equal_in_another_process(folder):
-    spool, records = Spool(stream_paths([folder])), read_paths([folder])
+    spool = Spool(stream_paths([folder]))
+    records = read_paths([folder])
     packed = list(spool.packed())
     assert all(one.record.atoms is None for one in packed)
     arrived = pickle.loads(pickle.dumps(packed))

@@ -13,11 +13,13 @@ CRYST1 = "CRYST1   10.000   11.000   12.000  90.00  90.00  90.00 {:<11}\n"
 DISORDERED = "Disordered structures are not supported; export one ordered component."
 VECTOR = "expected a lattice vector (three numbers)"
 CUT_OFF = "Is the file cut off?"
-FVAR_AND_C1, C1 = "FVAR 1.0\nC1 1 0.10 0.20 0.30 11.0", "atom C1 has occupancy"
+FVAR_AND_C1 = "FVAR 1.0\nC1 1 0.10 0.20 0.30 11.0"
+C1 = "atom C1 has occupancy"
 
 
 def test_poscar_agrees_with_ase():
-    ours, theirs = read_one(POSCAR, "POSCAR"), ase_read(io.StringIO(POSCAR), format="vasp")
+    ours = read_one(POSCAR, "POSCAR")
+    theirs = ase_read(io.StringIO(POSCAR), format="vasp")
     assert ours.atoms is not None
     assert ours.periodic
     assert ours.atoms.get_chemical_symbols() == theirs.get_chemical_symbols()
@@ -39,10 +41,8 @@ def test_poscar_agrees_with_ase():
     ids=["selective", "potentials", "comment", "volume", "three scales", "flags", "velocities"],
 )
 def test_poscar_variants_read_the_same(old: str, new: str):
-    ours, plain = (
-        read_one(POSCAR.replace(old, new, 1), "a.vasp").atoms,
-        read_one(POSCAR, "a.vasp").atoms,
-    )
+    ours = read_one(POSCAR.replace(old, new, 1), "a.vasp").atoms
+    plain = read_one(POSCAR, "a.vasp").atoms
     assert ours is not None
     assert plain is not None
     assert ours.get_chemical_symbols() == plain.get_chemical_symbols()
@@ -318,7 +318,8 @@ def test_airss_res_is_read_as_ase_reads_it(tmp_path: Path):
         "Si 1 0 0 0 1.0\nO 2 0.5 0.5 0.5 1.0\nEND\n"
     )
     (tmp_path / "a.res").write_text(text)
-    ours, theirs = read_one(text, "a.res").atoms, ase_read(tmp_path / "a.res")
+    ours = read_one(text, "a.res").atoms
+    theirs = ase_read(tmp_path / "a.res")
     assert ours is not None
     assert ours.get_chemical_symbols() == theirs.get_chemical_symbols()
     assert np.allclose(ours.get_all_distances(mic=True), theirs.get_all_distances(mic=True))

@@ -22,7 +22,8 @@ def degrees_of(atoms, symbol):
 def fan(centre, around, radius, *, start=0.0, tilt=0.0):
     """Positions of atoms evenly around a centre: in a plane, or on a cone that points up."""
     angles = start + 2 * np.pi * np.arange(around) / around
-    flat, up = radius * np.cos(tilt), radius * np.sin(tilt)
+    flat = radius * np.cos(tilt)
+    up = radius * np.sin(tilt)
     circle = np.stack([flat * np.cos(angles), flat * np.sin(angles), np.full(around, up)], 1)
     return np.asarray(centre) + circle
 
@@ -105,7 +106,9 @@ def test_proton_moves_along_its_hydrogen_bond():
 
 def test_formic_acid_without_a_hydrogen_bond_has_the_shape_of_formic_acid():
     neutral = neutral_form(side_by_side(ammonium(), formate()))
-    carbon, first, second = 5, 6, 7
+    carbon = 5
+    first = 6
+    second = 7
     taker, other = (
         (first, second) if len(neutral) and degrees(neutral)[first] == 2 else (second, first)
     )

@@ -50,7 +50,8 @@ def test_config_refuses_a_centre_that_does_not_exist():
 
 
 def test_rate_by_correlation_is_computed_from_the_training_rows_and_reported(source_of, target):
-    source, settings = source_of(), config(lam="corr", corr=0.4, gap_scale="source")
+    source = source_of()
+    settings = config(lam="corr", corr=0.4, gap_scale="source")
     posterior = fit(source, target, settings, seed=3, device="cpu")
     alpha = layer_gradient_norms(source.params, torch.from_numpy(target.features).double())
     expected = rate_by_correlation(alpha, corr=0.4, c0=settings.c0, seed=3)

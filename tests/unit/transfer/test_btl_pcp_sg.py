@@ -18,10 +18,8 @@ SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=1
 
 
 def run(source, data, *, seed=0, **settings):
-    checkpoint, progress = (
-        settings.pop("checkpoint", None),
-        settings.pop("progress", lambda update: None),
-    )
+    checkpoint = settings.pop("checkpoint", None)
+    progress = settings.pop("progress", lambda update: None)
     config = BtlPcpSgConfig(**({"sampler": SHORT} | settings))
     return fit(
         source, data, config, seed=seed, device="cpu", progress=progress, checkpoint=checkpoint
@@ -47,7 +45,8 @@ class Killed(RuntimeError):
 )
 def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkeypatch, phase, done):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    source, checkpoint = source_of(), Checkpoint(tmp_path / "chains.safetensors", every=5)
+    source = source_of()
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
 
     def kill(update):
         if update.phase == phase and update.done >= done:
@@ -73,7 +72,8 @@ def test_halved_step_resumes_bit_for_bit_and_reports_its_effect(
     source_of, target, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    checkpoint, phases = Checkpoint(tmp_path / "chains.safetensors", every=5), set()
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
+    phases = set()
 
     def kill(update):
         phases.add(update.phase)
@@ -108,7 +108,8 @@ def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, tar
         target,
         sampler=replace(HALVED, halve=False, warmup=60, draws=200, step=20 * step),
     )
-    figures, most = posterior.diagnostics.figures, np.e * target.gaps_eV.std()
+    figures = posterior.diagnostics.figures
+    most = np.e * target.gaps_eV.std()
     assert figures["divergences"] > 0 and figures["chains"] + figures["divergences"] == 4
     assert posterior.n_chains == figures["chains"] and (posterior.sigma_eV < most).all()
     assert "chains diverged and were left out" in " ".join(posterior.diagnostics.warnings)
@@ -215,7 +216,8 @@ def test_share_to_prune_beyond_all_is_refused():
 
 
 def test_method_has_the_prior_settings_of_the_exact_one():
-    ours, exact = BtlPcpSgConfig(), BtlPcpPeConfig()
+    ours = BtlPcpSgConfig()
+    exact = BtlPcpPeConfig()
     for name in ("lam", "corr", "c0", "centre", "noise_share", "standardise", "gap_scale"):
         assert getattr(ours, name) == getattr(exact, name)
     assert METHODS["btl_pcp_sg"].resumable is fit

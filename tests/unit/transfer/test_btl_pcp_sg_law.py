@@ -20,7 +20,8 @@ from tests.unit.inference.network.problems import CPU, prior_of, raw
 def target_of(n, *, few_for_all=False):
     """With `few_for_all` the prior is by few weighted rows, as in a transfer."""
     theta_hat, x, y = raw(n, 5, hidden=(4, 3))
-    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
+    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32)
+    prior = prior_of(theta_hat, x)
     return network_target(net, condensed(prior) if few_for_all else prior)
 
 
@@ -52,17 +53,20 @@ def begin(target, chains=2):
 def test_a_step_at_100000_rows_evaluates_one_batch(name):
     """With a control variate one more, at its centre."""
     target = target_of(100_000)
-    start, run = begin(target), RunConfig(3, 5, 5, 64, longest_move=1e9)
+    start = begin(target)
+    run = RunConfig(3, 5, 5, 64, longest_move=1e9)
     counted = Counted(target)
     sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0)
     assert counted.row_counts == [64] * 8
-    counted, centre = Counted(target), control_variate(target, start[0])
+    counted = Counted(target)
+    centre = control_variate(target, start[0])
     sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0, extras=Extras(control=centre))
     assert counted.row_counts == [64] * 16
 
 
 def test_a_step_that_collects_a_pair_evaluates_two_batches_and_one_afterwards():
-    counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
+    counted = Counted(target_of(100_000))
+    run = RunConfig(3, 5, 5, 64, longest_move=1e9)
     sample(counted, CONFIGS["hamcmc_sa"](1e-12), begin(counted.target), config=run, seed=0)
     assert counted.row_counts == [64] * (3 * 2 + 5)
 
@@ -72,7 +76,8 @@ def test_a_step_of_walkers_evaluates_the_one_that_moves_and_both_of_the_newest_p
     walkers, gradients
 ):
     """On one batch; from four walkers on, the far end of a pair is none of these."""
-    counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
+    counted = Counted(target_of(100_000))
+    run = RunConfig(3, 5, 5, 64, longest_move=1e9)
     start = begin(counted.target, chains=2 * walkers).reshape(2, walkers, -1)
     sample(counted, CONFIGS["hamcmc"](1e-12, walkers=walkers), start, config=run, seed=0)
     assert counted.row_counts == [64] * (8 * gradients)
@@ -101,7 +106,8 @@ def test_tensors_of_a_step_do_not_grow_with_the_rows():
 
 def most_held(target):
     """Bytes that a run of three steps holds at most beyond what was there, of numpy and Python."""
-    start, run = begin(target), RunConfig(0, 3, 3, 64, longest_move=1e9)
+    start = begin(target)
+    run = RunConfig(0, 3, 3, 64, longest_move=1e9)
     sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
     tracemalloc.start()
     sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
@@ -150,7 +156,8 @@ def test_sghmc_corrects_for_known_batch_noise():
         return float(draws.position.var())
 
     noise = float(numbers.var()) / 20 * (1 - 20 / 400)  # of the mean of a batch, the gradient's own
-    bare, corrected = variance(None), variance(noise)
+    bare = variance(None)
+    corrected = variance(noise)
     h = 0.02 / 0.2
     assert 0.5 * h * noise > 0.12
     assert bare == pytest.approx(1.005 + 0.5 * h * noise, abs=0.03)

@@ -96,7 +96,8 @@ def test_chains_that_diverge_restart_with_half_the_step(source_of, target, tmp_p
 
 def test_pruned_chains_that_diverge_restart(source_of, target, monkeypatch):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    source, updates = source_of(), []
+    source = source_of()
+    updates = []
     curvature = run(source, target, SHORT, share=0.4).diagnostics.figures["largest_curvature"]
     posterior = run(
         source, target, replace(SHORT, step=6.0 / curvature), share=0.4, progress=updates.append

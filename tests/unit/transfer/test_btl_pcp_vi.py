@@ -39,7 +39,8 @@ def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(
 
 
 def test_prior_is_the_sources_posterior(knowing_source, target):
-    posterior, source_posterior = fit(knowing_source, target), knowing_source.variational
+    posterior = fit(knowing_source, target)
+    source_posterior = knowing_source.variational
     assert torch.equal(posterior.theta_hat_1, layers_of(source_posterior.mean)[0])
     assert torch.equal(posterior.sd_1, layers_of(source_posterior.sd)[0])
     expected = torch.sqrt(
@@ -52,10 +53,8 @@ def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradie
     knowing_source, target
 ):
     """By automatic differentiation, one input after the other."""
-    posterior, source_posterior = (
-        fit(knowing_source, target, gap_scale="source"),
-        knowing_source.variational,
-    )
+    posterior = fit(knowing_source, target, gap_scale="source")
+    source_posterior = knowing_source.variational
     expected = np.zeros(3)
     for row in torch.from_numpy(target.features).double():
         leaves = {n: v.double().requires_grad_(True) for n, v in source_posterior.mean.items()}

@@ -73,10 +73,8 @@ def test_weights_without_information_in_the_target_keep_their_prior(knowing_sour
     features = target.features.copy()
     features[:, 2] = 0.0
     posterior = fit(knowing_source, replace(target, features=features), kappas=[0.3])
-    start, fisher = (
-        layers_of(knowing_source.params)[0][:, 2],
-        knowing_source.fisher["weight.1"][:, 2],
-    )
+    start = layers_of(knowing_source.params)[0][:, 2]
+    fisher = knowing_source.fisher["weight.1"][:, 2]
     floor = 1.0 / prior_sds(knowing_source.params)["weight.1"] ** 2
     torch.testing.assert_close(posterior.theta_hat_1[:, 2], start)
     torch.testing.assert_close(posterior.sd_1[:, 2], (0.3 * fisher + floor).rsqrt())

@@ -162,7 +162,8 @@ def test_fit_beats_a_constant_on_new_rows(method, fitted):
 
 @every_method
 def test_prediction_of_a_row_is_bitwise_independent_of_the_other_rows(method, fitted):
-    posterior, x = fitted[method.name].posterior, rows_of(40, seed=4)[0]
+    posterior = fitted[method.name].posterior
+    x = rows_of(40, seed=4)[0]
 
     def numbers(rows):
         draws = posterior.predictive_draws(x[rows])
@@ -287,7 +288,8 @@ np.savez(out, **{r.name: load_run(r).posterior.predictive_draws(x).means_eV for 
 @pytest.fixture(scope="module")
 def predicted_elsewhere(fitted, data, tmp_path_factory):
     """Draws of the mean at ten rows by every fitted method, from one new process."""
-    folder, n = tmp_path_factory.mktemp("stored"), len(data.gaps_eV)
+    folder = tmp_path_factory.mktemp("stored")
+    n = len(data.gaps_eV)
     domain = fit_domain(
         data.features,
         ids=[str(i) for i in range(n)],

@@ -131,7 +131,8 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
 )
 def test_fit_with_a_baseline_resumes_to_the_same_posterior(method, source, tmp_path):
     x, y = rows_with_baseline(40, seed=1)
-    data, checkpoint = TargetData(x, y), Checkpoint(tmp_path / "chains.safetensors", 5)
+    data = TargetData(x, y)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", 5)
     uninterrupted = fit(method, source, data)
 
     def cancel(update):

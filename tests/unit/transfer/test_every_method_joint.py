@@ -15,7 +15,8 @@ from bandgap.transfer import METHODS, TargetData
 from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
-HEAD, SEED = "other", 2
+HEAD = "other"
+SEED = 2
 ONE_STEP = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}}
 SAMPLED = ("btl_pcp_pe", "btl_pcp_vi", "btl_bnn", "bnn")
 MIXED = {name: method for name, method in METHODS.items() if method.fit_together is None}
@@ -101,7 +102,8 @@ def test_stored_posterior_is_the_one_of_all_networks_together(
 ):
     run = transferred[method.name]
     x = featurize(world.records, world.descriptor).features
-    members, config = open_sources(joint_folder).load(), method.configure(settings_of(method.name))
+    members = open_sources(joint_folder).load()
+    config = method.configure(settings_of(method.name))
     again = method.fit_together(members, run.data, config, head=HEAD, seed=SEED, device="cpu")
     stored = load_run(run.folder).posterior.predictive_draws(x).flat_means_eV
     np.testing.assert_allclose(stored, again.predictive_draws(x).flat_means_eV, rtol=0, atol=1e-5)

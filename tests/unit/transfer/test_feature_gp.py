@@ -63,7 +63,8 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
 
 
 def test_far_from_the_training_rows_it_is_less_sure(posterior, target):
-    near, far = target.features[:5], 30.0 + target.features[:5]
+    near = target.features[:5]
+    far = 30.0 + target.features[:5]
     assert (
         posterior.predictive_draws(far).sds_eV.min() > 2 * posterior.predictive_draws(near).sds_eV
     ).all()
@@ -75,7 +76,8 @@ def test_feature_that_never_varied_makes_a_structure_far(source_of, target):
     posterior = fit(
         source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
     )
-    same, other = x[:3], x[:3].copy()
+    same = x[:3]
+    other = x[:3].copy()
     other[:, 4] = 2.0
     assert (
         posterior.predictive_draws(other).sds_eV > posterior.predictive_draws(same).sds_eV
@@ -150,7 +152,8 @@ def test_size_has_a_length_of_its_own(source_of, target):
 
 def two_heads(source_of, *, seed):
     """A source of two outputs: other output weights, the same hidden layers."""
-    first, other = source_of(seed=seed), source_of(seed=seed + 50)
+    first = source_of(seed=seed)
+    other = source_of(seed=seed + 50)
     last = {name: other.params[name] for name in ("weight.3", "bias.3")}
     return {"a": first, "b": dataclasses.replace(first, params={**first.params, **last})}
 
@@ -243,7 +246,8 @@ def test_levels_behind_the_features_are_learned_from(source_of, target):
     assert posterior.theta.shape[1] == blind.theta.shape[1] + 2
     new = np.random.default_rng(8).normal(size=(200, 8)).astype(np.float32)
     y = np.tanh(new[:, 0]) + 0.5 * new[:, 1] + 2.0 * new[:, 5] + np.sin(2 * new[:, 6])
-    draws, without = posterior.predictive_draws(new), blind.predictive_draws(new[:, :5])
+    draws = posterior.predictive_draws(new)
+    without = blind.predictive_draws(new[:, :5])
     error, worse = (np.sqrt(np.mean((d.centres_eV.mean(0) - y) ** 2)) for d in (draws, without))
     assert error < 0.5 * worse
     u = stats.norm.cdf((y - draws.centres_eV) / draws.sds_eV).mean(0)

@@ -34,7 +34,8 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
         + 0.3 * rng.normal(size=60)
     )
     order = torch.randperm(60, generator=torch.Generator().manual_seed(4)).numpy()
-    held_out, rows = order[:12], order[12:]
+    held_out = order[:12]
+    rows = order[12:]
     h = np.hstack([np.maximum(x, 0), np.maximum(-x, 0), np.ones((60, 1))]).astype(np.float64)
     expected = np.linalg.solve(
         h[rows].T @ h[rows] / 48 + 0.05 * np.eye(11), h[rows].T @ y[rows] / 48

@@ -70,7 +70,8 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
     errors = []
     for i in range(8):
         other_rows = np.arange(8) != i
-        centre, level = h[other_rows].mean(0), y[other_rows].mean()
+        centre = h[other_rows].mean(0)
+        level = y[other_rows].mean()
         errors.append(
             y[i]
             - level

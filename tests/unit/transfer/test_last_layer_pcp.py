@@ -25,13 +25,18 @@ def direct(problem, structure, x):
 
     beta2 ~ N(b, s2 (S1 + x M)), x on a fine grid.
     """
-    rows, z, s1 = problem.rows, problem.response, problem.covariance
-    n, m = len(z), (np.eye(Q) if structure == "isotropic" else s1)
+    rows = problem.rows
+    z = problem.response
+    s1 = problem.covariance
+    n = len(z)
+    m = np.eye(Q) if structure == "isotropic" else s1
     _, prior = scale_problem(problem, structure=structure, lam=None)
     wide = np.hstack([np.ones((n, 1)), rows])
     new = np.hstack([np.ones((len(x), 1)), (x - problem.mean) / problem.sd])
     u = np.linspace(-25, 12, 1500)
-    log_weight, means, variances = [], [], []
+    log_weight = []
+    means = []
+    variances = []
     for log_x in u:
         precision = np.zeros((Q + 1, Q + 1))
         precision[1:, 1:] = np.linalg.inv(s1 + np.exp(log_x) * m)
@@ -100,7 +105,8 @@ def test_source_error_widens_intervals_and_delta_leaves_it_out(source_of):
 
 def test_intervals_cover_new_observations(source_of):
     """30 targets with 60 rows, 60 new rows each: 95 % within 2.5 %, four standard errors."""
-    inside, config = [], dataclasses.replace(CONFIG, draws=100)
+    inside = []
+    config = dataclasses.replace(CONFIG, draws=100)
     for seed in range(30):
         source = lookup_source(source_of, seed=seed)
         data = target_of(source, n=120, change=CHANGE, seed=seed)

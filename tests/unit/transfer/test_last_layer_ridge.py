@@ -29,10 +29,13 @@ def test_draws_have_the_law_of_the_ridge_estimate_at_the_penalty(source_of, abou
     data = target_of(source, change=CHANGE)
     posterior = fit(source, data, dataclasses.replace(CONFIG, about=about), seed=0, device="cpu")
     penalty = posterior.diagnostics.figures["penalty"]
-    sd, h, n = source.features.sd, hidden_of(data.features), len(data.gaps_eV)
+    sd = source.features.sd
+    h = hidden_of(data.features)
+    n = len(data.gaps_eV)
     b = source.params["weight.2"].double().numpy()[0] if about == "source" else np.zeros(Q)
     z = data.gaps_eV - h @ b
-    wide, unit = (h - h.mean(0)) / sd, z.std()
+    wide = (h - h.mean(0)) / sd
+    unit = z.std()
     inverse = np.linalg.inv(wide.T @ wide + penalty * np.eye(Q))
     change = inverse @ wide.T @ (z - z.mean())
     rate = 0.1 * unit**2 + 0.5 * ((z - z.mean()) @ (z - z.mean()) - change @ wide.T @ z)

@@ -22,7 +22,8 @@ def start(source, target):
 @pytest.mark.parametrize("alpha", [0.0, 5.0, 400.0])
 def test_heads_are_the_closed_form_on_all_rows_and_pseudo_rows(source_of, target, alpha):
     """Normal equations of the 2n rows, the intercept as a column without penalty."""
-    at, config = start(source_of(), target), NptlHeadConfig()
+    at = start(source_of(), target)
+    config = NptlHeadConfig()
     heads = draw_heads(at, config, alpha=alpha, samples=3, seed=7)
     design = np.column_stack([at.hidden, np.ones(40)])
     both = np.vstack([design, design])

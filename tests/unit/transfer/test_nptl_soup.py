@@ -52,7 +52,8 @@ def networks(start, distances):
 
 def test_greedy_soup_starts_with_the_best_and_adds_harmless_networks(source_of, target):
     """Output biases off by 1 and -1 cancel in an average; one off by 5 never helps."""
-    source, trained = source_of(), np.arange(40) % 4 > 0
+    source = source_of()
+    trained = np.arange(40) % 4 > 0
     start = start_of(
         source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full"
     )
@@ -70,7 +71,8 @@ def test_greedy_soup_starts_with_the_best_and_adds_harmless_networks(source_of, 
 
 
 def test_identical_samples_are_all_in_the_greedy_soup(source_of, target):
-    source, trained = source_of(), np.arange(40) % 4 > 0
+    source = source_of()
+    trained = np.arange(40) % 4 > 0
     start = start_of(
         source, target, trained=trained, statistics="source", gap_scale="source", coordinates="full"
     )

@@ -35,9 +35,13 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
     source = source_of()
     fitted = fit(source, TargetData(x, y), config, seed=0)
     assert len(fitted.ends) == 1
-    train_rows, far = fitted.rows.scaled(), fitted.rows.scaled(NEW[:4])
+    train_rows = fitted.rows.scaled()
+    far = fitted.rows.scaled(NEW[:4])
     typical = np.median(cdist(train_rows, train_rows)[np.triu_indices(12, 1)])
-    z, weights, means, squares = (y - y.mean()) / y.std(), [], [], []
+    z = (y - y.mean()) / y.std()
+    weights = []
+    means = []
+    squares = []
     for theta in itertools.product(
         *(m + s * np.linspace(-4, 4, 15) for m, s in ((0, 1), (1, 1), (-1.2, 0.7)))
     ):
@@ -115,7 +119,8 @@ def test_far_from_the_training_rows_the_prior_remains(posterior):
 
 
 def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
-    draws, mixture = posterior.mean_draws_eV(NEW)[0], posterior.predictive_draws(NEW)
+    draws = posterior.mean_draws_eV(NEW)[0]
+    mixture = posterior.predictive_draws(NEW)
     np.testing.assert_allclose(
         draws.mean(axis=0), mixture.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV
     )

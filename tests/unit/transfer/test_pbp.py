@@ -82,7 +82,8 @@ def test_repeated_sep_passes_keep_the_weight_uncertainty_and_adf_passes_reduce_i
     source_of, target
 ):
     """Ten passes: filtering has counted each row ten times."""
-    source, x = source_of(seed=3), np.random.default_rng(5).normal(size=(50, P))
+    source = source_of(seed=3)
+    x = np.random.default_rng(5).normal(size=(50, P))
     settings = {
         "variances": (1.0,),
         "output_alone": False,
@@ -122,7 +123,8 @@ def test_structures_far_beyond_the_scale_are_counted_with_a_warning(source_of, t
 
 
 def test_several_rows_at_once_come_to_nearly_the_same_predictions(source_of, target):
-    source, x = source_of(seed=3), np.random.default_rng(5).normal(size=(50, P))
+    source = source_of(seed=3)
+    x = np.random.default_rng(5).normal(size=(50, P))
     single, many = (
         fitted(source, target, **ONE, passes=4, batch_size=b).mean_and_sd_eV(x) for b in (1, 10)
     )

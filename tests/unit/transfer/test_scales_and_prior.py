@@ -62,7 +62,8 @@ def test_mixture_warns_only_if_the_scale_of_no_network_moved(knowing_source, sou
 
 def test_draws_of_priors_have_the_distributions_that_they_are_of():
     """Kolmogorov distance of 20,000 draws: above 0.014 with probability 0.001."""
-    n, rng = 20_000, np.random.default_rng(1)
+    n = 20_000
+    rng = np.random.default_rng(1)
     tau = np.sort(draw_global_scale(n, rng))
     prior = source_distance(np.array([1.0, 50.0, 2000.0]), lam=0.7, median_x=1.0)
     x = torch.from_numpy(np.sort(prior.draw(n, rng)))

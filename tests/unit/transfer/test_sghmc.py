@@ -79,8 +79,10 @@ def test_part_outside_the_row_space_has_the_spread_of_full_chains():
     config = SghmcConfig(
         cycles=2, epochs=5, batch_size=4, learning_rate=0.01, temperature=0.5, strength=0.3
     )
-    rng, chains = np.random.default_rng(0), 60
-    x, theta = rng.normal(size=(12, 40)), torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
+    rng = np.random.default_rng(0)
+    chains = 60
+    x = rng.normal(size=(12, 40))
+    theta = torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
     full = first_layer(theta, x, trained=np.ones(12, dtype=bool), coordinates="full")
     small = first_layer(theta, x, trained=np.ones(12, dtype=bool), coordinates="row_space")
     samples = Samples(
@@ -126,8 +128,11 @@ def test_zero_mean_prior_pulls_weights_that_no_row_moves_to_zero():
         strength=3.0,
         prior="zero_mean",
     )
-    rng, chains, variance = np.random.default_rng(0), 60, 0.7
-    x, theta = rng.normal(size=(12, 40)), torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
+    rng = np.random.default_rng(0)
+    chains = 60
+    variance = 0.7
+    x = rng.normal(size=(12, 40))
+    theta = torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
     every = np.ones(12, dtype=bool)
     full = first_layer(theta, x, trained=every, coordinates="full")
     basis = first_layer(theta, x, trained=every, coordinates="row_space").basis
@@ -152,7 +157,9 @@ def test_zero_mean_prior_pulls_weights_that_no_row_moves_to_zero():
         cycles=Cycles(config.cycles, config.temperature),
     )
     sds = outside_sd(config, n_rows=12, n_all=12, variance=variance)
-    steps, factor, velocity = 15, 1.0, 0.0
+    steps = 15
+    factor = 1.0
+    velocity = 0.0
     start = theta.T - basis @ (basis.T @ theta.T)
     for weights, sd in zip(ends, sds, strict=True):
         for step in range(steps):

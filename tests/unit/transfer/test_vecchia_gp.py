@@ -22,7 +22,8 @@ from bandgap.transfer import METHODS, TargetData
 from tests.unit.inference.vecchia.samples import covariance_of
 from tests.unit.transfer.test_every_method import rows_of, source  # noqa: F401 - a fixture
 
-VECCHIA, ULISSE = METHODS["vecchia_gp"], METHODS["ulisse_gp"]
+VECCHIA = METHODS["vecchia_gp"]
+ULISSE = METHODS["ulisse_gp"]
 BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws": 50}}}
 
 
@@ -63,7 +64,8 @@ def test_record_contains_the_chains_of_length_spread_and_noise(fitted):
 
 def test_structures_far_from_all_training_rows_say_so(fitted):
     posterior, data = fitted
-    near, far = posterior.far_share(data.features), posterior.far_share(40.0 * data.features)
+    near = posterior.far_share(data.features)
+    far = posterior.far_share(40.0 * data.features)
     assert near.max() < 0.8 < far.mean()
 
 
@@ -152,7 +154,8 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
     chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
     brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
     posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), seed=0)
-    record, figures = posterior.diagnostics.record, posterior.diagnostics.figures
+    record = posterior.diagnostics.record
+    figures = posterior.diagnostics.figures
     assert record["trace.smoothness"].shape == (2, 8) and record["trace.smoothness"].std() > 0
     assert {"rhat_smoothness", "rhat_length", "rhat_noise"} <= set(figures)
     assert figures["smoothness"] == np.median(posterior.theta[..., 2])
@@ -250,12 +253,16 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
 
     Means over three splits: the coverage of one has a standard error of 1.5 %.
     """
-    network, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    network = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
     table = learnable(crystals.records, crystals.gaps_eV, descriptor=network.descriptor)
-    errors, ridges, inside = [], [], []
+    errors = []
+    ridges = []
+    inside = []
     for seed in range(3):
         split = permuted_split(table.ids, n_test=400, n_train=500, seed=seed)
-        train, test = table.rows(split.train), table.rows(split.test)
+        train = table.rows(split.train)
+        test = table.rows(split.test)
         posterior = VECCHIA.fit(
             network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0
         )
@@ -263,10 +270,8 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
         errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
         sd = mixture_sd(draws.centres_eV, draws.sds_eV)
         inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
-        train_features, new = (
-            np.hstack([posterior.points, posterior.trend]),
-            np.hstack(posterior.coordinates_and_trend(test.features)),
-        )
+        train_features = np.hstack([posterior.points, posterior.trend])
+        new = np.hstack(posterior.coordinates_and_trend(test.features))
         penalties = 10.0 ** np.arange(-4, 3)
         ridges.append(
             min(
@@ -280,7 +285,8 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
 
 def _ridge_error(x, y, x_new, y_new, penalty):
     """The error of ridge regression with the penalty that is best on the test rows."""
-    mean, level = x.mean(0), y.mean()
+    mean = x.mean(0)
+    level = y.mean()
     weights = np.linalg.solve(
         (x - mean).T @ (x - mean) + penalty * np.eye(x.shape[1]), (x - mean).T @ (y - level)
     )

@@ -41,7 +41,9 @@ def sampled(weights, x, *, draws, seed):
 
 def errors(sample):
     """Mean, variance, and the standard errors of both."""
-    mean, variance, n = sample.mean(), sample.var(), sample.size
+    mean = sample.mean()
+    variance = sample.var()
+    n = sample.size
     fourth = np.mean((sample - mean) ** 4)
     return mean, variance, np.sqrt(variance / n), np.sqrt((fourth - variance**2) / n)
 

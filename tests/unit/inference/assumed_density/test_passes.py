@@ -41,7 +41,9 @@ def rows_for(widths, *, n=6, seed=0):
 
 def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
     """log Z of one row in torch, by the published formulas."""
-    z, w, rho = x, torch.zeros_like(x), torch.ones_like(x)
+    z = x
+    w = torch.zeros_like(x)
+    rho = torch.ones_like(x)
     normal = torch.distributions.Normal(torch.tensor(0.0).double(), 1.0)
     for level, (m, v) in enumerate(zip(means, variances, strict=True)):
         if biased:
@@ -65,7 +67,9 @@ def twin_log_z(means, variances, x, y, *, noise, biased, atoms):
             delta = gamma + t
             s = 1.0 - gamma * delta
             if atoms:
-                rho, z, w = slab * normal.cdf(t), r * delta, av * s
+                rho = slab * normal.cdf(t)
+                z = r * delta
+                w = av * s
             else:
                 rho = torch.ones_like(t)
                 z = r * normal.cdf(t) * delta
@@ -103,7 +107,8 @@ def twin_gradients(weights, x, y, *, noise, atoms):
 @pytest.mark.parametrize("atoms", [False, True], ids=["PBP", "SSPBP"])
 @pytest.mark.parametrize(("widths", "biased"), NETWORKS, ids=ids)
 def test_closed_gradients_and_their_sums_over_rows_are_those_of_autograd(widths, biased, atoms):
-    weights, noise = random_weights(widths, biased=biased, seed=4), Gamma(7.0, 3.0)
+    weights = random_weights(widths, biased=biased, seed=4)
+    noise = Gamma(7.0, 3.0)
     x, y = rows_for(widths)
     by_row = twin_gradients(weights, x, y, noise=noise, atoms=atoms)
     by_kernel = gradients(weights, x, y, noise=noise, atoms=atoms)
@@ -230,7 +235,8 @@ def test_stochastic_ep_posterior_is_the_prior_times_n_averaged_factors():
     start_shift = flattened(belief.weights.means) / flattened(belief.weights.variances)
     for _ in range(3):
         belief, _ = take_in(belief, x, y, rng=rng)
-    m, v = flattened(belief.weights.means), flattened(belief.weights.variances)
+    m = flattened(belief.weights.means)
+    v = flattened(belief.weights.variances)
     np.testing.assert_allclose(
         1.0 / v, belief.prior.precision + 30 * belief.likelihood.precision, rtol=1e-9
     )
@@ -253,7 +259,8 @@ def test_passes_of_stochastic_ep_end_at_the_exact_posterior_and_filtering_counts
     precision = 0.5 + 40 / 0.16
     mean = (x[:, 0] @ y) / 0.16 / precision
     none = np.zeros(1)
-    averaged, filtered = replace(start, likelihood=LikelihoodSites(none, none)), start
+    averaged = replace(start, likelihood=LikelihoodSites(none, none))
+    filtered = start
     for _ in range(30):
         averaged, _ = take_in(averaged, x, y, rng=rng)
         filtered, _ = take_in(filtered, x, y, rng=rng)
@@ -317,7 +324,8 @@ def test_pass_ends_where_it_is_cancelled():
 
 
 def test_rows_that_cannot_be_taken_in_are_refused():
-    belief, rng = fresh_belief((3, 4, 1), rng=np.random.default_rng(0)), np.random.default_rng(0)
+    belief = fresh_belief((3, 4, 1), rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
     x, y = rows_for((3,), n=10)
     with pytest.raises(
         ConfigError, match="32 rows at a time. Accepted: 1 to 10; passes with more diverge"
@@ -338,7 +346,8 @@ def test_average_after_a_first_pass_is_what_the_pass_gained():
     start = fresh_belief((3, 5, 1), rng=rng)
     after, _ = take_in(start, x, y, rng=rng)
     belief = with_average(after, start, n=30)
-    v0, v = flattened(start.weights.variances), flattened(after.weights.variances)
+    v0 = flattened(start.weights.variances)
+    v = flattened(after.weights.variances)
     np.testing.assert_allclose(1 / v, 1 / v0 + 30 * belief.likelihood.precision, rtol=1e-12)
     assert after.noise.shape == pytest.approx(6.0 + 30 * belief.likelihood.shape, rel=1e-12)
     assert belief.weights is after.weights

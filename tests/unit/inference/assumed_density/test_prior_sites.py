@@ -39,7 +39,8 @@ def test_posterior_stays_the_product_of_its_sites(order):
     after = refine_prior(before, order=order)
     cavities = []
     for belief in (before, after):
-        m, v = flattened(belief.weights.means), flattened(belief.weights.variances)
+        m = flattened(belief.weights.means)
+        v = flattened(belief.weights.variances)
         cavities.append((1 / v - belief.prior.precision, m / v - belief.prior.shift))
     np.testing.assert_allclose(cavities[1], cavities[0], rtol=1e-8, atol=1e-8)
     assert after.precisions[0].shape == pytest.approx(6.0 + after.prior.shapes.sum(), rel=1e-10)

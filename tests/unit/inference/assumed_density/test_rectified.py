@@ -15,7 +15,8 @@ def exact(t):
     """gamma, delta, s, E b and Var b of a ~ N(t, 1), b = max(a, 0), as floats of 60 digits."""
     with mp.workdps(60):
         z = mp.mpf(float(t))
-        phi, below = mp.npdf(z), mp.erfc(-z / mp.sqrt(2)) / 2
+        phi = mp.npdf(z)
+        below = mp.erfc(-z / mp.sqrt(2)) / 2
         gamma = phi / below
         delta = gamma + z
         mean = z * below + phi
@@ -39,10 +40,8 @@ def test_truncated_moments_keep_their_digits_at_every_t(reference):
 
 
 def test_truncated_moments_of_single_precision_are_those_of_double_rounded():
-    single, wide = (
-        truncated_moments(T.astype(np.float32)),
-        truncated_moments(T.astype(np.float32).astype(np.float64)),
-    )
+    single = truncated_moments(T.astype(np.float32))
+    wide = truncated_moments(T.astype(np.float32).astype(np.float64))
     assert single.s.dtype == np.float32
     assert np.isfinite([single.gamma, single.delta, single.s]).all()
     np.testing.assert_allclose(single.s, wide.s, rtol=1e-6)
@@ -67,7 +66,8 @@ def test_rectified_moments_are_exact_to_rounding_of_the_variance(reference, kind
 
 def test_textbook_variance_would_fail_where_ours_does_not():
     """What the form of the variance is for: E b^2 - (E b)^2 in single precision at t = 1e4."""
-    mean, variance = np.array([1e4], dtype=np.float32), np.ones(1, dtype=np.float32)
+    mean = np.array([1e4], dtype=np.float32)
+    variance = np.ones(1, dtype=np.float32)
     textbook = mean**2 + variance - mean**2
     ours = rectified_moments(mean, variance)[1]
     assert abs(float(textbook[0]) - 1.0) > 0.5

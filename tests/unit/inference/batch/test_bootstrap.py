@@ -54,7 +54,8 @@ def test_moments_are_those_of_the_dirichlet_distribution(n, blocks, alpha):
 
     The standard error of a variance is that by fourth moments.
     """
-    size, a = min(n, blocks), alpha / n
+    size = min(n, blocks)
+    a = alpha / n
     drawn = [weights(n, blocks, alpha, sample) for sample in range(REPEATS)]
     first, pseudo = (np.array([getattr(w, half)[0] for w in drawn]) for half in ("data", "pseudo"))
     total = size * (1 + a)
@@ -90,9 +91,11 @@ def test_small_alpha_gives_weights_that_a_gamma_variate_in_float32_would_not_hav
 
 
 def test_all_alphas_see_the_same_random_numbers():
-    near, far = weights(30, 10, 30.0), weights(30, 10, 30.0 * (1 + 1e-9))
+    near = weights(30, 10, 30.0)
+    far = weights(30, 10, 30.0 * (1 + 1e-9))
     np.testing.assert_allclose(near.pseudo, far.pseudo, rtol=1e-6)
-    small, large = weights(30, 10, 0.0), weights(30, 10, 300.0)
+    small = weights(30, 10, 0.0)
+    large = weights(30, 10, 300.0)
     np.testing.assert_allclose(
         small.data / small.data.sum(), large.data / large.data.sum(), rtol=1e-9
     )
@@ -122,12 +125,10 @@ def test_streams_of_samples_purposes_and_folds_are_all_different_and_repeat():
 
 def test_collapsed_rows_have_the_loss_of_both_kinds_up_to_a_constant():
     rng = np.random.default_rng(0)
-    y, pseudo, w, wt = (
-        rng.normal(size=9),
-        rng.normal(size=9),
-        rng.uniform(size=9),
-        rng.uniform(size=9),
-    )
+    y = rng.normal(size=9)
+    pseudo = rng.normal(size=9)
+    w = rng.uniform(size=9)
+    wt = rng.uniform(size=9)
     w[0] = wt[0] = w[1] = wt[2] = 0.0
     omega, t = collapse(y, pseudo, PairedWeights(w, wt))
 

@@ -65,14 +65,16 @@ def pull(snapshots, first, *, gammas, n):
 
 def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
     stack, snapshots, first = random_stack(3)
-    gammas, n = [0.5, 100.0, 0.5], [10, 20, 30]
+    gammas = [0.5, 100.0, 0.5]
+    n = [10, 20, 30]
     pull(snapshots, first, gammas=gammas, n=n).add_gradient(stack)
 
     def stacked(params):
         """Both hidden layers as one vector in the stack's order; the bias is the last input."""
         layers = []
         for i in (1, 2):
-            weight, bias = params[f"weight.{i}"], params[f"bias.{i}"]
+            weight = params[f"weight.{i}"]
+            bias = params[f"bias.{i}"]
             layers.append(torch.cat([weight.mT, bias.unsqueeze(-2)], -2).flatten(-2))
         return torch.cat(layers, -1)
 

@@ -111,7 +111,8 @@ def test_row_space_is_exact_for_sgd(n, p, clip, decay):
 
 def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
     """Adam takes other steps in rotated coordinates; both fit labels of a network exactly."""
-    losses, firsts = [], []
+    losses = []
+    firsts = []
     for coordinates in ("row_space", "full"):
         layer, between, samples, (theta_hat, _) = problem(
             8, 20, coordinates=coordinates, hidden=(24, 12)
@@ -166,11 +167,9 @@ def test_rows_and_pseudo_rows_trained_apart_give_the_same_network():
     """2n rows in full batches of both kinds, or n collapsed ones."""
     layer, between, samples, (theta_hat, x) = problem(samples=1)
     rng = np.random.default_rng(5)
-    y, pseudo, w = (
-        samples.labels[0],
-        rng.normal(size=12),
-        PairedWeights(*rng.uniform(0, 2, size=(2, 12))),
-    )
+    y = samples.labels[0]
+    pseudo = rng.normal(size=12)
+    w = PairedWeights(*rng.uniform(0, 2, size=(2, 12)))
     omega, t = collapse(y, pseudo, w)
     config = replace(SGD, batch_size=100, epochs=30)
     collapsed = trained_stack(
@@ -268,7 +267,8 @@ def test_noise_of_a_sample_does_not_depend_on_the_others():
 
 def test_progress_counts_epochs_of_all_chunks_and_can_cancel():
     layer, between, samples, _ = problem(samples=3)
-    config, updates = replace(EXACT, max_memory_GB=1.5e-5), []
+    config = replace(EXACT, max_memory_GB=1.5e-5)
+    updates = []
 
     def cancel_at_the_fifth(update):
         updates.append(update)

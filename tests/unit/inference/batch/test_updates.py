@@ -43,7 +43,10 @@ def stationary(rate, *, momentum, temperature, n, precision):
 
 def test_sghmc_has_the_variance_of_its_recursion_on_a_quadratic_energy():
     """The variance of 9,820 weights is within 4 standard errors, and near T / n for small steps."""
-    samples, n, temperature, rate = 20, 50, 3.0, 0.01
+    samples = 20
+    n = 50
+    temperature = 3.0
+    rate = 0.01
     stack = stack_of(samples, r=48, width=10)
     generators = [np.random.default_rng([1, s]) for s in range(samples)]
     noise = Noise([temperature / n] * samples, generators, [48] * samples)

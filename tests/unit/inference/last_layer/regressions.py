@@ -34,11 +34,9 @@ def reduced(n=12, p=3, *, seed=0, source=True, **kwargs):
 
 def gibbs_draws(problem, *, warmup, draws, seed, prior):
     """Return delta (draws, p), sigma^2 and log tau (draws,) of a chain of plain Gibbs sampling."""
-    rng, form, response = (
-        np.random.default_rng(seed),
-        form_of(problem),
-        Response(problem.square, problem.n, prior),
-    )
+    rng = np.random.default_rng(seed)
+    form = form_of(problem)
+    response = Response(problem.square, problem.n, prior)
     state = gibbs_start(problem)
     draws_of = []
     for i in range(warmup + draws):

@@ -32,11 +32,14 @@ def test_explained_square_is_that_of_the_explicit_inverse(kind, problem):
 
 @FORMS
 def test_draws_have_the_mean_and_covariance_of_the_normal_law(kind, problem):
-    form, rng, variances = kind(problem), np.random.default_rng(3), np.geomspace(0.05, 20.0, 9)
+    form = kind(problem)
+    rng = np.random.default_rng(3)
+    variances = np.geomspace(0.05, 20.0, 9)
     form.factor(variances)
     draws = np.array([form.draw(SIGMA, rng) for _ in range(DRAWS)])
     inverse = np.linalg.inv(problem.gram + np.diag(1 / variances))
-    mean, covariance = inverse @ problem.moment, SIGMA**2 * inverse
+    mean = inverse @ problem.moment
+    covariance = SIGMA**2 * inverse
     assert (np.abs(draws.mean(0) - mean) < SIGMAS * np.sqrt(np.diag(covariance) / DRAWS)).all()
     products = (draws - mean)[:, :, None] * (draws - mean)[:, None, :]
     assert (np.abs(products.mean(0) - covariance) < SIGMAS * products.std(0) / np.sqrt(DRAWS)).all()
@@ -44,8 +47,10 @@ def test_draws_have_the_mean_and_covariance_of_the_normal_law(kind, problem):
 
 @FORMS
 def test_products_with_the_gram_matrix_and_tail_squares(kind, problem):
-    form, rng = kind(problem), np.random.default_rng(4)
-    v, order = rng.normal(size=9), rng.permutation(9)
+    form = kind(problem)
+    rng = np.random.default_rng(4)
+    v = rng.normal(size=9)
+    order = rng.permutation(9)
     np.testing.assert_allclose(form.gram_times(v), problem.gram @ v, rtol=0, atol=1e-10)
     np.testing.assert_allclose(form.diagonal, np.diag(problem.gram), rtol=0, atol=1e-10)
     expected = []
@@ -74,7 +79,8 @@ def test_draws_are_finite_for_a_gram_matrix_without_information(kind, case):
 def test_a_dead_column_has_its_prior(kind):
     x, z, s1 = make_regression(5, 9)
     x[:, 4] = 0.0
-    form, rng = kind(reduce_regression(x, z, source_covariance=s1)), np.random.default_rng(6)
+    form = kind(reduce_regression(x, z, source_covariance=s1))
+    rng = np.random.default_rng(6)
     form.factor(np.full(9, 3.0))
     draws = np.array([form.draw(SIGMA, rng)[4] for _ in range(DRAWS)])
     assert abs(draws.mean()) < SIGMAS * SIGMA * np.sqrt(3.0 / DRAWS)

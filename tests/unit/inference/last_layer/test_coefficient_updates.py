@@ -94,7 +94,9 @@ def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
     """
     problem, variances, update, response = made_update(kind)
     mean, inverse, shape, rate = exact(problem, variances)
-    rng, deltas, sigma2s = np.random.default_rng(1), [], []
+    rng = np.random.default_rng(1)
+    deltas = []
+    sigma2s = []
     for _ in range(1500):
         delta, _ = draw_exactly(problem, variances, rng)
         for _ in range(4):
@@ -121,7 +123,8 @@ def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
 def test_halves_forget_where_they_started():
     """50 updates reach the law from a start 100 standard deviations away; halves change twice."""
     problem, variances, update, response = made_update("halves")
-    rng, delta = np.random.default_rng(2), np.full(7, 30.0)
+    rng = np.random.default_rng(2)
+    delta = np.full(7, 30.0)
     for _ in range(50):
         delta = update.update(delta, variances, response, rng).delta
     mean, inverse, shape, rate = exact(problem, variances)
@@ -132,7 +135,8 @@ def test_halves_forget_where_they_started():
 @pytest.mark.parametrize("kind", KINDS)
 def test_fitted_is_the_square_of_the_draw_in_the_gram_matrix(kind):
     problem, variances, update, response = made_update(kind)
-    rng, delta = np.random.default_rng(3), np.ones_like(variances)
+    rng = np.random.default_rng(3)
+    delta = np.ones_like(variances)
     for _ in range(3):
         drawn = update.update(delta, variances, response, rng)
         delta = drawn.delta
@@ -155,7 +159,9 @@ def test_fitted_leaves_out_what_was_added_to_factorise():
 
 def test_halves_change_every_few_updates():
     _, variances, update, response = made_update("halves")
-    rng, delta, draws = np.random.default_rng(5), np.zeros(7), []
+    rng = np.random.default_rng(5)
+    delta = np.zeros(7)
+    draws = []
     for _ in range(3 * EVERY):
         delta = update.update(delta, variances, response, rng).delta
         draws.append(tuple(update.halves[0]))

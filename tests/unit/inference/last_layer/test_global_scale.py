@@ -126,7 +126,8 @@ def test_grid_holds_the_posterior_of_log_x(case, exact):
 def test_moments_are_the_averages_of_generalised_least_squares(case, exact):
     _, _, m = case
     gram, moment, square, _ = explicit(X, Z, S1)
-    means, seconds = [], []
+    means = []
+    seconds = []
     for u in exact.log_x[::10]:
         inverse = np.linalg.inv(gram + np.linalg.inv(np.exp(u) * m))
         mean = inverse @ moment
@@ -202,7 +203,8 @@ def test_random_walk_accepts_by_the_exact_ratio_of_the_posterior(case):
 @pytest.mark.parametrize("kind", ["grid", "random walk"])
 def test_scale_has_its_prior_when_responses_come_from_it(kind):
     """x from its prior, responses given x, x given responses: its prior (after Geweke, 2004)."""
-    rng, root = np.random.default_rng(3), np.linalg.cholesky(S1)
+    rng = np.random.default_rng(3)
+    root = np.linalg.cholesky(S1)
     prior = source_distance(np.ones(4), lam=0.7, median_x=1)
     wide = np.linspace(-60, 25, 4001)
     weights = np.exp(prior.log_density(wide))
@@ -285,10 +287,8 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
 
 def test_penalty_is_that_of_the_linear_probe_on_the_rows():
     x, z, _ = make_regression(60, 8, seed=6, noise=2.0)
-    penalty, probe = (
-        least_cross_validation(spectral_regression(reduce_regression(x, z))),
-        fit_probe(x, z),
-    )
+    penalty = least_cross_validation(spectral_regression(reduce_regression(x, z)))
+    probe = fit_probe(x, z)
     # The steps of the two grids are 0.10 and 0.23.
     assert np.log(penalty.x * probe.penalty) == pytest.approx(0.0, abs=0.2)
     assert penalty.variance == pytest.approx(probe.residual_variance, rel=0.01)

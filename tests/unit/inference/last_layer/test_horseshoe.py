@@ -28,12 +28,14 @@ def quadrature(problem, step, *, log_range=None):
 
     p = problem.moment.size
     t = np.arange(-9.0, 9.0 + step, step)
-    tau, tau_weight = t, np.ones(t.size)
+    tau = t
+    tau_weight = np.ones(t.size)
     if log_range is not None:
         node, tau_weight = np.polynomial.legendre.leggauss(24)
         tau = log_range[0] + (log_range[1] - log_range[0]) * (node + 1) / 2
     grid = np.stack([v.ravel() for v in np.meshgrid(tau, *[t] * p, indexing="ij")], 1)
-    log_tau, log_local = grid[:, :1], grid[:, 1:]
+    log_tau = grid[:, :1]
+    log_local = grid[:, 1:]
     precision = np.exp(-2.0 * (log_tau + log_local))
     a = problem.gram + precision[:, :, None] * np.eye(p)
     inverse = np.linalg.inv(a)

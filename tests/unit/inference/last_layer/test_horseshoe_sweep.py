@@ -70,12 +70,14 @@ def ranks_are_uniform(values, grid, log_density):
 
 @every_state
 def test_noise_variance_follows_the_joint_density_with_delta_integrated_out(problem, state):
-    form, rng = form_of(problem), np.random.default_rng(1)
+    form = form_of(problem)
+    rng = np.random.default_rng(1)
     explained = form.factor(state.variances)
     response = Response(problem.square, problem.n, PRIOR)
     draws = np.log([draw_noise_variance(explained, response, rng) for _ in range(3000)])
     gram, moment, _, _ = explicit(X, Z, S1)
-    grid, log_density = np.linspace(-6, 6, 3001), []
+    grid = np.linspace(-6, 6, 3001)
+    log_density = []
     for s2 in np.exp(grid):  # the integral over delta adds |2 pi s2 A^-1|^(1/2) at its mean
         mean = np.linalg.solve(gram + np.diag(1 / state.variances), moment)
         log_density.append(
@@ -87,7 +89,9 @@ def test_noise_variance_follows_the_joint_density_with_delta_integrated_out(prob
 @every_state
 def test_tau_follows_the_joint_density_with_the_local_scales_integrated_out(state):
     """The integral over log lambda by the trapezoid rule, on a grid of log tau."""
-    rng, log_taus, at = np.random.default_rng(2), [], state
+    rng = np.random.default_rng(2)
+    log_taus = []
+    at = state
     for _ in range(2000):
         at = draw_scales(at, rng)
         log_taus.append(at.log_tau)
@@ -105,7 +109,9 @@ def test_tau_follows_the_joint_density_with_the_local_scales_integrated_out(stat
 @every_state
 def test_truncated_tau_follows_the_part_of_the_density_in_its_range(state):
     """Ranks under the density on a grid of the range alone."""
-    rng, log_taus, at = np.random.default_rng(2), [], state
+    rng = np.random.default_rng(2)
+    log_taus = []
+    at = state
     at = HorseshoeState(state.delta, state.sigma2, -0.3, state.local)
     for _ in range(4000):
         at = draw_scales(at, rng, log_range=(-1.0, 0.0))
@@ -121,7 +127,8 @@ def test_truncated_tau_follows_the_part_of_the_density_in_its_range(state):
 
 def test_a_state_at_the_end_of_its_range_stays_inside(problem):
     """A slice of length 0 by rounding does not leave the range."""
-    rng, log_range = np.random.default_rng(3), (-0.7, -0.7)
+    rng = np.random.default_rng(3)
+    log_range = (-0.7, -0.7)
     state = STATES["middle"]
     at = HorseshoeState(state.delta, state.sigma2, -0.7, state.local)
     line = line_of(form_of(problem), np.array([True, False, True]))
@@ -155,19 +162,21 @@ def test_line_follows_the_joint_density_along_it(problem, state, centred):
     The coordinates are log tau, delta / tau or delta, and lambda or tau lambda.
     """
     c = np.array(centred, dtype=bool)
-    line, rng, log_taus, at = line_of(form_of(problem), c), np.random.default_rng(4), [], state
+    line = line_of(form_of(problem), c)
+    rng = np.random.default_rng(4)
+    log_taus = []
+    at = state
     for _ in range(2000):
         at = move_along_line(
             at, line, problem.moment, fitted=at.delta @ problem.gram @ at.delta, rng=rng
         )
         log_taus.append(at.log_tau)
-    grid, log_density = np.linspace(-12, 9, 801), []
+    grid = np.linspace(-12, 9, 801)
+    log_density = []
     for t in grid:
         k = np.exp(t - state.log_tau)
-        delta, local = (
-            np.where(c, state.delta, k * state.delta),
-            np.where(c, state.local / k**2, state.local),
-        )
+        delta = np.where(c, state.delta, k * state.delta)
+        local = np.where(c, state.local / k**2, state.local)
         log_density.append(log_joint(delta, state.sigma2, t, local) + (~c).sum() * t)
     assert ranks_are_uniform(np.array(log_taus)[::4], grid, log_density)
 
@@ -205,8 +214,10 @@ def test_log_density_of_the_scale_is_the_joint_density_integrated_over_the_local
 
 
 def test_line_keeps_what_is_centred_and_scales_the_rest(problem):
-    state, c = STATES["middle"], np.array([True, False, True])
-    line, fitted = line_of(form_of(problem), c), state.delta @ problem.gram @ state.delta
+    state = STATES["middle"]
+    c = np.array([True, False, True])
+    line = line_of(form_of(problem), c)
+    fitted = state.delta @ problem.gram @ state.delta
     moved = move_along_line(
         state, line, problem.moment, fitted=fitted, rng=np.random.default_rng(5)
     )
@@ -220,7 +231,9 @@ def test_line_keeps_what_is_centred_and_scales_the_rest(problem):
 
 @pytest.mark.parametrize("width", [0.3, 3.0, 30.0])
 def test_slices_sample_a_normal_law_whatever_their_width(width):
-    rng, at, positions = np.random.default_rng(6), 0.0, []
+    rng = np.random.default_rng(6)
+    at = 0.0
+    positions = []
     for _ in range(20_000):
         at += slice_step(lambda step, at=at: -0.5 * (at + step) ** 2, width=width, rng=rng)
         positions.append(at)
@@ -231,7 +244,8 @@ def test_slices_sample_a_normal_law_whatever_their_width(width):
 @pytest.mark.parametrize("width", [0.3, 3.0, 30.0])
 def test_slice_is_the_first_point_of_the_bracket_above_an_exponential_level(width):
     """A plain slice sampler with the same random numbers gives the same points."""
-    rng, reference = np.random.default_rng(13), np.random.default_rng(13)
+    rng = np.random.default_rng(13)
+    reference = np.random.default_rng(13)
 
     def log_density(x):
         return -0.5 * (x + 1.2) ** 2
@@ -270,7 +284,8 @@ def test_centred_are_the_active_coefficients_with_the_least_information():
 
 def simulate_prior(rng, p, *, log_range=None):
     sigma2 = PRIOR.scale / rng.standard_gamma(PRIOR.shape)
-    log_tau, local = np.log(abs(rng.standard_cauchy())), rng.standard_cauchy(p) ** 2
+    log_tau = np.log(abs(rng.standard_cauchy()))
+    local = rng.standard_cauchy(p) ** 2
     while log_range is not None and not log_range[0] <= log_tau <= log_range[1]:
         log_tau = np.log(abs(rng.standard_cauchy()))
     delta = np.sqrt(sigma2 * local) * np.exp(log_tau) * rng.standard_normal(p)
@@ -309,7 +324,8 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
     """
     n, p = (3, 7) if kind == "row" else (6, 3)
     x, _, s1 = make_regression(n, p, seed=8)
-    root, rng = np.linalg.cholesky(s1), np.random.default_rng(9)
+    root = np.linalg.cholesky(s1)
+    rng = np.random.default_rng(9)
     centred = None if kind == "gram, no line" else np.arange(p) % 2 == 0
     log_range = (-np.log(p), 0.0) if kind == "truncated" else None
     gains = []
@@ -317,7 +333,8 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
         start = state = simulate_prior(rng, p, log_range=log_range)
         z = simulate_response(x, state, root, rng)
         problem = reduce_regression(x, z, source_covariance=s1)
-        form, response = form_of(problem), Response(problem.square, problem.n, PRIOR)
+        form = form_of(problem)
+        response = Response(problem.square, problem.n, PRIOR)
         line = None if centred is None else line_of(form, centred)
         update = HalvesUpdate(problem) if kind == "halves" else JointUpdate(form)
         if kind == "plain":

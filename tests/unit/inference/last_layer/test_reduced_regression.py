@@ -70,10 +70,8 @@ def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_l
     covariance = s2 * np.linalg.inv(precision + wide.T @ wide)
     mean = covariance @ wide.T @ z / s2
 
-    problem, rng = (
-        reduce_regression(x, z, source_covariance=s1, has_change=has_change),
-        np.random.default_rng(1),
-    )
+    problem = reduce_regression(x, z, source_covariance=s1, has_change=has_change)
+    rng = np.random.default_rng(1)
     a_inv = np.linalg.inv(problem.gram + np.eye(has_change.sum()) / variance)
     delta = rng.multivariate_normal(a_inv @ problem.moment, s2 * a_inv, size=DRAWS)
     u = problem.source.draw(delta, np.full(DRAWS, s2), rng)

@@ -30,7 +30,8 @@ def test_draws_of_the_first_part_do_not_change_and_more_follow(tmp_path, problem
     )
     n = CONFIG.n_draws
     for name in ("state", "fitted", "accept", "divergent", "energy"):
-        values, before = getattr(longer_info, name), getattr(info, name)
+        values = getattr(longer_info, name)
+        before = getattr(info, name)
         assert values.shape[1] == n + 15
         np.testing.assert_array_equal(values[:, :n], before)
     n_stored = first.state.shape[1]

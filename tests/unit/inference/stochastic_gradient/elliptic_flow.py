@@ -52,15 +52,16 @@ def solve_flow(
     0.
     """
     nx, ny = kappa.shape
-    hx, hy, n_x = 1.0 / nx, 1.0 / ny, (nx + 1) * ny
-    n_edges, cells = n_x + nx * (ny + 1), np.arange(nx * ny)
+    hx = 1.0 / nx
+    hy = 1.0 / ny
+    n_x = (nx + 1) * ny
+    n_edges = n_x + nx * (ny + 1)
+    cells = np.arange(nx * ny)
     i, j = np.divmod(cells, ny)
     weight = hx * hy / kappa.ravel()
     pairs = ((i * ny + j, (i + 1) * ny + j), (n_x + i * (ny + 1) + j, n_x + i * (ny + 1) + j + 1))
-    a, b = (
-        sparse.coo_matrix((n_edges, n_edges)).tocsr(),
-        sparse.coo_matrix((nx * ny, n_edges)).tocsr(),
-    )
+    a = sparse.coo_matrix((n_edges, n_edges)).tocsr()
+    b = sparse.coo_matrix((nx * ny, n_edges)).tocsr()
     for (low, high), other in zip(pairs, (hy, hx), strict=True):
         for first, second, share in (
             (low, low, 3.0),
@@ -101,7 +102,9 @@ def solve_flow(
 
 def wells(nx: int, ny: int, *, upper_right: float, lower_left: float, block: int = 4) -> Floats:
     """Return sources (nx, ny) of problem 1: two square blocks, balanced by one in the middle."""
-    f, x, y = np.zeros((nx, ny)), (nx - block) // 2, (ny - block) // 2
+    f = np.zeros((nx, ny))
+    x = (nx - block) // 2
+    y = (ny - block) // 2
     f[-block:, -block:] = upper_right
     f[:block, :block] = lower_left
     f[x : x + block, y : y + block] = -(upper_right + lower_left)
@@ -139,7 +142,8 @@ def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
 
     Inputs are (n, 1, grid, grid).
     """
-    half, edges = grid // 2, 2 * grid * (grid + 1)
+    half = grid // 2
+    edges = 2 * grid * (grid + 1)
     before: list[nn.Module] = []
     if permeabilities:
         before = [
@@ -148,7 +152,8 @@ def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
             nn.Conv2d(64, 32, 3, padding=1),
             nn.ReLU(),
         ]
-    flat, width = (32 if permeabilities else 1) * half * half, 800 if permeabilities else 200
+    flat = (32 if permeabilities else 1) * half * half
+    width = 800 if permeabilities else 200
     return nn.Sequential(
         *before,
         nn.AvgPool2d(2),
@@ -203,7 +208,8 @@ class SurrogateTarget:
 
     def relative_errors(self, flat: Tensor, rows: Tensor) -> Tensor:
         """Return |u - F| / |u| of rows (n,) for parameters (dim,)."""
-        parameters, first = {}, 0
+        parameters = {}
+        first = 0
         for name, value in self.network.named_parameters():
             parameters[name] = flat[first : first + value.numel()].view(value.shape)
             first += value.numel()
@@ -214,7 +220,8 @@ class SurrogateTarget:
 
     def matrices(self) -> tuple[tuple[int, int], ...]:
         """Return first index and end of all weight matrices and kernels without the last."""
-        spans, first = [], 0
+        spans = []
+        first = 0
         for value in self.network.parameters():
             if value.ndim > 1:
                 spans.append((first, first + value.numel()))

@@ -79,7 +79,8 @@ def test_moments_are_those_of_the_paper_and_of_quadrature():
     def mean(values):
         return float((weight * values).sum() / weight.sum())
 
-    second, covariance = mean(b1**2), mean(b1**2 * b2) - mean(b1**2) * mean(b2)
+    second = mean(b1**2)
+    covariance = mean(b1**2 * b2) - mean(b1**2) * mean(b2)
     assert math.log(mass) == pytest.approx(0.703165789471, abs=1e-10)
     assert second == pytest.approx(exact["E b1^2"], abs=1e-10)
     assert covariance == pytest.approx(exact["Cov(b1^2, b2)"], abs=1e-10)
@@ -185,7 +186,8 @@ def test_hamcmc_sa_with_normalised_steps_does_not_sample_the_density():
 
 def halved(step):
     start = exact_draws(CHAINS, generator=generator(7))
-    run_of, extras = RunConfig(200, 400, 400), Extras(centred_powers)
+    run_of = RunConfig(200, 400, 400)
+    extras = Extras(centred_powers)
     return sample_and_halve(
         BentDensity(), SgldConfig(step), start, config=run_of, seed=1, extras=extras
     )[1]

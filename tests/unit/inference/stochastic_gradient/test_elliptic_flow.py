@@ -25,7 +25,8 @@ def test_flow_with_a_source_everywhere_is_the_exact_one(nx, ny):
     u_x = x + 1/2 at all edges, cell means 1 - x/2 - x^2/2 - hx^2/24.
     """
     flow = solve_flow(np.ones((nx, ny)), np.ones((nx, ny)), left_pressure=1.0, right_pressure=0.0)
-    edges, centres = np.arange(nx + 1) / nx, (np.arange(nx) + 0.5) / nx
+    edges = np.arange(nx + 1) / nx
+    centres = (np.arange(nx) + 0.5) / nx
     np.testing.assert_allclose(flow.x_velocity, np.tile((edges + 0.5)[:, None], ny), atol=1e-10)
     np.testing.assert_allclose(flow.y_velocity, 0.0, atol=1e-10)
     exact = 1 - centres / 2 - centres**2 / 2 - 1 / (24 * nx**2)
@@ -58,7 +59,8 @@ def test_closed_flow_conserves_every_cell_and_has_mean_pressure_zero():
 def test_all_terms_of_the_field_have_the_covariance():
     fields = karhunen_loeve(8, 6, terms=48).reshape(48, -1)
     x, y = (np.arange(8) + 0.5) / 8, (np.arange(6) + 0.5) / 6
-    dx, dy = (x[:, None] - x)[:, None, :, None], (y[:, None] - y)[None, :, None, :]
+    dx = (x[:, None] - x)[:, None, :, None]
+    dy = (y[:, None] - y)[None, :, None, :]
     expected = (2 * np.exp(-(dx**2) / 0.04 - dy**2 / 0.09)).reshape(48, 48)
     np.testing.assert_allclose(fields.T @ fields, expected, atol=1e-10)
 
@@ -72,7 +74,9 @@ def test_networks_have_the_published_number_of_parameters(permeabilities, count)
 
 @pytest.fixture(scope="module")
 def small():
-    rng, flows, inputs = np.random.default_rng(1), [], []
+    rng = np.random.default_rng(1)
+    flows = []
+    inputs = []
     for _ in range(60):
         a, b = rng.normal(10, 5**0.5, 2)
         f = wells(20, 20, upper_right=a, lower_left=b)

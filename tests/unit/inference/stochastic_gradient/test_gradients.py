@@ -101,13 +101,16 @@ def test_mean_over_all_batches_is_the_full_gradient(with_control):
     mean = torch.stack(
         [batch_gradient(target, rows, control)(position).total for rows in batches]
     ).mean(0)
-    x, y, theta = target.x.numpy(), target.y.numpy(), position[0].numpy()
+    x = target.x.numpy()
+    y = target.y.numpy()
+    theta = position[0].numpy()
     full = x.T @ (y / (1 + np.exp(y * (x @ theta)))) - theta
     np.testing.assert_allclose(mean[0], full, rtol=0, atol=1e-12)
 
 
 def test_control_variate_at_its_centre_has_no_batch_noise():
-    target, centre = logistic(), torch.tensor([0.1, 0.2, -0.3], dtype=torch.float64)
+    target = logistic()
+    centre = torch.tensor([0.1, 0.2, -0.3], dtype=torch.float64)
     control = control_variate(target, centre)
     batches = [torch.tensor([rows]) for rows in combinations(range(5), 2)]
     values = [batch_gradient(target, rows, control)(centre[None]).total[0] for rows in batches]
@@ -136,7 +139,9 @@ def test_batch_larger_than_the_rows_is_refused():
 @pytest.mark.parametrize("with_control", [False, True])
 def test_stationary_variance_is_that_of_the_formula(with_control):
     """SGLD with step h / n is G = H^-1 with h: 16 batches' rows of 64, h = 0.3."""
-    n, batch, h = 64, 16, 0.3
+    n = 64
+    batch = 16
+    h = 0.3
     target = whitened_regression(n)
     mean = target.x.T @ target.y / n
     control = control_variate(target, mean) if with_control else None
@@ -154,13 +159,15 @@ def test_stationary_variance_is_that_of_the_formula(with_control):
 
 
 def test_chain_is_stable_below_the_step_of_the_formula_and_not_above():
-    target, start = whitened_regression(32), torch.ones(4, 3, dtype=torch.float64)
+    target = whitened_regression(32)
+    start = torch.ones(4, 3, dtype=torch.float64)
     curvatures = largest_curvature(
         lambda x: target.row_gradient(x, torch.arange(32).expand(4, -1)), start,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     np.testing.assert_allclose(curvatures, 32.0, rtol=1e-6)
-    limit, run = largest_stable_step(float(curvatures[0])), RunConfig(0, 400, 400)
+    limit = largest_stable_step(float(curvatures[0]))
+    run = RunConfig(0, 400, 400)
     _, below = sample(target, SgldConfig(0.98 * limit), start, config=run, seed=0)
     assert below.divergences == 0
     with pytest.raises(
@@ -216,5 +223,6 @@ def test_polynomial_schedule_refuses_powers_beyond_robbins_and_monro(gamma):
 
 
 def test_mean_is_weighted_by_the_steps():
-    values, steps = torch.tensor([[[1.0], [4.0]]]), torch.tensor([3.0, 1.0])
+    values = torch.tensor([[[1.0], [4.0]]])
+    steps = torch.tensor([3.0, 1.0])
     assert float(weighted_mean(values, steps)) == pytest.approx(7 / 4)

@@ -55,7 +55,9 @@ def test_sghmc_has_the_variance_of_its_lyapunov_equation(eta, alpha):
 
 def test_sghmc_subtracts_known_batch_noise_from_its_own_noise():
     """Gradients with noise of variance 4 inflate the variance; b makes up for it."""
-    eta, alpha, generator = 0.02, 0.2, torch.Generator().manual_seed(3)
+    eta = 0.02
+    alpha = 0.2
+    generator = torch.Generator().manual_seed(3)
     noisy = WholeTarget(lambda x: -x + 2 * torch.randn(x.shape, generator=generator, dtype=x.dtype))
     plain = measured_variance(SghmcConfig(eta, friction=alpha), target=noisy)
     config = SghmcConfig(eta, friction=alpha, gradient_variance=4.0)
@@ -122,7 +124,8 @@ def test_normalised_steps_give_a_radius_that_does_not_depend_on_the_posterior(sc
     config = HamcmcSaConfig(0.01, tau, normalise="normalised steps, not the posterior", every=10**9)
     start = torch.randn(400, dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     start = start / start.norm(dim=1, keepdim=True) / tau
-    target, run = WholeTarget(lambda x: -x / scale**2), RunConfig(500, 3000, 3000)
+    target = WholeTarget(lambda x: -x / scale**2)
+    run = RunConfig(500, 3000, 3000)
     draws, info = sample(
         target, config, start, config=run, seed=0, extras=Extras(lambda x: x.norm(dim=1)[:, None])
     )

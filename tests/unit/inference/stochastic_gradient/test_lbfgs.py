@@ -25,7 +25,10 @@ from bandgap.inference.stochastic_gradient.outcomes import RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from tests.unit.inference.stochastic_gradient.linear_laws import WholeTarget
 
-D, M, DELTA, R = 7, 3, 1.5, 0.25
+D = 7
+M = 3
+DELTA = 1.5
+R = 0.25
 
 
 def curvature(dim=D, seed=0):
@@ -52,10 +55,13 @@ def dense(s, y, *, delta=DELTA, r=R):
     """B, G = B^-1 and the damped ybar of pairs (M, D), oldest first, by the BFGS recursions."""
     sy = float(s[-1] @ y[-1])
     gamma = max(float(y[-1] @ y[-1]) / sy, delta) if sy > 0 else delta
-    b, g, b0 = gamma * np.eye(len(s[0])), np.eye(len(s[0])) / gamma, gamma * np.eye(len(s[0]))
+    b = gamma * np.eye(len(s[0]))
+    g = np.eye(len(s[0])) / gamma
+    b0 = gamma * np.eye(len(s[0]))
     damped = []
     for step_, change in zip(s, y, strict=True):
-        sbs, sy = step_ @ b0 @ step_, step_ @ change
+        sbs = step_ @ b0 @ step_
+        sy = step_ @ change
         theta = (1 - r) * sbs / (sbs - sy) if sy < r * sbs else 1.0
         bar = theta * change + (1 - theta) * b0 @ step_
         damped.append(theta != 1.0)
@@ -110,7 +116,8 @@ def dense_of_forty_digits(s, y, *, delta=DELTA, r=R):
         eye = mp.eye(len(s[0]))
         g = eye / gamma
         for step_, change in zip(steps, changes, strict=True):
-            sbs, sy = gamma * (step_.T * step_)[0], (step_.T * change)[0]
+            sbs = gamma * (step_.T * step_)[0]
+            sy = (step_.T * change)[0]
             theta = (1 - mp.mpf(r)) * sbs / (sbs - sy) if sy < r * sbs else mp.mpf(1)
             bar = theta * change + (1 - theta) * gamma * step_
             along = (step_.T * bar)[0]
@@ -122,7 +129,8 @@ def dense_of_forty_digits(s, y, *, delta=DELTA, r=R):
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_and_factors_are_those_of_forty_digits(kind):
     pairs = pairs_of(kind)
-    f, eye = factor(pairs, delta=DELTA, r=R), torch.eye(D, dtype=torch.float64)
+    f = factor(pairs, delta=DELTA, r=R)
+    eye = torch.eye(D, dtype=torch.float64)
     g = torch.stack([inverse_times(f, e.expand(4, D)) for e in eye], -1).numpy()
     root = torch.stack([root_times(f, e.expand(4, D)) for e in eye], -1).numpy()
     for chain in range(4):
@@ -154,7 +162,8 @@ def test_memory_that_is_not_full_gives_the_matrix_of_its_pairs():
     pairs = no_pairs(torch.zeros(4, D, dtype=torch.float64), M)
     for i in range(2):
         pairs = pairs.pushed(full.s[:, i], full.y[:, i])
-    f, v = factor(pairs, delta=DELTA, r=R), torch.ones(4, D, dtype=torch.float64)
+    f = factor(pairs, delta=DELTA, r=R)
+    v = torch.ones(4, D, dtype=torch.float64)
     for chain in range(4):
         g = dense(full.s[chain, :2].numpy(), full.y[chain, :2].numpy())[1]
         np.testing.assert_allclose(inverse_times(f, v)[chain], g @ np.ones(D), atol=1e-12)
@@ -171,7 +180,8 @@ def test_step_that_is_too_short_makes_no_pair():
 def average_of(config, count):
     """An average with `count` matrices of 4 chains, and the dense G_k by its recursion."""
     state = init(config, torch.zeros(4, D, dtype=torch.float64))
-    average, g = state.average, np.eye(D) / config.least_curvature
+    average = state.average
+    g = np.eye(D) / config.least_curvature
     for k in range(1, count + 1):
         rng = np.random.default_rng(100 + k)
         s = rng.normal(size=(4, config.memory, D))
@@ -205,12 +215,15 @@ def test_oldest_matrix_passes_its_weight_to_the_next():
 
 def test_average_in_more_dimensions_than_its_pairs_span():
     """G = c I + low rank, in float32, against the sum of two-loop products."""
-    config, dim = HamcmcSaConfig(0.1, memory=2, snapshots=2), 60
-    rng, average = np.random.default_rng(0), init(config, torch.zeros(3, dim)).average
+    config = HamcmcSaConfig(0.1, memory=2, snapshots=2)
+    dim = 60
+    rng = np.random.default_rng(0)
+    average = init(config, torch.zeros(3, dim)).average
     for _ in range(3):
         s = torch.from_numpy(rng.normal(size=(3, 2, dim))).float()
         average = with_matrix(config, average, Pairs(s, s * torch.linspace(0.5, 9.0, dim)))
-    f, v = snapshot_factors(config, average), torch.from_numpy(rng.normal(size=dim)).float()
+    f = snapshot_factors(config, average)
+    v = torch.from_numpy(rng.normal(size=dim)).float()
     metric = average_metric(config, average, f)
     assert metric.basis.shape[1] <= 2 * 2 * 2 * 3 < dim
     products = inverse_times(f, v)  # (J, chain, dim)

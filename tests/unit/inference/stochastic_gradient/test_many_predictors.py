@@ -57,10 +57,8 @@ def test_gradient_is_that_of_the_log_posterior(problem):
 
 
 def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_root(problem):
-    beta, rss = (
-        torch.linspace(-2, 2, 200, dtype=torch.float64)[None],
-        torch.tensor([[250.0]]).double(),
-    )
+    beta = torch.linspace(-2, 2, 200, dtype=torch.float64)[None]
+    rss = torch.tensor([[250.0]]).double()
     updated = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
     for j in (0, 50, 100, 199):
         b = float(beta[0, j])
@@ -70,7 +68,8 @@ def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_r
             1 / (1 + math.exp(spike - slab)), rel=1e-12
         )
     s = float(updated.sigma)
-    ra, rb = 100 + 200 + 1 + 2, float((updated.spike_rate * beta.abs()).sum())
+    ra = 100 + 200 + 1 + 2
+    rb = float((updated.spike_rate * beta.abs()).sum())
     rc = 250 + float((updated.slab_rate * beta**2).sum()) + 1
     assert s > 0 and ra * s * s - rb * s - rc == pytest.approx(0, abs=1e-9 * rc)
     assert float(updated.delta) == pytest.approx(float(updated.rho.sum()) / (1 + 200 + 200 - 2))
@@ -85,8 +84,12 @@ def exact_selection(problem, *, sweeps, seed):
     given beta is inverse Gaussian (Park and Casella, 2008): beta given w is normal, and no step has
     a length.
     """
-    rng, x, y = np.random.default_rng(seed), problem.x.numpy(), problem.y.numpy()
-    inclusion, beta, sums = first_inclusion(1, 200, PRIOR), np.full(200, 0.01), 0.0
+    rng = np.random.default_rng(seed)
+    x = problem.x.numpy()
+    y = problem.y.numpy()
+    inclusion = first_inclusion(1, 200, PRIOR)
+    beta = np.full(200, 0.01)
+    sums = 0.0
     for k in range(sweeps):
         sigma = float(inclusion.sigma)
         rate = np.maximum(inclusion.spike_rate[0].numpy() / sigma, 1e-8)
@@ -129,7 +132,8 @@ def test_selection_lands_in_the_measured_ranges_or_better(seed):
     """
     problem = made_regression(seed=seed)
     selected = select(problem, seed=seed)
-    beta, rho = selected.beta.mean(0), selected.rho.mean(0)
+    beta = selected.beta.mean(0)
+    rho = selected.rho.mean(0)
     assert float((beta - problem.truth).norm()) < 1.7
     assert float(rho[0]) > 0.99 and float(rho[1:].max()) < 0.5
     truth = float((problem.y_test - problem.x_test @ problem.truth).square().mean())

@@ -37,7 +37,8 @@ def log_posterior(target, theta_hat, x, y, position):
 
     Theta from z by the whole first layer, normal labels, normal z, the scales' own density.
     """
-    z, state = target.layers(position), target.state(position)
+    z = target.layers(position)
+    state = target.state(position)
     scales = target.prior.scales(state)
     moved = [q * scales.s[:, i, None, None] for i, q in enumerate(z)]
     moved[0] = moved[0] @ target.net.basis.T
@@ -80,7 +81,8 @@ def test_position_comes_back_through_frames_and_units(problem):
 
 def test_frames_found_elsewhere_leave_positions_where_they_are(problem):
     target, *_ = problem
-    at, rows = positions(target), torch.arange(12)
+    at = positions(target)
+    rows = torch.arange(12)
     expected, _ = target.reframed(at[1:], rows)
     framed, moved = target.reframed(at[:1], rows, frame_positions=at[1:])
     for one, other in zip(framed.frames, expected.frames, strict=True):
@@ -131,7 +133,9 @@ def test_gauss_newton_has_a_diagonal_of_ones_in_the_frames(problem, turn):
 def test_frames_are_the_eigenvectors_that_make_the_dense_information_nearly_diagonal(problem):
     """Turned, less of the dense matrix of a layer is off its diagonal than unturned."""
     target, *_ = problem
-    rows, at, off = torch.arange(12), positions(target, 1), []
+    rows = torch.arange(12)
+    at = positions(target, 1)
+    off = []
     for turn in (False, True):
         framed, position = target.reframed(at, rows, turn=turn)
         first, end = framed.spans[1]
@@ -178,8 +182,10 @@ def test_chains_have_different_rows(problem):
 
 def test_values_are_those_of_the_network(problem):
     target, theta_hat, x, _ = problem
-    position, rows = positions(target), torch.tensor([3, 0, 7])
-    scales, z = target.prior.scales(target.state(position)), target.layers(position)
+    position = positions(target)
+    rows = torch.tensor([3, 0, 7])
+    scales = target.prior.scales(target.state(position))
+    z = target.layers(position)
     theta = [t + scales.s[:, i, None, None] * (q @ target.net.basis.T if i == 0 else q)
              for i, (t, q) in enumerate(zip(theta_hat, z, strict=True))]  # fmt: skip
     np.testing.assert_allclose(
@@ -190,7 +196,9 @@ def test_values_are_those_of_the_network(problem):
 def test_search_is_adam_with_a_cosine(problem):
     """Against torch's own."""
     target, *parts = problem
-    start, rows, steps = positions(target, 2), torch.arange(12).expand(2, 12), 60
+    start = positions(target, 2)
+    rows = torch.arange(12).expand(2, 12)
+    steps = 60
     mask = torch.ones_like(start[0])
     mask[3] = 0.0
     modes = climb(

@@ -27,7 +27,8 @@ from tests.unit.inference.stochastic_gradient.test_network_target import jacobia
 
 @pytest.mark.parametrize("with_control", [False, True])
 def test_mean_over_all_batches_is_the_full_gradient(with_control):
-    target, fixed = logistic(6), torch.tensor([1, 4])
+    target = logistic(6)
+    fixed = torch.tensor([1, 4])
     position = torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
     control = (
         control_variate(target, torch.tensor([0.1, 0.2, -0.3]).double()) if with_control else None
@@ -51,7 +52,8 @@ def test_mean_over_all_batches_is_the_full_gradient(with_control):
 
 
 def test_no_fixed_rows_and_empty_fixed_rows_give_identical_gradients():
-    target, position = logistic(6), torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
+    target = logistic(6)
+    position = torch.tensor([[0.4, -1.0, 0.7]], dtype=torch.float64)
     rows = torch.tensor([[0, 3, 5]])
     plain, empty = (
         batch_gradient(target, rows, fixed_rows=fixed)(position)

@@ -18,7 +18,8 @@ from bandgap.inference.stochastic_gradient.schedules import Cyclical, Stepwise
 from tests.unit.inference.stochastic_gradient.linear_laws import WholeTarget
 from tests.unit.inference.stochastic_gradient.test_gradients import logistic
 
-CHAINS, DIM = 4, 3
+CHAINS = 4
+DIM = 3
 SAMPLERS = {name: config(0.02) for name, config in CONFIGS.items()}
 SAMPLERS["hamcmc_sa"] = dataclasses.replace(SAMPLERS["hamcmc_sa"], every=4, snapshots=3)
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
@@ -42,7 +43,9 @@ def test_parallel_chains_equal_single_chains_with_the_same_normal_draws(sampler)
     """
     if type(sampler) is CONFIGS["hamcmc_sa"]:
         sampler = dataclasses.replace(sampler, every=10**9)
-    target, algorithm, start = logistic(20), algorithm_of(sampler), start_of(sampler)
+    target = logistic(20)
+    algorithm = algorithm_of(sampler)
+    start = start_of(sampler)
     rng = np.random.default_rng(0)
     noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
     rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(20)]
@@ -64,8 +67,11 @@ def test_parallel_chains_equal_single_chains_with_the_same_normal_draws(sampler)
 
 
 def test_parallel_chains_of_hamcmc_sa_equal_single_chains_once_their_metric_is_frozen():
-    sampler, target, start = SAMPLERS["hamcmc_sa"], logistic(20), start_of(SAMPLERS["hamcmc_sa"])
-    algorithm, rng = algorithm_of(sampler), np.random.default_rng(0)
+    sampler = SAMPLERS["hamcmc_sa"]
+    target = logistic(20)
+    start = start_of(SAMPLERS["hamcmc_sa"])
+    algorithm = algorithm_of(sampler)
+    rng = np.random.default_rng(0)
     noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
     rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(40)]
 
@@ -149,7 +155,8 @@ def test_killed_run_resumes_from_its_file_bit_for_bit(tmp_path, monkeypatch, sam
 
 def test_cancelled_run_resumes_and_a_finished_run_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    sampler, checkpoint = SAMPLERS["sghmc"], Checkpoint(tmp_path / "chains.safetensors", every=1000)
+    sampler = SAMPLERS["sghmc"]
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
     with pytest.raises(Cancelled):
         run(sampler, checkpoint=checkpoint, progress=ended_after(22, Cancelled))
     updates = []
@@ -243,7 +250,8 @@ def test_run_with_half_the_step_has_twice_the_iterations_schedule_and_pruning(tm
 
 def test_warnings_of_the_run_with_half_the_step_are_marked():
     """Chain 3 diverges in both runs; the warning of the settings appears once."""
-    sampler, start = SAMPLERS["asgld"], start_of(SAMPLERS["asgld"])
+    sampler = SAMPLERS["asgld"]
+    start = start_of(SAMPLERS["asgld"])
     start[2] = 60.0
     target = WholeTarget(lambda x: torch.where(x.abs() > 50, torch.nan, -x))
     extras = Extras(lambda x: x)

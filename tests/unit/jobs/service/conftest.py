@@ -44,7 +44,8 @@ class Runs:
 def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Three runs on 40 labelled molecules; tests must not change them."""
     records = make_records(40, seed=7, prefix="labelled")
-    gaps, folder = gaps_of(records, seed=8, shift=-0.5), tmp_path_factory.mktemp("runs")
+    gaps = gaps_of(records, seed=8, shift=-0.5)
+    folder = tmp_path_factory.mktemp("runs")
     common = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
     short = {"training": {"max_epochs": 10, "batch_size": 8}}
     bayesian = transfer_labelled(

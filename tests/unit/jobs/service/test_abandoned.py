@@ -32,7 +32,8 @@ def leave_while_describing(
     monkeypatch: pytest.MonkeyPatch, leaving: Sequence[PendingRequest]
 ) -> list[Any]:
     """Abandon requests at the fifth structure; return the list of described structures."""
-    compute, described = vectors._compute, []
+    compute = vectors._compute
+    described = []
 
     def counted(atoms: Any, config: Any) -> Any:
         described.append(atoms)
@@ -48,10 +49,8 @@ def leave_while_describing(
 def test_large_abandoned_request_is_not_described_completely_while_a_small_one_waits(
     batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many, two_records = (
-        make_records(300, seed=41, prefix="many"),
-        make_records(2, seed=42, prefix="few"),
-    )
+    many = make_records(300, seed=41, prefix="many")
+    two_records = make_records(2, seed=42, prefix="few")
     large, small = ask(batcher, many, two_records)
     described = leave_while_describing(monkeypatch, [large])
     batcher.start()
@@ -89,7 +88,8 @@ def test_request_that_is_abandoned_while_others_are_predicted_is_not_predicted(
         make_records(20, seed=45, prefix="second"),
         make_records(1, seed=46, prefix="third"),
     )
-    answer, passes = ServedModel.answer, []
+    answer = ServedModel.answer
+    passes = []
 
     def noted(model: ServedModel, requests: Sequence[PredictionRequest], described: Any) -> Any:
         passes.append(list(requests))

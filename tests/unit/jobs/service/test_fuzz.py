@@ -26,7 +26,9 @@ from tests.unit.jobs.service.test_predict import WATER, as_cif, crystal
 from tests.unit.jobs.service.test_refusals import FRAME
 from tests.unit.structures.samples import optimade
 
-JSON, FILE, UPLOAD = "application/json", "text/plain", "multipart/form-data; boundary=limit"
+JSON = "application/json"
+FILE = "text/plain"
+UPLOAD = "multipart/form-data; boundary=limit"
 PEAK_BYTES = (
     160_000_000  # above what is there before: bodies of 200 kB, of which archives unpack to 2 MB
 )
@@ -117,7 +119,9 @@ def uploaded(*files: tuple[str, bytes]) -> bytes:
 @cache
 def sound() -> list[Asked]:
     """One body of every form, as programs send it."""
-    cif, poscar, frames = as_cif(crystal()), as_text("vasp"), as_text("extxyz", 4)
+    cif = as_cif(crystal())
+    poscar = as_text("vasp")
+    frames = as_text("extxyz", 4)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, data in (("a.cif", cif), ("b/POSCAR", poscar), ("c.extxyz", frames)):
@@ -151,7 +155,9 @@ def sound() -> list[Asked]:
 @cache
 def bombs() -> list[Asked]:
     """Bodies below the limit that unpack to a hundred times what may be unpacked."""
-    archive, alone, zeros = io.BytesIO(), io.BytesIO(), bytes(1_000_000)
+    archive = io.BytesIO()
+    alone = io.BytesIO()
+    zeros = bytes(1_000_000)
     with (
         zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed,
         packed.open("a.cif", "w") as member,
@@ -285,7 +291,8 @@ def test_sound_bodies_of_every_form_are_predicted(client: httpx.Client) -> None:
 @pytest.mark.fuzz
 def test_every_value_of_json_may_be_what_nobody_expects(client: httpx.Client) -> None:
     good = {"params": {"name": "a.extxyz"}, "content": sound()[2][2]}
-    before, codes = client.post("/predict", **good).content, set()
+    before = client.post("/predict", **good).content
+    codes = set()
     for kind, name, body in replaced():
         answer = client.post(
             "/predict", params={"name": name}, content=body, headers={"content-type": kind}

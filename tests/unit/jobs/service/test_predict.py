@@ -75,7 +75,8 @@ def test_crowded_cell_is_predicted_or_refused_with_a_message(client: httpx.Clien
     positions = np.random.default_rng(0).uniform(0.0, 0.5, (190, 3)).round(2)
     frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
     frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
-    cell, pbc = [0.5, 0.5, 0.5], True
+    cell = [0.5, 0.5, 0.5]
+    pbc = True
     entry = {
         "numbers": [1] * len(positions),
         "positions": positions.tolist(),
@@ -229,7 +230,8 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
         "-0.5\nH -0.76 0 -0.5\n"
     )
     path.write_text(frame.format("a", 2.5) + frame.format("b", 4.0))
-    table, model = predict(runs.cheap, path), {"model": "cheap"}
+    table = predict(runs.cheap, path)
+    model = {"model": "cheap"}
     assert table["mean_eV"][1] - table["mean_eV"][0] > 1
     answers = [
         client.post(

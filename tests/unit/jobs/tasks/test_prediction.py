@@ -52,7 +52,8 @@ WATER = (
 def home(tmp_path, world, source_folder) -> Home:
     """A data directory with a finished run on labelled molecules."""
     home = Home(tmp_path)
-    library, jobs = Library(home), JobStore(home)
+    library = Library(home)
+    jobs = JobStore(home)
     gaps = np.where(np.arange(24) < 20, world.gaps_eV, np.nan)
     dataset = add_labelled_set(home, WS, world, source_folder, gaps_eV=gaps)
     run = str(uuid.uuid4())
@@ -121,7 +122,8 @@ def test_prediction_by_chunks_has_the_numbers_of_all_at_once(home, monkeypatch):
     job = submitted(home)
     updates: list[Update] = []
     result = predict(job, home, updates.append)
-    stored, all_at_once = load_predictions(folder_of(home, job) / QUANTILES), expected(home, 20)
+    stored = load_predictions(folder_of(home, job) / QUANTILES)
+    all_at_once = expected(home, 20)
     for name in TEXTS:
         assert getattr(stored, name) == getattr(all_at_once, name), name
     for name in NUMBERS:
@@ -174,7 +176,8 @@ def test_verdicts_and_shapes_of_uploaded_structures_are_stored(home, monkeypatch
 
 def test_cancelled_prediction_resumes_after_its_last_chunk(home, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK", 6)
-    finished, job = submitted(home), submitted(home)
+    finished = submitted(home)
+    job = submitted(home)
     predict(finished, home, no_progress)
     with pytest.raises(Cancelled):
         predict(job, home, stopped_after(12))
@@ -219,7 +222,8 @@ def test_gaps_that_came_since_are_noticed(home, monkeypatch):
 
 
 def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monkeypatch):
-    finished, job = submitted(home), submitted(home)
+    finished = submitted(home)
+    job = submitted(home)
     predict(finished, home, no_progress)
 
     class Killed(BaseException):
@@ -269,7 +273,8 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_prediction_of_a_killed_worker_resumes_in_the_next(home):
-    n, jobs = 2_000, JobStore(home)
+    n = 2_000
+    jobs = JobStore(home)
     job = submitted(home, n)
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
     worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)

@@ -23,7 +23,8 @@ from bandgap.jobs.worker import work_all
 from bandgap.sources.stored import load_source
 from tests.unit.jobs.payloads import source_payload, transfer_payload
 
-WS, STRANGER = str(uuid.uuid4()), str(uuid.uuid4())
+WS = str(uuid.uuid4())
+STRANGER = str(uuid.uuid4())
 SMALL = {"hidden": [6, 4], "max_epochs": 3, "seed": 0, "device": "cpu"}
 
 
@@ -70,7 +71,8 @@ def sources_by_id(home: Home, workspace: str) -> dict:
 
 def oe62_file(folder: Path, records) -> None:
     """Write molecules in the layout of OE62's files."""
-    text, rows = [], []
+    text = []
+    rows = []
     for record in records:
         text.append("\n".join([str(len(record.atoms)), "", *_lines(record.atoms)]) + "\n")
         n = len(record.atoms)
@@ -226,7 +228,8 @@ def test_cancelled_training_leaves_no_folder(home):
 
 def test_delete_removes_the_folder_unless_somebody_works_with_it(home):
     job = submitted(home)
-    jobs, library = JobStore(home), Library(home)
+    jobs = JobStore(home)
+    library = Library(home)
     with pytest.raises(InputError, match="training is queued. Cancel it first"):
         delete_source(jobs, library, WS, job.subject)
     ended(home, job)

@@ -104,7 +104,8 @@ def test_pairs_are_read_once_for_any_number_of_rows():
     """A table without an index by row is read once: every step of SQLite's machine is counted."""
 
     def steps(n):
-        data, counted = ase_db(*[molecule("H2")] * n), [0]
+        data = ase_db(*[molecule("H2")] * n)
+        counted = [0]
 
         def count():
             counted[0] += 1
@@ -254,7 +255,8 @@ def test_database_that_is_cut_off_or_of_another_kind_is_refused():
 
 
 def test_limits_of_atoms_and_structures_hold():
-    small, one_structure = Limits(max_atoms=5), Limits(max_structures=1)
+    small = Limits(max_atoms=5)
+    one_structure = Limits(max_structures=1)
     assert (
         "has 6 atoms; the limit is 5"
         in read_in_this_process(ase_db(), "a.db", limits=small)[0].problem

@@ -208,11 +208,9 @@ def test_file_that_is_cut_off_is_refused(share):
 
 
 def test_limits_hold_before_anything_is_unpacked():
-    small, one_structure, short = (
-        Limits(max_atoms=2),
-        Limits(max_structures=1),
-        Limits(max_file_bytes=30_000),
-    )
+    small = Limits(max_atoms=2)
+    one_structure = Limits(max_structures=1)
+    short = Limits(max_file_bytes=30_000)
     assert (
         "has 3 atoms; the limit is 2"
         in read_structures(parquet(), "a.parquet", limits=small)[0].problem

@@ -75,7 +75,8 @@ def test_one_fold_is_refused(name):
 
 @pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
 def test_structures_that_are_all_the_same_are_refused(name, source_of, target):
-    same, method = np.ones_like(target.features), get_method(name)
+    same = np.ones_like(target.features)
+    method = get_method(name)
     with pytest.raises(InputError, match="all 40 training structures have the same descriptor"):
         method.fit(source_of(), TargetData(same, target.gaps_eV), method.configure({}), seed=0)
 
@@ -84,7 +85,8 @@ def test_structures_that_are_all_the_same_are_refused(name, source_of, target):
 def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(
     name, source_of, target
 ):
-    x, method = target.features.copy(), get_method(name)
+    x = target.features.copy()
+    method = get_method(name)
     x[:, 2] = 0.0
     settings = SETTINGS.get(name, {"restarts": 0})
     posterior = method.fit(

@@ -56,7 +56,8 @@ def test_start_is_fitted_without_the_rows_left_out(source_of, target):
 
 @pytest.mark.parametrize("coordinates", ["row_space", "full"])
 def test_rows_left_out_are_predicted_by_the_whole_network(source_of, target, coordinates):
-    source, trained = source_of(), np.arange(40) % 4 > 0
+    source = source_of()
+    trained = np.arange(40) % 4 > 0
     start = start_of(source, target, trained=trained, **SETTINGS | {"coordinates": coordinates})
     generator = torch.Generator().manual_seed(0)
 

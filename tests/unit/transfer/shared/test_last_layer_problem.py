@@ -26,7 +26,8 @@ def source(source_of):
 def test_rows_are_hidden_features_on_the_sources_scale_and_responses_the_rest(source):
     data = target_of(source)
     problem = last_layer_problem(source, data, **SCALES)
-    h, b = hidden_of(data.features), source.params["weight.2"].double().numpy()[0]
+    h = hidden_of(data.features)
+    b = source.params["weight.2"].double().numpy()[0]
     np.testing.assert_allclose(
         problem.rows * source.features.sd + source.features.mean, h, rtol=0, atol=1e-6
     )
@@ -41,7 +42,8 @@ def test_rows_are_hidden_features_on_the_sources_scale_and_responses_the_rest(so
 
 def test_source_error_is_the_ridge_posterior_of_its_own_fit(source):
     """s1^2 (H'H + n1 l2 I)^-1 in the source's units; the ratio is to the target's variance."""
-    n, l2 = source.features.n, source.config.training.l2
+    n = source.features.n
+    l2 = source.config.training.l2
     expected = np.linalg.inv(source.features.scatter + n * l2 * np.eye(Q))
     used = np.ones(Q, dtype=bool)
     scaled = source_covariance(source, used, source.features.sd)
@@ -78,7 +80,8 @@ def test_a_unit_that_is_dead_on_the_target_keeps_its_source_weight(source, mode)
         and problem.figures["n_dropped"] == 1
         and not problem.has_change[2]
     )
-    delta, sigma2 = np.full((2, 4000, Q - 1), 0.1), np.full((2, 4000), 0.5)
+    delta = np.full((2, 4000, Q - 1), 0.1)
+    sigma2 = np.full((2, 4000), 0.5)
     draws = problem.posterior(delta, sigma2, mode=mode, seed=0, figures={}).output[..., 2]
     weight = float(source.params["weight.2"][0, 2])
     if mode == "delta":
@@ -144,7 +147,8 @@ def test_predictions_are_source_plus_change_plus_level(source, mode):
         delta, np.full((1, 1), 1e-18), mode=mode, seed=0, figures={"a": 1.0}
     )
     x = np.random.default_rng(5).normal(size=(8, P)).astype(np.float32)
-    h, change = hidden_of(x), problem.unit * delta[0, 0] / source.features.sd
+    h = hidden_of(x)
+    change = problem.unit * delta[0, 0] / source.features.sd
     base = h @ source.params["weight.2"].double().numpy()[0] + float(source.params["bias.2"])
     expected = (
         base

@@ -59,7 +59,8 @@ def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     base, _ = rows(len(inner), seed=2)
     for towards in (None, -np.inf, np.inf):
-        x, at = base.copy(), tree.threshold[inner].astype(np.float32)
+        x = base.copy()
+        at = tree.threshold[inner].astype(np.float32)
         at = at if towards is None else np.nextafter(at, np.float32(towards))
         x[np.arange(len(inner)), COLUMNS[tree.feature[inner]]] = at
         expected = [model.predict(x[:, COLUMNS]) for model in models]
