@@ -24,8 +24,10 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.prediction_table import (
     check_files,
+    count_unusual,
     echo_prediction_counts,
     is_unfinished,
+    print_changed_intervals,
     write_growing_table,
     write_table,
 )
@@ -101,6 +103,7 @@ def predict(
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.table import STATUSES
+    from bandgap.predictions.unusual_rows import flagged_sentence
     from bandgap.runs.companion import UNITS, companion, write_companion
     from bandgap.storage.manifests import read_manifest
 
@@ -156,11 +159,15 @@ def predict(
                 progress=progress,
             )
     rows = {status: counts[status] for status in STATUSES}
-    body = companion(manifest, request, columns=UNITS, rows=rows)
+    unusual = count_unusual(out)
+    body = companion(manifest, request, columns=UNITS, rows=rows, unusual=unusual)
     for output in (out, extxyz):
         if output is not None:
             write_companion(output, body)
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
+    if unusual is not None:
+        print_note(flagged_sentence(int(unusual["n_at_this_rate"] or 0)))
+    print_changed_intervals(model, request)
 
 
 @takes_zipped_run("model")
