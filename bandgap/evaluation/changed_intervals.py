@@ -83,8 +83,8 @@ def changed_coverage_sentence(
     >>> changes = IntervalChanges(widen_below_p=0.05)
     >>> changed_coverage_sentence(ChangedCoverage(200, 188, 12, 8, 12, 11), changes, level=0.95)
     'Of 200 held-out structures of this run, 188 have a domain_p of 0.05 or more: their 95 % \
-intervals contain the gap of 95.7 % of them (of all: 94.0 %). Of the 12 others they contain it for \
-8 as they are, and for 11 of 12 widened 2 times.'
+intervals contain the gap of 95.7 % of them (of all: 94.0 %). Below it: 8 of 12 as they are, \
+11 of 12 widened 2 times.'
     >>> changed_coverage_sentence(None, changes, level=0.95)
     'No held-out structure of this run has a p-value, so that the coverage of the other intervals \
 is not measured.'
@@ -103,13 +103,10 @@ is not measured.'
     )
     if not coverage.n_changed:
         return text
-    text += (
-        f" Of the {coverage.n_changed:,} others they contain it for "
-        f"{coverage.n_changed_covered:,} as they are"
-    )
+    text += f" Below it: {coverage.n_changed_covered:,} of {coverage.n_changed:,} as they are"
     if coverage.n_widened:
         text += (
-            f", and for {coverage.n_widened_covered:,} of {coverage.n_widened:,} widened "
+            f", {coverage.n_widened_covered:,} of {coverage.n_widened:,} widened "
             f"{changes.widen_factor:g} times"
         )
     return text + "."

@@ -48,14 +48,16 @@ def test_counts_are_those_of_both_kinds_of_rows_before_and_after(heldout: HeldOu
     sentence = changed_coverage_sentence(coverage, changes, level=0.95)
     assert "48 have a domain_p of 0.05 or more" in sentence
     assert "the gap of 93.8 % of them (of all: 78.3 %)" in sentence
-    assert "Of the 12 others they contain it for 2 as they are, and for 12 of 12" in sentence
+    assert sentence.endswith("Below it: 2 of 12 as they are, 12 of 12 widened 2 times.")
 
 
 def test_withheld_rows_are_not_counted_as_widened(heldout: HeldOut) -> None:
     changes = IntervalChanges(withhold_below_p=0.05)
     coverage = changed_coverage(heldout, changes, level=0.95)
     assert coverage is not None and coverage.n_widened == 0 and coverage.n_changed == 12
-    assert changed_coverage_sentence(coverage, changes, level=0.95).endswith("for 2 as they are.")
+    assert changed_coverage_sentence(coverage, changes, level=0.95).endswith(
+        "Below it: 2 of 12 as they are."
+    )
 
 
 def test_few_remaining_rows_are_counted_and_rows_without_p_values_not_measured(
