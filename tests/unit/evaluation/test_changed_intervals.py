@@ -64,8 +64,8 @@ def test_few_remaining_rows_are_counted_and_rows_without_p_values_not_measured(
     heldout: HeldOut,
 ) -> None:
     changes = IntervalChanges(withhold_below_p=0.05)
-    few = changed_coverage(heldout.rows(np.arange(5, 20)), changes, level=0.95)
-    assert "the gap of 8 of 8 of them" in changed_coverage_sentence(few, changes, level=0.95)
+    of_ten = changed_coverage(heldout.rows(np.arange(5, 20)), changes, level=0.95)
+    assert "the gap of 8 of 8 of them" in changed_coverage_sentence(of_ten, changes, level=0.95)
     without = HeldOut(dataclasses.replace(heldout.predictions, domain_p=None), heldout.gaps_eV)
     assert changed_coverage(without, changes, level=0.95) is None
     assert "is not measured" in changed_coverage_sentence(None, changes, level=0.95)

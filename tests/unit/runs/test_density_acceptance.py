@@ -61,8 +61,8 @@ def p_values_of(
 
 def test_p_values_of_held_out_demo_crystals_hold_their_level(source: SourceModel) -> None:
     """800 crystals held out; the level has a standard error of 0.8 points at 5 %."""
-    known, held_out = demo_crystals()
-    p = p_values_of(source, density_of(source, known), held_out)
+    known_crystals, held_out = demo_crystals()
+    p = p_values_of(source, density_of(source, known_crystals), held_out)
     assessed = np.isfinite(p.p)
     assert assessed.sum() >= 500
     LOG.info("p up to 0.05: %.3f", np.mean(p.p[assessed] <= 0.05))
@@ -75,8 +75,8 @@ def test_each_flow_ranks_held_out_crystals_as_it_ranks_its_own_fold(source: Sour
     p itself is conservative, because the ranks of five flows are averaged and by Bonferroni. Each
     of the ten tests fails by chance once in 1,000.
     """
-    known, held_out = demo_crystals()
-    unusualness = density_of(source, known).unusualness
+    known_crystals, held_out = demo_crystals()
+    unusualness = density_of(source, known_crystals).unusualness
     described = featurize(held_out, source.descriptor).features
     features = torch.from_numpy(FeatureMap.of_source(source, has_network=True)(described))
     x = coordinates(features, unusualness.centres, unusualness.rotations)

@@ -171,9 +171,9 @@ def test_p_values_of_the_domain_without_a_density_are_refused_with_the_reason(fi
     structures, gaps_eV = molecules
     with pytest.raises(ConfigError, match="not asked for. Fit with density='flow'"):
         fitted.domain_p(structures)
-    few = BandGapRegressor(QUICK, density="flow").fit(structures, gaps_eV)
+    of_24 = BandGapRegressor(QUICK, density="flow").fit(structures, gaps_eV)
     with pytest.raises(ConfigError, match="24 different structures are too few"):
-        few.domain_p(structures)
+        of_24.domain_p(structures)
 
 
 class RowRegressor(BandGapRegressor):
