@@ -23,6 +23,7 @@ from benchmarks.commands import (
     sgmcmc,
     study,
     vecchia,
+    weighted_conformal,
 )
 
 app = typer.Typer(
@@ -64,6 +65,10 @@ for _command, _options in (
     (pages.pages, "--visits 20 --json pages.json"),
     (serve.serve, "--model run --json serve.json"),
     (study.study, "table-3.1 --scale smoke"),
+    (
+        weighted_conformal.weighted_conformal,
+        "--data DATA --set demo --seeds 1 --json weighted_conformal.json",
+    ),
 ):
     _name = _command.__name__.replace("_", "-").removesuffix("-labels")  # `next` is a built-in
     app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)

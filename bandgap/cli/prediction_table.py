@@ -197,6 +197,38 @@ def echo_prediction_counts(
         print_note(sentence)
 
 
+def count_unusual(out: Path) -> dict[str, float | int | None] | None:
+    """Return the counts by p-value of a written table, None for a table without p-values."""
+    from bandgap.predictions.reading import read_domain_p
+    from bandgap.predictions.unusual_rows import unusual_facts
+
+    columns = read_domain_p(out) if out.is_file() else None
+    return None if columns is None else unusual_facts(*columns)
+
+
+def print_changed_intervals(model_folder: Path, request: PredictRequest) -> None:
+    """Print how many held-out structures of the run the changed and the other intervals cover."""
+    changes = request.interval_changes
+    if not changes:
+        return
+    from bandgap.evaluation.changed_intervals import changed_coverage, changed_coverage_sentence
+    from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
+    from bandgap.runs.prediction import stored_calibrator
+    from bandgap.storage.manifests import read_manifest
+
+    manifest = read_manifest(model_folder, kind="run")
+    coverage = None
+    if tested_ids(manifest):
+        heldout = load_heldout(model_folder, manifest)
+        calibrator = stored_calibrator(model_folder) if request.calibrated else None
+        if calibrator is not None:
+            heldout = HeldOut(calibrator.apply(heldout.predictions), heldout.gaps_eV)
+        coverage = changed_coverage(
+            heldout, changes, level=request.probability, kind=request.interval
+        )
+    print_note(changed_coverage_sentence(coverage, changes, level=request.probability))
+
+
 def _is_parquet(out: Path) -> bool:
     return out.suffix.lower() == _PARQUET
 

@@ -45,6 +45,31 @@ def unusual_counts(p: Floats, status: Sequence[str]) -> tuple[int, int, int]:
     return n_unusual, int(is_assessed.sum()), int((is_predicted & ~is_assessed).sum())
 
 
+def unusual_facts(p: Floats, status: Sequence[str]) -> dict[str, float | int | None]:
+    """Return the counts of a batch for the file that describes its table.
+
+    They are the unusual structures with the largest number expected by chance, and those at the
+    false discovery rate, with the largest p-value among them.
+
+    Parameters
+    ----------
+    p, status
+        As in `unusual_counts`.
+    """
+    n_unusual, n_assessed, n_not_assessable = unusual_counts(p, status)
+    is_flagged = benjamini_hochberg(p)
+    return {
+        "p_up_to": UNUSUAL,
+        "n_unusual": n_unusual,
+        "n_assessed": n_assessed,
+        "n_not_assessable": n_not_assessable,
+        "n_expected_by_chance": round(UNUSUAL * n_assessed, 6),
+        "false_discovery_rate": RATE,
+        "n_at_this_rate": int(is_flagged.sum()),
+        "largest_p_at_this_rate": float(p[is_flagged].max()) if is_flagged.any() else None,
+    }
+
+
 def unusual_sentence(n_unusual: int, n_assessed: int, n_not_assessable: int) -> str:
     """Return in one sentence how many structures are unusual, and how many at most by chance.
 
@@ -67,7 +92,11 @@ at most 15 are expected by chance; 1 not assessable.'
 
 def discovery_sentence(p: Floats) -> str:
     """Return how many structures of the batch are flagged at the false discovery rate."""
-    n = int(benjamini_hochberg(p).sum())
+    return flagged_sentence(int(benjamini_hochberg(p).sum()))
+
+
+def flagged_sentence(n: int) -> str:
+    """Return `discovery_sentence` for a number of flagged structures."""
     if not n:
         return f"At a false discovery rate of {100 * RATE:.0f} % none is unusual."
     return (

@@ -1,16 +1,47 @@
-"""Predictions without intervals for structures that are too unlike those that were learned from.
+"""Other intervals for structures that are too unlike those that were learned from: wider, or none.
 
 Loads no torch.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.predictions.table import Predictions
 
 SPREADS: Final = ("sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
+
+
+@dataclass(frozen=True)
+class IntervalChanges:
+    """P-values of the domain below which intervals are withheld and widened, 0 for never.
+
+    `widen_factor` is the factor of the standard deviations of widened intervals.
+    """
+
+    withhold_below_p: float = 0.0
+    widen_below_p: float = 0.0
+    widen_factor: float = 2.0
+
+    def __bool__(self) -> bool:
+        return bool(self.withhold_below_p or self.widen_below_p)
+
+    @property
+    def highest_p(self) -> float:
+        """The p-value below which an interval is changed in some way."""
+        return max(self.withhold_below_p, self.widen_below_p)
+
+    def apply(self, predictions: Predictions) -> Predictions:
+        """Return the predictions with changed intervals; they must have p-values."""
+        if self.withhold_below_p:
+            predictions = withhold_intervals(predictions, below_p=self.withhold_below_p)
+        if self.widen_below_p:
+            predictions = widen_intervals(
+                predictions, below_p=self.widen_below_p, factor=self.widen_factor
+            )
+        return predictions
 
 
 def withhold_intervals(predictions: Predictions, *, below_p: float) -> Predictions:
@@ -19,19 +50,71 @@ def withhold_intervals(predictions: Predictions, *, below_p: float) -> Predictio
     These are structures with a p-value of the domain below `below_p`, and those that are not
     assessable. Their means stay. They get the status warning and the reason as problem.
     """
-    assert predictions.domain_p is not None
-    is_predicted = np.isfinite(predictions.mean_eV)
-    is_assessable = np.isfinite(predictions.domain_p[0])
-    is_withheld = is_predicted & ~(predictions.domain_p[0] >= below_p)
-    if not is_withheld.any():
-        return predictions
+    is_withheld = is_below(predictions, below_p)
     spreads: dict[str, Any] = {
         name: np.where(is_withheld, np.nan, getattr(predictions, name)) for name in SPREADS
     }
+    return _with_reasons(
+        replace(predictions, **spreads), is_withheld, "Interval withheld", below_p=below_p
+    )
+
+
+def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) -> Predictions:
+    """Return the predictions with wider intervals of unusual structures.
+
+    The structures are those of `withhold_intervals`, except where an interval is withheld already.
+    Their distributions are stretched about the mean, which stays: standard deviations and
+    deviations of quantiles are multiplied. A probability of a gap of zero stays too. They get the
+    status warning and the reason as problem.
+
+    Parameters
+    ----------
+    predictions
+        Predictions with p-values of the domain.
+    below_p
+        P-value below which intervals are widened.
+    factor
+        Factor of the standard deviations, above 1.
+    """
+    is_widened = is_below(predictions, below_p) & np.isfinite(predictions.sd_new_eV)
+    factors = np.where(is_widened, factor, 1.0)
+    mean_eV = predictions.mean_eV
+    quantiles_new = mean_eV + factors * (predictions.quantiles_new - mean_eV)
+    if predictions.p_metal is not None:
+        # quantiles of metals are zero, and no quantile is below them
+        is_zero = predictions.quantiles_new <= 0.0
+        quantiles_new = np.where(is_zero, 0.0, np.maximum(quantiles_new, 0.0))
+    unchanged = ~is_widened
+    wider = replace(
+        predictions,
+        sd_mean_eV=factors * predictions.sd_mean_eV,
+        sd_new_eV=factors * predictions.sd_new_eV,
+        quantiles_mean=np.where(
+            unchanged,
+            predictions.quantiles_mean,
+            mean_eV + factors * (predictions.quantiles_mean - mean_eV),
+        ),
+        quantiles_new=np.where(unchanged, predictions.quantiles_new, quantiles_new),
+    )
+    return _with_reasons(wider, is_widened, f"Interval widened {factor:g} times", below_p=below_p)
+
+
+def is_below(predictions: Predictions, p: float) -> NDArray[np.bool_]:
+    """Return which predicted structures (n,) have a smaller p-value, or are not assessable."""
+    assert predictions.domain_p is not None
+    return np.isfinite(predictions.mean_eV) & ~(predictions.domain_p[0] >= p)
+
+
+def _with_reasons(
+    predictions: Predictions, is_changed: NDArray[np.bool_], change: str, *, below_p: float
+) -> Predictions:
+    """Return the predictions with the reason as problem and the status warning."""
+    assert predictions.domain_p is not None
+    is_assessable = np.isfinite(predictions.domain_p[0])
     problem = list(predictions.problem)
     status = list(predictions.status)
-    for i in np.flatnonzero(is_withheld).tolist():
+    for i in np.flatnonzero(is_changed).tolist():
         reason = f"domain_p is below {below_p:g}" if is_assessable[i] else "not assessable"
-        problem[i] = "; ".join(filter(None, (problem[i], f"Interval withheld: {reason}.")))
+        problem[i] = "; ".join(filter(None, (problem[i], f"{change}: {reason}.")))
         status[i] = "warning"
-    return replace(predictions, **spreads, problem=tuple(problem), status=tuple(status))
+    return replace(predictions, problem=tuple(problem), status=tuple(status))

@@ -174,6 +174,7 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
         "interval": [plan.request.probability, plan.request.interval],
         "window": plan.request.window,
         "withhold_below_p": plan.request.withhold_below_p,
+        "widen": [plan.request.widen_below_p, plan.request.widen_factor],
         "version": version("bandgap"),
     }
     return fingerprint(facts)

@@ -35,6 +35,7 @@ def companion(
     *,
     columns: Iterable[str],
     rows: Mapping[str, int],
+    unusual: Mapping[str, float | int | None] | None = None,
 ) -> dict[str, Any]:
     """Return what describes a table of predictions.
 
@@ -48,14 +49,19 @@ def companion(
         Names of the table's columns.
     rows
         Number of rows of each status.
+    unusual
+        Counts by p-value of the domain (`unusual_facts`), if the run has a density.
     """
     window = request.target
     return {
         "kind": "bandgap predictions",
         "rows": dict(rows),
+        "unusual": None if unusual is None else dict(unusual),
         "interval": {"kind": request.interval, "level": request.probability},
         "window_eV": None if window is None else [window.lower_eV, window.upper_eV],
         "withhold_below_p": request.withhold_below_p or None,
+        "widen_below_p": request.widen_below_p or None,
+        "widen_factor": request.widen_factor if request.widen_below_p else None,
         "units": {column: UNITS[column] for column in columns if column in UNITS},
         "method": manifest["method"],
         "seed": manifest["request"]["seed"],

@@ -140,14 +140,10 @@ def predict_with_details(
 def as_requested(
     predictions: Predictions, calibrator: "Calibrator | None", request: PredictRequest
 ) -> Predictions:
-    """Return calibrated predictions, without the intervals that the request withholds."""
+    """Return calibrated predictions with the intervals that the request widens and withholds."""
     if calibrator is not None:
         predictions = calibrator.apply(predictions)
-    if request.withhold_below_p:
-        from bandgap.predictions.withholding import withhold_intervals
-
-        predictions = withhold_intervals(predictions, below_p=request.withhold_below_p)
-    return predictions
+    return request.interval_changes.apply(predictions)
 
 
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "Calibrator | None"]:
@@ -156,9 +152,10 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    if request.withhold_below_p and run.density is None:
+    if request.interval_changes and run.density is None:
+        name = "withhold_below_p" if request.withhold_below_p else "widen_below_p"
         raise ConfigError(
-            f"withhold_below_p is {request.withhold_below_p:g}, but this run has no density of the "
+            f"{name} is {getattr(request, name):g}, but this run has no density of the "
             "structures that it learned from, so that nothing has a p-value. Train with density "
             "flow (transfer --density flow), or leave the option out."
         )

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import sklearn.exceptions
@@ -21,7 +21,7 @@ from bandgap.datasets.gaps import baselines_from_info, gaps_from_numbers
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
-from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.foundation.errors import BandgapError, ConfigError, InputError
 from bandgap.predictions.interval_kinds import IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import load_for, predict_records
@@ -43,6 +43,7 @@ _REQUEST_FIELDS = (
     "species",
     "head",
     "conformal_share",
+    "density",
     "seed",
     "device",
     "n_jobs",
@@ -81,7 +82,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         transfer.
     level_of_theory
         Method of the gaps, such as "PBE".
-    levels, preset, species, head, conformal_share, seed, device
+    levels, preset, species, head, conformal_share, density, seed, device
         As in `TransferRequest`. `preset` and `species` name a descriptor where there is no source.
     settings
         Settings of the method by name.
@@ -125,6 +126,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         settings: Mapping[str, Any] | None = None,
         baseline: str = "",
         conformal_share: float = 0.0,
+        density: Literal["none", "flow"] = "none",
         seed: int = 0,
         device: str = "auto",
         cache: DescriptorCache | Path | str | None = None,
@@ -140,6 +142,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.baseline = baseline
         self.conformal_share = conformal_share
+        self.density = density
         self.seed = seed
         self.device = device
         self.cache = cache
@@ -278,6 +281,44 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if status == "refused":
                 raise _refusal(number, records[number - 1], problem)
         return predictions if self.calibrator_ is None else self.calibrator_.apply(predictions)
+
+    @_as_invalid_data()
+    def domain_p(self, X: object) -> tuple[Floats, Floats, Floats]:
+        """Return how unusual structures are among those that were learned from.
+
+        The p-value is an upper bound of the share of structures like those that are as unusual as
+        this one or more. It needs `density="flow"` and at least 200 structures to learn from.
+
+        Parameters
+        ----------
+        X
+            Structures, n of them.
+
+        Returns
+        -------
+        p, lowest, highest
+            P-values and their range over the flows, (n,) each, NaN for a structure with an element
+            that is neither in the source nor in the structures that were learned from.
+
+        Raises
+        ------
+        ConfigError
+            If the run has no density, with the reason.
+        InvalidDataError
+            As `predict`.
+        """
+        self._check_fitted()
+        if self.run_.density is None:
+            facts = self.run_.manifest.get("density") or {"reason": "not asked for"}
+            raise ConfigError(
+                "This run has no density of the structures that it learned from: "
+                f"{facts['reason'].rstrip('.')}. Fit with density='flow' and at least 200 different"
+                " structures."
+            )
+        p_values = self.predict_table(X).domain_p
+        assert p_values is not None
+        p, lowest, highest = p_values
+        return p, lowest, highest
 
     @_as_invalid_data()
     def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

@@ -14,6 +14,7 @@ from bandgap.predictions.interval_kinds import IntervalKind, check_level
 
 if TYPE_CHECKING:
     from bandgap.predictions.window import Window
+    from bandgap.predictions.withholding import IntervalChanges
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -224,6 +225,26 @@ class PredictRequest(Request):
             metavar="P",
         ),
     ] = 0.0
+    widen_below_p: Annotated[
+        float,
+        Field(ge=0.0, le=1.0),
+        Setting(
+            "Widen intervals below a p-value",
+            "Multiply standard deviation and interval by the factor of --widen-factor where "
+            "domain_p is below this value, such as 0.05, and where a structure is not assessable. "
+            "Needs a run with --density flow; 0: widen none.",
+            metavar="P",
+        ),
+    ] = 0.0
+    widen_factor: Annotated[
+        float,
+        Field(gt=1.0, le=100.0),
+        Setting(
+            "Factor of widened intervals",
+            "Factor of standard deviation and width where --widen-below-p widens an interval.",
+            metavar="FACTOR",
+        ),
+    ] = 2.0
     calibrated: Annotated[
         bool,
         Setting(
@@ -257,6 +278,23 @@ class PredictRequest(Request):
     @classmethod
     def _stored(cls, probability: float) -> float:
         return check_level(probability)
+
+    @model_validator(mode="after")
+    def _widens_some(self) -> "PredictRequest":
+        if 0.0 < self.widen_below_p <= self.withhold_below_p:
+            raise ValueError(
+                f"widen_below_p is {self.widen_below_p:g} and withhold_below_p is "
+                f"{self.withhold_below_p:g}, so that no interval is widened. Accepted: a "
+                "widen_below_p above withhold_below_p, or one of them alone."
+            )
+        return self
+
+    @property
+    def interval_changes(self) -> "IntervalChanges":
+        """The intervals that are withheld and widened."""
+        from bandgap.predictions.withholding import IntervalChanges
+
+        return IntervalChanges(self.withhold_below_p, self.widen_below_p, self.widen_factor)
 
     @field_validator("window")
     @classmethod

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import json
 import shutil
 from collections.abc import Callable
 
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.predict.prediction_files import companion_json
 from app.components.predict.prediction_table import Table
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, load_predictions
+from bandgap.predictions.unusual_rows import unusual_facts
+from bandgap.predictions.withholding import IntervalChanges
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
 
@@ -91,10 +95,64 @@ def test_predict_shows_the_p_value_its_range_and_the_number_expected_by_chance(
         f"domain_p up to 0.05): {(p <= 0.05).sum()} of 2, where at most 0.1 are expected by chance."
     )
     assert expected in texts(at) and "At a false discovery rate of 10 %" in texts(at)
+    # the p-value did not beat the distance with a source network: the distance comes first
+    assert "Read the distance first" in texts(at) and "0.86 against 0.53" in texts(at)
+    assert texts(at).index("Read the distance first") < texts(at).index("(domain_p up to")
+    columns = list(at.dataframe[0].value.columns)
+    assert columns.index("nearest_percentile") < columns.index("domain_p")
     stored = workspace.home.prediction_folder(run, prediction) / PREDICTIONS_CSV
     rows = list(csv.DictReader(io.StringIO(stored.read_text())))
     np.testing.assert_allclose([float(row["domain_p"]) for row in rows], p, atol=1e-6)
     assert p[1] < p[0] and len(set(p)) == 2
+
+
+def test_intervals_of_unusual_structures_are_widened_or_withheld_by_choice(
+    visit: Visit, workspace: Workspace, trained: tuple[Workspace, str, str, str]
+) -> None:
+    _, run, _, prediction = trained
+    at = visit("predict", run=run, prediction=prediction)
+    before = at.dataframe[0].value
+    assert "held-out structures of this run" not in texts(at)
+    at.segmented_control(key="unusual-intervals").set_value("widened").run()
+    at.number_input(key="unusual-below").set_value(float(before["domain_p"].mean())).run()
+    assert not at.exception
+    widened = at.dataframe[0].value
+    widths = [(frame["upper_eV"] - frame["lower_eV"]).to_numpy() for frame in (before, widened)]
+    np.testing.assert_allclose(widths[1] / widths[0], [1.0, 2.0], rtol=1e-6)
+    assert "Interval widened 2 times: domain_p is below" in widened["note"].iloc[1]
+    assert "Of 20 held-out structures of this run" in texts(at)
+    at.segmented_control(key="unusual-intervals").set_value("withheld").run()
+    withheld = at.dataframe[0].value
+    assert withheld["upper_eV"].isna().tolist() == [False, True]
+    assert withheld["mean_eV"].tolist() == before["mean_eV"].tolist()
+
+
+def test_companion_of_the_download_has_the_changes_and_the_counts_of_the_batch(
+    workspace: Workspace, trained: tuple[Workspace, str, str, str]
+) -> None:
+    _, run_id, _, prediction = trained
+    stored = load_predictions(workspace.home.prediction_folder(run_id, prediction) / QUANTILES)
+    assert stored.domain_p is not None
+    run = workspace.library.run(workspace.id, run_id)
+    assert run is not None
+    body = json.loads(
+        companion_json(
+            json.loads((workspace.home.run_folder(run_id) / "manifest.json").read_text()),
+            run=run,
+            prediction=prediction,
+            name="waters",
+            level=0.95,
+            kind="prediction",
+            changes=IntervalChanges(widen_below_p=0.05, widen_factor=3.0),
+            columns=["domain_p"],
+            counts={"all": 2},
+            unusual=unusual_facts(stored.domain_p[0], stored.status),
+        )
+    )
+    assert body["widen_below_p"] == 0.05 and body["widen_factor"] == 3.0
+    assert body["unusual"]["n_assessed"] == 2
+    assert body["unusual"]["n_expected_by_chance"] == 0.1
+    assert "--widen-below-p 0.05" in body["repeat"] and "--widen-factor 3" in body["repeat"]
 
 
 def test_selected_structure_has_the_range_of_its_p_value(
@@ -121,6 +179,7 @@ def test_applicability_shows_the_p_values_of_a_predicted_data_set(
     at.segmented_control(key="data-view").set_value("Applicability").run()
     assert not at.exception
     assert "of 2, where at most 0.1 are expected by chance" in texts(at)
+    assert "Read the distance first" in texts(at)
     table = at.dataframe[0].value
     assert list(table["id"]) == ["one-sided", "usual"]
     assert table["domain_p"].is_monotonic_increasing

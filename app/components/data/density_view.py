@@ -8,13 +8,14 @@ from app import session
 from app.components.shared import stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import run_labels
-from app.components.shared.run_files import finished_runs, read_predictions
+from app.components.shared.run_files import finished_runs, read_predictions, read_run
 from app.components.structures.pictures import pictures_of_ids
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job
 from bandgap.predictions.counting import counts_of, unusual_counts_sentence
+from bandgap.predictions.preferred_measure import preference_sentence
 from bandgap.predictions.table import DOMAIN_P, Predictions
 from bandgap.predictions.unusual_rows import discovery_sentence
 
@@ -67,7 +68,10 @@ def density_view(dataset: Dataset) -> None:
         st.caption("This run learned from too few structures for a density.")
         return
     st.markdown(unusual_counts_sentence(counts_of(predictions)))
-    st.caption(discovery_sentence(predictions.domain_p[0]))
+    st.caption(
+        f"{discovery_sentence(predictions.domain_p[0])} "
+        f"{preference_sentence(read_run(selected).manifest['density']['features'])}"
+    )
     frame = unusual_frame(predictions)
     table = frame.head(SHOWN)
     tables.show(

@@ -1,7 +1,8 @@
 """Downloads of a prediction: the table as CSV, and a JSON file that describes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
+from bandgap.predictions.withholding import IntervalChanges
 from bandgap.runs.companion import companion, to_json
 from bandgap.runs.requests import PredictRequest
+
+NO_CHANGES: Final = IntervalChanges()
 
 
 def download_csv(
@@ -47,16 +51,26 @@ def companion_json(
     level: float,
     kind: IntervalKind,
     window: Window | None = None,
+    changes: IntervalChanges = NO_CHANGES,
     columns: Sequence[str],
     counts: Mapping[str, int],
+    unusual: Mapping[str, float | int | None] | None = None,
 ) -> bytes:
-    """Return the JSON that describes a CSV: run, versions, settings, units and command."""
-    request = PredictRequest(probability=level, interval=kind, window=str(window or ""))
+    """Return the JSON that describes a CSV: run, versions, settings, units, counts and command."""
+    request = PredictRequest(
+        probability=level, interval=kind, window=str(window or ""), **asdict(changes)
+    )
     body = {
         "run": run.id,
         "prediction": prediction,
         "structures": name,
-        **companion({"method": run.method, **manifest}, request, columns=columns, rows=counts),
+        **companion(
+            {"method": run.method, **manifest},
+            request,
+            columns=columns,
+            rows=counts,
+            unusual=unusual,
+        ),
         "repeat": predict_command(run.request, request),
     }
     return to_json(body).encode()

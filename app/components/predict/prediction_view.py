@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
+from app.components.predict.unusual_choice import changes_sentence, choose_interval_changes
 from app.components.predict.window_choice import choose_window, window_sentence
 from app.components.shared import downloads, stores, words
 from app.components.shared.drawing import figure
@@ -24,9 +25,11 @@ from bandgap.predictions.counting import counts_of, domain_sentence, unusual_cou
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.preferred_measure import preference_sentence
 from bandgap.predictions.table import ZERO_END_NOTE, Predictions
-from bandgap.predictions.unusual_rows import discovery_sentence
+from bandgap.predictions.unusual_rows import discovery_sentence, unusual_facts
 from bandgap.predictions.window import Window
+from bandgap.predictions.withholding import IntervalChanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +67,15 @@ def prediction_view(prediction: StoredPrediction) -> None:
     if not available:
         return
     window = choose_window()
+    changes = IntervalChanges()
+    if prediction.predictions.domain_p is not None:
+        changes = choose_interval_changes()
     predictions_tab, next_tab = st.tabs(["Predictions", "What to compute next"])
     with predictions_tab:
-        _predictions(prediction, level=level, kind=kind, window=window)
+        changed = replace(prediction, predictions=changes.apply(prediction.predictions))
+        if changes and (text := changes_sentence(prediction.run, changes, level=level, kind=kind)):
+            st.caption(text)
+        _predictions(changed, level=level, kind=kind, window=window, changes=changes)
     with next_tab:
         next_view(
             prediction.predictions,
@@ -80,7 +89,12 @@ def prediction_view(prediction: StoredPrediction) -> None:
 
 
 def _predictions(
-    prediction: StoredPrediction, *, level: float, kind: IntervalKind, window: Window | None
+    prediction: StoredPrediction,
+    *,
+    level: float,
+    kind: IntervalKind,
+    window: Window | None,
+    changes: IntervalChanges,
 ) -> None:
     predictions = prediction.predictions
     details = prediction.details
@@ -94,7 +108,12 @@ def _predictions(
     if domain := domain_sentence(counts):
         st.caption(domain)
     if predictions.domain_p is not None:
-        sentences = [unusual_counts_sentence(counts), discovery_sentence(predictions.domain_p[0])]
+        features = prediction.manifest["density"]["features"]
+        sentences = [
+            preference_sentence(features),
+            unusual_counts_sentence(counts),
+            discovery_sentence(predictions.domain_p[0]),
+        ]
         link = help_link("explanation/applicability", "P-value by normalizing flows")
         st.caption(" ".join(sentences), help=DISTANCE_NOTE + link)
     if window is not None and (sentence := window_sentence(predictions, window)):
@@ -123,7 +142,7 @@ def _predictions(
         )
         row = mapped.single if row is None else row
         prediction_table.page_row(rows, key=key)
-        _downloads(prediction, level=level, kind=kind, window=window)
+        _downloads(prediction, level=level, kind=kind, window=window, changes=changes)
     with right_column:
         if row is not None:
             prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
@@ -174,8 +193,18 @@ def map_selection(prediction: StoredPrediction, table: prediction_table.Table) -
 
 
 def _downloads(
-    prediction: StoredPrediction, *, level: float, kind: IntervalKind, window: Window | None
+    prediction: StoredPrediction,
+    *,
+    level: float,
+    kind: IntervalKind,
+    window: Window | None,
+    changes: IntervalChanges,
 ) -> None:
+    predictions = prediction.predictions
+    unusual = None
+    if predictions.domain_p is not None:
+        unusual = unusual_facts(predictions.domain_p[0], predictions.status)
+
     def about() -> bytes:
         return prediction_files.companion_json(
             prediction.manifest,
@@ -185,12 +214,14 @@ def _downloads(
             level=level,
             kind=kind,
             window=window,
+            changes=changes,
             columns=[
                 *prediction.predictions.to_columns(level, kind, window=window),
                 "nearest_distance",
                 "nearest_percentile",
             ],
             counts=prediction_files.row_counts(prediction.predictions.status),
+            unusual=unusual,
         )
 
     def as_csv() -> bytes:
@@ -236,9 +267,8 @@ FIGURE_CAPTION = (
     "table."
 )
 DISTANCE_NOTE = (
-    "The p-value compares each structure with those that the run learned from. On three sets the "
-    "distance to the nearest structure told structures with other elements apart better: see the "
-    "notes and the column farther than."
+    "The p-value compares each structure with those that the run learned from. The distance is in "
+    "the notes and in the column farther than."
 )
 _ABOUT_HELP = "Run, settings, versions and units: keep it with the CSV."
 _STRUCTURES_HELP = (

@@ -17,7 +17,8 @@ from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
-from bandgap.predictions.table import Predictions
+from bandgap.predictions.table import DOMAIN_P, Predictions
+from bandgap.predictions.unusual_rows import unusual_facts
 from bandgap.predictions.window import Window
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
 from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
@@ -183,6 +184,14 @@ def rows_of(
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
+
+
+def unusual_in(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """Return the counts of rows by p-value (`unusual_facts`), None without p-values."""
+    if not rows or DOMAIN_P[0] not in rows[0]:
+        return None
+    p = np.array([row[DOMAIN_P[0]] for row in rows], dtype=np.float64)  # None becomes NaN
+    return unusual_facts(p, [row["status"] for row in rows])
 
 
 def _plain(value: object) -> object:

@@ -37,11 +37,32 @@ class Row(BaseModel):
     p_window: float | None = Field(default=None, description=Quantity.P_WINDOW.help)
 
 
+class Unusual(BaseModel):
+    """How many structures of a request are unusual, and how many at most by chance."""
+
+    p_up_to: float = Field(description="P-value up to which a structure is called unusual.")
+    n_unusual: int
+    n_assessed: int = Field(description="Structures with a p-value.")
+    n_not_assessable: int = Field(description="Predicted structures with an unseen element.")
+    n_expected_by_chance: float = Field(
+        description="Unusual ones among as many structures like those learned from, at most."
+    )
+    false_discovery_rate: float = Field(description="Rate of Benjamini and Hochberg.")
+    n_at_this_rate: int = Field(description="Structures that are unusual at this rate.")
+    largest_p_at_this_rate: float | None = Field(
+        description="The largest p-value of these structures, null without any."
+    )
+
+
 class PredictionResponse(BaseModel):
     """The model, the rows in the order of the structures, and notes on them."""
 
     model: str
     rows: list[Row]
+    unusual: Unusual | None = Field(
+        default=None,
+        description="Counts by p-value of the domain; absent for a model without a density.",
+    )
     notes: list[str] = Field(description="Warnings of the model, and a note on lower ends of 0.")
 
 

@@ -16,6 +16,7 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers, with_interval
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.parquet import write_parquet
+from bandgap.predictions.reading import read_domain_p
 from bandgap.predictions.store import EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.predictions.table import (
     COLUMNS,
@@ -24,7 +25,7 @@ from bandgap.predictions.table import (
     predictions_from_draws,
     read_predictions_csv,
 )
-from bandgap.predictions.withholding import withhold_intervals
+from bandgap.predictions.withholding import IntervalChanges, widen_intervals, withhold_intervals
 from tests.unit.conftest import make_records
 
 NAN = np.nan
@@ -78,6 +79,22 @@ def test_parquet_has_the_p_value_as_a_number(predictions: Predictions, tmp_path:
     path = tmp_path / "t.parquet"
     assert write_parquet(io.StringIO(predictions.to_csv(), newline=""), path) == 4
     assert pq.read_table(path)["domain_p"].to_pylist() == [0.6, 0.02, None, None]
+    columns = read_domain_p(path)
+    assert columns is not None
+    np.testing.assert_array_equal(columns[0], P[0])
+    assert columns[1] == list(predictions.status)
+
+
+def test_p_values_and_statuses_of_a_csv_are_read_back(
+    predictions: Predictions, tmp_path: Path
+) -> None:
+    predictions.to_csv(tmp_path / "t.csv")
+    columns = read_domain_p(tmp_path / "t.csv")
+    assert columns is not None
+    np.testing.assert_array_equal(columns[0], P[0])
+    assert columns[1] == list(predictions.status)
+    dataclasses.replace(predictions, domain_p=None).to_csv(tmp_path / "without.csv")
+    assert read_domain_p(tmp_path / "without.csv") is None
 
 
 @pytest.mark.parametrize("has_density", [True, False])
@@ -159,3 +176,63 @@ def test_withheld_row_of_a_probable_metal_has_no_interval(predictions: Predictio
         assert np.isnan(ends).tolist() == [False, True, True, True]
     numbers = interval_numbers(withheld, level=0.95, kind="prediction")
     assert list(numbers[1]) == ["predicted_gap_eV", "p_metal", *DOMAIN_P]
+
+
+def test_widened_rows_keep_the_mean_and_have_all_intervals_wider_and_say_why(
+    predictions: Predictions,
+) -> None:
+    widened = widen_intervals(predictions, below_p=0.05, factor=3.0)
+    np.testing.assert_array_equal(widened.mean_eV, predictions.mean_eV)
+    scores = ConformalScores(tuple(map(str, range(30))), np.linspace(0.1, 4.0, 30))
+    for kind in ("prediction", "credible", "conformal"):
+        before, after = (
+            np.diff(dataclasses.replace(table, conformal=scores).interval(0.9, kind), axis=0)[0]
+            for table in (predictions, widened)
+        )
+        np.testing.assert_allclose(after[:3] / before[:3], [1.0, 3.0, 3.0], rtol=1e-9)
+    np.testing.assert_allclose(
+        widened.sd_new_eV[:3] / predictions.sd_new_eV[:3], [1.0, 3.0, 3.0], rtol=1e-12
+    )
+    np.testing.assert_array_equal(widened.quantiles_new[:, 0], predictions.quantiles_new[:, 0])
+    assert widened.problem == (
+        "",
+        "Interval widened 3 times: domain_p is below 0.05.",
+        "Interval widened 3 times: not assessable.",
+        "no atoms",
+    )
+    assert widened.status == ("ok", "warning", "warning", "refused")
+    rows = list(csv.DictReader(io.StringIO(widened.to_csv())))
+    assert float(rows[1]["sd_eV"]) == pytest.approx(3 * predictions.sd_new_eV[1], abs=1e-6)
+    numbers = interval_numbers(widened, level=0.95, kind="prediction")
+    width = numbers[1]["upper_95_eV"] - numbers[1]["lower_95_eV"]
+    assert width == pytest.approx(float(rows[1]["upper_eV"]) - float(rows[1]["lower_eV"]))
+
+
+def test_widened_row_of_a_probable_metal_keeps_its_probability_of_zero(
+    predictions: Predictions,
+) -> None:
+    quantiles = predictions.quantiles_new.copy()
+    quantiles[:80] = np.where(np.isnan(quantiles[:80]), np.nan, 0.0)  # 40 % at zero
+    metals = dataclasses.replace(
+        predictions, quantiles_new=quantiles, p_metal=np.array([0.4, 0.4, 0.4, NAN])
+    )
+    widened = widen_intervals(metals, below_p=0.05, factor=4.0)
+    for row in (0, 1, 2):
+        assert np.all(widened.quantiles_new[:80, row] == 0.0)
+        assert np.all(np.diff(widened.quantiles_new[:, row]) >= 0.0)
+    before, after = (table.interval(0.95)[1] for table in (metals, widened))
+    assert after[0] == before[0] and after[1] > before[1] + 1.0
+
+
+def test_withheld_rows_are_not_widened_as_well(predictions: Predictions) -> None:
+    p = P.copy()
+    p[0, 0] = 0.2
+    changes = IntervalChanges(withhold_below_p=0.05, widen_below_p=0.3, widen_factor=2.0)
+    changed = changes.apply(dataclasses.replace(predictions, domain_p=p))
+    assert changed.problem == (
+        "Interval widened 2 times: domain_p is below 0.3.",
+        "Interval withheld: domain_p is below 0.05.",
+        "Interval withheld: not assessable.",
+        "no atoms",
+    )
+    assert not IntervalChanges() and IntervalChanges().apply(predictions) is predictions

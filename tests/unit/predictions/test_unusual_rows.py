@@ -7,6 +7,7 @@ from bandgap.predictions.unusual_rows import (
     benjamini_hochberg,
     discovery_sentence,
     unusual_counts,
+    unusual_facts,
     unusual_sentence,
 )
 
@@ -57,3 +58,19 @@ def test_sentence_of_a_batch_has_the_number_of_false_discoveries() -> None:
     p = np.concatenate([np.full(20, 0.001), np.linspace(0.2, 1.0, 80)])
     assert "20 are unusual, of which at most about 2 by chance" in discovery_sentence(p)
     assert discovery_sentence(np.array([0.5])).endswith("none is unusual.")
+
+
+def test_facts_of_a_batch_have_the_number_expected_by_chance_and_the_flagged_ones() -> None:
+    """Limits of five values at 10 % are 0.02, 0.04, 0.06, 0.08 and 0.1."""
+    facts = unusual_facts(P, ["ok", "ok", "warning", "warning", "ok", "ok"])
+    assert facts == {
+        "p_up_to": 0.05,
+        "n_unusual": 2,
+        "n_assessed": 5,
+        "n_not_assessable": 1,
+        "n_expected_by_chance": 0.25,
+        "false_discovery_rate": 0.1,
+        "n_at_this_rate": 3,
+        "largest_p_at_this_rate": 0.055,
+    }
+    assert unusual_facts(np.array([0.9]), ["ok"])["largest_p_at_this_rate"] is None

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bandgap.cli import app
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, ConfigError
 from bandgap.inference.flows import unusualness
+from bandgap.jobs.service.models import rows_of, unusual_in
 from bandgap.networks.perceptron import hidden_in_double
 from bandgap.predictions.table import read_predictions_csv
+from bandgap.predictions.unusual_rows import unusual_facts
 from bandgap.runs import chunks
 from bandgap.runs.chunks import ChunkPlan, predict_chunks, work_of
 from bandgap.runs.prediction import predict_run
@@ -20,6 +23,8 @@ from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_density import DENSITY, load_density
 from bandgap.runs.stored import load_run
 from bandgap.sources.stored import load_source
+from bandgap.structures.formats.xyz import extxyz_blocks
+from tests.commands import run_in_process, use_own_home
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, gaps_of, make_records, record_of
 
@@ -184,14 +189,68 @@ def test_intervals_are_withheld_below_the_requested_p_value_also_in_chunks(run: 
     assert texts == list(expected.problem)
 
 
-def test_withholding_without_a_density_is_refused_before_any_work(
-    run: Path, tmp_path: Path
+def test_intervals_are_widened_below_the_requested_p_value_also_in_chunks(run: Path) -> None:
+    records = make_records(30, seed=8, prefix="new")
+    plain = predict_run(run, records)
+    request = PredictRequest(widen_below_p=0.5, widen_factor=1.5, chunk_size=7)
+    widened = predict_run(run, records, request)
+    assert plain.domain_p is not None
+    factors = np.where(plain.domain_p[0] < 0.5, 1.5, 1.0)
+    assert 1.0 < factors.mean() < 1.5
+    np.testing.assert_allclose(widened.sd_new_eV, factors * plain.sd_new_eV, rtol=1e-12)
+    chunked = predict_chunks(records, ChunkPlan(run, request), n=len(records))
+    joined = np.concatenate([chunk.predictions.quantiles_new for chunk in chunked], axis=1)
+    np.testing.assert_array_equal(joined, widened.quantiles_new)
+    other = PredictRequest(widen_below_p=0.5, widen_factor=2.0)
+    works = {
+        work_of(ChunkPlan(run, of_work), has_baseline=False)
+        for of_work in (request, other, PredictRequest())
+    }
+    assert len(works) == 3
+
+
+@pytest.mark.parametrize("option", ["withhold_below_p", "widen_below_p"])
+def test_changed_intervals_without_a_density_are_refused_before_any_work(
+    run: Path, tmp_path: Path, option: str
 ) -> None:
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / DENSITY).unlink()
-    with pytest.raises(ConfigError, match="--density flow"):
+    with pytest.raises(ConfigError, match=f"{option} is 0.05.*--density flow"):
         predict_run(
             tmp_path / "run",
             make_records(1, seed=8, prefix="new"),
-            PredictRequest(withhold_below_p=0.05),
+            PredictRequest(**{option: 0.05}),
         )
+
+
+def test_widening_only_what_is_withheld_is_refused() -> None:
+    with pytest.raises(ConfigError, match="so that no interval is widened"):
+        PredictRequest(widen_below_p=0.01, withhold_below_p=0.05)
+    with pytest.raises(ConfigError, match="widen_factor"):
+        PredictRequest(widen_below_p=0.05, widen_factor=1.0)
+
+
+@pytest.mark.parametrize("chunk", [512, 4])  # in memory, and as a growing table
+def test_command_says_the_coverage_that_remains_and_describes_the_batch(
+    run: Path, tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_own_home(tmp_path, monkeypatch)
+    records = make_records(30, seed=8, prefix="new")
+    (tmp_path / "new.extxyz").write_text("".join(extxyz_blocks(records, [{}] * len(records))))
+    out = tmp_path / "table.csv"
+    result = run_in_process(app)(
+        *("predict", "--model", run, "--structures", tmp_path / "new.extxyz", "--out", out),
+        *("--widen-below-p", "0.5", "--widen-factor", "1.5", "--chunk", chunk),
+    )
+    assert result.exit_code == 0
+    assert "Of 10 held-out structures of this run" in result.output
+    assert "At a false discovery rate of 10 %" in result.output
+    predictions = predict_run(run, records)
+    assert predictions.domain_p is not None
+    body = json.loads((tmp_path / "table.csv.json").read_text())
+    assert body["widen_below_p"] == 0.5 and body["widen_factor"] == 1.5
+    expected = unusual_facts(np.round(predictions.domain_p[0], 6), predictions.status)
+    assert body["unusual"] == expected and expected["n_assessed"] == 30
+    assert unusual_in(rows_of(predictions, level=0.95, kind="prediction")) == expected
+    n_widened = int((predictions.domain_p[0] < 0.5).sum())
+    assert out.read_text().count("Interval widened 1.5 times: domain_p is below 0.5.") == n_widened
