@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import torch
 
+from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.proposals.edge_network import EdgeNetworkConfig, generate
 from bandgap.proposals.edge_training import (
@@ -34,12 +35,10 @@ from bandgap.proposals.sequences import (
     sequence_of,
 )
 
-SetName = Literal["cycles", "ladders", "trees", "barabasi-albert"]
-NetworkName = Literal["plain", "times", "remaining edges"]
 MakeGraphs = Callable[[int, np.random.Generator], list[EdgeSequence]]
 Distances = tuple[float, float, float, float]  # degree, clustering, spectrum, density
 
-SETS: Final[Mapping[SetName, MakeGraphs]] = MappingProxyType(
+SETS: Final[Mapping[str, MakeGraphs]] = MappingProxyType(
     {
         "cycles": cycles,
         "ladders": ladders,
@@ -47,7 +46,7 @@ SETS: Final[Mapping[SetName, MakeGraphs]] = MappingProxyType(
         "barabasi-albert": barabasi_albert_graphs,
     }
 )
-NETWORKS: Final[Mapping[NetworkName, EdgeNetworkConfig]] = MappingProxyType(
+NETWORKS: Final[Mapping[str, EdgeNetworkConfig]] = MappingProxyType(
     {
         "plain": EdgeNetworkConfig(width=16),
         "times": EdgeNetworkConfig(width=16, uses_times=True),
@@ -55,7 +54,7 @@ NETWORKS: Final[Mapping[NetworkName, EdgeNetworkConfig]] = MappingProxyType(
     }
 )
 # Means of table 5.3.
-PUBLISHED: Final[Mapping[SetName, Mapping[str, Distances]]] = MappingProxyType(
+PUBLISHED: Final[Mapping[str, Mapping[str, Distances]]] = MappingProxyType(
     {
         "cycles": {
             "thesis, plain": (0.08350, 0.00531, 0.14872, 0.09983),
@@ -94,7 +93,7 @@ class Row:
     The share is that of graphs which are cycles, ladders or trees; NaN where it has no meaning.
     """
 
-    set_name: SetName
+    set_name: str
     graphs: str
     distances: Distances
     exact_share: float = float("nan")
@@ -114,12 +113,19 @@ class Row:
 
 def run_graphs(
     config: GraphsBenchmark,
-    set_names: Sequence[SetName],
-    network_names: Sequence[NetworkName],
+    set_names: Sequence[str],
+    network_names: Sequence[str],
     *,
     progress: Progress = no_progress,
 ) -> list[Row]:
-    """Return the noise floor, the networks and the published figures of every set."""
+    """Return the noise floor, the networks and the published figures of every set.
+
+    Raises ConfigError for names that are not in `SETS` or `NETWORKS`.
+    """
+    for names, accepted in ((set_names, SETS), (network_names, NETWORKS)):
+        unknown = [name for name in names if name not in accepted]
+        if unknown:
+            raise ConfigError(f"{unknown[0]!r} is none of {', '.join(accepted)}.")
     rows: list[Row] = []
     for set_name in set_names:
         rng = np.random.default_rng(config.seed)
@@ -151,7 +157,7 @@ def _generated(
     training: Sequence[EdgeSequence],
     validation: Sequence[EdgeSequence],
     config: GraphsBenchmark,
-    set_name: SetName,
+    set_name: str,
     progress: Progress,
 ) -> list[EdgeSequence]:
     """Train a network; return as many graphs as there are for the test, of copied sizes."""
@@ -178,13 +184,13 @@ def _numbers(distances: GraphDistances) -> Distances:
     return (distances.degree, distances.clustering, distances.spectrum, distances.density_ks)
 
 
-def _exact_share(set_name: SetName, graphs: Sequence[EdgeSequence]) -> float:
+def _exact_share(set_name: str, graphs: Sequence[EdgeSequence]) -> float:
     if set_name == "barabasi-albert":
         return float("nan")
     return float(np.mean([is_exact(set_name, graph) for graph in graphs]))
 
 
-def is_exact(set_name: SetName, graph: EdgeSequence) -> bool:
+def is_exact(set_name: str, graph: EdgeSequence) -> bool:
     """Return whether a graph is a cycle, a ladder or a tree, without loops and repeated edges."""
     edges = {frozenset(edge) for edge in graph.edges.tolist()}
     if len(edges) < len(graph) or any(len(edge) < 2 for edge in edges):

@@ -9,19 +9,26 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.report import print_table, write_figures
-from benchmarks.graphs import NetworkName, SetName
 
 HEADER = ("set", "graphs", "degree", "clustering", "spectrum", "density (KS)", "exact (%)", "s")
 
 
 def graphs(
-    set_name: Annotated[
-        list[SetName] | None, typer.Option("--set", help="Sets of graphs; all of them by default.")
-    ] = None,
-    network: Annotated[
-        list[NetworkName] | None,
-        typer.Option(help="Variants of the network; all of them by default."),
-    ] = None,
+    sets: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            help="cycles, ladders, trees or barabasi-albert. May be repeated. Default: all of "
+            "them.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    networks: Annotated[
+        list[str],
+        typer.Option(
+            "--network",
+            help="plain, times or remaining edges. May be repeated. Default: all of them.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     n: Annotated[int, typer.Option(min=20, help="Training graphs of each set.")] = 900,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of a training.")] = 600,
     seed: options.Seed = 0,
@@ -38,9 +45,7 @@ def graphs(
     set_threads()
     config = GraphsBenchmark(n_training=n, n_steps=steps, seed=seed)
     with progress_bars() as progress:
-        rows = run_graphs(
-            config, set_name or list(SETS), network or list(NETWORKS), progress=progress
-        )
+        rows = run_graphs(config, sets or list(SETS), networks or list(NETWORKS), progress=progress)
     print_table(
         HEADER,
         [

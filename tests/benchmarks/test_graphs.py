@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bandgap.foundation.errors import ConfigError
 from bandgap.proposals.sequences import EdgeSequence, cycle, ladder, random_tree, sequence_of
 from benchmarks.__main__ import app
-from benchmarks.graphs import PUBLISHED, GraphsBenchmark, SetName, is_exact, run_graphs
+from benchmarks.graphs import PUBLISHED, GraphsBenchmark, is_exact, run_graphs
 from tests.commands import run_in_process, use_own_home
 
 PATH = sequence_of([(0, 1), (1, 2), (2, 3)])
@@ -41,7 +42,7 @@ LOOP = sequence_of([(0, 1), (1, 1)])
     ],
 )
 def test_exact_graphs_are_told_from_others(
-    set_name: SetName, graph: EdgeSequence, expected: bool
+    set_name: str, graph: EdgeSequence, expected: bool
 ) -> None:
     assert is_exact(set_name, graph) == expected
 
@@ -69,3 +70,8 @@ def test_equal_seeds_give_equal_rows() -> None:
     config = GraphsBenchmark(n_training=20, n_validation=4, n_test=10, n_steps=2)
     first, again = (run_graphs(config, ["barabasi-albert"], ["plain"]) for _ in range(2))
     assert [row.distances for row in first] == [row.distances for row in again]
+
+
+def test_unknown_set_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'stars' is none of cycles, ladders, trees"):
+        run_graphs(GraphsBenchmark(), ["stars"], ["plain"])
