@@ -49,6 +49,8 @@ def test_stored_generator_samples_the_same_in_a_new_process(
 ) -> None:
     generator = trained(molecules)
     save_generator(generator, tmp_path / "generator")
+    names = {path.name for path in (tmp_path / "generator").iterdir()}
+    assert names == {"manifest.json", "molecules.txt", "weights.safetensors"}
     script = (
         "import json, sys\n"
         "from pathlib import Path\n"
