@@ -50,6 +50,8 @@ def page() -> None:
 
 def proposal_form(run: RunRow) -> None:
     """Draw the form; its button submits the job."""
+    if stores.rdkit_missing():
+        st.warning(_RDKIT_MISSING, icon=":material/extension_off:")
     window = choose_window()
     datasets = stores.library().datasets(session.workspace())
     names = {"": DEMO} | stores.dataset_labels(datasets)
@@ -64,32 +66,53 @@ def proposal_form(run: RunRow) -> None:
         + help_link("explanation/proposals", "Molecules"),
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        count = st.number_input("New molecules", 1, MOST_LISTED, 20, width=140)
+        count = st.number_input(
+            "New molecules to list",
+            1,
+            MOST_LISTED,
+            20,
+            width=190,
+            help="Known molecules that rank as high are listed too, and marked.",
+        )
         generated = st.number_input(
-            "Generated",
+            "Molecules to generate",
             1,
             MOST_GENERATED,
             1_000,
             step=100,
-            width=140,
+            width=190,
             help="Molecules that are generated; the best of them are listed. 1,000 take a few "
             "minutes.",
         )
         by = st.segmented_control(
-            "By",
+            "Generate by",
             list(_BY),
             default="Random changes",
             required=True,
             help="One to three random changes of a known molecule, or the edge-by-edge graph "
-            "network, which is trained first (some minutes)."
+            "network, which is trained first (some minutes) and had fewer molecules in the window "
+            "where both were measured."
             + help_link("explanation/proposals", "Proposals for a gap window"),
         )
-    is_started = st.button("Propose", type="primary", disabled=window is None)
+    reason = _reason_not_to_start(window)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_started = st.button("Propose", type="primary", disabled=bool(reason))
+        if reason:
+            st.caption(reason, width="content")
     if is_started and window is not None:
         submit = partial(
             _submit, run, dataset, window, int(count), int(generated), _BY[by or "Random changes"]
         )
         carry_out(submit)
+
+
+def _reason_not_to_start(window: Window | None) -> str:
+    """Return why the job cannot be submitted, "" where it can."""
+    if stores.rdkit_missing():
+        return "RDKit is not installed on this server, see above."
+    if window is None:
+        return "Fill in both ends of the target window first, the lower one on the left."
+    return ""
 
 
 def _submit(
@@ -135,6 +158,12 @@ def result(run: RunRow, lists: list[Job]) -> None:
         frame.problem(error)
         return
     proposal_view(proposals, name=f"proposed-{run.id[:8]}")
+
+
+_RDKIT_MISSING = (
+    "Proposing molecules needs RDKit, which is not installed on this server: `pip install -c "
+    "constraints.txt '.[propose]'` in the folder of bandgap's README. Then start the worker again."
+)
 
 
 frame.show(page)

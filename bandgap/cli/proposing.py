@@ -87,9 +87,9 @@ def propose(
 
     Experimental. Molecules are generated, embedded in 3D by RDKit (extra `propose`), predicted with
     the run, and ranked by the probability that the gap lies in the window; molecules unlike those
-    that the run learned from are at the end. Known molecules are marked. The gaps are those of
-    isolated molecules: the crystal packing is unknown. FILE.json next to the table has settings
-    and counts.
+    that the run learned from, by their p-value or with a warning, are at the end. Known molecules
+    are marked. The gaps are those of isolated molecules: the crystal packing is unknown. FILE.json
+    next to the table has settings and counts.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.replacement import write_whole

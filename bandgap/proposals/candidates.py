@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -76,6 +76,28 @@ class CandidateCounts:
             f"Only {self.embedded:,} of {self.sampled:,} generated molecules are usable. Train the "
             "generator longer or on more molecules; the list has what there is."
         )
+
+
+class MoleculeSampler(Protocol):
+    """Generates molecules of the labels of a vocabulary.
+
+    `training_smiles` are the molecules that it learned from; samples of more than `max_atoms` heavy
+    atoms are not complete.
+    """
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def training_smiles(self) -> tuple[str, ...]: ...
+
+    @property
+    def max_atoms(self) -> int: ...
+
+    def sample(
+        self, count: int, *, seed: int, progress: Progress = no_progress
+    ) -> list[MoleculeGraph]:
+        """Return random molecules."""
 
 
 def known_molecules(

@@ -97,6 +97,11 @@ class MoleculeGenerator:
     training_smiles: tuple[str, ...]
     manifest: dict[str, Any]
 
+    @property
+    def max_atoms(self) -> int:
+        """Largest number of heavy atoms of a sample that counts as complete."""
+        return self.network.config.max_atoms
+
     def sample(
         self, count: int, *, seed: int, progress: Progress = no_progress
     ) -> list[MoleculeGraph]:

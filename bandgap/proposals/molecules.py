@@ -106,10 +106,13 @@ class Vocabulary:
         )
 
     def has_usual_hydrogens(self, graph: MoleculeGraph) -> bool:
-        """Return whether no atom has more hydrogens than those of its label in the training set."""
+        """Return whether no atom has more hydrogens than those of its label in the training set.
+
+        False also where a label is not in the training set.
+        """
         most = dict(zip(self.labels, self.most_hydrogens, strict=True))
         return all(
-            n_hydrogens <= most[label]
+            n_hydrogens <= most.get(label, -1)
             for label, n_hydrogens in zip(graph.labels, graph.free_valences.tolist(), strict=True)
         )
 

@@ -17,22 +17,25 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.predictions.table import Predictions
+from bandgap.predictions.unusual_rows import UNUSUAL, unusual_counts, unusual_sentence
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
     CandidateCounts,
     KnownMolecules,
+    MoleculeSampler,
     embedded_records,
     random_rows,
     usable_candidates,
 )
 from bandgap.proposals.chemistry import embedded_atoms
-from bandgap.proposals.molecule_training import MoleculeGenerator
 from bandgap.proposals.molecules import (
     MOST_HEAVY_ATOMS,
     MoleculeGraph,
     Vocabulary,
     mutated_molecules,
 )
+from bandgap.proposals.properties import property_distances
+from bandgap.proposals.synthesis import accessibility_scores, structural_alerts
 from bandgap.runs.prediction import predict_run
 from bandgap.sources.stored_descriptor import load_descriptor
 from bandgap.storage.manifests import read_manifest
@@ -40,6 +43,7 @@ from bandgap.structures import StructureRecord
 
 Floats = NDArray[np.float64]
 
+_MOST_PROPERTIES: Final = 2_000  # known molecules whose properties are compared
 PACKING_NOTE: Final = (
     "The gaps are predicted for isolated molecules with force-field geometries. The crystal "
     "packing is unknown, as are stability and synthesis: confirm the first of the list by a "
@@ -81,19 +85,32 @@ class ProposalSettings:
 
 @dataclass(frozen=True, eq=False)
 class ProposedMolecules:
-    """Ranked molecules, best first.
+    """Ranked molecules, best first, in the order of `ranked_rows`."""
 
-    Those outside of the run's domain, or with another warning, are at the end.
-    """
-
-    records: tuple[StructureRecord, ...]  # (k,)
-    predictions: Predictions  # of all embedded candidates
-    rows: tuple[int, ...]  # (k,) of the predictions
-    is_known: tuple[bool, ...]  # (k,)
+    candidates: tuple[StructureRecord, ...]  # (n,), all that have a geometry
+    predictions: Predictions  # of the candidates
+    is_candidate_known: tuple[bool, ...]  # (n,)
+    rows: tuple[int, ...]  # (k,), those of the candidates that are listed
     p_window: Floats  # (k,)
+    accessibility: Floats  # (k,), scores of synthesis
+    alerts: tuple[str, ...]  # (k,), structural alerts
     counts: CandidateCounts
     geometry_rms_eV: float | None  # None without compared molecules
     window: Window
+    # Distances of properties by name: of the candidates from known molecules, and of two halves
+    # of the latter; empty for a single known molecule.
+    property_shift: dict[str, float]
+    property_floor: dict[str, float]
+
+    @property
+    def records(self) -> tuple[StructureRecord, ...]:
+        """The molecules of the list, (k,)."""
+        return tuple(self.candidates[row] for row in self.rows)
+
+    @property
+    def is_known(self) -> tuple[bool, ...]:
+        """Whether each molecule of the list is known, (k,)."""
+        return tuple(self.is_candidate_known[row] for row in self.rows)
 
     @property
     def geometry_sentence(self) -> str:
@@ -112,6 +129,31 @@ class ProposedMolecules:
             )
         return text
 
+    @property
+    def property_sentence(self) -> str:
+        """Return how far the properties of the candidates are from those of known molecules."""
+        parts = (
+            f"{name} {distance:.2f} ({self.property_floor[name]:.2f})"
+            for name, distance in self.property_shift.items()
+        )
+        return (
+            "Kolmogorov-Smirnov distances of the candidates from the known molecules, and of two "
+            f"halves of the known ones in brackets: {', '.join(parts)}."
+            if self.property_shift
+            else ""
+        )
+
+    @property
+    def domain_sentence(self) -> str:
+        """Return how many candidates are unusual by their p-values, and what follows from it."""
+        if self.predictions.domain_p is None:
+            return (
+                "The run has no density of the structures that it learned from, so that the list "
+                "has no p-values of the domain (`bandgap transfer --density flow`)."
+            )
+        numbers = unusual_counts(self.predictions.domain_p[0], self.predictions.status)
+        return f"{unusual_sentence(*numbers)} Unusual molecules follow the others."
+
     def columns(self, *, level: float = 0.95) -> dict[str, list[object]]:
         """Return the columns of the table by name."""
         all_rows = self.predictions.to_columns(level, "prediction", window=self.window)
@@ -124,6 +166,8 @@ class ProposedMolecules:
         for name, values in all_rows.items():
             if name not in ("id", "file"):
                 columns[name] = [values[row] for row in self.rows]
+        columns["sa_score"] = np.round(self.accessibility, 2).tolist()
+        columns["alerts"] = list(self.alerts)
         columns["geometry_rms_eV"] = [self.geometry_rms_eV] * len(self.rows)
         return columns
 
@@ -148,7 +192,7 @@ def generated_molecules(
     known_set: KnownMolecules,
     count: int,
     *,
-    generator: MoleculeGenerator | None,
+    generator: MoleculeSampler | None,
     seed: int,
     progress: Progress = no_progress,
 ) -> tuple[list[MoleculeGraph], Vocabulary, int]:
@@ -158,7 +202,7 @@ def generated_molecules(
     """
     if generator is not None:
         graphs = generator.sample(count, seed=seed, progress=progress)
-        return graphs, generator.vocabulary, generator.network.config.max_atoms
+        return graphs, generator.vocabulary, generator.max_atoms
     vocabulary = Vocabulary.of(known_set.graphs)
     rng = np.random.default_rng(seed)
     graphs = mutated_molecules(known_set.graphs, vocabulary, count, rng)
@@ -170,7 +214,7 @@ def propose_molecules(
     known_set: KnownMolecules,
     settings: ProposalSettings,
     *,
-    generator: MoleculeGenerator | None,
+    generator: MoleculeSampler | None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> ProposedMolecules:
@@ -185,7 +229,7 @@ def propose_molecules(
     settings
         Window, numbers and seed.
     generator
-        Trained generator, or None for random changes of the known molecules.
+        Trained generator or another sampler, or None for random changes of the known molecules.
     cache
         Cache of descriptors.
     progress
@@ -219,33 +263,44 @@ def propose_molecules(
         )
     p_window = predictions.window_probability(settings.window)
     is_known = [candidates[str(record.info["smiles"])] for record in records]
-    rows = _ranked_rows(predictions, p_window, is_known, count=settings.count)
+    rows = ranked_rows(predictions, p_window, is_known, count=settings.count)
+    listed_smiles = [str(records[row].info["smiles"]) for row in rows]
     rms = _geometry_rms_eV(model_folder, known_set, settings, cache=cache, progress=progress)
     return ProposedMolecules(
-        tuple(records[row] for row in rows),
+        tuple(records),
         predictions,
+        tuple(is_known),
         tuple(rows),
-        tuple(is_known[row] for row in rows),
         p_window[rows],
+        accessibility_scores(listed_smiles),
+        tuple(structural_alerts(listed_smiles)),
         counts,
         rms,
         settings.window,
+        *_property_distances(records, known_set, seed=settings.seed),
     )
 
 
-def _ranked_rows(
+def ranked_rows(
     predictions: Predictions, p_window: Floats, is_known: Sequence[bool], *, count: int
 ) -> list[int]:
-    """Return rows by the probability of the window, up to `count` new molecules.
+    """Return rows of predictions, best first, up to `count` new molecules.
 
+    They are ordered by the probability of the window. Where the run has a density, molecules that
+    are unusual (p-value of the domain up to `UNUSUAL`) or not assessable follow those that are not.
     Rows with a warning, such as outside of the domain, follow all others; refused ones are left
-    out. Ties go to the smaller standard deviation.
+    out. Ties go to the larger p-value, then to the smaller standard deviation.
     """
+    n = len(predictions)
+    p_domain = np.ones(n) if predictions.domain_p is None else predictions.domain_p[0]
+    p_domain = np.nan_to_num(p_domain, nan=0.0)
     usable = [i for i, status in enumerate(predictions.status) if status != "refused"]
     usable.sort(
         key=lambda i: (
             predictions.status[i] == "warning",
+            p_domain[i] <= UNUSUAL,
             -p_window[i],
+            -p_domain[i],
             predictions.sd_new_eV[i],
         )
     )
@@ -257,6 +312,18 @@ def _ranked_rows(
         rows.append(row)
         n_new += not is_known[row]
     return rows
+
+
+def _property_distances(
+    records: Sequence[StructureRecord], known_set: KnownMolecules, *, seed: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the distances of candidates from known molecules, and of two halves of the latter."""
+    rows = random_rows(len(known_set.smiles), _MOST_PROPERTIES, seed=seed)
+    if len(rows) < 2:
+        return {}, {}
+    smiles = [known_set.smiles[row] for row in rows]
+    shift = property_distances([str(record.info["smiles"]) for record in records], smiles)
+    return shift, property_distances(smiles[::2], smiles[1::2])
 
 
 def _geometry_rms_eV(

@@ -52,6 +52,9 @@ def description(
         "seed_of_proposals": seed,
         "counts": dataclasses.asdict(proposed.counts),
         "geometry_rms_eV": proposed.geometry_rms_eV,
+        "property_distances": proposed.property_shift,
+        "property_distances_of_halves": proposed.property_floor,
+        "warning": proposed.counts.warning,
         "notes": notes(proposed),
     }
 
@@ -61,6 +64,8 @@ def notes(proposed: ProposedMolecules) -> list[str]:
     sentences = (
         proposed.counts.sentence,
         proposed.counts.warning,
+        proposed.domain_sentence,
+        proposed.property_sentence,
         proposed.geometry_sentence,
         PACKING_NOTE,
     )

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from ase.io import write
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
 
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.foundation.errors import ArtifactError
-from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.entries import SourceEntry, SystemEntry
 from bandgap.jobs.proposals import TABLE, load_proposals, proposal_folder
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
@@ -19,15 +20,16 @@ from tests.app.conftest import WATER, Workspace, texts
 
 Visit = Callable[..., AppTest]
 
+REQUEST = TransferRequest(method="last_layer_ridge")
+
 
 def test_workspace_without_a_run_is_sent_to_train(visit: Visit, workspace: Workspace) -> None:
     assert "Proposing needs a finished transfer" in texts(visit("propose"))
 
 
-def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
-    """It is a column of a file from a user, and no Markdown."""
+def finished_run(workspace: Workspace, request: TransferRequest) -> str:
+    """Store a run without results, and return its id."""
     dataset = workspace.add_checked([("water.xyz", WATER)], name="water")
-    request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
     run = str(uuid.uuid4())
     payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
     job = workspace.jobs.submit(
@@ -44,8 +46,47 @@ def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspac
     )
     workspace.jobs.claim("a worker", lanes=["long"])
     workspace.jobs.end(job.id, "finished")
+    return run
+
+
+def propose_button(at: AppTest) -> Button:
+    (button,) = [button for button in at.button if button.label == "Propose"]
+    return button
+
+
+def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
+    """It is a column of a file from a user, and no Markdown."""
+    request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
+    run = finished_run(workspace, request)
     (info,) = visit("propose", run=run).info
     assert "\\*cheap\\*\\_eV" in info.value
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_missing_rdkit_is_told_with_the_command_that_installs_it(
+    visit: Visit, workspace: Workspace, installed: bool
+) -> None:
+    workspace.library.register_system(SystemEntry(rdkit=installed))
+    at = visit("propose", run=finished_run(workspace, REQUEST))
+    at.number_input(key="window-from").set_value(1.0).run()
+    at.number_input(key="window-to").set_value(1.5).run()
+    assert propose_button(at).disabled == (not installed)
+    assert ("pip install -c constraints.txt '.[propose]'" in texts(at)) == (not installed)
+    assert ("RDKit is not installed on this server" in texts(at)) == (not installed)
+
+
+def test_grey_button_says_that_the_window_is_missing(visit: Visit, workspace: Workspace) -> None:
+    at = visit("propose", run=finished_run(workspace, REQUEST))
+    reason = "Fill in both ends of the target window first"
+    assert propose_button(at).disabled
+    assert reason in texts(at)
+    at.number_input(key="window-from").set_value(2.0).run()
+    at.number_input(key="window-to").set_value(1.5).run()
+    assert propose_button(at).disabled
+    assert reason in texts(at)
+    at.number_input(key="window-from").set_value(1.0).run()
+    assert not propose_button(at).disabled
+    assert reason not in texts(at)
 
 
 def test_missing_list_is_an_error_with_what_to_do(workspace: Workspace) -> None:
@@ -82,16 +123,14 @@ def test_molecules_are_proposed_listed_and_drawn(visit: Visit, workspace: Worksp
     run, _ = workspace.add_run(dataset, method="last_layer_ridge", n=25, n_test=10)
     work_all(workspace.home)
     at = visit("propose", run=run)
-    (button,) = [button for button in at.button if button.label == "Propose"]
-    assert button.disabled
+    assert propose_button(at).disabled
     at.number_input(key="window-from").set_value(3.4).run()
     at.number_input(key="window-to").set_value(3.8).run()
     at.selectbox(key=f"propose-data-{run}").set_value(dataset).run()
     for box in at.number_input:
-        if box.label == "Generated":
+        if box.label == "Molecules to generate":
             box.set_value(60).run()
-    (button,) = [button for button in at.button if button.label == "Propose"]
-    button.click().run()
+    propose_button(at).click().run()
     assert not at.exception
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["propose"])
     assert job.payload["window"] == "3.4:3.8"

@@ -8,10 +8,14 @@ import streamlit as st
 from app.components.shared import downloads, frame, tables, words
 from app.components.shared.structure_view import draw_structure
 from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
 from bandgap.predictions.window import Window
 
-_COLUMNS = ("rank", "smiles", "known", "p_window", "mean_eV", "lower_eV", "upper_eV", "domain")
+_COLUMNS = (
+    *("rank", "p_window", "mean_eV", "smiles", "known", "lower_eV", "upper_eV"),
+    *("domain_p", "domain", "sa_score", "alerts"),
+)
 
 
 def proposal_view(proposals: StoredProposals, *, name: str) -> None:
@@ -25,8 +29,16 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
         f"{expected:.1f} of them are expected to have a gap of {window.label}.",
         width=720,
     )
-    for note in proposals.description.get("notes", ()):
-        st.caption(words.escaped(str(note)), width=720)
+    warning = str(proposals.description.get("warning", ""))
+    if warning:
+        st.warning(words.escaped(warning), width=720)
+    # The last two are what the list cannot know: the error of the geometries, and the packing.
+    notes = [str(note) for note in proposals.description.get("notes", ()) if note != warning]
+    for note in notes[-2:]:
+        st.caption(words.escaped(note), width=720)
+    with st.expander("How the list was made", width=720):
+        for note in notes[:-2]:
+            st.caption(words.escaped(note))
     row = tables.pick(
         _with_drawings(proposals),
         alt="Proposed molecules, best first",
@@ -42,8 +54,9 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
             f"{name}.extxyz",
         )
     st.caption(
-        "Mark a row to see the molecule in three dimensions. Upload the extXYZ file on the page "
-        "Predict to rank the molecules for what to compute next."
+        "Mark a row to see the molecule in three dimensions; click the head of a column to sort by "
+        "it. Upload the extXYZ file on the page Predict to rank the molecules for what to compute "
+        "next."
     )
     if row is not None:
         _molecule(proposals, row)
@@ -66,8 +79,11 @@ def _molecule(proposals: StoredProposals, row: int) -> None:
 
 def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
     """Return the columns of the table after the structural formulas; probabilities in per cent."""
-    columns = proposals.table[list(_COLUMNS)].copy()
+    # Only runs with a density give p-values of the domain.
+    columns = proposals.table[[name for name in _COLUMNS if name in proposals.table]].copy()
     columns["p_window"] *= 100.0
+    if "alerts" in columns:
+        columns["alerts"] = columns["alerts"].fillna("")
     addresses = [
         "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
         for svg in proposals.drawings
@@ -77,15 +93,39 @@ def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
 
 def _column_settings() -> dict[str, object]:
     config = st.column_config
-    return tables.columns(["mean_eV", "lower_eV", "upper_eV"]) | {
+    return {
         tables.PICTURE: config.ImageColumn(
             "formula", width=92, help="Double-click a formula to enlarge it."
         ),
         "rank": config.NumberColumn("rank", width=50),
-        "smiles": config.TextColumn("SMILES", width=240),
+        "smiles": config.TextColumn("SMILES", width=200),
         "known": config.TextColumn("known", width=60, help="Among the molecules learned from."),
         "p_window": config.NumberColumn(
-            "in the window", format="%.0f %%", help="Probability that the gap lies in the window."
+            "in the window",
+            format="%.0f %%",
+            width=90,
+            help="Probability that the gap lies in the window.",
+        ),
+        "domain_p": config.NumberColumn(
+            "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
+        ),
+        "mean_eV": config.NumberColumn(
+            "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=70
+        ),
+        "lower_eV": config.NumberColumn(
+            "from (eV)", help=Quantity.LOWER.help, format="%.2f", width=70
+        ),
+        "upper_eV": config.NumberColumn(
+            "to (eV)", help=Quantity.UPPER.help, format="%.2f", width=70
         ),
         "domain": config.TextColumn("domain", help="Similarity to what the run learned from."),
+        "sa_score": config.NumberColumn(
+            "synthesis (1-10)",
+            format="%.1f",
+            width=110,
+            help="Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
+        ),
+        "alerts": config.TextColumn(
+            "alerts", help="Groups that are often reactive or unstable (Brenk et al. 2008)."
+        ),
     }

@@ -122,6 +122,12 @@ def graph_installed() -> bool:
     return system is not None and system.graph
 
 
+def rdkit_missing() -> bool:
+    """Return whether the worker has registered that it cannot propose molecules."""
+    system = library().system()
+    return system is not None and not system.rdkit
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _jobs(folder: str) -> JobStore:
     return JobStore(open_home(folder or None))

@@ -62,9 +62,12 @@ def test_mutations_are_ranked_written_and_read_back(
     assert "The crystal packing is unknown" in result.stderr
     assert "60 molecules generated: 100.0% complete" in result.stderr
     assert "Geometries made from SMILES change the predictions" in result.stderr
+    assert "distances of the candidates from the known molecules" in result.stderr
     rows = rows_of(out)
     assert [row["rank"] for row in rows] == [str(k) for k in range(1, len(rows) + 1)]
     assert sum(row["known"] == "no" for row in rows) == 5
+    assert all(1 <= float(row["sa_score"]) <= 10 for row in rows)
+    assert "alerts" in rows[0]
     inside = [row for row in rows if row["status"] == "ok"]
     assert rows[: len(inside)] == inside
     chances = [float(row["p_window"]) for row in inside]
@@ -75,6 +78,7 @@ def test_mutations_are_ranked_written_and_read_back(
     body = json.loads((tmp_path / "new" / "proposed.csv.json").read_text(encoding="utf-8"))
     assert body["kind"] == "bandgap proposals"
     assert body["counts"]["sampled"] == 60
+    assert 0 < body["property_distances"]["molar mass"] < 1
     again = run(*words, *numbers, "--out", tmp_path / "again.csv")
     assert again.exit_code == 0
     assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()

@@ -10,8 +10,10 @@ import pytest
 from bandgap.descriptors import DescriptorConfig
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.foundation.progress import Update, no_progress
+from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
+from bandgap.jobs.job_process import run_job
 from bandgap.jobs.proposals import proposal_folder, submit_proposals
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.proposing import propose
@@ -99,6 +101,24 @@ def test_cancelled_job_leaves_no_list(store: Store) -> None:
     with pytest.raises(Cancelled):
         propose(job, store.home, cancel)
     assert not proposal_folder(Home(store.home.folder), started.run, job.id).exists()
+
+
+def test_job_over_the_quota_is_not_started(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists that are stored already count towards the quota."""
+    started = store.start()
+    store.end(started)
+    first = submitted(store, started.run)
+    folder = proposal_folder(store.home, started.run, first.id)
+    folder.mkdir(parents=True)
+    (folder / "proposed.csv").write_bytes(bytes(3_000))
+    assert workspace_usage(store.library, WS).runs == 3_000
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.000002")
+    claimed = store.jobs.claim("w")
+    assert claimed is not None and claimed.id == first.id
+    run_job(store.jobs, claimed)
+    ended = store.jobs.job(WS, first.id)
+    assert ended is not None and ended.state == "failed"
+    assert "of at most 2e-06 GB" in ended.error and "BANDGAP_QUOTA_GB" in ended.error
 
 
 def test_package_that_a_run_needs_is_missed_before_molecules_are_generated(

@@ -50,6 +50,13 @@ def test_mutations_are_valid_connected_and_different(molecules: list[MoleculeGra
     assert {len(graph.labels) for graph in changed} >= {2, 3, 8, 9, 10, 11}
 
 
+def test_label_outside_of_the_training_set_is_not_usual() -> None:
+    carbons = MoleculeGraph((CARBON, CARBON), np.array([[0, 1]]), np.array([1]))
+    methanol = MoleculeGraph((CARBON, OXYGEN), np.array([[0, 1]]), np.array([1]))
+    assert Vocabulary.of([carbons, methanol]).has_usual_hydrogens(methanol)
+    assert not Vocabulary.of([carbons]).has_usual_hydrogens(methanol)
+
+
 def test_molecule_that_cannot_change_stays() -> None:
     """Two fluorine atoms, and no other label."""
     fluorine = AtomLabel("F", 0, 1)

@@ -1,0 +1,41 @@
+"""Distributions of simple properties of molecules, and how far those of two sets are apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.proposals.chemistry import rdkit_module
+from bandgap.proposals.graph_metrics import ks_statistic
+
+Floats = NDArray[np.float64]
+
+# Functions of RDKit by the name of the property.
+PROPERTIES: Final[Mapping[str, str]] = {
+    "molar mass": "MolWt",
+    "rings": "RingCount",
+    "logP": "MolLogP",
+    "polar surface": "TPSA",
+}
+
+
+def property_values(smiles: Sequence[str]) -> dict[str, Floats]:
+    """Return the values (n,) of every property of molecules that RDKit can read, by name."""
+    chem = rdkit_module()
+    descriptors = rdkit_module("Chem.Descriptors")
+    molecules = [chem.MolFromSmiles(text) for text in smiles]
+    return {
+        name: np.array([getattr(descriptors, function)(m) for m in molecules], dtype=np.float64)
+        for name, function in PROPERTIES.items()
+    }
+
+
+def property_distances(first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
+    """Return the Kolmogorov-Smirnov distance of each property between two sets of molecules.
+
+    Read it next to the distance of two halves of the training set, which is not zero either.
+    """
+    values = property_values(first)
+    other_values = property_values(second)
+    return {name: ks_statistic(values[name], other_values[name]) for name in PROPERTIES}
