@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
+from app.components.predict.why_view import why_view
 from app.components.predict.window_choice import choose_window, window_sentence
 from app.components.shared import downloads, stores, words
 from app.components.shared.drawing import figure
@@ -20,6 +21,7 @@ from app.components.shared.map_view import MapSelection, map_view, points_of
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.counting import counts_of, domain_sentence, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
@@ -111,6 +113,8 @@ def _predictions(
         if mapped.rows is not None:
             rows = rows[np.isin(rows, mapped.rows)]
         key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
+        if selection.conditions != StructureFilter():
+            key += f"-{selection.conditions}"
         if len(rows) > prediction_table.PAGE:
             key += f"-{selection.order}"
         if window is not None:
@@ -127,6 +131,8 @@ def _predictions(
     with right_column:
         if row is not None:
             prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
+            if table.columns["status"][row] != "refused":
+                why_view(prediction.run, prediction=prediction.id, n=len(table), row=row)
         values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
         figure(
             plots.intervals,
