@@ -30,7 +30,6 @@ from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior.label_influence import LabelInfluence, label_influence
-from bandgap.predictions.details import noise_variances
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
 from bandgap.runs.prediction import check_baseline, draw_records
 from bandgap.runs.stored import Run, load_run
@@ -184,7 +183,8 @@ def explain_records(
             excluded=_BOOTSTRAPPED,
         )
     distances = _distances(inputs, labels, run.descriptor)
-    noise = np.sqrt(noise_variances(drawn.draws.sds_eV, usable.size))
+    # not from the components, whose sd contains that of the mean in Gaussian processes
+    noise = float(np.sqrt(np.mean(run.posterior.summaries()["sigma_eV"] ** 2)))
     means = drawn.draws.flat_means_eV
     typical = float(np.median(run.posterior.mean_draws_eV(labels).std(axis=(0, 1))))
     numbers = range(len(records)) if rows is None else rows
@@ -196,7 +196,7 @@ def explain_records(
                 row=int(numbers[i]),
                 id=records[i].id,
                 mean_eV=float(means[:, k].mean()),
-                noise_sd_eV=float(noise[k]),
+                noise_sd_eV=noise,
                 model_sd_eV=float(means[:, k].std()),
                 percentile=float(drawn.judgements[i].percentile),
                 labels=_labels(training, influence, distances, k, n=n_labels),

@@ -70,14 +70,14 @@ class ReportText:
 
 
 def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = None) -> Path:
-    """Write the report of a run to an HTML file.
+    """Write the report of a run to an HTML file, or to a PDF by an installed browser.
 
     Parameters
     ----------
     run
         Folder of the run.
     out
-        File to write; it is replaced.
+        File to write, a PDF where it ends in .pdf; it is replaced.
     text
         Names and command for the report. Default: those that are stored with the run.
 
@@ -90,11 +90,19 @@ def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = 
     ------
     ArtifactError
         When the folder is not a readable run.
+    InputError
+        For a PDF where no browser is installed.
     """
     folder = as_folder(run, name="run")
     file = Path(out)
+    page = report_html(folder, text=text or ReportText())
+    if file.suffix.lower() == ".pdf":
+        from bandgap.runs.pdf_report import write_pdf
+
+        write_pdf(page, file)
+        return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(report_html(folder, text=text or ReportText()), encoding="utf-8")
+    file.write_text(page, encoding="utf-8")
     return file
 
 

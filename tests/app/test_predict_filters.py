@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from app.components.predict.prediction_table import Filter, Table, elements_of_formula
+from app.components.predict.prediction_view import interval_caption
 from bandgap.jobs.structure_filter import StructureFilter
+from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.details import PredictionDetails
 
 FORMULAS = ("CaO", "C2H4", "PbI2", "CsPbI3", "PbBr2")
@@ -57,3 +59,18 @@ def test_rows_meet_all_conditions_and_refused_ones_are_last(
 def test_elements_of_a_table_are_in_the_order_of_atomic_numbers(table: Table) -> None:
     assert table.elements() == ["H", "C", "O", "Ca", "Br", "I", "Cs", "Pb"]
     assert elements_of_formula("CaO") == {"Ca", "O"}
+
+
+def test_figure_of_many_predictions_has_some_of_them_at_their_ranks() -> None:
+    n = 3 * MAX_INTERVALS
+    mean = np.random.default_rng(0).permutation(n) / n
+    mean[0] = np.nan
+    unusual = np.zeros(n, dtype=bool)
+    ids = [str(k) for k in range(n)]
+    fig = intervals(mean, mean - 0.1, mean + 0.1, ids=ids, unusual=unusual)
+    ranks = np.asarray(fig.data[0].x)
+    assert ranks.size == MAX_INTERVALS
+    assert (ranks[0], ranks[-1]) == (1, n - 1)
+    assert np.asarray(fig.data[0].y) == pytest.approx(np.sort(mean[1:])[ranks - 1])
+    assert "5,000 of 15,000 are drawn" in interval_caption(n)
+    assert "drawn" not in interval_caption(MAX_INTERVALS)

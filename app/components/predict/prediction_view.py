@@ -22,6 +22,7 @@ from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.structure_filter import StructureFilter
+from bandgap.plots.predictions import MAX_INTERVALS
 from bandgap.predictions.counting import counts_of, domain_sentence, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
@@ -142,7 +143,7 @@ def _predictions(
             window=None if window is None else (window.lower_eV, window.upper_eV),
             key="intervals",
             alt=f"Predicted gaps of {prediction.name} with their intervals",
-            caption=FIGURE_CAPTION,
+            caption=interval_caption(int(np.isfinite(values["mean"]).sum())),
         )
     if (values["lower"] == 0.0).any():
         st.caption(ZERO_END_NOTE)
@@ -234,6 +235,13 @@ def summary(counts: Mapping[str, int]) -> str:
     if counts["refused"]:
         parts.append(f"{counts['refused']:,} refused")
     return "; ".join(parts) + "."
+
+
+def interval_caption(n: int) -> str:
+    """Return the caption of the figure of `n` predictions."""
+    if n <= MAX_INTERVALS:
+        return FIGURE_CAPTION
+    return f"{FIGURE_CAPTION} {MAX_INTERVALS:,} of {n:,} are drawn, evenly spaced in their order."
 
 
 _SETS = {"ok": "in domain", "warning": "mind the warning"}

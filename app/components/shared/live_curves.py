@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from app.components.shared import stores, words
-from app.components.shared.drawing import drawn
+from app.components.shared import frame, stores, words
+from bandgap import plots
 from bandgap.foundation.progress import RATE
 from bandgap.jobs.store import Event, Job
 from bandgap.plots.progress import progress_figure
@@ -27,7 +27,9 @@ def live_curves(job: Job) -> None:
         if not curves:
             st.caption("No values yet. They come once sampling or training has begun.")
             return
-        fig = drawn(progress_figure, curves)
+        fig = progress_figure(curves)
+        if frame.dark():
+            fig.update_layout(template=plots.template(dark=True))
         st.plotly_chart(
             fig,
             key=f"live-figure-{job.id}",

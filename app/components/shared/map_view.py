@@ -1,5 +1,6 @@
 """The map of structures on Data, Result and Predict: a click or a lasso selects points."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -214,7 +215,7 @@ def _draw(
         xy[members, 0],
         xy[members, 1],
         rows=points.structures.rows[members],
-        labels=[_label(points, int(k)) for k in members],
+        labels=_labels(points, members),
         titles=titles,
         is_diagonal=titles == _KNOWN_TITLES,
         **options,
@@ -240,12 +241,22 @@ def _draw(
     return MapSelection(selected if selected.size else None)
 
 
-def _label(points: MapPoints, k: int) -> str:
-    """Return the hover text of a point: id, formula and gaps."""
+def _labels(points: MapPoints, members: NDArray[np.int64]) -> list[str]:
+    """Return the hover texts of some points: id, formula and gaps."""
     structures = points.structures
-    gaps = {"known": structures.gaps_eV[k], "predicted": points.predicted_eV[k]}
-    numbers = [f"{gap:.2f} eV {name}" for name, gap in gaps.items() if np.isfinite(gap)]
-    return f"{structures.ids[k]}, {structures.formulas[k]}: {', '.join(numbers)}"
+    names = zip(structures.ids, structures.formulas, strict=True)
+    # lists, as single numbers of arrays are slow to read
+    gaps = zip(structures.gaps_eV.tolist(), points.predicted_eV.tolist(), strict=True)
+    texts = [
+        f"{id_}, {formula}: "
+        + ", ".join(
+            f"{gap:.2f} eV {name}"
+            for gap, name in ((known_eV, "known"), (predicted_eV, "predicted"))
+            if math.isfinite(gap)
+        )
+        for (id_, formula), (known_eV, predicted_eV) in zip(names, gaps, strict=True)
+    ]
+    return [texts[k] for k in members.tolist()]
 
 
 def _row_of(point: Mapping[str, Any]) -> int | None:
